@@ -1,0 +1,46 @@
+/** The errors of the contract: the word a program reads, and the HTTP status that goes with it. */
+export const STATUS_OF = {
+  invalid_json: 400,
+  invalid_request: 400,
+  too_many_events: 400,
+  not_numeric: 400,
+  not_array: 400,
+  unauthorized: 401,
+  wrong_key_kind: 403,
+  not_found: 404,
+  session_ended: 409,
+  session_owner_mismatch: 409,
+  idempotency_conflict: 409,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  rate_limited: 429,
+  internal: 500,
+  overloaded: 503,
+  unavailable: 503,
+} as const
+
+export type ErrorCode = keyof typeof STATUS_OF
+
+/** A field at fault: a JSON pointer into the request, and what is wrong there. */
+export interface ErrorDetail {
+  path: string
+  message: string
+}
+
+/** An error that a caller is told about as it is; whatever else is thrown becomes a 500 without its text. */
+export class ContractError extends Error {
+  override readonly name = 'ContractError'
+  readonly code: ErrorCode
+  readonly details: ErrorDetail[] | undefined
+
+  /** @param message a sentence for a person that says what to do; it never holds a key, SQL or a path of the server */
+  constructor(code: ErrorCode, message: string, details?: ErrorDetail[]) {
+    super(message)
+    this.code = code
+    this.details = details
+  }
+
+  get status(): number {
+    return STATUS_OF[this.code]
+  }
+}
