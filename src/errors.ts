@@ -33,14 +33,24 @@ export class ContractError extends Error {
   readonly code: ErrorCode
   readonly details: ErrorDetail[] | undefined
 
-  /** @param message a sentence for a person that says what to do; it never holds a key, SQL or a path of the server */
-  constructor(code: ErrorCode, message: string, details?: ErrorDetail[]) {
-    super(message)
+  /**
+   * @param message a sentence for a person that says what to do; it never holds a key, SQL or a path of the server
+   * @param more the fields at fault, for the caller; the cause, for the log only
+   */
+  constructor(code: ErrorCode, message: string, more: { details?: ErrorDetail[]; cause?: unknown } = {}) {
+    super(message, 'cause' in more ? { cause: more.cause } : undefined)
     this.code = code
-    this.details = details
+    this.details = more.details
   }
 
   get status(): number {
     return STATUS_OF[this.code]
   }
+}
+
+export function idempotencyConflict(): ContractError {
+  return new ContractError(
+    'idempotency_conflict',
+    'This Idempotency-Key was used with another body. Use a new key for a new request.',
+  )
 }

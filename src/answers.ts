@@ -1,0 +1,61 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { ContractError, type ErrorCode } from './errors.js'
+import { StoreError, StoreUnreachableError } from './store/clickhouse.js'
+
+const RETRY_AFTER_SECONDS = '1'
+
+/** Fastify's own errors that a caller is at fault for; every other one of its errors is a request that cannot be read. */
+const OF_FASTIFY: Record<string, [code: ErrorCode, message: string]> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is over the limit. Send less at once.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
+  FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
+}
+
+/** Gives every answer the shape of the contract: errors, unknown paths, bad URLs and requests that are no HTTP. */
+export function answerInOneShape(app: FastifyInstance): void {
+  app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
+  app.setNotFoundHandler((request, reply) =>
+    sendError(new ContractError('not_found', 'There is no such call.'), request, reply),
+  )
+}
+
+/** Also for errors that never reach the error handler. */
+export function sendError(error: Error, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = asContractError(error)
+  if (known.status >= 500) request.log.error({ err: error, code: known.code }, known.message)
+  if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  return reply.code(known.status).send(shape(known))
+}
+
+/** For what the HTTP parser refuses, before there is a request. */
+export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400
+  const body = JSON.stringify(shape(new ContractError('invalid_request', 'The request is not valid HTTP.')))
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  )
+}
+
+function shape({ message, code, details }: ContractError): object {
+  return { status: 0, error: message, code, ...(details && { details }) }
+}
+
+function asContractError(error: Error & Partial<FastifyError>): ContractError {
+  if (error instanceof ContractError) return error
+  if (error instanceof StoreUnreachableError || error instanceof StoreError) {
+    return new ContractError('unavailable', 'The store cannot answer at the moment. Try again in a moment.')
+  }
+  const ofFastify = OF_FASTIFY[error.code ?? '']
+  if (ofFastify) return new ContractError(...ofFastify)
+  if (error.statusCode !== undefined && error.statusCode < 500) {
+    return new ContractError('invalid_request', 'The request cannot be read. Check its URL and headers.')
+  }
+  return new ContractError('internal', 'Something went wrong here. It was logged; try again.')
+}

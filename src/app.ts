@@ -1,0 +1,259 @@
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import cors from '@fastify/cors'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
+import { authenticate } from './auth.js'
+import { acceptJson } from './body.js'
+import { CatchUp } from './catch-up.js'
+import type { Config } from './config.js'
+import { lockDataFolder } from './data-folder.js'
+import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
+import { GroupCommit } from './journal/group-commit.js'
+import type { Journal } from './journal/journal.js'
+import { hashKey, KeyRing, makeKey, type StoredKey } from './keys.js'
+import { events } from './routes/events.js'
+import { health } from './routes/health.js'
+import { sessionCalls, sessionReads } from './routes/sessions.js'
+import { track } from './routes/track.js'
+import { users } from './routes/users.js'
+import { States } from './state.js'
+import { insertKey, readKeys } from './store/api-keys.js'
+import { ClickHouse, StoreUnreachableError } from './store/clickhouse.js'
+import { EventEdits } from './store/event-edits.js'
+import { migrate } from './store/migrate.js'
+import { openTables } from './store/tables.js'
+import { deleteTracesOfUser } from './traces.js'
+import { validatorCompiler } from './validation.js'
+import { Writer } from './writer.js'
+
+/** The project of the keys in the environment, and of the pair that the first start makes. */
+const DEFAULT_PROJECT = 'default'
+/** A revoked key stops working within twice this. */
+const KEYS_REFRESH_MS = 5_000
+const STORE_RETRY_MS = 1_000
+/** What the writer still stores at the end; the rest waits in the journal for the next start. */
+const FLUSH_LIMIT_MS = 1_500
+
+export interface App {
+  server: FastifyInstance
+  /** the pair that this start made; null where there were keys */
+  newKeys: { publicKey: string; secretKey: string } | null
+}
+
+export interface AppOptions {
+  /** told of what waiting does not help against, such as a schema that is too new; the process should end */
+  onFatal?: (error: unknown) => void
+}
+
+/**
+ * Opens what the configuration asks for and registers the routes; listens to nothing. `server.close()` releases
+ * everything, in the reverse order.
+ * @throws where the journal or the embedded engine cannot be opened; a ClickHouse server that is away is waited for
+ */
+export async function buildApp(config: Config, { onFatal = () => undefined }: AppOptions = {}): Promise<App> {
+  const server = Fastify({
+    logger: { level: config.LOG_LEVEL },
+    disableRequestLogging: true,
+    bodyLimit: config.BODY_LIMIT,
+    // A user's id in a path may be 255 characters of up to 12 bytes each when escaped.
+    routerOptions: { maxParamLength: 4096 },
+    forceCloseConnections: 'idle',
+    // Requests that come while the server closes are answered like any other.
+    return503OnClosing: false,
+    frameworkErrors: (error, request, reply) => {
+      sendError(error, request, reply)
+    },
+    clientErrorHandler: answerBrokenRequest,
+  }).withTypeProvider<TypeBoxTypeProvider>()
+  server.setValidatorCompiler(validatorCompiler)
+  server.decorateRequest('projectId', '')
+  server.decorateRequest('rawBody')
+
+  const closers: (() => Promise<unknown>)[] = []
+  let isClosing = false
+  server.addHook('preClose', async () => {
+    isClosing = true
+  })
+  server.addHook('onSend', async (_request, reply) => {
+    // An idle keep-alive connection would hold up the end.
+    if (isClosing) reply.header('connection', 'close')
+  })
+  server.addHook('onClose', async () => {
+    for (const close of closers.reverse()) await close()
+  })
+
+  try {
+    const parts = await open(config, server.log, closers, onFatal)
+    register(server, config, parts)
+    await server.ready()
+    return { server, newKeys: parts.newKeys }
+  } catch (error) {
+    await server.close()
+    throw error
+  }
+}
+
+interface Parts {
+  journal: Journal
+  clickhouse: ClickHouse
+  embedded: EmbeddedClickHouse | null
+  commits: GroupCommit
+  keys: KeyRing
+  newKeys: App['newKeys']
+}
+
+/** Opens the parts in the order in which they need each other; who opens one adds how it is closed. */
+async function open(
+  config: Config,
+  log: FastifyBaseLogger,
+  closers: (() => Promise<unknown>)[],
+  onFatal: (error: unknown) => void,
+): Promise<Parts> {
+  if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
+    const folder = await lockDataFolder(config.DATA_DIR)
+    closers.push(() => folder.release())
+  }
+
+  let embedded: EmbeddedClickHouse | null = null
+  if (config.CLICKHOUSE_URL === undefined) {
+    embedded = await startEmbeddedClickHouse({ path: join(config.DATA_DIR, 'clickhouse'), log })
+    closers.push(embedded.close)
+  }
+  const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL ?? embedded?.url ?? '' })
+  closers.push(() => clickhouse.close())
+
+  const journal = await openJournal(config, log)
+  closers.push(() => journal.close())
+
+  const keys = new KeyRing(keysOf(config))
+  const writer = new Writer({ journal, tables: openTables(clickhouse, journal.id), log })
+  closers.push(() => writer.close(FLUSH_LIMIT_MS))
+  const commits = new GroupCommit(journal)
+  closers.push(() => commits.close())
+
+  const closing = new AbortController()
+  closers.push(async () => closing.abort())
+  let newKeys: App['newKeys'] = null
+  const useStore = async () => {
+    await migrate(clickhouse)
+    newKeys = await readOrMakeKeys(clickhouse, keys, keysOf(config).length > 0)
+    refreshKeys(clickhouse, keys, closing.signal, log)
+    if (config.ROLE !== 'api') writer.start()
+  }
+  try {
+    await useStore()
+  } catch (error) {
+    if (!(error instanceof StoreUnreachableError)) throw error
+    log.warn({ err: error }, 'ClickHouse is away; what is accepted meanwhile waits in the journal')
+    retry(useStore, closing.signal).catch(onFatal)
+  }
+  return { journal, clickhouse, embedded, commits, keys, newKeys }
+}
+
+async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
+  const maxBytes = config.JOURNAL_MAX_BYTES
+  if (config.REDIS_URL !== undefined) {
+    const { openRedisJournal } = await import('./journal/redis.js')
+    return await openRedisJournal({ url: config.REDIS_URL, maxBytes, log })
+  }
+  const { openLmdbJournal } = await import('./journal/lmdb.js')
+  return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), maxBytes })
+}
+
+function register(server: FastifyInstance, config: Config, parts: Parts): void {
+  const { journal, clickhouse, embedded, commits, keys } = parts
+  const tables = openTables(clickhouse, journal.id)
+  const profiles = new States(journal, commits, tables.profiles)
+  const sessions = new States(journal, commits, tables.sessions)
+  const catchUp = new CatchUp(journal)
+  const edits = new EventEdits(clickhouse)
+  const deleteTraces = config.DELETE_USER_EVENTS ? deleteTracesOfUser({ clickhouse, sessions, catchUp }) : null
+
+  answerInOneShape(server)
+  server.register(health, {
+    checks: {
+      journal: () => journal.ping(),
+      store: async () => {
+        if (embedded && embedded.state() !== 'up') throw new Error(`the embedded ClickHouse is ${embedded.state()}`)
+        await clickhouse.ping()
+      },
+    },
+  })
+  if (config.ROLE === 'writer') return
+
+  server.register(
+    async (secret) => {
+      acceptJson(secret, ['application/json'])
+      secret.addHook('preValidation', authenticate(keys, 'secret'))
+      secret.register(track, { journal, commits, batchBodyLimit: config.BATCH_BODY_LIMIT })
+      secret.register(events, { journal, clickhouse, edits, catchUp })
+      secret.register(users, { profiles, clickhouse, catchUp, deleteTraces })
+      secret.register(sessionReads, { sessions })
+    },
+    { prefix: '/public' },
+  )
+  server.register(
+    async (browser) => {
+      // navigator.sendBeacon can send nothing but text/plain without a preflight.
+      acceptJson(browser, ['application/json', 'text/plain'])
+      browser.register(cors, { origin: config.CORS_ORIGIN, methods: ['POST'] })
+      browser.addHook('preValidation', authenticate(keys, 'public'))
+      browser.register(sessionCalls, { sessions })
+    },
+    { prefix: '/public' },
+  )
+}
+
+function keysOf({ PUBLIC_API_KEY, SECRET_KEY }: Config): StoredKey[] {
+  const keys: StoredKey[] = []
+  if (PUBLIC_API_KEY) keys.push({ hash: hashKey(PUBLIC_API_KEY), projectId: DEFAULT_PROJECT, kind: 'public' })
+  if (SECRET_KEY) keys.push({ hash: hashKey(SECRET_KEY), projectId: DEFAULT_PROJECT, kind: 'secret' })
+  return keys
+}
+
+async function readOrMakeKeys(clickhouse: ClickHouse, keys: KeyRing, hasFixed: boolean): Promise<App['newKeys']> {
+  const stored = await readKeys(clickhouse)
+  keys.replaceStored(stored)
+  if (hasFixed || stored.length > 0) return null
+  const pair = { publicKey: makeKey('public'), secretKey: makeKey('secret') }
+  const made = [
+    { hash: hashKey(pair.publicKey), projectId: DEFAULT_PROJECT, kind: 'public' as const },
+    { hash: hashKey(pair.secretKey), projectId: DEFAULT_PROJECT, kind: 'secret' as const },
+  ]
+  for (const key of made) await insertKey(clickhouse, key, Date.now())
+  keys.replaceStored(made)
+  return pair
+}
+
+async function refreshKeys(
+  clickhouse: ClickHouse,
+  keys: KeyRing,
+  signal: AbortSignal,
+  log: FastifyBaseLogger,
+): Promise<void> {
+  while (await elapsed(KEYS_REFRESH_MS, signal)) {
+    try {
+      keys.replaceStored(await readKeys(clickhouse))
+    } catch (error) {
+      log.debug({ err: error }, 'the keys could not be read again; the known ones stay')
+    }
+  }
+}
+
+async function retry(attempt: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  while (await elapsed(STORE_RETRY_MS, signal)) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!(error instanceof StoreUnreachableError)) throw error
+    }
+  }
+}
+
+/** @returns false where the signal came first */
+async function elapsed(ms: number, signal: AbortSignal): Promise<boolean> {
+  await wait(ms, undefined, { signal, ref: false }).catch(() => undefined)
+  return !signal.aborted
+}

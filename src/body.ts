@@ -1,0 +1,32 @@
+import { isUtf8 } from 'node:buffer'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ContractError } from './errors.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** the body's bytes as they came; empty where there is none */
+    rawBody: Buffer
+  }
+}
+
+/** Parses bodies of these types as JSON once, and keeps the bytes beside the value. Whatever else comes is a 415. */
+export function acceptJson(app: FastifyInstance, contentTypes: string[]): void {
+  app.addContentTypeParser(contentTypes, { parseAs: 'buffer' }, async (request: FastifyRequest, raw: Buffer) => {
+    request.rawBody = raw
+    // Clients send the type along with no body where they send it with everything.
+    if (raw.length === 0 && request.method === 'DELETE') return undefined
+    return parseJson(raw)
+  })
+}
+
+function parseJson(raw: Buffer): unknown {
+  if (!isUtf8(raw)) throw new ContractError('invalid_json', 'The body is not valid UTF-8.')
+  try {
+    return JSON.parse(raw.toString())
+  } catch (error) {
+    // The parser's own message quotes the body, which may hold a key.
+    const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
+    const where = position === undefined ? '' : ` at position ${position}`
+    throw new ContractError('invalid_json', `The body is not valid JSON${where}.`)
+  }
+}

@@ -1,0 +1,75 @@
+import { ContractError } from './errors.js'
+import type { Journal } from './journal/journal.js'
+import type { Position } from './journal/position.js'
+
+/** How long a reader waits for the store, as the contract has it. */
+export const CATCH_UP_MS = 5_000
+/** What is published is only a hint, so the journal itself is asked this often. */
+const POLL_MS = 100
+
+export interface CaughtUp {
+  /** everything up to here is in the store */
+  stored: Position
+  /** the project's accepted events that are not; 0 where everything asked for is there */
+  pending: number
+}
+
+/** Lets a reader see what was accepted before it came. */
+export class CatchUp {
+  readonly #journal: Journal
+  readonly #limitMs: number
+
+  constructor(journal: Journal, limitMs = CATCH_UP_MS) {
+    this.#journal = journal
+    this.#limitMs = limitMs
+  }
+
+  /** Waits until the store has everything that was accepted before the call, for at most 5 s. */
+  async wait(projectId: string): Promise<CaughtUp> {
+    const { appended } = await this.#journal.progress()
+    return await this.#until(appended, projectId)
+  }
+
+  /**
+   * Waits until the store has everything up to `position`.
+   * @throws ContractError `unavailable` where it has not within 5 s
+   */
+  async reach(position: Position): Promise<void> {
+    const { stored } = await this.#until(position)
+    if (stored >= position) return
+    throw new ContractError(
+      'unavailable',
+      'The store has not caught up yet. Nothing was changed; try again in a moment.',
+    )
+  }
+
+  /** As `reach`, for everything that was accepted before the call. */
+  async reachAll(): Promise<void> {
+    const { appended } = await this.#journal.progress()
+    await this.reach(appended)
+  }
+
+  async #until(wanted: Position, projectId?: string): Promise<CaughtUp> {
+    const deadline = Date.now() + this.#limitMs
+    for (;;) {
+      const { stored, pending } = await this.#journal.progress(projectId)
+      if (stored >= wanted) return { stored, pending: 0 }
+      if (Date.now() >= deadline) return { stored, pending }
+      const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
+      this.#journal.hurry()
+      await changed
+    }
+  }
+
+  #change(limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        stopListening()
+        resolve()
+      }
+      const timer = setTimeout(done, limitMs)
+      const stopListening = this.#journal.listen({ onStored: done })
+    })
+  }
+}

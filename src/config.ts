@@ -1,0 +1,91 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+
+const MIB = 1024 * 1024
+
+/** Every setting that the service knows, with its type, its limits and its default; the README's table says the same. */
+const Settings = Type.Object({
+  HOST: Type.String({ default: '127.0.0.1', says: 'an address to listen on' }),
+  PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65535, says: 'a port from 0 to 65535' }),
+  CLICKHOUSE_URL: Type.Optional(
+    Type.String({ pattern: '^https?://[^/]+', says: 'a URL such as http://user:password@host:8123/database' }),
+  ),
+  REDIS_URL: Type.Optional(Type.String({ pattern: '^rediss?://', says: 'a URL such as redis://host:6379' })),
+  DATA_DIR: Type.String({ default: './data', says: 'a folder' }),
+  PUBLIC_API_KEY: Type.Optional(Type.String({ minLength: 8, says: 'a key of at least 8 characters' })),
+  SECRET_KEY: Type.Optional(Type.String({ minLength: 8, says: 'a key of at least 8 characters' })),
+  ROLE: Type.Union([Type.Literal('all'), Type.Literal('api'), Type.Literal('writer')], {
+    default: 'all',
+    says: 'one of all, api, writer',
+  }),
+  DELETE_USER_EVENTS: Type.Boolean({ default: false, says: 'true or false' }),
+  LOG_LEVEL: Type.Union(
+    [
+      Type.Literal('fatal'),
+      Type.Literal('error'),
+      Type.Literal('warn'),
+      Type.Literal('info'),
+      Type.Literal('debug'),
+      Type.Literal('trace'),
+      Type.Literal('silent'),
+    ],
+    { default: 'info', says: 'one of fatal, error, warn, info, debug, trace, silent' },
+  ),
+  BODY_LIMIT: Type.Integer({ default: MIB, minimum: 1024, maximum: 256 * MIB, says: 'bytes, 1024 to 268435456' }),
+  BATCH_BODY_LIMIT: Type.Integer({
+    default: 20 * MIB,
+    minimum: 1024,
+    maximum: 256 * MIB,
+    says: 'bytes, 1024 to 268435456',
+  }),
+  JOURNAL_MAX_BYTES: Type.Integer({
+    default: 4096 * MIB,
+    minimum: MIB,
+    maximum: Number.MAX_SAFE_INTEGER,
+    says: 'bytes, at least 1048576',
+  }),
+  CORS_ORIGIN: Type.String({ default: '*', says: 'an origin, or * for any' }),
+})
+
+export type Config = Static<typeof Settings>
+
+/** A setting cannot be used; the message names it and says what it may be, and never holds a key. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+/**
+ * The configuration from environment variables; an empty variable counts as absent, as in a compose file.
+ * @throws ConfigError naming the first setting at fault
+ */
+export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
+  const given: Record<string, unknown> = {}
+  for (const [name, schema] of Object.entries(Settings.properties)) {
+    const text = env[name]
+    if (text !== undefined && text !== '') given[name] = fromText(text, schema.type)
+  }
+  const settings = Value.Default(Settings, given)
+  const fault = Value.Errors(Settings, settings).First()
+  if (fault) {
+    const name = fault.path.slice(1)
+    const shown = /KEY|URL/.test(name) ? '' : `, but is ${JSON.stringify(env[name])}`
+    throw new ConfigError(`${name} must be ${String(fault.schema.says)}${shown}.`)
+  }
+  const config = settings as Config
+  if (config.ROLE !== 'all' && config.REDIS_URL === undefined) {
+    throw new ConfigError(
+      `ROLE=${config.ROLE} needs REDIS_URL: the embedded journal serves one process, so leave ROLE at all or set REDIS_URL.`,
+    )
+  }
+  if (config.SECRET_KEY !== undefined && config.SECRET_KEY === config.PUBLIC_API_KEY) {
+    throw new ConfigError('SECRET_KEY and PUBLIC_API_KEY must differ: the public one is shown to every browser.')
+  }
+  return config
+}
+
+/** Text that is not of the wanted type stays text, so that the check names it. */
+function fromText(text: string, type: string | undefined): unknown {
+  if (type === 'integer') return /^\d{1,16}$/.test(text) ? Number(text) : text
+  if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
+  return text
+}

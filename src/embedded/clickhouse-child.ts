@@ -1,0 +1,82 @@
+/**
+ * The entry of the child process that is the embedded ClickHouse. Only `clickhouse.ts` starts it, with `fork(…, [path, port, configFile])`.
+ *
+ * The engine runs in a thread of its own, so this main thread stays free for the three things that end it:
+ * - the IPC channel closes (the parent is gone, however it went): SIGKILL to itself at once. What ClickHouse acknowledged survives that.
+ * - SIGTERM, or the message `stop`: the query that keeps the engine running is killed, which shuts the engine down; SIGKILL at the limit.
+ * - the engine ends by itself: what it had to say is on stderr already.
+ * SIGINT and SIGHUP are ignored: the terminal sends them to the whole process group, and the parent decides what they mean.
+ */
+
+/** Sent to the parent when the engine cannot be loaded at all; trying again would not help. */
+export interface LoadFailure {
+  loadFailure: string
+}
+
+/** Limit of a clean stop, in ms; it takes about 100 to 700, but as long as a client keeps a connection open it does not come to an end. */
+const STOP_LIMIT = 1500
+
+/** Keeps the engine running, and a stop is noticed within the 0.1 s of its sleep. */
+const KEEP_RUNNING =
+  'SELECT sleepEachRow(0.1) FROM system.numbers SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null'
+
+const [path = '', port = '', configFile = ''] = process.argv.slice(2)
+let stopping = false
+
+/** The only way out: `process.exit` would run the destructors of a library whose threads still run. */
+function end(): void {
+  process.kill(process.pid, 'SIGKILL')
+}
+
+function stop(): void {
+  if (stopping) return
+  stopping = true
+  setTimeout(end, STOP_LIMIT)
+  const sql = `KILL QUERY WHERE query = '${KEEP_RUNNING}' ASYNC`
+  // `connection: close`, as the shutdown waits for connections that are kept alive. If nothing listens yet, nothing needs a clean stop.
+  fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: sql, headers: { connection: 'close' } }).catch(end)
+}
+
+async function run(): Promise<void> {
+  const { DataType, load, open } = await import('ffi-rs')
+  const { libchdbPath } = await import('chdb/libchdb')
+  // ClickHouse takes its time zone from here: run as a library, it does not read `timezone` from its configuration.
+  process.env.TZ = 'UTC'
+  // A `config.xml` in the working directory would be read, and its files be tables of the database `default`.
+  process.chdir(path)
+  open({ library: 'chdb', path: libchdbPath() })
+  const argv = [
+    'clickhouse',
+    `--config-file=${configFile}`,
+    `--path=${path}`,
+    `--http_port=${port}`,
+    '--listen_host=127.0.0.1',
+    `--query=CREATE DATABASE IF NOT EXISTS analytics ENGINE=Atomic; SYSTEM START LISTEN HTTP; ${KEEP_RUNNING}`,
+  ]
+  // The result is not read: after an error it is a null pointer, and the error's text went to stderr.
+  const ended = load({
+    library: 'chdb',
+    funcName: 'chdb_query_cmdline',
+    retType: DataType.External,
+    paramsType: [DataType.I32, DataType.StringArray],
+    paramsValue: [argv.length, argv],
+    runInNewThread: true,
+  })
+  void Promise.resolve(ended).finally(end)
+}
+
+process.on('disconnect', end)
+process.on('SIGINT', () => {})
+process.on('SIGHUP', () => {})
+process.on('SIGTERM', stop)
+process.on('message', (message) => {
+  if (message === 'stop') stop()
+})
+
+// The parent may have gone before the handler above was there.
+if (!process.connected) end()
+
+run().catch((error: unknown) => {
+  const failure: LoadFailure = { loadFailure: error instanceof Error ? error.message : String(error) }
+  process.send?.(failure, end)
+})

@@ -1,0 +1,66 @@
+import type { Position } from './journal/position.js'
+
+/**
+ * An event's id is its place: a UUIDv7 (RFC 9562) laid out as
+ *
+ *     48 bits  milliseconds of the journal position     ┐ high half
+ *      4 bits  version, 7                               │
+ *     12 bits  upper bits of the position's sequence    ┘
+ *      2 bits  variant, binary 10                       ┐ low half
+ *      4 bits  lower bits of the sequence               │
+ *     26 bits  index of the event within its entry      │
+ *     32 bits  the journal's own number                 ┘
+ *
+ * so ids are unique, sort as the events were accepted, and are the same however often a block is sent.
+ */
+export interface Place {
+  position: Position
+  /** of the event within its journal entry, from 0 */
+  index: number
+  /** the number that the journal drew when it was made */
+  journalId: number
+}
+
+const INDEX_SHIFT = 32n
+const SEQUENCE_LOW_SHIFT = 58n
+const VARIANT = 0b10n << 62n
+const VERSION = 0x7n << 12n
+const INDEX_MASK = (1n << 26n) - 1n
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
+
+/** The two 64-bit halves of the id of an entry's first event; the index is added to the low half at bit 32. */
+export function idHalves(position: Position, journalId: number): { high: bigint; low: bigint } {
+  const milliseconds = position >> 16n
+  const sequence = position & 0xffffn
+  return {
+    high: (milliseconds << 16n) | VERSION | (sequence >> 4n),
+    low: VARIANT | ((sequence & 0xfn) << SEQUENCE_LOW_SHIFT) | BigInt(journalId),
+  }
+}
+
+export function formatEventId({ position, index, journalId }: Place): string {
+  const { high, low } = idHalves(position, journalId)
+  return hexToUuid(((high << 64n) | low | (BigInt(index) << INDEX_SHIFT)).toString(16).padStart(32, '0'))
+}
+
+/** @returns null where the text is no id that this service can have given out */
+export function parseEventId(text: string): Place | null {
+  if (!UUID.test(text)) return null
+  const bits = BigInt(`0x${text.replaceAll('-', '')}`)
+  const high = bits >> 64n
+  const sequence = ((high & 0xfffn) << 4n) | ((bits >> SEQUENCE_LOW_SHIFT) & 0xfn)
+  return {
+    position: ((high >> 16n) << 16n) | sequence,
+    index: Number((bits >> INDEX_SHIFT) & INDEX_MASK),
+    journalId: Number(bits & 0xffffffffn),
+  }
+}
+
+/** The greatest id that an event of an entry at or before `position` can have, whichever journal it came from. */
+export function lastIdAt(position: Position): string {
+  return formatEventId({ position, index: Number(INDEX_MASK), journalId: 0xffffffff })
+}
+
+function hexToUuid(hex: string): string {
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}

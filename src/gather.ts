@@ -1,0 +1,32 @@
+/** Keys that one fetch asks for at most. */
+const MAX_KEYS = 1000
+
+/**
+ * Gathers the look-ups of one turn of the event loop, so that they cost one question.
+ * @param fetch answers in the order of its keys
+ */
+export function gather<Key, Value>(fetch: (keys: Key[]) => Promise<Value[]>): (key: Key) => Promise<Value> {
+  let waiting: { key: Key; resolve(value: Value): void; reject(error: unknown): void }[] = []
+
+  async function ask(): Promise<void> {
+    const asked = waiting
+    waiting = []
+    for (let start = 0; start < asked.length; start += MAX_KEYS) {
+      const some = asked.slice(start, start + MAX_KEYS)
+      try {
+        const values = await fetch(some.map(({ key }) => key))
+        some.forEach(({ resolve }, i) => {
+          resolve(values[i] as Value)
+        })
+      } catch (error) {
+        for (const { reject } of some) reject(error)
+      }
+    }
+  }
+
+  return (key) =>
+    new Promise((resolve, reject) => {
+      if (waiting.length === 0) setImmediate(ask)
+      waiting.push({ key, resolve, reject })
+    })
+}

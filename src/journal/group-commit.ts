@@ -1,0 +1,161 @@
+import { ContractError, idempotencyConflict } from '../errors.js'
+import type { Append, Commit, Journal, Outcome, RequestKey, Write } from './journal.js'
+import type { Position } from './position.js'
+
+/** Bytes that may wait in memory for the journal; beyond them requests are refused. */
+const MAX_WAITING_BYTES = 64 * 1024 * 1024
+/** Bytes of one write, so that a slow journal answers in its time limit. */
+const MAX_WRITE_BYTES = 16 * 1024 * 1024
+
+const OPEN = Buffer.from('{"events":[')
+const COMMA = Buffer.from(',')
+const CLOSE = Buffer.from(']}')
+
+/** Where an appended request's events are: the entry, and the index of the first of them in it. */
+export interface Appended {
+  position: Position
+  index: number
+}
+
+interface Waiting<Result> {
+  bytes: number
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
+interface WaitingEvent extends Waiting<Appended> {
+  projectId: string
+  body: Buffer
+}
+
+interface WaitingWrite extends Waiting<Outcome> {
+  write: Write
+}
+
+/**
+ * The way into the journal. What arrives while a write is under way goes into the next one, single events of one
+ * project as one entry, so that the cost of a write is shared by however many requests are waiting. One write at a
+ * time; its answer is the back-pressure.
+ */
+export class GroupCommit {
+  readonly #journal: Journal
+  #events: WaitingEvent[] = []
+  #writes: WaitingWrite[] = []
+  #waitingBytes = 0
+  #running: Promise<void> | null = null
+  #closed = false
+
+  constructor(journal: Journal) {
+    this.#journal = journal
+  }
+
+  /** Appends one event, given as a JSON object. Shares its entry with others of the same moment. */
+  appendEvent(projectId: string, body: Buffer): Promise<Appended> {
+    return new Promise((resolve, reject) => {
+      this.#admit(body.length)
+      this.#events.push({ projectId, body, bytes: body.length, resolve, reject })
+    })
+  }
+
+  /** Appends one entry of `count` events, given as JSON `{"events":[…]}`. */
+  async appendBatch(projectId: string, body: Buffer, count: number, requestKey?: RequestKey): Promise<Appended> {
+    const append: Append = { type: 'append', projectId, body, count, ...(requestKey && { requestKey }) }
+    const outcome = await this.#enqueue(append, body.length)
+    if (outcome.status === 'conflict') throw new Error('an append has no expected version')
+    return { position: positionOf(outcome), index: 0 }
+  }
+
+  /** Appends one event as an entry of its own, which its request key finds again. */
+  appendKeyedEvent(projectId: string, body: Buffer, requestKey: RequestKey): Promise<Appended> {
+    return this.appendBatch(projectId, Buffer.concat([OPEN, body, CLOSE]), 1, requestKey)
+  }
+
+  /** @returns the new version, or null where the state is no longer the expected one */
+  async commit(commit: Commit): Promise<Position | null> {
+    const outcome = await this.#enqueue(commit, commit.state.length + commit.row.length)
+    return outcome.status === 'conflict' ? null : positionOf(outcome)
+  }
+
+  /** Refuses what comes from now on; resolves when everything taken before has its answer. */
+  async close(): Promise<void> {
+    this.#closed = true
+    while (this.#running) await this.#running
+  }
+
+  #enqueue(write: Write, bytes: number): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      this.#admit(bytes)
+      this.#writes.push({ write, bytes, resolve, reject })
+    })
+  }
+
+  #admit(bytes: number): void {
+    if (this.#closed) throw new ContractError('unavailable', 'The service is stopping. Try again in a moment.')
+    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      throw new ContractError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
+    }
+    this.#waitingBytes += bytes
+    // After the I/O of this turn of the event loop, so that all requests which it brought share the write.
+    this.#running ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => this.#run())
+  }
+
+  async #run(): Promise<void> {
+    while (this.#events.length > 0 || this.#writes.length > 0) await this.#writeNext()
+    this.#running = null
+  }
+
+  async #writeNext(): Promise<void> {
+    let room = MAX_WRITE_BYTES
+    const take = <T extends { bytes: number }>(queue: T[]): T[] => {
+      let taken = 0
+      while (taken < queue.length && (room > 0 || taken === 0)) room -= queue[taken++]?.bytes ?? 0
+      return queue.splice(0, taken)
+    }
+    const events = take(this.#events)
+    const writes = take(this.#writes)
+    const shared = groupByProject(events)
+    const batch = [...shared.map(toAppend), ...writes.map(({ write }) => write)]
+    try {
+      const outcomes = await this.#journal.write(batch)
+      shared.forEach((group, i) => {
+        const position = positionOf(outcomes[i])
+        group.forEach(({ resolve }, index) => {
+          resolve({ position, index })
+        })
+      })
+      writes.forEach(({ resolve, reject }, i) => {
+        const outcome = outcomes[shared.length + i]
+        if (outcome) resolve(outcome)
+        else reject(new Error('the journal left a write without its outcome'))
+      })
+    } catch (error) {
+      for (const { reject } of [...events, ...writes]) reject(error)
+    } finally {
+      for (const { bytes } of [...events, ...writes]) this.#waitingBytes -= bytes
+    }
+  }
+}
+
+function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
+  const groups = new Map<string, WaitingEvent[]>()
+  for (const event of events) {
+    const group = groups.get(event.projectId)
+    if (group) group.push(event)
+    else groups.set(event.projectId, [event])
+  }
+  return [...groups.values()]
+}
+
+function toAppend(group: WaitingEvent[]): Append {
+  const projectId = group[0]?.projectId ?? ''
+  const parts: Buffer[] = [OPEN]
+  for (const { body } of group) parts.push(body, COMMA)
+  parts[parts.length - 1] = CLOSE
+  return { type: 'append', projectId, count: group.length, body: Buffer.concat(parts) }
+}
+
+function positionOf(outcome: Outcome | undefined): Position {
+  if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
+  if (outcome?.status === 'mismatch') throw idempotencyConflict()
+  throw new Error(`the journal answered an append with ${outcome?.status ?? 'nothing'}`)
+}

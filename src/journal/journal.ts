@@ -1,0 +1,158 @@
+import type { Position } from './position.js'
+
+/** What an entry holds, and so which table it goes to. */
+export type EntryKind = 'events' | 'profiles' | 'sessions'
+
+/** The kinds whose current value the journal keeps beside the entries. */
+export type StateKind = Exclude<EntryKind, 'events'>
+
+/** A request that may come again: the same key means the same request, the fingerprint tells whether its body is the same. */
+export interface RequestKey {
+  /** a digest of project and `Idempotency-Key`, hexadecimal */
+  key: string
+  /** a digest of the body, hexadecimal */
+  fingerprint: string
+}
+
+/** Events of one project, as one entry. */
+export interface Append {
+  type: 'append'
+  projectId: string
+  /** how many events `body` holds, at least 1 */
+  count: number
+  /** JSON `{"events":[…]}`, verbatim from the client */
+  body: Buffer
+  requestKey?: RequestKey
+}
+
+/** A new value of one profile or session, and the table row that says the same. */
+export interface Commit {
+  type: 'commit'
+  kind: StateKind
+  /** a digest of project and name, hexadecimal */
+  stateKey: string
+  /** the version that the new value was computed from; START where there was none */
+  expected: Position
+  /** opaque to the journal; an empty text is a tombstone */
+  state: string
+  /** a JSON object without its version, which the journal's position becomes */
+  row: string
+  requestKey?: RequestKey
+}
+
+export type Write = Append | Commit
+
+export type Outcome =
+  | { status: 'done'; position: Position }
+  /** the request key was known: nothing was written, the position is the first one's */
+  | { status: 'repeated'; position: Position }
+  /** the request key was known with another fingerprint: nothing was written */
+  | { status: 'mismatch' }
+  /** the state has another version than expected: nothing was written */
+  | { status: 'conflict' }
+
+export interface State {
+  version: Position
+  /** empty: deleted */
+  state: string
+}
+
+export interface Entry {
+  position: Position
+  kind: EntryKind
+  /** of the events; empty for the other kinds, whose rows name their project */
+  projectId: string
+  /** events or rows */
+  count: number
+  /** events: JSON `{"events":[…]}`; profiles and sessions: JSON objects joined by commas */
+  body: Buffer
+}
+
+/** A run of entries whose limits are written down, so that whoever repeats it repeats the same bytes. */
+export interface Block {
+  first: Position
+  last: Position
+  entries: Entry[]
+}
+
+/** A version of a state that the store now has, so that the journal may forget it. */
+export interface StoredState {
+  stateKey: string
+  version: Position
+}
+
+export interface Progress {
+  /** the last position given out */
+  appended: Position
+  /** everything up to here is in the store */
+  stored: Position
+  /** events of the asked-for project after `stored` */
+  pending: number
+}
+
+export interface JournalListener {
+  /** a reader waits; only ever a hint */
+  onHurry?(): void
+  /** the store has everything up to here; only ever a hint */
+  onStored?(position: Position): void
+}
+
+/**
+ * Where accepted data is until the store has it. Two implementations with the same contract tests: Redis and LMDB.
+ *
+ * Every call ends in bounded time. A call that cannot be carried out throws ContractError: `overloaded` when the
+ * journal is full, `unavailable` when it cannot be reached; after both, nothing was written.
+ */
+export interface Journal {
+  /** drawn at random when the journal was made; part of every event id */
+  readonly id: number
+
+  /**
+   * Carries out all writes in one atomic step and resolves when they are durable. A lost answer is asked for again,
+   * never written twice. One call at a time: GroupCommit sees to that.
+   * @throws ContractError `internal` where the journal went away and did not say, in the time allowed, whether it wrote
+   */
+  write(writes: Write[]): Promise<Outcome[]>
+
+  /** The current states, in the order of the keys; null where the journal has none (the store may). */
+  readStates(stateKeys: string[]): Promise<(State | null)[]>
+
+  /** What was remembered of a request, or null. */
+  findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null>
+
+  progress(projectId?: string): Promise<Progress>
+
+  /**
+   * The block to store next: the frozen one where there is one, else a new one of up to `maxBytes` (at least one
+   * entry), frozen before it is returned. Null when there is nothing to do or another writer is at it.
+   */
+  claim(maxBytes: number): Promise<Block | null>
+
+  /** Ends the frozen block earlier; allowed only where the store has refused it and holds nothing of it. */
+  narrow(block: Block, last: Position): Promise<void>
+
+  /** The store has the block: moves `stored` on, forgets the entries, and lets go of the states in time. */
+  settle(block: Block, states: StoredState[]): Promise<void>
+
+  depth(): Promise<{ entries: number; bytes: number }>
+
+  /** Tells the writer, wherever it runs, that a reader waits. */
+  hurry(): void
+
+  /** @returns how to stop listening */
+  listen(listener: JournalListener): () => void
+
+  /** @throws when the journal does not answer */
+  ping(): Promise<void>
+
+  close(): Promise<void>
+}
+
+/** A repeated request is recognised for this long. */
+export const REQUEST_MEMORY_MS = 24 * 60 * 60 * 1000
+
+/**
+ * How long a state stays after the store has it. Longer than any read of the store may take: a read that began before
+ * another's commit must find that commit's state still here, else it would overwrite it.
+ */
+export const STATE_MEMORY_MS = 10 * 60 * 1000

@@ -1,0 +1,362 @@
+import { randomInt } from 'node:crypto'
+import { ABORT, type Database, open, type RootDatabase } from 'lmdb'
+import { ContractError } from '../errors.js'
+import {
+  type Append,
+  type Block,
+  type Commit,
+  type Entry,
+  type EntryKind,
+  type Journal,
+  type JournalListener,
+  type Outcome,
+  type Progress,
+  REQUEST_MEMORY_MS,
+  type RequestKey,
+  STATE_MEMORY_MS,
+  type State,
+  type StateKind,
+  type StoredState,
+  type Write,
+} from './journal.js'
+import { laterOf, nextPosition, type Position, START } from './position.js'
+
+export interface LmdbJournalOptions {
+  /** a folder of its own */
+  path: string
+  /** above this many bytes of entries, writes are refused */
+  maxBytes: number
+  /** epoch milliseconds */
+  now?: () => number
+}
+
+/** Expired requests and states that one settle removes at most, so that a sweep never holds up the writer. */
+const SWEEP_LIMIT = 1000
+const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
+const ENTRY_HEADER_BYTES = 7
+const REQUEST = 'r'
+const STATE = 's'
+
+/** Opens the embedded journal, making it where there is none. The folder must belong to this process alone. */
+export async function openLmdbJournal({ path, maxBytes, now = Date.now }: LmdbJournalOptions): Promise<LmdbJournal> {
+  // overlappingSync off: a commit resolves only when it is on disk, which is the promise that this journal makes.
+  const root = open({ path, overlappingSync: false, cache: false, maxDbs: 8 })
+  const journal = new LmdbJournal(root, maxBytes, now)
+  await journal.initialise()
+  return journal
+}
+
+interface Meta {
+  id: number
+  stored: string
+  frozen: [first: string, last: string] | null
+}
+
+/**
+ * The journal of a single process, in LMDB. Entries, states and remembered requests are on disk; what can be derived
+ * from them (size, the last position, pending events) is counted at the start and kept in memory, so that the two
+ * never disagree after a crash.
+ */
+class LmdbJournal implements Journal {
+  readonly #root: RootDatabase
+  readonly #entries: Database<Buffer, Buffer>
+  readonly #states: Database<Buffer, Buffer>
+  readonly #requests: Database<Buffer, Buffer>
+  readonly #expiries: Database<Buffer, Buffer>
+  readonly #meta: Database<Meta, string>
+  readonly #maxBytes: number
+  readonly #now: () => number
+  readonly #listeners = new Set<JournalListener>()
+  readonly #pending = new Map<string, number>()
+  #id = 0
+  #stored = START
+  #appended = START
+  /** runs ahead of #appended while a write is under way, and stays ahead where it failed */
+  #allocated = START
+  #frozen: { first: Position; last: Position } | null = null
+  #entryCount = 0
+  #bytes = 0
+
+  constructor(root: RootDatabase, maxBytes: number, now: () => number) {
+    const binary = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
+    this.#root = root
+    this.#entries = root.openDB({ name: 'entries', ...binary })
+    this.#states = root.openDB({ name: 'states', ...binary })
+    this.#requests = root.openDB({ name: 'requests', ...binary })
+    this.#expiries = root.openDB({ name: 'expiries', ...binary })
+    this.#meta = root.openDB({ name: 'meta', encoding: 'json' })
+    this.#maxBytes = maxBytes
+    this.#now = now
+  }
+
+  get id(): number {
+    return this.#id
+  }
+
+  async initialise(): Promise<void> {
+    let meta = this.#meta.get('meta')
+    if (!meta) {
+      meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, this.#now())), frozen: null }
+      await this.#meta.put('meta', meta)
+    }
+    this.#id = meta.id
+    this.#stored = BigInt(meta.stored)
+    this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
+    this.#appended = this.#stored
+    for (const { key, value } of this.#entries.getRange()) {
+      this.#appended = key.readBigUInt64BE()
+      this.#count(decodeEntry(this.#appended, value), 1)
+    }
+    this.#allocated = this.#appended
+  }
+
+  async write(writes: Write[]): Promise<Outcome[]> {
+    if (this.#bytes > this.#maxBytes) {
+      throw new ContractError('overloaded', 'The journal is full until the store has caught up. Try again later.')
+    }
+    const now = this.#now()
+    const added: Entry[] = []
+    const outcomes: Outcome[] = []
+    const rows = new Map<StateKind, { position: Position; rows: string[] }>()
+    const advance = (): Position => {
+      this.#allocated = nextPosition(this.#allocated, now)
+      return this.#allocated
+    }
+    await this.#transact(() => {
+      for (const write of writes) {
+        const outcome =
+          this.#known(write) ??
+          (write.type === 'append' ? this.#append(write, advance(), added) : this.#commit(write, advance, rows))
+        outcomes.push(outcome)
+        if (write.requestKey && outcome.status === 'done') this.#remember(write.requestKey, outcome.position, now)
+      }
+      for (const [kind, { position, rows: bodies }] of rows) {
+        const body = Buffer.from(bodies.join(','))
+        added.push({ position, kind, projectId: '', count: bodies.length, body })
+      }
+      for (const entry of added) this.#entries.put(positionKey(entry.position), encodeEntry(entry))
+    })
+    for (const entry of added) this.#count(entry, 1)
+    this.#appended = this.#allocated
+    return outcomes
+  }
+
+  #known({ requestKey }: Write): Outcome | null {
+    if (!requestKey) return null
+    const known = this.#request(requestKey.key)
+    if (!known) return null
+    if (known.fingerprint !== requestKey.fingerprint) return { status: 'mismatch' }
+    return { status: 'repeated', position: known.position }
+  }
+
+  #remember({ key, fingerprint }: RequestKey, position: Position, now: number): void {
+    const name = Buffer.from(key, 'hex')
+    this.#requests.put(name, withPosition(position, Buffer.from(fingerprint)))
+    this.#expiries.put(expiryKey(now + REQUEST_MEMORY_MS, REQUEST, name), EMPTY)
+  }
+
+  #append({ projectId, count, body }: Append, position: Position, added: Entry[]): Outcome {
+    added.push({ position, kind: 'events', projectId, count, body })
+    return { status: 'done', position }
+  }
+
+  #commit(
+    { kind, stateKey, expected, state, row }: Commit,
+    advance: () => Position,
+    rows: Map<StateKind, { position: Position; rows: string[] }>,
+  ): Outcome {
+    const key = Buffer.from(stateKey, 'hex')
+    const current = this.#states.get(key)
+    if (current && current.readBigUInt64BE() !== expected) return { status: 'conflict' }
+    let entry = rows.get(kind)
+    if (!entry) {
+      entry = { position: advance(), rows: [] }
+      rows.set(kind, entry)
+    }
+    entry.rows.push(row)
+    this.#states.put(key, withPosition(entry.position, Buffer.from(state)))
+    return { status: 'done', position: entry.position }
+  }
+
+  async readStates(stateKeys: string[]): Promise<(State | null)[]> {
+    return stateKeys.map((stateKey) => {
+      const value = this.#states.get(Buffer.from(stateKey, 'hex'))
+      return value ? { version: value.readBigUInt64BE(), state: value.toString('utf8', 8) } : null
+    })
+  }
+
+  async findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null> {
+    return this.#request(key)
+  }
+
+  #request(key: string): { fingerprint: string; position: Position } | null {
+    const value = this.#requests.get(Buffer.from(key, 'hex'))
+    return value ? { position: value.readBigUInt64BE(), fingerprint: value.toString('utf8', 8) } : null
+  }
+
+  async progress(projectId = ''): Promise<Progress> {
+    return { appended: this.#appended, stored: this.#stored, pending: this.#pending.get(projectId) ?? 0 }
+  }
+
+  async claim(maxBytes: number): Promise<Block | null> {
+    if (this.#frozen) return { ...this.#frozen, entries: this.#read(this.#frozen.first, this.#frozen.last) }
+    const entries = this.#read(this.#stored + 1n, this.#appended, maxBytes)
+    const first = entries[0]?.position
+    const last = entries.at(-1)?.position
+    if (first === undefined || last === undefined) return null
+    await this.#freeze({ first, last })
+    return { first, last, entries }
+  }
+
+  async narrow({ first }: Block, last: Position): Promise<void> {
+    await this.#freeze({ first, last })
+  }
+
+  async #freeze(frozen: { first: Position; last: Position }): Promise<void> {
+    await this.#transact(() => this.#meta.put('meta', this.#metaWith(this.#stored, frozen)))
+    this.#frozen = frozen
+  }
+
+  async settle(block: Block, states: StoredState[]): Promise<void> {
+    const now = this.#now()
+    await this.#transact(() => {
+      for (const { position } of block.entries) this.#entries.remove(positionKey(position))
+      for (const { stateKey, version } of states) {
+        const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
+        this.#expiries.put(key, withPosition(version, EMPTY))
+      }
+      this.#sweep(now)
+      this.#meta.put('meta', this.#metaWith(block.last, null))
+    })
+    this.#stored = block.last
+    this.#appended = laterOf(this.#appended, block.last)
+    this.#frozen = null
+    for (const entry of block.entries) this.#count(entry, -1)
+    for (const { onStored } of this.#listeners) onStored?.(block.last)
+  }
+
+  /** Forgets requests that are too old to be repeated, and states that have not changed since the store got them. */
+  #sweep(now: number): void {
+    for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit: SWEEP_LIMIT })) {
+      const name = key.subarray(9)
+      if (key.toString('latin1', 8, 9) === REQUEST) this.#requests.remove(name)
+      else if (this.#states.get(name)?.readBigUInt64BE() === value.readBigUInt64BE()) this.#states.remove(name)
+      this.#expiries.remove(key)
+    }
+  }
+
+  async depth(): Promise<{ entries: number; bytes: number }> {
+    return { entries: this.#entryCount, bytes: this.#bytes }
+  }
+
+  hurry(): void {
+    for (const { onHurry } of this.#listeners) onHurry?.()
+  }
+
+  listen(listener: JournalListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async ping(): Promise<void> {
+    if (!this.#meta.get('meta')) throw new Error('the journal cannot be read')
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close()
+  }
+
+  #metaWith(stored: Position, frozen: { first: Position; last: Position } | null): Meta {
+    return {
+      id: this.#id,
+      stored: String(stored),
+      frozen: frozen && [String(frozen.first), String(frozen.last)],
+    }
+  }
+
+  #read(first: Position, last: Position, maxBytes = Number.POSITIVE_INFINITY): Entry[] {
+    const entries: Entry[] = []
+    let bytes = 0
+    const range = this.#entries.getRange({ start: positionKey(first), end: positionKey(last + 1n) })
+    for (const { key, value } of range) {
+      entries.push(decodeEntry(key.readBigUInt64BE(), value))
+      bytes += value.length
+      if (bytes >= maxBytes) break
+    }
+    return entries
+  }
+
+  #count({ kind, projectId, count, body }: Entry, sign: 1 | -1): void {
+    this.#entryCount += sign
+    this.#bytes += sign * body.length
+    if (kind !== 'events') return
+    const pending = (this.#pending.get(projectId) ?? 0) + sign * count
+    if (pending === 0) this.#pending.delete(projectId)
+    else this.#pending.set(projectId, pending)
+  }
+
+  /**
+   * All of the work or, where LMDB refuses a part of it as on a full disk, nothing. Reads within the work see its
+   * writes; resolves when they are on disk.
+   */
+  async #transact(work: () => void): Promise<void> {
+    let failure: unknown
+    try {
+      await this.#root.transaction(() => {
+        try {
+          work()
+        } catch (error) {
+          failure = error
+          return ABORT
+        }
+      })
+    } catch (error) {
+      failure = error
+    }
+    if (failure === undefined) return
+    throw new ContractError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {
+      cause: failure,
+    })
+  }
+}
+
+export type { LmdbJournal }
+
+const EMPTY = Buffer.alloc(0)
+
+function positionKey(position: Position): Buffer {
+  const key = Buffer.allocUnsafe(8)
+  key.writeBigUInt64BE(position)
+  return key
+}
+
+function withPosition(position: Position, rest: Buffer): Buffer {
+  return Buffer.concat([positionKey(position), rest])
+}
+
+function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
+  return Buffer.concat([positionKey(BigInt(atMs)), Buffer.from(type), name])
+}
+
+/** kind (1 byte), count (4), length of the project id (2), the project id, the body. */
+function encodeEntry({ kind, projectId, count, body }: Entry): Buffer {
+  const project = Buffer.from(projectId)
+  const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES)
+  header.writeUInt8(KINDS.indexOf(kind), 0)
+  header.writeUInt32BE(count, 1)
+  header.writeUInt16BE(project.length, 5)
+  return Buffer.concat([header, project, body])
+}
+
+function decodeEntry(position: Position, value: Buffer): Entry {
+  const kind = KINDS[value.readUInt8(0)]
+  if (kind === undefined) throw new Error(`journal entry ${position} is of an unknown kind`)
+  const bodyStart = ENTRY_HEADER_BYTES + value.readUInt16BE(5)
+  return {
+    position,
+    kind,
+    projectId: value.toString('utf8', ENTRY_HEADER_BYTES, bodyStart),
+    count: value.readUInt32BE(1),
+    body: value.subarray(bodyStart),
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * A place in the journal: 48 bits of milliseconds since 1970 and 16 bits of sequence number, in one unsigned 64-bit
+ * integer. Positions only ever rise, also when the clock jumps back: then the sequence goes on, and past its end the
+ * milliseconds do.
+ */
+export type Position = bigint
+
+export const SEQUENCE_BITS = 16n
+const SEQUENCE_MASK = (1n << SEQUENCE_BITS) - 1n
+
+/** Before every entry: nothing has this position. */
+export const START: Position = 0n
+
+export function millisecondsOf(position: Position): number {
+  return Number(position >> SEQUENCE_BITS)
+}
+
+/** The first position that may follow `last` at clock time `nowMs`. */
+export function nextPosition(last: Position, nowMs: number): Position {
+  const now = BigInt(nowMs) << SEQUENCE_BITS
+  return now > last ? now : last + 1n
+}
+
+/** As a Redis stream spells it: `<milliseconds>-<sequence>`. */
+export function formatPosition(position: Position): string {
+  return `${position >> SEQUENCE_BITS}-${position & SEQUENCE_MASK}`
+}
+
+export function parsePosition(text: string): Position {
+  const dash = text.indexOf('-')
+  return (BigInt(text.slice(0, dash)) << SEQUENCE_BITS) | BigInt(text.slice(dash + 1))
+}
+
+export function laterOf(a: Position, b: Position): Position {
+  return a > b ? a : b
+}

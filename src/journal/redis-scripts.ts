@@ -1,0 +1,224 @@
+/**
+ * The steps of the Redis journal, each one atomic. All keys begin with one prefix that holds a hash tag, so that they
+ * live in one slot of a cluster; state and request keys are made from the prefix inside the scripts.
+ *
+ * Bodies and states are opaque here: cjson would keep 14 digits of a number and turn `[]` into `{}`. Positions are
+ * texts, `<milliseconds>-<sequence>`, and only ever compared for equality.
+ *
+ * meta is a hash: id, ms and seq (the last position given out), bytes (of all entries), stored (a position),
+ * frozen (`<first> <last>`, absent where no block is).
+ */
+
+/**
+ * Carries out a list of writes.
+ *
+ * KEYS  stream, meta, pending, producer
+ * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, ms to remember requests,
+ *       then for each write either
+ *         "append", project, count, body, request key or "", fingerprint
+ *       or
+ *         "commit", kind, state key, expected version, state, row, request key or "", fingerprint
+ * Returns the outcomes joined by commas: "done:<position>", "repeated:<position>", "mismatch", "conflict".
+ * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
+ * Errors, with nothing written: FULL; GONE where there is no journal; STALE for a sequence number older than the last.
+ */
+export const WRITE = `
+local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local prefix, sequence, max_bytes, memory_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+
+local before = redis.call('GET', producer)
+if before then
+  local last, answer = string.match(before, '^(%d+) (.*)$')
+  if tonumber(last) == sequence then return answer end
+  if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was carried out') end
+end
+
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes')
+if not head[1] then return redis.error_reply('GONE the journal was deleted') end
+local ms, seq, bytes = tonumber(head[1]), tonumber(head[2]), tonumber(head[3])
+if bytes > max_bytes then return redis.error_reply('FULL the journal is over its limit') end
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local function advance()
+  if now > ms then ms, seq = now, 0
+  elseif seq < 65535 then seq = seq + 1
+  else ms, seq = ms + 1, 0 end
+  return string.format('%.0f-%.0f', ms, seq)
+end
+
+-- In the order of their positions, which a stream takes only rising. The rows of one kind share an entry, whose body
+-- is complete only at the end: its position is their version.
+local entries, rows = {}, {}
+
+local outcomes = {}
+local function known(key, fingerprint)
+  if key == '' then return nil end
+  local request = redis.call('GET', prefix .. ':request:' .. key)
+  if not request then return nil end
+  local position, first = string.match(request, '^(%S+) (.*)$')
+  if first ~= fingerprint then return 'mismatch' end
+  return 'repeated:' .. position
+end
+local function remember(key, fingerprint, position)
+  if key ~= '' then
+    redis.call('SET', prefix .. ':request:' .. key, position .. ' ' .. fingerprint, 'PX', memory_ms)
+  end
+end
+
+local i = 5
+while ARGV[i] do
+  local outcome
+  if ARGV[i] == 'append' then
+    local project, count, body, key, fingerprint = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+    i = i + 6
+    outcome = known(key, fingerprint)
+    if not outcome then
+      local position = advance()
+      entries[#entries + 1] = { position = position, kind = 'events', project = project, count = count, body = body }
+      redis.call('HINCRBY', pending, project, count)
+      remember(key, fingerprint, position)
+      outcome = 'done:' .. position
+    end
+  else
+    local kind, name, expected, state, row = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+    local key, fingerprint = ARGV[i + 6], ARGV[i + 7]
+    i = i + 8
+    outcome = known(key, fingerprint)
+    if not outcome then
+      local state_key = prefix .. ':state:' .. name
+      local current = redis.call('GETRANGE', state_key, 0, 39)
+      if current ~= '' and string.match(current, '^%S+') ~= expected then
+        outcome = 'conflict'
+      else
+        if not rows[kind] then
+          rows[kind] = { position = advance(), kind = kind, project = '', rows = {} }
+          entries[#entries + 1] = rows[kind]
+        end
+        local entry = rows[kind]
+        table.insert(entry.rows, row)
+        redis.call('SET', state_key, entry.position .. ' ' .. state)
+        remember(key, fingerprint, entry.position)
+        outcome = 'done:' .. entry.position
+      end
+    end
+  end
+  outcomes[#outcomes + 1] = outcome
+end
+for _, entry in ipairs(entries) do
+  local count, body = entry.count, entry.body
+  if entry.rows then count, body = #entry.rows, table.concat(entry.rows, ',') end
+  redis.call('XADD', stream, entry.position, 'kind', entry.kind, 'project', entry.project, 'count', count, 'body', body)
+  bytes = bytes + #body
+end
+
+redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes)
+local answer = table.concat(outcomes, ',')
+redis.call('SET', producer, ARGV[2] .. ' ' .. answer, 'PX', 3600000)
+return answer
+`
+
+/**
+ * Takes the writer's lease and freezes the next block, or returns the frozen one.
+ *
+ * KEYS  stream, meta, lease
+ * ARGV  writer, ms that the lease holds, bytes after which a block ends
+ * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", entries as XRANGE has them }.
+ */
+export const CLAIM = `
+local stream, meta, lease = KEYS[1], KEYS[2], KEYS[3]
+local holder = redis.call('GET', lease)
+if holder and holder ~= ARGV[1] then return nil end
+redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
+
+local head = redis.call('HMGET', meta, 'frozen', 'stored')
+if head[1] then
+  local first, last = string.match(head[1], '^(%S+) (%S+)$')
+  return { head[1], redis.call('XRANGE', stream, first, last) }
+end
+
+local entries, bytes, from = {}, 0, '(' .. head[2]
+while bytes < tonumber(ARGV[3]) do
+  local entry = redis.call('XRANGE', stream, from, '+', 'COUNT', 1)[1]
+  if not entry then break end
+  entries[#entries + 1] = entry
+  bytes = bytes + #entry[2][8]
+  from = '(' .. entry[1]
+end
+if #entries == 0 then return nil end
+local frozen = entries[1][1] .. ' ' .. entries[#entries][1]
+redis.call('HSET', meta, 'frozen', frozen)
+return { frozen, entries }
+`
+
+/**
+ * Ends the frozen block earlier.
+ *
+ * KEYS  meta
+ * ARGV  the frozen block, what it becomes (both "<first> <last>")
+ * Returns 1, or 0 where another writer has moved on.
+ */
+export const NARROW = `
+if redis.call('HGET', KEYS[1], 'frozen') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'frozen', ARGV[2])
+return 1
+`
+
+/**
+ * Forgets a block that the store has.
+ *
+ * KEYS  stream, meta, pending
+ * ARGV  prefix, the frozen block "<first> <last>", the position after its last, its bytes, ms to keep its states,
+ *       number of projects, then (project, events) for each, then (state key, version) for each state
+ * Returns 1, or 0 where another writer has moved on.
+ */
+export const SETTLE = `
+local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
+local prefix, frozen = ARGV[1], ARGV[2]
+if redis.call('HGET', meta, 'frozen') ~= frozen then return 0 end
+local last = string.match(frozen, '(%S+)$')
+redis.call('HSET', meta, 'stored', last)
+redis.call('HDEL', meta, 'frozen')
+redis.call('XTRIM', stream, 'MINID', ARGV[3])
+redis.call('HINCRBY', meta, 'bytes', -tonumber(ARGV[4]))
+local i = 7
+for _ = 1, tonumber(ARGV[6]) do
+  if redis.call('HINCRBY', pending, ARGV[i], -tonumber(ARGV[i + 1])) <= 0 then redis.call('HDEL', pending, ARGV[i]) end
+  i = i + 2
+end
+while ARGV[i] do
+  local state_key = prefix .. ':state:' .. ARGV[i]
+  if string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == ARGV[i + 1] then
+    redis.call('PEXPIRE', state_key, ARGV[5])
+  end
+  i = i + 2
+end
+redis.call('PUBLISH', prefix .. ':stored', last)
+return 1
+`
+
+/**
+ * KEYS  meta, pending
+ * ARGV  project
+ * Returns { last position given out, stored, pending events of the project }.
+ */
+export const PROGRESS = `
+local head = redis.call('HMGET', KEYS[1], 'ms', 'seq', 'stored')
+return { head[1] .. '-' .. head[2], head[3], redis.call('HGET', KEYS[2], ARGV[1]) or '0' }
+`
+
+/**
+ * Makes an empty journal where there is none.
+ *
+ * KEYS  meta
+ * ARGV  a random number to name it
+ * Returns its number.
+ */
+export const INITIALISE = `
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  local time = redis.call('TIME')
+  local now = string.format('%.0f', tonumber(time[1]) * 1000)
+  redis.call('HSET', KEYS[1], 'id', ARGV[1], 'ms', now, 'seq', 0, 'bytes', 0, 'stored', now .. '-0')
+end
+return redis.call('HGET', KEYS[1], 'id')
+`

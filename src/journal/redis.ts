@@ -1,0 +1,354 @@
+import { createHash, randomInt, randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Redis, type RedisOptions, ReplyError } from 'ioredis'
+import { ContractError } from '../errors.js'
+import {
+  type Block,
+  type Entry,
+  type EntryKind,
+  type Journal,
+  type JournalListener,
+  type Outcome,
+  type Progress,
+  REQUEST_MEMORY_MS,
+  STATE_MEMORY_MS,
+  type State,
+  type StoredState,
+  type Write,
+} from './journal.js'
+import { formatPosition, type Position, parsePosition, START } from './position.js'
+import { CLAIM, INITIALISE, NARROW, PROGRESS, SETTLE, WRITE } from './redis-scripts.js'
+
+export interface RedisJournalOptions {
+  /** redis://[user:password@]host:port[/database] */
+  url: string
+  /** above this many bytes of entries, writes are refused */
+  maxBytes: number
+  /** of every key; the braces are a hash tag, which keeps the keys in one slot of a cluster */
+  prefix?: string
+  log: { warn(data: object, message: string): void }
+}
+
+const COMMAND_TIMEOUT_MS = 5_000
+/** How long a call waits for a connection before it is refused. */
+const CONNECTION_WAIT_MS = 2_000
+/** How long a write whose answer was lost asks what became of it. */
+const LOST_ANSWER_WAIT_MS = 15_000
+const RETRY_PAUSE_MS = 50
+/** Another writer takes over this long after the last sign of life of the one before. */
+const LEASE_MS = 10_000
+
+const OPTIONS = {
+  // ioredis would repeat commands by itself after a lost connection, and so write twice; #script does it knowingly.
+  maxRetriesPerRequest: 0,
+  autoResendUnfulfilledCommands: false,
+  enableOfflineQueue: false,
+  commandTimeout: COMMAND_TIMEOUT_MS,
+  connectTimeout: COMMAND_TIMEOUT_MS,
+  keepAlive: 30_000,
+  retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000) * (0.5 + Math.random() / 2),
+} satisfies RedisOptions
+
+/** Answers by which Redis says that it did nothing; what they mean for the caller. */
+const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
+  [/^(FULL|OOM)\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
+  [
+    /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
+    'unavailable',
+    'The journal cannot be written at the moment. Try again in a moment.',
+  ],
+]
+
+/** Opens the journal in Redis (7.0 or later), making it where there is none. Waits up to 2 s for the connection. */
+export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
+  const journal = new RedisJournal(options)
+  try {
+    await journal.initialise()
+  } catch (error) {
+    await journal.close()
+    throw error
+  }
+  return journal
+}
+
+class RedisJournal implements Journal {
+  readonly #redis: Redis
+  readonly #subscriber: Redis
+  readonly #prefix: string
+  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'lease' | 'producer', string>
+  readonly #maxBytes: number
+  readonly #name = randomUUID()
+  readonly #listeners = new Set<JournalListener>()
+  #id = 0
+  #sequence = 0
+
+  constructor({ url, maxBytes, prefix = '{tallyhouse}', log }: RedisJournalOptions) {
+    this.#prefix = prefix
+    this.#maxBytes = maxBytes
+    const key = (name: string) => `${prefix}:${name}`
+    this.#keys = {
+      stream: key('journal'),
+      meta: key('meta'),
+      pending: key('pending'),
+      lease: key('writer'),
+      producer: key(`producer:${this.#name}`),
+    }
+    this.#redis = new Redis(url, OPTIONS)
+    this.#subscriber = new Redis(url, { ...OPTIONS, enableOfflineQueue: true, maxRetriesPerRequest: null })
+    for (const connection of [this.#redis, this.#subscriber]) {
+      connection.on('error', (error) => log.warn({ err: error }, 'the connection to Redis failed'))
+    }
+    this.#subscriber.on('message', (channel: string, message: string) => this.#notify(channel, message))
+  }
+
+  get id(): number {
+    return this.#id
+  }
+
+  async initialise(): Promise<void> {
+    await this.#connected(CONNECTION_WAIT_MS)
+    const id = await this.#script(INITIALISE, [this.#keys.meta], [String(this.#id || randomInt(1, 2 ** 32))])
+    this.#id = Number(id)
+    // Not awaited: what is published is only ever a hint.
+    this.#subscriber.subscribe(`${this.#prefix}:hurry`, `${this.#prefix}:stored`).catch(() => undefined)
+  }
+
+  async write(writes: Write[]): Promise<Outcome[]> {
+    const sequence = ++this.#sequence
+    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending, this.#keys.producer]
+    const args: (string | Buffer)[] = [
+      this.#prefix,
+      String(sequence),
+      String(this.#maxBytes),
+      String(REQUEST_MEMORY_MS),
+    ]
+    for (const write of writes) args.push(...writeArguments(write))
+
+    let answerLostAt: number | null = null
+    for (;;) {
+      try {
+        await this.#connected(CONNECTION_WAIT_MS)
+        const answer = await this.#script(WRITE, keys, args)
+        return String(answer).split(',').map(parseOutcome)
+      } catch (error) {
+        if (isReply(error) && error.message.startsWith('GONE')) {
+          await this.initialise()
+          continue
+        }
+        const refused = asRefusal(error)
+        // Before any answer was lost, a refusal is the last word. After it, only Redis itself knows what it did.
+        if (refused && (answerLostAt === null || isReply(error))) throw refused
+        if (!refused) answerLostAt ??= Date.now()
+        if (answerLostAt !== null && Date.now() - answerLostAt > LOST_ANSWER_WAIT_MS) {
+          throw new ContractError(
+            'internal',
+            'The journal did not say whether the request was stored. Repeat it with the same Idempotency-Key.',
+            { cause: error },
+          )
+        }
+        await wait(RETRY_PAUSE_MS)
+      }
+    }
+  }
+
+  async readStates(stateKeys: string[]): Promise<(State | null)[]> {
+    if (stateKeys.length === 0) return []
+    const values = await this.#call(() => this.#redis.mget(stateKeys.map((key) => `${this.#prefix}:state:${key}`)))
+    return values.map((value) => {
+      if (value === null) return null
+      const space = value.indexOf(' ')
+      return { version: parsePosition(value.slice(0, space)), state: value.slice(space + 1) }
+    })
+  }
+
+  async findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null> {
+    const value = await this.#call(() => this.#redis.get(`${this.#prefix}:request:${key}`))
+    if (value === null) return null
+    const [position = '', fingerprint = ''] = value.split(' ')
+    return { position: parsePosition(position), fingerprint }
+  }
+
+  async progress(projectId = ''): Promise<Progress> {
+    const answer = await this.#call(() => this.#script(PROGRESS, [this.#keys.meta, this.#keys.pending], [projectId]))
+    const [appended, stored, pending] = (answer as Buffer[]).map(String)
+    return {
+      appended: parsePosition(appended ?? ''),
+      stored: parsePosition(stored ?? ''),
+      pending: Number(pending),
+    }
+  }
+
+  async claim(maxBytes: number): Promise<Block | null> {
+    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
+    const answer = await this.#call(() => this.#script(CLAIM, keys, [this.#name, String(LEASE_MS), String(maxBytes)]))
+    if (answer === null) return null
+    const [frozen, entries] = answer as [Buffer, [Buffer, Buffer[]][]]
+    const [first = '', last = ''] = frozen.toString().split(' ')
+    return { first: parsePosition(first), last: parsePosition(last), entries: entries.map(parseEntry) }
+  }
+
+  async narrow(block: Block, last: Position): Promise<void> {
+    const limits = [formatLimits(block), formatLimits({ first: block.first, last })]
+    assertCurrent(await this.#call(() => this.#script(NARROW, [this.#keys.meta], limits)))
+  }
+
+  async settle(block: Block, states: StoredState[]): Promise<void> {
+    const events = new Map<string, number>()
+    let bytes = 0
+    for (const { kind, projectId, count, body } of block.entries) {
+      bytes += body.length
+      if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
+    }
+    const after = formatPosition(block.last + 1n)
+    const args = [this.#prefix, formatLimits(block), after, String(bytes), String(STATE_MEMORY_MS), String(events.size)]
+    for (const [projectId, count] of events) args.push(projectId, String(count))
+    for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
+    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
+    assertCurrent(await this.#call(() => this.#script(SETTLE, keys, args)))
+  }
+
+  async depth(): Promise<{ entries: number; bytes: number }> {
+    const [entries, bytes] = await this.#call(() =>
+      Promise.all([this.#redis.xlen(this.#keys.stream), this.#redis.hget(this.#keys.meta, 'bytes')]),
+    )
+    return { entries, bytes: Number(bytes) }
+  }
+
+  hurry(): void {
+    this.#redis.publish(`${this.#prefix}:hurry`, '').catch(() => undefined)
+  }
+
+  listen(listener: JournalListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async ping(): Promise<void> {
+    await this.#call(() => this.#redis.ping())
+  }
+
+  async close(): Promise<void> {
+    this.#redis.disconnect()
+    this.#subscriber.disconnect()
+  }
+
+  #notify(channel: string, message: string): void {
+    for (const { onHurry, onStored } of this.#listeners) {
+      if (channel.endsWith(':hurry')) onHurry?.()
+      else onStored?.(parsePosition(message))
+    }
+  }
+
+  /** For commands that may be given up without harm: whatever goes wrong is `unavailable`. */
+  async #call<T>(command: () => Promise<T>): Promise<T> {
+    try {
+      await this.#connected(CONNECTION_WAIT_MS)
+      return await command()
+    } catch (error) {
+      throw asRefusal(error) ?? unavailable(error)
+    }
+  }
+
+  /** @throws ContractError `unavailable` where there is no connection within `limitMs` */
+  async #connected(limitMs: number): Promise<void> {
+    if (this.#redis.status === 'ready') return
+    const controller = new AbortController()
+    const ready = new Promise<void>((resolve) => this.#redis.once('ready', resolve))
+    try {
+      await Promise.race([
+        ready,
+        wait(limitMs, undefined, { signal: controller.signal }).then(() => {
+          throw unavailable(new Error(`no connection to Redis within ${limitMs} ms`))
+        }),
+      ])
+    } finally {
+      controller.abort()
+    }
+  }
+
+  async #script(script: string, keys: string[], args: (string | Buffer)[]): Promise<unknown> {
+    const rest = [String(keys.length), ...keys, ...args]
+    try {
+      return await this.#redis.callBuffer('EVALSHA', [digest(script), ...rest])
+    } catch (error) {
+      if (!(isReply(error) && error.message.startsWith('NOSCRIPT'))) throw error
+      return await this.#redis.callBuffer('EVAL', [script, ...rest])
+    }
+  }
+}
+
+const digests = new Map<string, string>()
+
+/** As EVALSHA names a script: SHA-1 of its text. */
+function digest(script: string): string {
+  let known = digests.get(script)
+  if (known === undefined) {
+    known = createHash('sha1').update(script).digest('hex')
+    digests.set(script, known)
+  }
+  return known
+}
+
+function writeArguments(write: Write): (string | Buffer)[] {
+  const request = [write.requestKey?.key ?? '', write.requestKey?.fingerprint ?? '']
+  if (write.type === 'append') return ['append', write.projectId, String(write.count), write.body, ...request]
+  const expected = write.expected === START ? '' : formatPosition(write.expected)
+  return ['commit', write.kind, write.stateKey, expected, write.state, write.row, ...request]
+}
+
+function parseOutcome(text: string): Outcome {
+  const [status, position = ''] = text.split(':')
+  switch (status) {
+    case 'done':
+    case 'repeated':
+      return { status, position: parsePosition(position) }
+    case 'conflict':
+    case 'mismatch':
+      return { status }
+    default:
+      throw new Error(`the journal answered a write with ${text}`)
+  }
+}
+
+/** An entry as XRANGE has it: its id, then the names and values of its fields, in the order of the script that wrote it. */
+function parseEntry([id, fields]: [Buffer, Buffer[]]): Entry {
+  const [, kind, , projectId, , count, , body] = fields
+  if (!kind || !projectId || !count || !body) throw new Error(`journal entry ${id} is incomplete`)
+  return {
+    position: parsePosition(id.toString()),
+    kind: kind.toString() as EntryKind,
+    projectId: projectId.toString(),
+    count: Number(count),
+    body,
+  }
+}
+
+function formatLimits({ first, last }: { first: Position; last: Position }): string {
+  return `${formatPosition(first)} ${formatPosition(last)}`
+}
+
+/** Harmless, since the other writer's block has the same token; but this one must look again at what is frozen. */
+function assertCurrent(answer: unknown): void {
+  if (answer !== 1) throw new ContractError('unavailable', 'Another writer has taken over this block.')
+}
+
+/** Redis answered, with an error; anything else that fails leaves open what Redis did. */
+function isReply(error: unknown): error is Error {
+  return error instanceof ReplyError
+}
+
+/** What a failed command means where it certainly did nothing; null where it may have done its work. */
+function asRefusal(error: unknown): ContractError | null {
+  if (error instanceof ContractError) return error
+  if (!isReply(error)) return null
+  for (const [pattern, code, message] of REFUSALS) {
+    if (pattern.test(error.message)) return new ContractError(code, message, { cause: error })
+  }
+  throw error
+}
+
+function unavailable(cause: unknown): ContractError {
+  return new ContractError('unavailable', 'The journal cannot be reached. Nothing was stored; try again in a moment.', {
+    cause,
+  })
+}

@@ -1,0 +1,60 @@
+import { createHash, randomBytes } from 'node:crypto'
+
+export type KeyKind = 'public' | 'secret'
+
+/** What a key opens. */
+export interface Grant {
+  projectId: string
+  kind: KeyKind
+}
+
+export interface StoredKey extends Grant {
+  /** SHA-256 of the key, hexadecimal */
+  hash: string
+}
+
+const PREFIX: Record<KeyKind, string> = { public: 'pk_', secret: 'sk_' }
+
+/** A new key of 256 random bits, recognisable by its prefix. It is shown once; only its hash is kept. */
+export function makeKey(kind: KeyKind): string {
+  return PREFIX[kind] + randomBytes(32).toString('base64url')
+}
+
+/** A fast hash will do: a key is random, so there is nothing to guess that a slow one would protect. */
+export function hashKey(key: string): string {
+  return createHash('sha256').update(key).digest('hex')
+}
+
+/**
+ * The keys that are known at the moment. A key is looked up by its hash, so that the time a look-up takes says nothing
+ * about how much of a key is right.
+ */
+export class KeyRing {
+  readonly #fixed: StoredKey[]
+  #grants: Map<string, Grant>
+  #isComplete = false
+
+  /** @param fixed keys that are always there, such as those of the environment */
+  constructor(fixed: StoredKey[]) {
+    this.#fixed = fixed
+    this.#grants = asMap(fixed)
+  }
+
+  /** Whether the stored keys were read at least once: before that, an unknown key may be a good one. */
+  get isComplete(): boolean {
+    return this.#isComplete
+  }
+
+  replaceStored(stored: StoredKey[]): void {
+    this.#grants = asMap([...stored, ...this.#fixed])
+    this.#isComplete = true
+  }
+
+  find(key: string): Grant | null {
+    return this.#grants.get(hashKey(key)) ?? null
+  }
+}
+
+function asMap(keys: StoredKey[]): Map<string, Grant> {
+  return new Map(keys.map(({ hash, projectId, kind }) => [hash, { projectId, kind }]))
+}

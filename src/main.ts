@@ -1,0 +1,68 @@
+#!/usr/bin/env node
+import type { AddressInfo } from 'node:net'
+import { buildApp } from './app.js'
+import { type Config, ConfigError, loadConfig } from './config.js'
+
+/** A close that takes longer than this is given up; what was answered is in the journal. */
+const CLOSE_LIMIT_MS = 4_500
+
+try {
+  await serve(loadConfig())
+} catch (error) {
+  if (error instanceof ConfigError) console.error(error.message)
+  else console.error(error instanceof Error ? `The start failed: ${error.message}` : error)
+  process.exit(1)
+}
+
+async function serve(config: Config): Promise<void> {
+  const { server, newKeys } = await buildApp(config, {
+    onFatal: (error) => {
+      server.log.fatal({ err: error }, 'the service cannot go on')
+      void end(1)
+    },
+  })
+  let isEnding = false
+  async function end(code: number): Promise<void> {
+    if (isEnding) process.exit(1)
+    isEnding = true
+    setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
+    await server.close()
+    process.exit(code)
+  }
+  process.on('SIGTERM', () => end(0))
+  process.on('SIGINT', () => end(0))
+
+  await server.listen({ host: config.HOST, port: config.PORT })
+  console.log(welcome(server.server.address() as AddressInfo, newKeys))
+}
+
+function welcome(
+  { address, family, port }: AddressInfo,
+  newKeys: Awaited<ReturnType<typeof buildApp>>['newKeys'],
+): string {
+  const everywhere = address === '0.0.0.0' || address === '::'
+  const host = everywhere ? '127.0.0.1' : family === 'IPv6' ? `[${address}]` : address
+  const url = `http://${host}:${port}`
+  const secret = newKeys?.secretKey ?? '$SECRET_KEY'
+  const lines = newKeys
+    ? [
+        'This is the first start, so a pair of keys was made. They are shown only now:',
+        '',
+        `  PUBLIC_API_KEY=${newKeys.publicKey}`,
+        `  SECRET_KEY=${newKeys.secretKey}`,
+      ]
+    : ['The keys are those of the environment or of an earlier start.']
+  return [
+    '',
+    `Tallyhouse serves at ${url}`,
+    '',
+    ...lines,
+    '',
+    'Try it:',
+    '',
+    `  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/track -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'`,
+    `  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/identify -d '{"distinct_id":"ada","properties":{"name":"Ada"}}'`,
+    `  curl -H "x-api-key: ${secret}" '${url}/public/events?limit=10'`,
+    '',
+  ].join('\n')
+}

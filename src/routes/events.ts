@@ -1,0 +1,101 @@
+import { Readable } from 'node:stream'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CatchUp } from '../catch-up.js'
+import { ContractError } from '../errors.js'
+import { formatEventId, lastIdAt, parseEventId } from '../event-id.js'
+import type { Journal } from '../journal/journal.js'
+import { memberText } from '../json.js'
+import { Done, EditBody, EventParams, EventsQuery } from '../schemas.js'
+import type { ClickHouse } from '../store/clickhouse.js'
+import type { EventEdits } from '../store/event-edits.js'
+import { readEventPage } from '../store/events.js'
+import { aroundRows } from '../store/page.js'
+
+export interface EventsOptions {
+  journal: Journal
+  clickhouse: ClickHouse
+  edits: EventEdits
+  catchUp: CatchUp
+}
+
+/** Gives events out, changes them and deletes them. */
+export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
+  app,
+  { journal, clickhouse, edits, catchUp },
+) => {
+  app.get('/events', { schema: { querystring: EventsQuery } }, async ({ projectId, query }, reply) => {
+    const { limit, page, cursor, event, distinct_id: distinctId, from, to } = query
+    const startAt = cursor === undefined ? undefined : parseCursor(cursor)
+    const { stored, pending } = await catchUp.wait(projectId)
+    const rows = await readEventPage(clickhouse, {
+      projectId,
+      // Only what the writer is done with: a block that is half in would let a walk skip the other half.
+      upTo: lastIdAt(stored),
+      limit,
+      offset: startAt === undefined ? (page - 1) * limit : 0,
+      ...given({ startAt, event, distinctId, from, to }),
+    })
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return Readable.from(
+      aroundRows(rows, '{"status":1,"error":null,"events":[', (mark) => {
+        const rest = { page, limit, hasMore: mark !== null, next: mark && formatCursor(mark), pending }
+        return `],${JSON.stringify(rest).slice(1)}`
+      }),
+    )
+  })
+
+  app.put(
+    '/events/:eventId',
+    { schema: { params: EventParams, body: EditBody, response: { 200: Done } } },
+    async ({ projectId, params, rawBody }) => {
+      await change(projectId, params.eventId, memberText(rawBody.toString(), 'properties') ?? '{}')
+      return { status: 1, error: null } as const
+    },
+  )
+
+  app.delete(
+    '/events/:eventId',
+    { schema: { params: EventParams, response: { 200: Done } } },
+    async ({ projectId, params }) => {
+      await change(projectId, params.eventId, null)
+      return { status: 1, error: null } as const
+    },
+  )
+
+  /** An event that is still on its way is changed when it has arrived: its id says where in the journal it is. */
+  async function change(projectId: string, id: string, properties: string | null): Promise<void> {
+    const place = parseEventId(id)
+    if (!place) throw unknownEvent()
+    const { appended, stored } = await journal.progress()
+    const isOnItsWay = place.journalId === journal.id && place.position > stored && place.position <= appended
+    if (isOnItsWay) await catchUp.reach(place.position)
+    const found = await edits.apply({ projectId, eventId: formatEventId(place), properties })
+    if (!found) throw unknownEvent()
+  }
+}
+
+function unknownEvent(): ContractError {
+  return new ContractError('not_found', 'There is no event with this id.')
+}
+
+/** The first id of a page, as 22 characters. */
+function formatCursor(id: string): string {
+  return Buffer.from(id.replaceAll('-', ''), 'hex').toString('base64url')
+}
+
+function parseCursor(cursor: string): string {
+  const hex = Buffer.from(cursor, 'base64url').toString('hex')
+  const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+  if (!parseEventId(id) || formatCursor(id) !== cursor) {
+    const message = 'must be the `next` of an earlier answer'
+    throw new ContractError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
+  }
+  return id
+}
+
+/** Without what is undefined. */
+function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>
+  }
+}

@@ -1,0 +1,58 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { ContractError } from '../errors.js'
+import { memberText } from '../json.js'
+import { formatProperties, type Properties, parseProperties } from '../profile.js'
+import { Done, SessionBody, SessionEndBody, SessionParams } from '../schemas.js'
+import { durationOf, endSession, type Session, startSession, updateSession } from '../session.js'
+import type { States } from '../state.js'
+
+export interface SessionsOptions {
+  sessions: States<Session>
+}
+
+/** The calls that browsers make, with the public key. */
+export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (app, { sessions }) => {
+  const calls = { '/sessions/start': startSession, '/sessions/update': updateSession }
+  for (const [path, call] of Object.entries(calls)) {
+    app.post(
+      path,
+      { schema: { body: SessionBody, response: { 200: Done } } },
+      async ({ projectId, rawBody, body: { session_id, distinct_id, properties } }) => {
+        const merged = properties ? propertiesIn(rawBody) : null
+        await sessions.change(projectId, session_id, (session) => call(session, distinct_id, merged, Date.now()))
+        return { status: 1, error: null } as const
+      },
+    )
+  }
+
+  app.post(
+    '/sessions/end',
+    { schema: { body: SessionEndBody, response: { 200: Done } } },
+    async ({ projectId, body: { session_id, distinct_id } }) => {
+      await sessions.change(projectId, session_id, (session) => endSession(session, distinct_id, Date.now()))
+      return { status: 1, error: null } as const
+    },
+  )
+}
+
+/** Reading a session, with the secret key. */
+export const sessionReads: FastifyPluginAsyncTypebox<SessionsOptions> = async (app, { sessions }) => {
+  app.get('/sessions/:sessionId', { schema: { params: SessionParams } }, async ({ projectId, params }, reply) => {
+    const session = await sessions.get(projectId, params.sessionId)
+    if (!session) throw new ContractError('not_found', 'There is no session with this session_id.')
+    const { distinctId, state, properties, startedAt, updatedAt, endedAt } = session
+    const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
+    const tail = JSON.stringify({
+      duration: durationOf(session),
+      started_at: startedAt,
+      updated_at: updatedAt,
+      ended_at: endedAt,
+    }).slice(1)
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return `{"status":1,"error":null,"session":${head},"properties":${formatProperties(properties)},${tail}}`
+  })
+}
+
+function propertiesIn(rawBody: Buffer): Properties {
+  return parseProperties(memberText(rawBody.toString(), 'properties') ?? '{}')
+}

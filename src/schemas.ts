@@ -1,0 +1,123 @@
+import { Kind, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+
+/** Events that a batch may hold. */
+export const MAX_BATCH = 1000
+export const MAX_PAGE = 10_000
+const MAX_NAME = 255
+const MAX_TIMESTAMP = 9_999_999_999_999
+/** Beyond it an offset is no longer an exact integer. */
+const MAX_PAGE_NUMBER = 1_000_000_000
+
+/**
+ * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic plane has two units. A
+ * string with half a surrogate pair has no UTF-8 form, so it could not come out as it went in.
+ */
+TypeRegistry.Set<{ says: string }>('Name', (_schema, value) => {
+  if (typeof value !== 'string' || value.length === 0 || !value.isWellFormed()) return false
+  return value.length <= MAX_NAME || (value.length <= 2 * MAX_NAME && [...value].length <= MAX_NAME)
+})
+
+const says = {
+  name: `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`,
+  object: 'must be an object',
+  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
+}
+
+const Name = Type.Unsafe<string>({ [Kind]: 'Name', type: 'string', minLength: 1, maxLength: MAX_NAME, says: says.name })
+const Properties = Type.Object({}, { additionalProperties: true, says: says.object })
+const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, says: says.timestamp })
+
+/** Absent or null, which counts as absent. */
+const optional = <T extends TSchema>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()], { says: `${schema.says}, or absent` }))
+
+/** Checked by the authentication before anything else is. */
+const apiKey = Type.Optional(Type.Unknown({ description: 'The key; the header x-api-key serves as well.' }))
+
+const Event = Type.Object(
+  {
+    event: Name,
+    distinct_id: Name,
+    properties: optional(Properties),
+    timestamp: optional(Timestamp),
+  },
+  { says: says.object },
+)
+
+export const TrackBody = Type.Composite([Type.Object({ apiKey }), Event], { says: says.object })
+
+export const BatchBody = Type.Object(
+  {
+    apiKey,
+    events: Type.Array(Event, {
+      minItems: 1,
+      maxItems: MAX_BATCH,
+      says: `must be an array of 1 to ${MAX_BATCH} events`,
+    }),
+  },
+  { says: says.object },
+)
+
+export const IdentifyBody = Type.Object(
+  { apiKey, distinct_id: Name, properties: optional(Properties) },
+  { says: says.object },
+)
+
+export const ProfileBody = Type.Object(
+  { apiKey, distinct_id: Name, operations: Type.Object({}, { additionalProperties: true, says: says.object }) },
+  { says: says.object },
+)
+
+export const SessionBody = Type.Object(
+  { apiKey, distinct_id: Name, session_id: Name, properties: optional(Properties) },
+  { says: says.object },
+)
+
+export const SessionEndBody = Type.Object({ apiKey, distinct_id: Name, session_id: Name }, { says: says.object })
+
+export const EditBody = Type.Object({ apiKey, properties: Properties }, { says: says.object })
+
+const Page = {
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: MAX_PAGE,
+    default: 50,
+    says: `must be a whole number from 1 to ${MAX_PAGE}`,
+  }),
+  page: Type.Integer({
+    minimum: 1,
+    maximum: MAX_PAGE_NUMBER,
+    default: 1,
+    says: `must be a whole number from 1 to ${MAX_PAGE_NUMBER}`,
+  }),
+}
+
+const EventTime = Type.Optional(
+  Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    says: 'must be a whole number of milliseconds since 1970',
+  }),
+)
+
+export const EventsQuery = Type.Object({
+  ...Page,
+  cursor: Type.Optional(Type.String({ says: 'must be the `next` of an earlier answer' })),
+  event: Type.Optional(Name),
+  distinct_id: Type.Optional(Name),
+  from: EventTime,
+  to: EventTime,
+})
+
+export const UsersQuery = Type.Object(Page)
+
+export const EventParams = Type.Object({ eventId: Type.String() })
+export const UserParams = Type.Object({ userId: Type.String() })
+export const SessionParams = Type.Object({ sessionId: Type.String() })
+
+const success = { status: Type.Literal(1), error: Type.Null() }
+
+export const Done = Type.Object(success)
+export const Accepted = Type.Object({ ...success, accepted: Type.Integer() })
+
+export type TrackBody = Static<typeof TrackBody>

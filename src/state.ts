@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import { ContractError, idempotencyConflict } from './errors.js'
+import { gather } from './gather.js'
+import type { GroupCommit } from './journal/group-commit.js'
+import type { Journal, RequestKey, StateKind } from './journal/journal.js'
+import { type Position, START } from './journal/position.js'
+
+/** How values of one kind are kept: as an opaque text in the journal, as a row in the store. */
+export interface StateTable<Value> {
+  kind: StateKind
+  format(value: Value): string
+  parse(text: string): Value
+  /** a JSON object; null is a deleted value */
+  row(projectId: string, name: string, value: Value | null): string
+  read(projectId: string, names: string[]): Promise<Map<string, { version: Position; value: Value }>>
+}
+
+/** From the present value to the next: the very same object changes nothing, null deletes, a throw refuses. */
+export type Change<Value> = (current: Value | null) => Value | null
+
+interface Waiting<Value> {
+  change: Change<Value>
+  requestKey: RequestKey | undefined
+  resolve(): void
+  reject(error: unknown): void
+}
+
+interface Key {
+  projectId: string
+  name: string
+  stateKey: string
+}
+
+/** Another process has to win this often in a row before a change is given up. */
+const MAX_CONFLICTS = 50
+
+/** A digest of kind, project and name: names are free-form and of any length up to 255 characters. */
+export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([kind, projectId, name]))
+    .digest('hex')
+}
+
+/**
+ * Profiles or sessions, each changed by compare-and-set: read, change, commit with the version that was read, again on a
+ * conflict. The changes of one value that wait in this process take a turn together.
+ */
+export class States<Value> {
+  readonly #journal: Journal
+  readonly #commits: GroupCommit
+  readonly #table: StateTable<Value>
+  readonly #turns = new Map<string, Waiting<Value>[]>()
+  readonly #load = gather((keys: Key[]) => this.#read(keys))
+
+  constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>) {
+    this.#journal = journal
+    this.#commits = commits
+    this.#table = table
+  }
+
+  async get(projectId: string, name: string): Promise<Value | null> {
+    return (await this.#load(this.#key(projectId, name))).value
+  }
+
+  /**
+   * Resolves when the changed value is durable. With a request key that is known, the change is not made again.
+   * @throws what the change throws; then this change has done nothing, others of the turn have
+   */
+  change(projectId: string, name: string, change: Change<Value>, requestKey?: RequestKey): Promise<void> {
+    const key = this.#key(projectId, name)
+    return new Promise((resolve, reject) => {
+      const waiting = { change, requestKey, resolve, reject }
+      const turn = this.#turns.get(key.stateKey)
+      if (turn) {
+        turn.push(waiting)
+      } else {
+        this.#turns.set(key.stateKey, [waiting])
+        this.#takeTurns(key)
+      }
+    })
+  }
+
+  async #takeTurns(key: Key): Promise<void> {
+    for (let queue = this.#turns.get(key.stateKey); queue?.length; ) {
+      const waiting = queue.splice(0, turnLength(queue))
+      try {
+        const refusals = await this.#turn(key, waiting)
+        waiting.forEach(({ resolve, reject }, i) => {
+          if (refusals[i] === undefined) resolve()
+          else reject(refusals[i])
+        })
+      } catch (error) {
+        for (const { reject } of waiting) reject(error)
+      }
+    }
+    this.#turns.delete(key.stateKey)
+  }
+
+  /** @returns what each change threw */
+  async #turn(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
+    const requestKey = waiting[0]?.requestKey
+    if (requestKey && (await this.#isRepeated(requestKey))) return []
+    for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
+      const { version, value: before } = await this.#load(key)
+      let value = before
+      const refusals = waiting.map(({ change }) => {
+        try {
+          value = change(value)
+          return undefined
+        } catch (refusal) {
+          return refusal
+        }
+      })
+      if (value === before) return refusals
+      const committed = await this.#commits.commit({
+        type: 'commit',
+        kind: this.#table.kind,
+        stateKey: key.stateKey,
+        expected: version,
+        state: value === null ? '' : this.#table.format(value),
+        row: this.#table.row(key.projectId, key.name, value),
+        ...(requestKey && { requestKey }),
+      })
+      if (committed !== null) return refusals
+      await wait(Math.random() * Math.min(conflicts, 10))
+    }
+    throw new ContractError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
+  }
+
+  /** Asked before the change is tried: what it did the first time may be what would refuse it now. */
+  async #isRepeated({ key, fingerprint }: RequestKey): Promise<boolean> {
+    const known = await this.#journal.findRequest(key)
+    if (known && known.fingerprint !== fingerprint) throw idempotencyConflict()
+    return known !== null
+  }
+
+  #key(projectId: string, name: string): Key {
+    return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
+  }
+
+  async #read(keys: Key[]): Promise<{ version: Position; value: Value | null }[]> {
+    const states = await this.#journal.readStates(keys.map(({ stateKey }) => stateKey))
+    const missing = new Map<string, string[]>()
+    keys.forEach(({ projectId, name }, i) => {
+      if (states[i]) return
+      const names = missing.get(projectId)
+      if (names) names.push(name)
+      else missing.set(projectId, [name])
+    })
+    const stored = new Map<string, Map<string, { version: Position; value: Value }>>()
+    for (const [projectId, names] of missing) stored.set(projectId, await this.#table.read(projectId, names))
+    return keys.map(({ projectId, name }, i) => {
+      const state = states[i]
+      if (state) return { version: state.version, value: state.state ? this.#table.parse(state.state) : null }
+      return stored.get(projectId)?.get(name) ?? { version: START, value: null }
+    })
+  }
+}
+
+/** A change with a request key takes its turn alone, so that what is remembered is remembered of it. */
+function turnLength(queue: { requestKey: RequestKey | undefined }[]): number {
+  if (queue[0]?.requestKey) return 1
+  const keyed = queue.findIndex(({ requestKey }) => requestKey)
+  return keyed === -1 ? queue.length : keyed
+}

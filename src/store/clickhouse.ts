@@ -1,0 +1,157 @@
+import type { Readable } from 'node:stream'
+import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
+
+export interface StoreOptions {
+  /** http://user:password@host:8123/database; the database is made where it is missing */
+  url: string
+}
+
+const QUERY_TIMEOUT_MS = 30_000
+/** An INSERT that takes longer is sent again; the token of its block keeps it from being stored twice. */
+const INSERT_TIMEOUT_MS = 120_000
+const PING_TIMEOUT_MS = 2_000
+const CONNECTIONS = 32
+/** Under the server's own limit of 10 s (keep_alive_timeout 30 s since 25.x), so that no request meets a closing socket. */
+const IDLE_SOCKET_MS = 2_500
+
+/** The store answered a query with an error of its own. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+  /** ClickHouse's number of the error, as in src/Common/ErrorCodes.cpp of its source */
+  readonly code: number
+
+  constructor(code: number, cause: Error) {
+    super(`ClickHouse error ${code}: ${cause.message}`, { cause })
+    this.code = code
+  }
+}
+
+/** The store gave no answer: refused, cut or out of time. Whether it did its work is not known. */
+export class StoreUnreachableError extends Error {
+  override readonly name = 'StoreUnreachableError'
+}
+
+export type Parameters = Record<string, string | number | bigint | string[]>
+
+/** Queries over HTTP, alike for the embedded engine and a cluster. Every call ends in bounded time. */
+export class ClickHouse {
+  readonly #client: ClickHouseClient
+  readonly database: string
+
+  constructor({ url }: StoreOptions) {
+    const address = new URL(url)
+    this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
+    this.#client = createClient({
+      url: address.origin,
+      username: decodeURIComponent(address.username) || 'default',
+      password: decodeURIComponent(address.password),
+      database: this.database,
+      application: 'tallyhouse',
+      max_open_connections: CONNECTIONS,
+      request_timeout: INSERT_TIMEOUT_MS,
+      keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },
+      // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
+      clickhouse_settings: { async_insert: 0 },
+      log: { LoggerClass: Silent },
+    })
+  }
+
+  /** Runs a statement that has no rows to give. Large parameters go in the body. */
+  async command(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<void> {
+    await answered(QUERY_TIMEOUT_MS, (abort_signal) =>
+      this.#client.command({
+        query,
+        query_params: parameters,
+        use_multipart_params_auto: true,
+        clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        abort_signal,
+      }),
+    )
+  }
+
+  /** Runs a statement in no database, for making one. */
+  async commandWithoutDatabase(query: string): Promise<void> {
+    await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
+  }
+
+  /** The rows as objects; 64-bit integers are texts. */
+  async rows<Row>(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<Row[]> {
+    return await answered(QUERY_TIMEOUT_MS, async (abort_signal) => {
+      const result = await this.#client.query({
+        query,
+        query_params: parameters,
+        use_multipart_params_auto: true,
+        clickhouse_settings: { ...settings, wait_end_of_query: 1, output_format_json_quote_64bit_integers: 1 },
+        format: 'JSONEachRow',
+        abort_signal,
+      })
+      return await result.json<Row>()
+    })
+  }
+
+  /**
+   * The answer's bytes in the format that the query names. The server completes its answer before it sends the first
+   * byte, so that an error in the middle of it is an error here and never a short stream.
+   */
+  async bytes(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<Readable> {
+    return await answered(QUERY_TIMEOUT_MS, async (abort_signal) => {
+      const { stream } = await this.#client.exec({
+        query,
+        query_params: parameters,
+        clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        abort_signal,
+      })
+      return stream
+    })
+  }
+
+  /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored. */
+  async insert(query: string, values: Readable, settings: ClickHouseSettings): Promise<void> {
+    await answered(INSERT_TIMEOUT_MS, async (abort_signal) => {
+      const { stream } = await this.#client.exec({
+        query,
+        values,
+        clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        abort_signal,
+      })
+      // An answer that is left unread holds its connection.
+      for await (const _ of stream);
+    })
+  }
+
+  /** @throws when the store does not answer within 2 s */
+  async ping(): Promise<void> {
+    await answered(PING_TIMEOUT_MS, async (abort_signal) => {
+      const result = await this.#client.ping({ select: false, abort_signal })
+      if (!result.success) throw result.error
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close()
+  }
+}
+
+async function answered<T>(limitMs: number, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController()
+  const timer = setTimeout(() => controller.abort(), limitMs)
+  try {
+    return await request(controller.signal)
+  } catch (error) {
+    if (error instanceof ClickHouseError) throw new StoreError(Number(error.code), error)
+    throw new StoreUnreachableError(`ClickHouse did not answer: ${error instanceof Error ? error.message : error}`, {
+      cause: error,
+    })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Every failure reaches the caller as an exception, who logs it with what it meant. */
+class Silent {
+  trace(): void {}
+  debug(): void {}
+  info(): void {}
+  warn(): void {}
+  error(): void {}
+}

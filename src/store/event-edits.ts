@@ -1,0 +1,119 @@
+import type { ClickHouse } from './clickhouse.js'
+
+/** What is to become of one stored event. */
+export interface Edit {
+  projectId: string
+  eventId: string
+  /** the new text of its properties; null deletes the event */
+  properties: string | null
+}
+
+interface Waiting extends Edit {
+  resolve(found: boolean): void
+  reject(error: unknown): void
+}
+
+/** Edits that go into one statement at most, in number and in bytes of properties. */
+const MAX_EDITS = 1000
+const MAX_BYTES = 8 * 1024 * 1024
+
+/**
+ * Edits and deletes of stored events. Each statement makes a patch part however many events it names, so what arrives
+ * while one is under way goes into the next. Within this process they hold in the order of their calls; two processes
+ * that edit one event at the same moment are not ordered.
+ */
+export class EventEdits {
+  readonly #clickhouse: ClickHouse
+  readonly #waiting: Waiting[] = []
+  #running: Promise<void> | null = null
+
+  constructor(clickhouse: ClickHouse) {
+    this.#clickhouse = clickhouse
+  }
+
+  /** @returns false where the project has no such event; resolves when every later answer shows the change */
+  apply(edit: Edit): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...edit, resolve, reject })
+      this.#running ??= this.#run()
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    // After this turn of the event loop, so that what arrived together goes together.
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    while (this.#waiting.length > 0) {
+      const edits = this.#take()
+      try {
+        const found = await this.#carryOut(edits)
+        edits.forEach(({ resolve }, i) => {
+          resolve(found[i] ?? false)
+        })
+      } catch (error) {
+        for (const { reject } of edits) reject(error)
+      }
+    }
+    this.#running = null
+  }
+
+  #take(): Waiting[] {
+    let count = 0
+    let bytes = 0
+    for (const { properties } of this.#waiting) {
+      bytes += properties?.length ?? 0
+      if (count > 0 && (count === MAX_EDITS || bytes > MAX_BYTES)) break
+      count++
+    }
+    return this.#waiting.splice(0, count)
+  }
+
+  /** Whether each edit found its event: one that comes after a delete of the same event finds none. */
+  async #carryOut(edits: Edit[]): Promise<boolean[]> {
+    const present = await this.#present(edits)
+    const updates = new Map<string, string>()
+    const deletes = new Set<string>()
+    const found = edits.map(({ projectId, eventId, properties }) => {
+      if (present.get(eventId) !== projectId || deletes.has(eventId)) return false
+      if (properties !== null) {
+        updates.set(eventId, properties)
+      } else {
+        updates.delete(eventId)
+        deletes.add(eventId)
+      }
+      return true
+    })
+    const projects = (ids: Iterable<string>) => [...new Set(Array.from(ids, (id) => present.get(id) ?? ''))]
+    if (updates.size > 0) {
+      await this.#clickhouse.command(
+        `UPDATE events
+         SET properties = transform(toString(event_id), {ids:Array(String)}, {texts:Array(String)}, properties)
+         WHERE project_id IN {projects:Array(String)} AND event_id IN {ids:Array(UUID)}`,
+        { ids: [...updates.keys()], texts: [...updates.values()], projects: projects(updates.keys()) },
+      )
+    }
+    if (deletes.size > 0) {
+      await this.#clickhouse.command(
+        'DELETE FROM events WHERE project_id IN {projects:Array(String)} AND event_id IN {ids:Array(UUID)}',
+        { ids: [...deletes], projects: projects(deletes) },
+      )
+    }
+    return found
+  }
+
+  /** The events that are there, with their projects. */
+  async #present(edits: Edit[]): Promise<Map<string, string>> {
+    const rows = await this.#clickhouse.rows<{ project_id: string; id: string }>(
+      `SELECT project_id, toString(event_id) AS id FROM events
+       WHERE project_id IN {projects:Array(String)} AND event_id IN {ids:Array(UUID)}`,
+      {
+        projects: [...new Set(edits.map(({ projectId }) => projectId))],
+        ids: [...new Set(edits.map(({ eventId }) => eventId))],
+      },
+    )
+    return new Map(rows.map(({ project_id, id }) => [id, project_id]))
+  }
+}

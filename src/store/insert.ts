@@ -1,0 +1,46 @@
+import { Readable } from 'node:stream'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { Entry } from '../journal/journal.js'
+import type { ClickHouse } from './clickhouse.js'
+
+/** Makes the values of a table out of an entry: what goes before its body and what after, in one line of JSONEachRow. */
+export type LineOf = (entry: Entry) => { head: string; tail: string }
+
+/** Objects are read as the text that they are; what the tables do not know is passed over. */
+const READ_VERBATIM: ClickHouseSettings = {
+  input_format_json_read_objects_as_strings: 1,
+  input_format_json_throw_on_bad_escape_sequence: 0,
+  input_format_skip_unknown_fields: 1,
+  input_format_json_ignore_unknown_keys_in_named_tuple: 1,
+  input_format_json_defaults_for_missing_elements_in_named_tuple: 1,
+}
+
+/**
+ * A block becomes one part per partition: so a refused block has left nothing behind, and a repeated one is cut at the
+ * same places. Both limits are far above what a block may hold.
+ */
+const ONE_PIECE: ClickHouseSettings = {
+  max_insert_threads: '1',
+  min_insert_block_size_rows: '1000000000',
+  min_insert_block_size_bytes: String(64 * 1024 ** 3),
+}
+
+/** Sends the entries' bodies as they are and lets ClickHouse take them apart. */
+export async function insertEntries(
+  clickhouse: ClickHouse,
+  query: string,
+  entries: Entry[],
+  lineOf: LineOf,
+  settings: ClickHouseSettings = {},
+): Promise<void> {
+  function* lines(): Generator<Buffer | string> {
+    for (const entry of entries) {
+      const { head, tail } = lineOf(entry)
+      yield head
+      yield entry.body
+      yield tail
+    }
+  }
+  const values = Readable.from(lines(), { objectMode: false })
+  await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...settings })
+}

@@ -1,0 +1,59 @@
+import type { Entry, EntryKind, StoredState } from '../journal/journal.js'
+import { formatProfile, type Profile, parseProfile } from '../profile.js'
+import { formatSession, parseSession, type Session } from '../session.js'
+import { type StateTable, stateKeyOf } from '../state.js'
+import type { Tables } from '../writer.js'
+import type { ClickHouse } from './clickhouse.js'
+import { insertDeadLetter, insertEvents } from './events.js'
+import { insertProfiles, profileRow, readProfiles } from './profiles.js'
+import { insertSessions, readSessions, sessionRow } from './sessions.js'
+
+export interface StoreTables extends Tables {
+  profiles: StateTable<Profile>
+  sessions: StateTable<Session>
+}
+
+/** The tables as the writer and the states see them. */
+export function openTables(clickhouse: ClickHouse, journalId: number): StoreTables {
+  return {
+    async insert(kind: EntryKind, entries: Entry[], token: string): Promise<void> {
+      switch (kind) {
+        case 'events':
+          return await insertEvents(clickhouse, journalId, entries, token)
+        case 'profiles':
+          return await insertProfiles(clickhouse, entries)
+        case 'sessions':
+          return await insertSessions(clickhouse, entries)
+        default:
+          throw new Error(`no table holds ${kind satisfies never}`)
+      }
+    },
+    insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, entry, reason, token),
+    statesIn,
+    profiles: {
+      kind: 'profiles',
+      format: formatProfile,
+      parse: parseProfile,
+      row: profileRow,
+      read: (projectId, names) => readProfiles(clickhouse, projectId, names),
+    },
+    sessions: {
+      kind: 'sessions',
+      format: formatSession,
+      parse: parseSession,
+      row: sessionRow,
+      read: (projectId, names) => readSessions(clickhouse, projectId, names),
+    },
+  }
+}
+
+function statesIn(entries: Entry[]): StoredState[] {
+  return entries.flatMap(({ kind, position: version, body }) => {
+    if (kind === 'events') return []
+    const rows = JSON.parse(`[${body}]`) as { project_id: string; distinct_id: string; session_id?: string }[]
+    return rows.map((row) => {
+      const name = kind === 'profiles' ? row.distinct_id : (row.session_id ?? '')
+      return { stateKey: stateKeyOf(kind, row.project_id, name), version }
+    })
+  })
+}

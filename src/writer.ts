@@ -1,0 +1,208 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { rewriteEntry } from './event-body.js'
+import type { Block, Entry, EntryKind, Journal, StoredState } from './journal/journal.js'
+import { formatPosition } from './journal/position.js'
+import { StoreError } from './store/clickhouse.js'
+
+/** Where the writer puts things. A token that was used before must store nothing again. */
+export interface Tables {
+  insert(kind: EntryKind, entries: Entry[], token: string): Promise<void>
+  insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
+  /** the states whose rows are in these entries */
+  statesIn(entries: Entry[]): StoredState[]
+}
+
+export interface WriterOptions {
+  journal: Journal
+  tables: Tables
+  log: Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>
+  /** between blocks that were not full, ms: an INSERT costs about 5 ms of CPU however small it is */
+  pauseMs?: number
+  /** journal bytes of a block */
+  maxBlockBytes?: number
+}
+
+const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
+const PAUSE_MS = 200
+const MAX_BLOCK_BYTES = 32 * 1024 * 1024
+const MIN_RETRY_MS = 100
+const MAX_RETRY_MS = 5_000
+
+/**
+ * ClickHouse's words for data that it cannot read (src/Common/ErrorCodes.cpp). They come before anything of the block
+ * is written, so the block may be cut. Every other failure leaves open what was written: the same block goes again.
+ */
+const DATA_ERRORS = new Set([
+  6, // CANNOT_PARSE_TEXT
+  25, // CANNOT_PARSE_ESCAPE_SEQUENCE
+  26, // CANNOT_PARSE_QUOTED_STRING
+  27, // CANNOT_PARSE_INPUT_ASSERTION_FAILED
+  28, // CANNOT_PRINT_FLOAT_OR_DOUBLE_NUMBER
+  33, // CANNOT_READ_ALL_DATA
+  53, // TYPE_MISMATCH
+  69, // ARGUMENT_OUT_OF_BOUND
+  70, // CANNOT_CONVERT_TYPE
+  72, // CANNOT_PARSE_NUMBER
+  117, // INCORRECT_DATA
+  130, // CANNOT_READ_ARRAY_FROM_TEXT
+  131, // TOO_LARGE_STRING_SIZE
+  306, // TOO_DEEP_RECURSION
+  349, // CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
+])
+
+/**
+ * Takes block after block from the journal to the store. A block is frozen before its first try and forgotten after its
+ * INSERT was answered; whoever repeats it in between repeats the same bytes with the same token.
+ */
+export class Writer {
+  readonly #journal: Journal
+  readonly #tables: Tables
+  readonly #log: WriterOptions['log']
+  readonly #pauseMs: number
+  readonly #maxBlockBytes: number
+  readonly #stop = new AbortController()
+  readonly #stopListening: () => void
+  #hurried = false
+  #wake: (() => void) | null = null
+  #running: Promise<void> | null = null
+  #failures = 0
+
+  constructor({ journal, tables, log, pauseMs = PAUSE_MS, maxBlockBytes = MAX_BLOCK_BYTES }: WriterOptions) {
+    this.#journal = journal
+    this.#tables = tables
+    this.#log = log
+    this.#pauseMs = pauseMs
+    this.#maxBlockBytes = maxBlockBytes
+    this.#stopListening = journal.listen({
+      onHurry: () => {
+        this.#hurried = true
+        this.#wake?.()
+      },
+    })
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** Stores what the journal holds now if that takes less than `limitMs`; what is left stays in the journal. */
+  async close(limitMs = 0): Promise<void> {
+    const deadline = Date.now() + limitMs
+    while (this.#running && Date.now() < deadline && (await this.#isBehind())) {
+      this.#journal.hurry()
+      await wait(10)
+    }
+    this.#stop.abort()
+    this.#wake?.()
+    await this.#running
+    this.#stopListening()
+  }
+
+  /** Whether waiting makes sense: there is something to store, and nothing stands in the way. */
+  async #isBehind(): Promise<boolean> {
+    if (this.#failures > 0) return false
+    try {
+      const { appended, stored } = await this.#journal.progress()
+      return stored < appended
+    } catch {
+      return false
+    }
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      try {
+        const isFull = await this.#storeNext()
+        if (this.#failures > 0) this.#log.info({ failures: this.#failures }, 'the writer stores again')
+        this.#failures = 0
+        if (!isFull) await this.#pause(this.#pauseMs)
+      } catch (error) {
+        this.#failures++
+        const limit = Math.min(MIN_RETRY_MS * 2 ** (this.#failures - 1), MAX_RETRY_MS)
+        const retryMs = Math.round(limit * (0.5 + Math.random() / 2))
+        this.#log.warn(
+          { err: error, retryMs, failures: this.#failures },
+          'the block could not be stored; it goes again',
+        )
+        this.#hurried = false
+        await this.#pause(retryMs)
+      }
+    }
+  }
+
+  /** @returns whether there is probably more to do at once */
+  async #storeNext(): Promise<boolean> {
+    this.#hurried = false
+    const block = await this.#journal.claim(this.#maxBlockBytes)
+    if (!block) return false
+    let stored = block
+    try {
+      await this.#insert(block)
+    } catch (error) {
+      if (!isDataError(error)) throw error
+      stored = await this.#storeRefused(block, error)
+    }
+    await this.#journal.settle(stored, this.#tables.statesIn(stored.entries))
+    return stored !== block || bytesOf(block.entries) >= this.#maxBlockBytes
+  }
+
+  async #insert(block: Block): Promise<void> {
+    for (const kind of KINDS) {
+      const entries = block.entries.filter((entry) => entry.kind === kind)
+      if (entries.length > 0) await this.#tables.insert(kind, entries, this.#token(block))
+    }
+  }
+
+  /**
+   * A block that ClickHouse cannot read is halved until the entry is found; that one goes in another spelling, and what
+   * even so cannot be read is kept as a dead letter.
+   * @returns the first part of the block, stored; the rest is the journal's next block
+   */
+  async #storeRefused(block: Block, error: Error): Promise<Block> {
+    const [only] = block.entries
+    if (!only || block.entries.length > 1) {
+      const entries = block.entries.slice(0, block.entries.length >> 1)
+      const last = entries.at(-1)?.position ?? block.last
+      await this.#journal.narrow(block, last)
+      const half = { first: block.first, last, entries }
+      try {
+        await this.#insert(half)
+        return half
+      } catch (again) {
+        if (!isDataError(again)) throw again
+        return await this.#storeRefused(half, again)
+      }
+    }
+    try {
+      if (only.kind !== 'events') throw error
+      await this.#insert({ ...block, entries: [{ ...only, body: rewriteEntry(only.body) }] })
+      this.#log.info({ position: formatPosition(only.position) }, 'an entry was stored in another spelling')
+    } catch (last) {
+      if (!isDataError(last)) throw last
+      this.#log.error({ err: last, position: formatPosition(only.position) }, 'an entry went to the dead letters')
+      await this.#tables.insertDeadLetter(only, last.message, this.#token(block))
+    }
+    return block
+  }
+
+  #token({ first, last }: Block): string {
+    return `${this.#journal.id}:${formatPosition(first)}:${formatPosition(last)}`
+  }
+
+  async #pause(limitMs: number): Promise<void> {
+    if (this.#hurried || this.#stop.signal.aborted) return
+    const woken = new AbortController()
+    this.#wake = () => woken.abort()
+    await wait(limitMs, undefined, { signal: woken.signal }).catch(() => undefined)
+    this.#wake = null
+  }
+}
+
+function isDataError(error: unknown): error is StoreError {
+  return error instanceof StoreError && DATA_ERRORS.has(error.code)
+}
+
+function bytesOf(entries: Entry[]): number {
+  return entries.reduce((bytes, { body }) => bytes + body.length, 0)
+}
