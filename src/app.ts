@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import cors from '@fastify/cors'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
 import { authenticate } from './auth.js'
 import { acceptJson } from './body.js'
@@ -55,7 +55,7 @@ export interface AppOptions {
 export async function buildApp(config: Config, { onFatal = () => undefined }: AppOptions = {}): Promise<App> {
   const server = Fastify({
     logger: { level: config.LOG_LEVEL },
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.BODY_LIMIT,
     // A user's id in a path may be 255 characters of up to 12 bytes each when escaped.
     routerOptions: { maxParamLength: 4096 },

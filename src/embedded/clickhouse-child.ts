@@ -1,5 +1,6 @@
 /**
- * The entry of the child process that is the embedded ClickHouse. Only `clickhouse.ts` starts it, with `fork(…, [path, port, configFile])`.
+ * The entry of the child process that is the embedded ClickHouse. Only `clickhouse.ts` starts it, with `fork(…, [path, port, configFile])`
+ * and, in the environment, the secrets that the configuration file names.
  *
  * The engine runs in a thread of its own, so this main thread stays free for the three things that end it:
  * - the IPC channel closes (the parent is gone, however it went): SIGKILL to itself at once. What ClickHouse acknowledged survives that.
@@ -21,6 +22,7 @@ const KEEP_RUNNING =
   'SELECT sleepEachRow(0.1) FROM system.numbers SETTINGS function_sleep_max_microseconds_per_block=0, max_block_size=1 FORMAT Null'
 
 const [path = '', port = '', configFile = ''] = process.argv.slice(2)
+const authorization = process.env.EMBEDDED_CLICKHOUSE_AUTHORIZATION ?? ''
 let stopping = false
 
 /** The only way out: `process.exit` would run the destructors of a library whose threads still run. */
@@ -34,7 +36,8 @@ function stop(): void {
   setTimeout(end, STOP_LIMIT)
   const sql = `KILL QUERY WHERE query = '${KEEP_RUNNING}' ASYNC`
   // `connection: close`, as the shutdown waits for connections that are kept alive. If nothing listens yet, nothing needs a clean stop.
-  fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: sql, headers: { connection: 'close' } }).catch(end)
+  const headers = { authorization, connection: 'close' }
+  fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: sql, headers }).catch(end)
 }
 
 async function run(): Promise<void> {

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -20,6 +21,10 @@ const LAST_PAUSE = 5000
 const STEADY = 30_000
 /** How much of the child's stderr is kept for the error message, in characters. */
 const STDERR_KEPT = 4000
+/** In the folder of the data. */
+const CONFIG_FILE = 'embedded-clickhouse.xml'
+/** The user of the HTTP interface. The engine's own session is `default`, always without a password. */
+const USER = 'tallyhouse'
 
 // The same extension as this file: tests run the .ts, users the .js.
 const CHILD = fileURLToPath(new URL(`./clickhouse-child${extname(import.meta.url)}`, import.meta.url))
@@ -41,7 +46,10 @@ export interface EmbeddedClickHouseOptions {
 export type EmbeddedState = 'up' | 'restarting' | 'closed'
 
 export interface EmbeddedClickHouse {
-  /** `http://127.0.0.1:PORT/analytics`, user `default` without a password; it stays the same across restarts. */
+  /**
+   * `http://USER:PASSWORD@127.0.0.1:PORT/analytics`, the password random per `startEmbeddedClickHouse`, so not for a log. It stays the
+   * same across restarts.
+   */
   readonly url: string
   state(): EmbeddedState
   /** The process of the engine; undefined while there is none. */
@@ -71,6 +79,13 @@ interface Engine {
   ended: Promise<StartError>
 }
 
+/** What opens the HTTP interface. The engine learns it from its environment, which, unlike its arguments, others cannot read. */
+interface Secret {
+  password: string
+  /** The value of the header, as every client of USER sends it. */
+  authorization: string
+}
+
 /**
  * Starts a whole ClickHouse in a child process, so that the service needs nothing but Node, and restarts it whenever it dies: after
  * 100 ms, then in doubling steps up to 5 s (each with jitter), without end. Resolves once it answers.
@@ -78,17 +93,21 @@ interface Engine {
  * A restart uses the same port, so that a client's URL stays valid. If another process has taken the port in the meantime, the engine
  * stays down, each try is logged as a warning, and it comes back when the port is free.
  *
- * Not promised: an engine that lives but no longer answers is not noticed here, and any user of this machine can reach the port.
+ * Other users of this machine, and pages in its browsers, reach the port too: without the password they get a 403, but for `/ping`.
+ *
+ * Not promised: an engine that lives but no longer answers is not noticed here, and a process that takes the port while the engine is
+ * down is sent the password by whoever takes it for the engine.
  *
  * @throws Error that says what to do, when the engine cannot be loaded here or another one owns the folder (after `ownerWait`)
  */
 export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions): Promise<EmbeddedClickHouse> {
   const { log, ownerWait = 5000 } = options
   const path = resolve(options.path)
-  const config = join(path, 'embedded-clickhouse.xml')
+  const config = join(path, CONFIG_FILE)
   await mkdir(path, { recursive: true, mode: 0o700 })
   await writeFile(config, configuration(), { mode: 0o600 })
 
+  const secret = newSecret()
   const closing = new AbortController()
   let port = options.port ?? (await freePort())
   let state: EmbeddedState = 'up'
@@ -97,8 +116,8 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
 
   /** Forks, and waits for the first answer; a child that does not come up is gone when this rejects. */
   async function launch(): Promise<void> {
-    engine = forkEngine(path, port, config)
-    const failed = await Promise.race([engine.ended, answers(engine, path, port)])
+    engine = forkEngine(path, port, config, secret)
+    const failed = await Promise.race([engine.ended, answers(engine, path, port, secret)])
     if (failed === undefined) {
       upSince = performance.now()
       return
@@ -195,7 +214,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
   let stopped: Promise<void> | undefined
 
   return {
-    url: `http://127.0.0.1:${port}/analytics`,
+    url: `http://${USER}:${secret.password}@127.0.0.1:${port}/analytics`,
     state: () => state,
     pid: () => (isAlive(engine.process) ? engine.process.pid : undefined),
     close: () => {
@@ -205,13 +224,19 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
   }
 }
 
+function newSecret(): Secret {
+  const password = randomBytes(32).toString('base64url')
+  return { password, authorization: `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}` }
+}
+
 function isAlive(child: ChildProcess): boolean {
   return child.pid !== undefined && child.exitCode === null && child.signalCode === null
 }
 
-function forkEngine(path: string, port: number, config: string): Engine {
+function forkEngine(path: string, port: number, config: string, { password, authorization }: Secret): Engine {
   const child = fork(CHILD, [path, String(port), config], {
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    env: { ...process.env, EMBEDDED_CLICKHOUSE_PASSWORD: password, EMBEDDED_CLICKHOUSE_AUTHORIZATION: authorization },
   })
   let stderr = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
@@ -268,11 +293,16 @@ async function ownedByAnother(path: string): Promise<Error> {
 }
 
 /** Undefined once this very engine answers (whatever else may listen on the port owns another folder); an error at the limit. */
-async function answers({ process: child }: Engine, path: string, port: number): Promise<StartError | undefined> {
+async function answers(
+  { process: child }: Engine,
+  path: string,
+  port: number,
+  { authorization }: Secret,
+): Promise<StartError | undefined> {
   const sql = `SELECT value FROM system.server_settings WHERE name = 'path' FORMAT TSVRaw`
-  const ask = async (target: string) => {
+  const ask = async (target: string, headers = {}) => {
     const response = await fetch(`http://127.0.0.1:${port}${target}`, {
-      headers: { connection: 'close' }, // one that is kept alive would hold up a clean stop
+      headers: { ...headers, connection: 'close' }, // one that is kept alive would hold up a clean stop
       signal: AbortSignal.timeout(2000),
     })
     return response.ok ? (await response.text()).trimEnd() : ''
@@ -280,7 +310,7 @@ async function answers({ process: child }: Engine, path: string, port: number): 
   const giveUpAt = performance.now() + START_LIMIT
   while (performance.now() < giveUpAt && isAlive(child)) {
     const owner = await ask('/ping')
-      .then(() => ask(`/?query=${encodeURIComponent(sql)}`))
+      .then(() => ask(`/?query=${encodeURIComponent(sql)}`, { authorization }))
       .catch(() => '') // not listening yet
     if (owner !== '' && resolve(owner) === path && isAlive(child)) return undefined
     await sleep(20)
@@ -300,6 +330,10 @@ async function freePort(): Promise<number> {
 /**
  * What is set differs from the engine's own defaults for a library, or from those of a big server. The `system.*_log` tables exist only
  * where a configuration names them, so none fills the disk.
+ *
+ * The engine's own session logs in as `default` without a password, from 127.0.0.1, whatever is set: neither a password nor a network
+ * can keep HTTP clients from being `default`. So the rules of HTTP let nobody in who has not the whole header of USER, and `default` may
+ * do no more than the child's query needs. An empty header in a rule would match a request that has none.
  */
 function configuration(): string {
   // As a library it would merge with 2 threads. Half of the slots (2 per thread) stay reserved for small merges.
@@ -319,6 +353,45 @@ function configuration(): string {
     <number_of_free_entries_in_pool_to_lower_max_size_of_merge>${threads}</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
     <number_of_free_entries_in_pool_to_execute_mutation>${threads}</number_of_free_entries_in_pool_to_execute_mutation>
   </merge_tree>
+  <http_handlers>
+    <rule>
+      <url>/ping</url>
+      <handler><type>ping</type></handler>
+    </rule>
+    <rule>
+      <headers><authorization from_env="EMBEDDED_CLICKHOUSE_AUTHORIZATION"/></headers>
+      <handler><type>dynamic_query_handler</type></handler>
+    </rule>
+    <rule>
+      <handler>
+        <type>static</type>
+        <status>403</status>
+        <response_content>The user or the password is wrong.\n</response_content>
+      </handler>
+    </rule>
+  </http_handlers>
+  <!-- this file; without it the users below are not read -->
+  <users_config>${CONFIG_FILE}</users_config>
+  <users>
+    <default>
+      <password/>
+      <grants>
+        <query>GRANT CREATE DATABASE, CREATE TEMPORARY TABLE, SYSTEM LISTEN ON *.*</query>
+        <query>GRANT TABLE ENGINE ON Atomic</query>
+        <query>GRANT SELECT ON system.numbers</query>
+      </grants>
+    </default>
+    <${USER}>
+      <password from_env="EMBEDDED_CLICKHOUSE_PASSWORD"/>
+      <grants>
+        <query>GRANT ALL ON *.*</query>
+        <!-- no table functions that read files or other servers -->
+        <query>REVOKE SOURCES ON *.*</query>
+      </grants>
+    </${USER}>
+  </users>
+  <profiles><default/></profiles>
+  <quotas><default/></quotas>
 </clickhouse>
 `
 }

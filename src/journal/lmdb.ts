@@ -279,8 +279,9 @@ class LmdbJournal implements Journal {
     let bytes = 0
     const range = this.#entries.getRange({ start: positionKey(first), end: positionKey(last + 1n) })
     for (const { key, value } of range) {
-      entries.push(decodeEntry(key.readBigUInt64BE(), value))
-      bytes += value.length
+      const entry = decodeEntry(key.readBigUInt64BE(), value)
+      entries.push(entry)
+      bytes += entry.body.length
       if (bytes >= maxBytes) break
     }
     return entries

@@ -152,6 +152,30 @@ return { frozen, entries }
 `
 
 /**
+ * Holds the writer's lease a while longer.
+ *
+ * KEYS  lease
+ * ARGV  writer, ms
+ * Returns 1, or 0 where it holds none.
+ */
+export const RENEW = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+`
+
+/**
+ * Gives the writer's lease back.
+ *
+ * KEYS  lease
+ * ARGV  writer
+ * Returns 1, or 0 where it holds none.
+ */
+export const RELEASE = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+`
+
+/**
  * Ends the frozen block earlier.
  *
  * KEYS  meta

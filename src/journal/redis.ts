@@ -17,7 +17,7 @@ import {
   type Write,
 } from './journal.js'
 import { formatPosition, type Position, parsePosition, START } from './position.js'
-import { CLAIM, INITIALISE, NARROW, PROGRESS, SETTLE, WRITE } from './redis-scripts.js'
+import { CLAIM, INITIALISE, NARROW, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
 
 export interface RedisJournalOptions {
   /** redis://[user:password@]host:port[/database] */
@@ -35,8 +35,12 @@ const CONNECTION_WAIT_MS = 2_000
 /** How long a write whose answer was lost asks what became of it. */
 const LOST_ANSWER_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
-/** Another writer takes over this long after the last sign of life of the one before. */
-const LEASE_MS = 10_000
+/**
+ * Another writer takes over this long after the last sign of life of the one before: soon enough for a reader that waits
+ * 5 s. Two writers at once do no harm, as a block has one token; they only do the work twice.
+ */
+const LEASE_MS = 3_000
+const LEASE_RENEWAL_MS = 1_000
 
 const OPTIONS = {
   // ioredis would repeat commands by itself after a lost connection, and so write twice; #script does it knowingly.
@@ -81,6 +85,7 @@ class RedisJournal implements Journal {
   readonly #listeners = new Set<JournalListener>()
   #id = 0
   #sequence = 0
+  #renewal: NodeJS.Timeout | undefined
 
   constructor({ url, maxBytes, prefix = '{tallyhouse}', log }: RedisJournalOptions) {
     this.#prefix = prefix
@@ -182,9 +187,17 @@ class RedisJournal implements Journal {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
     const answer = await this.#call(() => this.#script(CLAIM, keys, [this.#name, String(LEASE_MS), String(maxBytes)]))
     if (answer === null) return null
+    this.#holdLease()
     const [frozen, entries] = answer as [Buffer, [Buffer, Buffer[]][]]
     const [first = '', last = ''] = frozen.toString().split(' ')
     return { first: parsePosition(first), last: parsePosition(last), entries: entries.map(parseEntry) }
+  }
+
+  /** As long as this process lives and has a block, however long its INSERT takes. */
+  #holdLease(): void {
+    this.#renewal ??= setInterval(() => {
+      this.#script(RENEW, [this.#keys.lease], [this.#name, String(LEASE_MS)]).catch(() => undefined)
+    }, LEASE_RENEWAL_MS).unref()
   }
 
   async narrow(block: Block, last: Position): Promise<void> {
@@ -193,6 +206,8 @@ class RedisJournal implements Journal {
   }
 
   async settle(block: Block, states: StoredState[]): Promise<void> {
+    clearInterval(this.#renewal)
+    this.#renewal = undefined
     const events = new Map<string, number>()
     let bytes = 0
     for (const { kind, projectId, count, body } of block.entries) {
@@ -228,6 +243,11 @@ class RedisJournal implements Journal {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#renewal)
+    // Else another writer would have to wait until the lease has run out.
+    if (this.#redis.status === 'ready') {
+      await this.#script(RELEASE, [this.#keys.lease], [this.#name]).catch(() => undefined)
+    }
     this.#redis.disconnect()
     this.#subscriber.disconnect()
   }

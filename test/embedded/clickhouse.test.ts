@@ -27,12 +27,22 @@ async function start(t: Test, path: string, log = quiet): Promise<EmbeddedClickH
   return engine
 }
 
+/** `fetch` takes no credentials in a URL. */
+function authorizationOf(engine: EmbeddedClickHouse): string {
+  const { username, password } = new URL(engine.url)
+  return basic(username, password)
+}
+
+function basic(username: string, password: string): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}
+
 async function ask(engine: EmbeddedClickHouse, sql: string): Promise<string> {
   const { origin } = new URL(engine.url)
   const response = await fetch(`${origin}/?database=analytics`, {
     method: 'POST',
     body: sql,
-    headers: { connection: 'close' },
+    headers: { authorization: authorizationOf(engine), connection: 'close' },
   })
   const text = await response.text()
   if (!response.ok) throw new Error(text)
@@ -69,11 +79,57 @@ t.test('answers over HTTP, in UTC, and writes no log tables', async (t) => {
   const before = performance.now()
   const engine = await start(t, await tempDir(t))
   t.comment(`started in ${Math.round(performance.now() - before)} ms`)
-  t.match(engine.url, /^http:\/\/127\.0\.0\.1:\d+\/analytics$/)
+  t.match(engine.url, /^http:\/\/tallyhouse:[\w-]{43}@127\.0\.0\.1:\d+\/analytics$/)
   t.equal(engine.state(), 'up')
-  t.equal(await ask(engine, 'SELECT timezone(), currentDatabase(), currentUser()'), 'UTC\tanalytics\tdefault')
+  t.equal(await ask(engine, 'SELECT timezone(), currentDatabase(), currentUser()'), 'UTC\tanalytics\ttallyhouse')
   await ask(engine, 'SYSTEM FLUSH LOGS')
   t.equal(await ask(engine, `SELECT count() FROM system.tables WHERE database = 'system' AND name LIKE '%\\_log'`), '0')
+})
+
+t.test('refuses who has not the password', async (t) => {
+  const path = await tempDir(t)
+  const engine = await start(t, path)
+  await ask(engine, 'CREATE TABLE kept (n UInt64) ENGINE = MergeTree ORDER BY n')
+  const { origin, username, password } = new URL(engine.url)
+  const sql = 'DROP TABLE analytics.kept'
+  const refused = async (parameters: Record<string, string>, headers: Record<string, string>) => {
+    const inUrl = await fetch(`${origin}/?${new URLSearchParams({ ...parameters, query: sql })}`, {
+      method: 'POST',
+      headers,
+    })
+    t.equal(inUrl.status, 403)
+    const inBody = await fetch(`${origin}/?${new URLSearchParams(parameters)}`, { method: 'POST', body: sql, headers })
+    t.equal(inBody.status, 403)
+    t.equal(await inBody.text(), 'The user or the password is wrong.\n')
+  }
+  await refused({}, {})
+  await refused({}, { authorization: '' })
+  await refused({}, { authorization: basic('default', '') })
+  await refused({}, { authorization: basic('default', password) })
+  await refused({}, { authorization: basic(username, '') })
+  await refused({}, { authorization: basic(username, password.slice(0, -1)) })
+  await refused({ user: 'default' }, {})
+  await refused({ user: 'default', password: '' }, { 'x-clickhouse-user': 'default', 'x-clickhouse-key': '' })
+  t.equal((await fetch(`${origin}/play`)).status, 403)
+  t.equal((await fetch(`${origin}/ping`)).status, 200, 'a health check is open')
+  t.equal(await ask(engine, 'SELECT count() FROM kept'), '0', 'the table is still there')
+
+  await t.rejects(ask(engine, `SELECT * FROM file('/etc/passwd', LineAsString)`), { message: /ACCESS_DENIED/ })
+  t.equal(
+    await ask(engine, 'SHOW GRANTS FOR default'),
+    [
+      'GRANT CREATE DATABASE, CREATE TEMPORARY TABLE, SYSTEM LISTEN ON *.* TO default',
+      'GRANT TABLE ENGINE ON Atomic TO default',
+      'GRANT SELECT ON system.numbers TO default',
+    ].join('\n'),
+    'who got past the rules could do little',
+  )
+  t.notMatch(await readFile(join(path, 'embedded-clickhouse.xml'), 'utf8'), password)
+  if (process.platform === 'linux') {
+    t.notMatch(await readFile(`/proc/${pidOf(engine)}/cmdline`, 'utf8'), password, 'ps does not show it')
+  }
+  const other = await start(t, await tempDir(t))
+  t.not(new URL(other.url).password, password)
 })
 
 t.test('takes large bodies and long URLs, merges and mutates', async (t) => {
@@ -84,7 +140,9 @@ t.test('takes large bodies and long URLs, merges and mutates', async (t) => {
   t.equal(await ask(engine, 'SELECT count(), sum(length(line)) FROM lines'), '50000\t49950000')
 
   const { origin } = new URL(engine.url)
-  const response = await fetch(`${origin}/?query=SELECT+length({p:String})&param_p=${'1'.repeat(100_000)}`)
+  const response = await fetch(`${origin}/?query=SELECT+length({p:String})&param_p=${'1'.repeat(100_000)}`, {
+    headers: { authorization: authorizationOf(engine) },
+  })
   t.equal((await response.text()).trimEnd(), '100000')
 
   await ask(engine, `INSERT INTO lines VALUES ('y')`)

@@ -1,0 +1,205 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { InjectOptions, LightMyRequestResponse } from 'fastify'
+import type { Test } from 'tap'
+import { type App, buildApp } from '../src/app.js'
+import { type Config, loadConfig } from '../src/config.js'
+import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
+
+export const PUBLIC_KEY = 'pk_test_public'
+export const SECRET_KEY = 'sk_test_secret'
+
+export const silent = { info() {}, warn() {}, error() {} }
+
+const WAIT_LIMIT_MS = 20_000
+const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+
+/** A folder that is gone after the test. */
+export async function temporaryFolder(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'tallyhouse-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  return folder
+}
+
+/** Waits for a condition; fails the test with `what` where it does not come. */
+export async function until<T>(what: string, condition: () => Promise<T | undefined | false> | T | undefined | false) {
+  const deadline = Date.now() + WAIT_LIMIT_MS
+  for (;;) {
+    const value = await condition()
+    if (value) return value
+    if (Date.now() > deadline) throw new Error(`waited ${WAIT_LIMIT_MS} ms in vain for ${what}`)
+    await wait(10)
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+export interface RedisServer {
+  url: string
+  process: ChildProcess
+  /** ends it at once; its data stay */
+  kill(): Promise<void>
+  /** starts it again on the same port, with its data */
+  restart(): Promise<void>
+}
+
+/** A real Redis with its own folder, every write on disk before it is answered. */
+export async function startRedis(t: Test, args: string[] = []): Promise<RedisServer> {
+  const dir = await temporaryFolder(t)
+  const port = await freePort()
+  const options = ['--port', port, '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes']
+  const start = async (): Promise<ChildProcess> => {
+    const child = spawn('redis-server', [...options.map(String), '--appendfsync', 'always', ...args], { stdio: 'pipe' })
+    let output = ''
+    child.stdout.on('data', (chunk) => {
+      output += chunk
+    })
+    await until('redis-server', () => output.includes('Ready to accept connections') || child.exitCode !== null)
+    if (child.exitCode !== null) throw new Error(`redis-server ended: ${output}`)
+    return child
+  }
+  const kill = async () => {
+    if (server.process.exitCode !== null || server.process.signalCode !== null) return
+    server.process.kill('SIGKILL')
+    await once(server.process, 'exit')
+  }
+  const server: RedisServer = {
+    url: `redis://127.0.0.1:${port}`,
+    process: await start(),
+    kill,
+    restart: async () => {
+      server.process = await start()
+    },
+  }
+  t.teardown(kill)
+  return server
+}
+
+/** A ClickHouse that is reached over HTTP, as a server is; the service under test does not know that it is embedded. */
+export async function startClickHouse(t: Test) {
+  const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
+  t.teardown(() => engine.close())
+  return engine
+}
+
+/** The two forms of storage that every promise holds on. */
+export const STORAGES = ['embedded', 'servers'] as const
+export type Storage = (typeof STORAGES)[number]
+
+/** The settings for a form of storage: LMDB and the embedded engine, or Redis and ClickHouse over HTTP. */
+export async function settingsFor(t: Test, storage: Storage): Promise<NodeJS.ProcessEnv> {
+  const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
+  if (storage === 'embedded') return { ...common, DATA_DIR: await temporaryFolder(t) }
+  const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
+  return { ...common, REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url }
+}
+
+export interface Client {
+  app: App
+  config: Config
+  /** a call with the secret key in the header */
+  call(method: InjectOptions['method'], url: string, body?: unknown, headers?: object): Promise<LightMyRequestResponse>
+  /** a call with the public key in the body */
+  browser(url: string, body: object): Promise<LightMyRequestResponse>
+  /** all events by pages of `limit`, as their texts */
+  events(limit?: number, query?: string): Promise<StoredEvent[]>
+}
+
+export interface StoredEvent {
+  eventId: string
+  event: string
+  distinct_id: string
+  properties: Record<string, unknown>
+  timestamp: number
+}
+
+/** The whole service in this process, called without a socket. */
+export async function startApp(t: Test, env: NodeJS.ProcessEnv): Promise<Client> {
+  const config = loadConfig(env)
+  const app = await buildApp(config)
+  t.teardown(() => app.server.close())
+  const call: Client['call'] = (method, url, body, headers = {}) =>
+    app.server.inject({
+      method: method ?? 'GET',
+      url,
+      headers: {
+        'x-api-key': SECRET_KEY,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && {
+        payload: typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body),
+      }),
+    })
+  return {
+    app,
+    config,
+    call,
+    browser: (url, body) => app.server.inject({ method: 'POST', url, payload: { apiKey: PUBLIC_KEY, ...body } }),
+    events: async (limit = 1000, query = '') => {
+      const all: StoredEvent[] = []
+      for (let page = 1; ; page++) {
+        const response = await call('GET', `/public/events?limit=${limit}&page=${page}${query}`)
+        const { events, hasMore } = response.json()
+        all.push(...events)
+        if (!hasMore) return all
+      }
+    },
+  }
+}
+
+export interface Service {
+  url: string
+  process: ChildProcess
+  output(): string
+  /** resolves with the exit code, or the signal that ended it */
+  ended: Promise<number | string>
+}
+
+/** The service as users run it: its own process, with a socket. */
+export async function startService(t: Test, env: NodeJS.ProcessEnv): Promise<Service> {
+  const child = spawn(process.execPath, [MAIN], {
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => {
+      output += chunk
+    })
+  }
+  const ended = once(child, 'exit').then(([code, signal]) => code ?? signal)
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  const url = await until('the service to listen', () => {
+    if (child.exitCode !== null) throw new Error(`the service ended: ${output}`)
+    return /Tallyhouse serves at (\S+)/.exec(output)?.[1]
+  })
+  return { url, process: child, output: () => output, ended }
+}
+
+/** The real events of the data set, one JSON text each. */
+export async function realEvents(): Promise<string[]> {
+  const file = fileURLToPath(new URL('data/npm-releases.ndjson', import.meta.url))
+  return (await readFile(file, 'utf8')).trimEnd().split('\n')
+}
+
+export function randomName(prefix: string): string {
+  return `${prefix}-${randomBytes(6).toString('hex')}`
+}

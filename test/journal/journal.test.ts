@@ -1,0 +1,293 @@
+import { createHash } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { ContractError } from '../../src/errors.js'
+import type { Append, Commit, Journal, Outcome } from '../../src/journal/journal.js'
+import { openLmdbJournal } from '../../src/journal/lmdb.js'
+import { type Position, START } from '../../src/journal/position.js'
+import { openRedisJournal } from '../../src/journal/redis.js'
+import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
+
+const ALL = 1024 * 1024 * 1024
+const key = (name: string) => createHash('sha256').update(name).digest('hex')
+
+function append(text: string, more: Partial<Append> = {}): Append {
+  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
+}
+
+function commit(name: string, expected: Position, state: string, more: Partial<Commit> = {}): Commit {
+  return { type: 'commit', kind: 'profiles', stateKey: key(name), expected, state, row: `{"n":"${name}"}`, ...more }
+}
+
+function positions(outcomes: Outcome[]): Position[] {
+  return outcomes.map((outcome) => {
+    if (outcome.status !== 'done' && outcome.status !== 'repeated') throw new Error(`it is ${outcome.status}`)
+    return outcome.position
+  })
+}
+
+/** How a journal is opened: again on the same name, it is the same journal. */
+type Open = (t: Test, name: string, options?: { maxBytes?: number }) => Promise<Journal>
+
+async function openers(t: Test): Promise<Record<string, Open>> {
+  const redis = await startRedis(t)
+  const folder = await temporaryFolder(t)
+  return {
+    lmdb: async (t, name, { maxBytes = ALL } = {}) => {
+      const journal = await openLmdbJournal({ path: `${folder}/${name}`, maxBytes })
+      t.teardown(() => journal.close())
+      return journal
+    },
+    redis: async (t, name, { maxBytes = ALL } = {}) => {
+      const journal = await openRedisJournal({ url: redis.url, maxBytes, prefix: `{${name}}`, log: silent })
+      t.teardown(() => journal.close())
+      return journal
+    },
+  }
+}
+
+const opened = await openers(t)
+for (const [name, open] of Object.entries(opened)) {
+  t.test(name, async (t) => {
+    const fresh = (t: Test, options?: { maxBytes?: number }) => open(t, randomName('journal'), options)
+
+    t.test('positions rise and are after the start', async (t) => {
+      const journal = await fresh(t)
+      const { appended, stored } = await journal.progress()
+      t.equal(appended, stored, 'an empty journal has nothing to store')
+      const all = positions([
+        ...(await journal.write([append('a'), append('b')])),
+        ...(await journal.write([append('c')])),
+      ])
+      t.ok(all.every((position, i) => position > (all[i - 1] ?? stored)))
+      t.equal((await journal.progress()).appended, all[2])
+    })
+
+    t.test('a block holds the entries as they were written, in their order', async (t) => {
+      const journal = await fresh(t)
+      const body = Buffer.from([...Array(256).keys()])
+      const [first, second] = positions(
+        await journal.write([append('', { body, count: 3, projectId: 'é' }), append('second', { count: 2 })]),
+      )
+      const block = await journal.claim(ALL)
+      t.strictSame(block?.entries, [
+        { position: first, kind: 'events', projectId: 'é', count: 3, body },
+        { position: second, kind: 'events', projectId: 'p', count: 2, body: Buffer.from('second') },
+      ])
+      t.strictSame([block?.first, block?.last], [first, second])
+    })
+
+    t.test('nothing to claim is null', async (t) => {
+      const journal = await fresh(t)
+      t.equal(await journal.claim(ALL), null)
+    })
+
+    t.test('a frozen block stays the same until it is settled, also for the next process', async (t) => {
+      const name = randomName('journal')
+      const journal = await open(t, name)
+      await journal.write([append('a'), append('b')])
+      const block = await journal.claim(ALL)
+      await journal.write([append('c')])
+      t.strictSame(await journal.claim(ALL), block)
+
+      const id = journal.id
+      await journal.close()
+      const again = await open(t, name)
+      t.equal(again.id, id)
+      const after = await again.claim(ALL)
+      t.strictSame(after, block)
+      if (!after) return t.fail('there is a block')
+      await again.settle(after, [])
+      const rest = await again.claim(ALL)
+      t.strictSame(
+        rest?.entries.map(({ body }) => body.toString()),
+        ['c'],
+      )
+    })
+
+    t.test('a block ends after maxBytes, with one entry at least', async (t) => {
+      const journal = await fresh(t)
+      await journal.write([append('12345'), append('12345'), append('12345')])
+      const block = await journal.claim(6)
+      t.equal(block?.entries.length, 2)
+      if (block) await journal.settle(block, [])
+      t.equal((await journal.claim(1))?.entries.length, 1)
+    })
+
+    t.test('settling moves on, forgets the entries and tells who listens', async (t) => {
+      const journal = await fresh(t)
+      const told: Position[] = []
+      journal.listen({ onStored: (position) => told.push(position) })
+      await journal.write([append('abc', { count: 2 }), append('de', { projectId: 'q' })])
+      t.strictSame(await journal.depth(), { entries: 2, bytes: 5 })
+      t.equal((await journal.progress('p')).pending, 2)
+      const block = await journal.claim(ALL)
+      if (!block) return t.fail('there is a block')
+      await journal.settle(block, [])
+      t.strictSame(await journal.depth(), { entries: 0, bytes: 0 })
+      const progress = await journal.progress('p')
+      t.strictSame([progress.stored, progress.appended, progress.pending], [block.last, block.last, 0])
+      t.equal(await journal.claim(ALL), null)
+      // A subscription may not stand yet: what is published is a hint.
+      if (name === 'lmdb') t.strictSame(told, [block.last])
+    })
+
+    t.test('a narrowed block leaves the rest for the next one', async (t) => {
+      const journal = await fresh(t)
+      const [first = START] = positions(await journal.write([append('a'), append('b'), append('c')]))
+      const block = await journal.claim(ALL)
+      if (!block) return t.fail('there is a block')
+      await journal.narrow(block, first)
+      const narrowed = await journal.claim(ALL)
+      t.equal(narrowed?.entries.length, 1)
+      if (narrowed) await journal.settle(narrowed, [])
+      t.strictSame(
+        (await journal.claim(ALL))?.entries.map(({ body }) => body.toString()),
+        ['b', 'c'],
+      )
+    })
+
+    t.test('a state changes only from the version that was read', async (t) => {
+      const journal = await fresh(t)
+      t.strictSame(await journal.readStates([key('ada')]), [null])
+      const [first = START] = positions(await journal.write([commit('ada', START, 'one')]))
+      t.strictSame(await journal.write([commit('ada', START, 'other')]), [{ status: 'conflict' }])
+      t.strictSame(await journal.readStates([key('bob'), key('ada')]), [null, { version: first, state: 'one' }])
+      const [second = START] = positions(await journal.write([commit('ada', first, '')]))
+      t.ok(second > first)
+      t.strictSame(await journal.readStates([key('ada')]), [{ version: second, state: '' }], 'a tombstone is a state')
+    })
+
+    t.test('rows of one write share an entry, whose position is their version', async (t) => {
+      const journal = await fresh(t)
+      const outcomes = await journal.write([
+        append('e'),
+        commit('ada', START, 'a'),
+        commit('s', START, 'x', { kind: 'sessions' }),
+        commit('bob', START, 'b'),
+        append('f'),
+      ])
+      const [e, ada, s, bob, f] = positions(outcomes)
+      t.equal(ada, bob)
+      const block = await journal.claim(ALL)
+      t.strictSame(
+        block?.entries.map(({ position, kind, count, body }) => [position, kind, count, body.toString()]),
+        [
+          [e, 'events', 1, 'e'],
+          [ada, 'profiles', 2, '{"n":"ada"},{"n":"bob"}'],
+          [s, 'sessions', 1, '{"n":"s"}'],
+          [f, 'events', 1, 'f'],
+        ],
+      )
+    })
+
+    t.test('a known request writes nothing again', async (t) => {
+      const journal = await fresh(t)
+      const requestKey = { key: key('r'), fingerprint: key('body') }
+      t.equal(await journal.findRequest(requestKey.key), null)
+      const [first = START] = positions(await journal.write([append('a', { requestKey })]))
+      t.strictSame(await journal.write([append('a', { requestKey })]), [{ status: 'repeated', position: first }])
+      t.strictSame(
+        await journal.write([append('b', { requestKey: { key: key('r'), fingerprint: key('other') } })]),
+        [{ status: 'mismatch' }],
+      )
+      t.strictSame(await journal.findRequest(requestKey.key), { fingerprint: requestKey.fingerprint, position: first })
+      t.equal((await journal.depth()).entries, 1)
+    })
+
+    t.test('two of the same request in one write are one', async (t) => {
+      const journal = await fresh(t)
+      const requestKey = { key: key('r'), fingerprint: key('body') }
+      const outcomes = await journal.write([append('a', { requestKey }), append('a', { requestKey })])
+      t.strictSame(
+        outcomes.map(({ status }) => status),
+        ['done', 'repeated'],
+      )
+      t.equal((await journal.depth()).entries, 1)
+
+      const keyed = { key: key('c'), fingerprint: key('body') }
+      const commits = [commit('ada', START, 'a', { requestKey: keyed }), commit('ada', START, 'a', { requestKey: keyed })]
+      t.strictSame(
+        (await journal.write(commits)).map(({ status }) => status),
+        ['done', 'repeated'],
+      )
+    })
+
+    t.test('a full journal refuses, keeps what it has, and takes again when it was drained', async (t) => {
+      const journal = await fresh(t, { maxBytes: 10 })
+      await journal.write([append('more than ten bytes')])
+      await t.rejects(journal.write([append('x')]), new ContractError('overloaded', ''), 'overloaded')
+      t.equal((await journal.depth()).entries, 1)
+      const block = await journal.claim(ALL)
+      if (block) await journal.settle(block, [])
+      t.equal((await journal.write([append('x')]))[0]?.status, 'done')
+    })
+
+    t.test('a hurrying reader is heard', async (t) => {
+      const journal = await fresh(t)
+      let heard = false
+      const stop = journal.listen({
+        onHurry: () => {
+          heard = true
+        },
+      })
+      await until('the hint', () => {
+        journal.hurry()
+        return heard
+      })
+      stop()
+      await journal.ping()
+    })
+
+    t.test('after a restart it knows what waits', async (t) => {
+      const name = randomName('journal')
+      const journal = await open(t, name)
+      const [, second] = positions(await journal.write([append('abc', { count: 5 }), append('de')]))
+      await journal.close()
+      const again = await open(t, name)
+      t.strictSame(await again.depth(), { entries: 2, bytes: 5 })
+      const progress = await again.progress('p')
+      t.strictSame([progress.appended, progress.pending], [second, 6])
+      const [third = START] = positions(await again.write([append('f')]))
+      t.ok(third > (second ?? START))
+    })
+  })
+}
+
+t.test('lmdb: what the clock does', async (t) => {
+  const path = await temporaryFolder(t)
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
+  t.teardown(() => journal.close())
+
+  t.test('positions rise though it jumps back', async (t) => {
+    const [before = START] = positions(await journal.write([append('a')]))
+    now -= 3_600_000
+    const [after = START] = positions(await journal.write([append('b')]))
+    t.equal(after, before + 1n)
+  })
+
+  t.test('a request is forgotten after 24 hours, a stored state after ten minutes if it did not change', async (t) => {
+    const requestKey = { key: key('r'), fingerprint: key('body') }
+    await journal.write([append('a', { requestKey })])
+    const [version = START] = positions(await journal.write([commit('ada', START, 'x'), commit('bob', START, 'x')]))
+    const settleAll = async (states: string[]) => {
+      const block = await journal.claim(ALL)
+      if (block)
+        await journal.settle(
+          block,
+          states.map((name) => ({ stateKey: key(name), version })),
+        )
+    }
+    await settleAll(['ada', 'bob'])
+    await journal.write([commit('bob', version, 'y')])
+    now += 11 * 60 * 1000
+    await settleAll([])
+    t.equal((await journal.readStates([key('ada')]))[0], null, 'the store has it')
+    t.equal((await journal.readStates([key('bob')]))[0]?.state, 'y', 'its newer version is not stored yet')
+    t.not(await journal.findRequest(requestKey.key), null)
+    now += 24 * 3_600_000
+    await journal.write([append('b')])
+    await settleAll([])
+    t.equal(await journal.findRequest(requestKey.key), null)
+  })
+})

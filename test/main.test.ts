@@ -1,0 +1,129 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { Agent, get } from 'node:http'
+import { promisify } from 'node:util'
+import t from 'tap'
+import {
+  PUBLIC_KEY,
+  realEvents,
+  SECRET_KEY,
+  type Service,
+  STORAGES,
+  type StoredEvent,
+  settingsFor,
+  startService,
+  temporaryFolder,
+} from './helper.js'
+
+const run = promisify(execFile)
+
+async function post(url: string, path: string, body: object): Promise<Response> {
+  return await fetch(url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
+    body: JSON.stringify(body),
+  })
+}
+
+async function allEvents({ url }: Service): Promise<StoredEvent[]> {
+  const all: StoredEvent[] = []
+  for (let cursor = ''; ; ) {
+    const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, { headers: { 'x-api-key': SECRET_KEY } })
+    const { events, next } = (await answer.json()) as { events: StoredEvent[]; next: string | null }
+    all.push(...events)
+    if (next === null) return all
+    cursor = `&cursor=${next}`
+  }
+}
+
+t.test('the first start makes keys and prints calls that work; the next one prints neither key', async (t) => {
+  const env = { DATA_DIR: await temporaryFolder(t) }
+  const first = await startService(t, env)
+  const keys = first.output().match(/[ps]k_[\w-]{43}/g) ?? []
+  t.ok(keys.length >= 2)
+  const calls = first.output().match(/^ {2}curl .*$/gm) ?? []
+  t.equal(calls.length, 3)
+  const answers = []
+  for (const call of calls) answers.push(JSON.parse((await run('bash', ['-c', `${call} -s`])).stdout))
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [1, 1, 1],
+  )
+  t.match(answers[2], { events: [{ event: 'signed up', distinct_id: 'ada', properties: { plan: 'pro' } }] })
+
+  first.process.kill('SIGTERM')
+  t.equal(await first.ended, 0)
+  const second = await startService(t, env)
+  t.notOk(/[ps]k_[\w-]{43}/.test(second.output()))
+  const secret = keys.find((key) => key.startsWith('sk_')) ?? ''
+  const answer = await fetch(`${second.url}/public/events`, { headers: { 'x-api-key': secret } })
+  t.equal(answer.status, 200, 'the keys are still good')
+})
+
+t.test('a start that cannot go on says why and exits', async (t) => {
+  const folder = await temporaryFolder(t)
+  const env = { DATA_DIR: folder, SECRET_KEY, PUBLIC_API_KEY: PUBLIC_KEY }
+  await t.rejects(startService(t, { ...env, PORT: 'http' }), /PORT must be a port from 0 to 65535, but is "http"/)
+  await startService(t, env)
+  await t.rejects(startService(t, env), /folder .* is in use by process \d+/)
+})
+
+for (const storage of STORAGES) {
+  t.test(`on ${storage}`, async (t) => {
+    t.test('SIGTERM answers what is in flight and ends in under 5 s with idle clients attached', async (t) => {
+      const service = await startService(t, await settingsFor(t, storage))
+      const agent = new Agent({ keepAlive: true })
+      t.teardown(() => agent.destroy())
+      const [idle] = await once(get(`${service.url}/health/live`, { agent }), 'response')
+      idle.resume()
+      await once(idle, 'end')
+
+      const inFlight = Array.from({ length: 20 }, (_, i) =>
+        post(service.url, '/public/track', { event: `e${i}`, distinct_id: 'u' }).then(({ status }) => status),
+      )
+      const first = await Promise.race(inFlight)
+      const sentAt = performance.now()
+      service.process.kill('SIGTERM')
+      t.equal(await service.ended, 0)
+      t.ok(performance.now() - sentAt < 5_000)
+      t.equal(first, 200)
+      const answers = await Promise.allSettled(inFlight)
+      t.ok(answers.every((answer) => answer.status === 'rejected' || answer.value === 200))
+    })
+
+    t.test('every answered event is there once after kill -9 in the middle of an import', async (t) => {
+      const settings = await settingsFor(t, storage)
+      const lines = await realEvents()
+      let service = await startService(t, settings)
+      const answered: number[] = []
+      const batches = Array.from({ length: 60 }, (_, i) =>
+        lines.slice(i * 200, (i + 1) * 200).map((line, j) => ({ ...JSON.parse(line), properties: { n: i * 200 + j } })),
+      )
+      const killed = new Promise<void>((resolve) => {
+        setImmediate(async () => {
+          for (const [i, events] of batches.entries()) {
+            const isAnswered = await post(service.url, '/public/track/batch', { events }).then(
+              ({ status }) => status === 200,
+              () => false,
+            )
+            if (isAnswered) answered.push(i)
+            else return resolve()
+            // Somewhere in the middle, with blocks in every state.
+            if (i === 25) setImmediate(() => service.process.kill('SIGKILL'))
+          }
+          resolve()
+        })
+      })
+      await killed
+      t.equal(await service.ended, 'SIGKILL')
+      t.ok(answered.length >= 26 && answered.length < 60, `it was killed in the middle, after ${answered.length}`)
+
+      service = await startService(t, settings)
+      const numbers = (await allEvents(service)).map(({ properties }) => Number(properties.n))
+      t.equal(new Set(numbers).size, numbers.length, 'none is there twice')
+      const expected = answered.flatMap((i) => Array.from({ length: 200 }, (_, j) => i * 200 + j))
+      t.strictSame(numbers.slice(0, expected.length), expected, 'all that were answered are there, in their order')
+      t.ok(numbers.length <= expected.length + 200, 'at most the batch that was not answered is there besides')
+    })
+  })
+}

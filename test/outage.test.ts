@@ -1,0 +1,97 @@
+import t from 'tap'
+import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
+import {
+  freePort,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  silent,
+  startApp,
+  startRedis,
+  temporaryFolder,
+  until,
+} from './helper.js'
+
+t.test('ClickHouse away and back', async (t) => {
+  const redis = await startRedis(t)
+  const clickhouse = { path: await temporaryFolder(t), port: await freePort(), log: silent }
+  let engine = await startEmbeddedClickHouse(clickhouse)
+  t.teardown(() => engine.close())
+  const settings = {
+    PUBLIC_API_KEY: PUBLIC_KEY,
+    SECRET_KEY,
+    LOG_LEVEL: 'silent',
+    REDIS_URL: redis.url,
+    CLICKHOUSE_URL: engine.url,
+  }
+  const client = await startApp(t, settings)
+  const track = (name: string) => client.call('POST', '/public/track', { event: name, distinct_id: 'u' })
+  const names = async () => (await client.events()).map(({ event }) => event)
+
+  await track('before')
+  t.strictSame(await names(), ['before'])
+
+  t.test('what is sent meanwhile is taken', async (t) => {
+    await engine.close()
+    for (const name of ['a', 'b']) t.equal((await track(name)).statusCode, 200)
+    const ready = await client.call('GET', '/health/ready')
+    t.equal(ready.statusCode, 503)
+    t.match(ready.json(), { status: 0, code: 'unavailable', journal: 'ready', store: 'unavailable' })
+  })
+
+  t.test('a reader is told, and nothing of the inside', async (t) => {
+    const response = await client.call('GET', '/public/events')
+    t.equal(response.statusCode, 503)
+    t.match(response.json(), { status: 0, code: 'unavailable' })
+    t.ok(response.headers['retry-after'])
+    t.notMatch(response.body, /ECONNREFUSED|127\.0\.0\.1|SELECT/)
+  })
+
+  t.test('it is all there afterwards, once', async (t) => {
+    engine = await startEmbeddedClickHouse(clickhouse)
+    await until('the store', async () => (await client.call('GET', '/public/events')).statusCode === 200)
+    t.strictSame(await names(), ['before', 'a', 'b'])
+    t.equal((await client.call('GET', '/health/ready')).statusCode, 200)
+  })
+
+  t.test('a service that starts meanwhile takes events, which the next one stores', async (t) => {
+    await engine.close()
+    await client.app.server.close()
+    const second = await startApp(t, settings)
+    t.equal((await second.call('POST', '/public/track', { event: 'c', distinct_id: 'u' })).statusCode, 200)
+    await second.app.server.close()
+
+    engine = await startEmbeddedClickHouse(clickhouse)
+    const third = await startApp(t, settings)
+    t.strictSame(
+      (await third.events()).map(({ event }) => event),
+      ['before', 'a', 'b', 'c'],
+    )
+  })
+})
+
+t.test('Redis away and back', async (t) => {
+  const redis = await startRedis(t)
+  const client = await startApp(t, {
+    PUBLIC_API_KEY: PUBLIC_KEY,
+    SECRET_KEY,
+    LOG_LEVEL: 'silent',
+    DATA_DIR: await temporaryFolder(t),
+    REDIS_URL: redis.url,
+  })
+  const track = (name: string) => client.call('POST', '/public/track', { event: name, distinct_id: 'u' })
+  t.equal((await track('before')).statusCode, 200)
+
+  await redis.kill()
+  const refused = await track('meanwhile')
+  t.equal(refused.statusCode, 503)
+  t.match(refused.json(), { status: 0, code: 'unavailable' })
+  t.ok(refused.headers['retry-after'])
+  t.match((await client.call('GET', '/health/ready')).json(), { journal: 'unavailable', store: 'ready' })
+
+  await redis.restart()
+  await until('the journal', async () => (await track('after')).statusCode === 200)
+  t.strictSame(
+    (await client.events()).map(({ event }) => event),
+    ['before', 'after'],
+  )
+})
