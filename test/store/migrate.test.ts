@@ -1,0 +1,57 @@
+import { cp, readdir, writeFile } from 'node:fs/promises'
+import t from 'tap'
+import { ClickHouse } from '../../src/store/clickhouse.js'
+import { migrate, SchemaError } from '../../src/store/migrate.js'
+import { startClickHouse, temporaryFolder } from '../helper.js'
+
+const engine = await startClickHouse(t)
+
+t.test('the files of schema/ are applied once, in their order, by however many services start', async (t) => {
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+  await Promise.all([migrate(clickhouse), migrate(clickhouse), migrate(clickhouse)])
+  await migrate(clickhouse)
+  const applied = await clickhouse.rows<{ name: string }>('SELECT name FROM schema_migrations FINAL ORDER BY number')
+  const files = (await readdir('schema')).sort()
+  t.strictSame(
+    applied.map(({ name }) => name),
+    files,
+  )
+})
+
+t.test('in a folder of our own', async (t) => {
+  const schema = await temporaryFolder(t)
+  await cp('schema', schema, { recursive: true })
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+
+  t.test('a new file is applied', async (t) => {
+    await writeFile(
+      `${schema}/900_more.sql`,
+      '-- a comment;\nCREATE TABLE IF NOT EXISTS more (a String) ENGINE = Memory;\n',
+    )
+    await migrate(clickhouse, schema)
+    t.strictSame(await clickhouse.rows('SELECT * FROM more'), [])
+  })
+
+  t.test('a newer schema is refused', async (t) => {
+    await t.rejects(
+      migrate(clickhouse),
+      new SchemaError(
+        'The database has migration 900_more.sql, which this version does not know. Start a newer version.',
+      ),
+    )
+  })
+
+  t.test('a file that was changed after it was applied is refused', async (t) => {
+    await writeFile(`${schema}/900_more.sql`, 'CREATE TABLE IF NOT EXISTS more (b String) ENGINE = Memory;\n')
+    await t.rejects(migrate(clickhouse, schema), /900_more.sql was changed after it was applied/)
+  })
+})
+
+t.test('a database that is missing is made', async (t) => {
+  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'an%60other') })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse)
+  t.ok((await clickhouse.rows('SELECT 1 FROM schema_migrations')).length > 0)
+})

@@ -1,0 +1,184 @@
+import t, { type Test } from 'tap'
+import { formatEventId } from '../src/event-id.js'
+import { GroupCommit } from '../src/journal/group-commit.js'
+import { openLmdbJournal } from '../src/journal/lmdb.js'
+import { ClickHouse, StoreUnreachableError } from '../src/store/clickhouse.js'
+import { migrate } from '../src/store/migrate.js'
+import { openTables } from '../src/store/tables.js'
+import { type Tables, Writer } from '../src/writer.js'
+import { silent, startClickHouse, temporaryFolder, until } from './helper.js'
+
+const engine = await startClickHouse(t)
+const clickhouse = new ClickHouse({ url: engine.url })
+t.teardown(() => clickhouse.close())
+await migrate(clickhouse)
+
+let projects = 0
+
+/** A journal and a writer of their own; the tables are shared, so the project is new. */
+async function start(t: Test, change: (tables: Tables) => Partial<Tables> = () => ({}), maxBlockBytes?: number) {
+  const projectId = `project-${++projects}`
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1e9 })
+  const commits = new GroupCommit(journal)
+  const tables = openTables(clickhouse, journal.id)
+  const writer = new Writer({
+    journal,
+    tables: { ...tables, ...change(tables) },
+    log: silent,
+    pauseMs: 10,
+    ...(maxBlockBytes && { maxBlockBytes }),
+  })
+  t.teardown(async () => {
+    await writer.close()
+    await journal.close()
+  })
+  return {
+    projectId,
+    journal,
+    commits,
+    writer,
+    event: (name: string) => commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`)),
+    stored: async () => {
+      const rows = await clickhouse.rows<{ event: string; id: string }>(
+        `SELECT event, toString(event_id) AS id FROM events WHERE project_id = {project:String} ORDER BY toUInt128(event_id)`,
+        { project: projectId },
+      )
+      return rows
+    },
+    drained: () =>
+      until('the journal to be empty', async () => {
+        const { entries } = await journal.depth()
+        return entries === 0
+      }),
+  }
+}
+
+t.test('an event is stored under the id of its place', async (t) => {
+  const { event, writer, stored, drained, journal } = await start(t)
+  const places = await Promise.all(['a', 'b', 'c'].map(event))
+  writer.start()
+  await drained()
+  t.strictSame(
+    await stored(),
+    places.map((place, i) => ({ event: 'abc'[i], id: formatEventId({ ...place, journalId: journal.id }) })),
+  )
+})
+
+t.test('an INSERT whose answer was lost is repeated and stores nothing twice', async (t) => {
+  let lost = 0
+  const { event, writer, stored, drained } = await start(t, (tables) => ({
+    async insert(kind, entries, token) {
+      await tables.insert(kind, entries, token)
+      if (lost++ < 2) throw new StoreUnreachableError('the answer was lost')
+    },
+  }))
+  await event('a')
+  await event('b')
+  writer.start()
+  await drained()
+  t.equal(lost, 3)
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['a', 'b'],
+  )
+})
+
+t.test('what comes between a lost answer and its repetition is stored too', async (t) => {
+  let release = () => {}
+  const gate = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let calls = 0
+  const { event, writer, stored, drained } = await start(t, (tables) => ({
+    async insert(kind, entries, token) {
+      await tables.insert(kind, entries, token)
+      if (++calls > 1) return
+      await gate
+      throw new StoreUnreachableError('the answer was lost')
+    },
+  }))
+  await event('a')
+  writer.start()
+  await until('the first INSERT', () => calls === 1)
+  await event('b')
+  release()
+  await drained()
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['a', 'b'],
+  )
+})
+
+t.test('an entry that ClickHouse cannot read is stored in another spelling, and harms no other', async (t) => {
+  const { commits, projectId, event, writer, stored, drained } = await start(t)
+  const deep = '['.repeat(2000) + ']'.repeat(2000)
+  await event('before')
+  await commits.appendBatch(projectId, Buffer.from('{"events":[{"event":"x","event":"twice","distinct_id":"u"}]}'), 1)
+  await event('between')
+  await commits.appendBatch(projectId, Buffer.from(`{"deep":${deep},"events":[{"event":"deep","distinct_id":"u"}]}`), 1)
+  await event('after')
+  writer.start()
+  await drained()
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['before', 'twice', 'between', 'deep', 'after'],
+  )
+})
+
+t.test('an entry that cannot be stored by any way becomes a dead letter, once', async (t) => {
+  let lost = 0
+  const { commits, projectId, event, writer, stored, drained } = await start(t, (tables) => ({
+    async insertDeadLetter(entry, reason, token) {
+      await tables.insertDeadLetter(entry, reason, token)
+      if (lost++ === 0) throw new StoreUnreachableError('the answer was lost')
+    },
+  }))
+  // No request can bring this; an entry that was damaged on its way could look like it.
+  const damaged = Buffer.from('{"events":[{"event":"a","distinct_id":{"no":"text"},"timestamp":"never"}]}')
+  await event('before')
+  const { position } = await commits.appendBatch(projectId, damaged, 1)
+  await event('after')
+  writer.start()
+  await drained()
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['before', 'after'],
+  )
+  const letters = await clickhouse.rows<Record<string, string>>(
+    'SELECT position, kind, body, reason FROM dead_letters WHERE project_id = {project:String}',
+    { project: projectId },
+  )
+  t.match(letters, [
+    { position: String(position), kind: 'events', body: damaged.toString(), reason: /ClickHouse error/ },
+  ])
+  t.equal(letters.length, 1)
+})
+
+t.test('a backlog goes in blocks of the wanted size, in its order', async (t) => {
+  const sizes: number[] = []
+  const recording = (tables: Tables): Partial<Tables> => ({
+    async insert(kind, entries, token) {
+      sizes.push(entries.length)
+      await tables.insert(kind, entries, token)
+    },
+  })
+  const { event, writer, stored, drained } = await start(t, recording, 100)
+  const names = Array.from({ length: 10 }, (_, i) => `e${i}`)
+  for (const name of names) await event(name)
+  writer.start()
+  await drained()
+  t.ok(sizes.every((size) => size <= 3))
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    names,
+  )
+})
+
+t.test('closing stores what is there, if it may', async (t) => {
+  const { event, writer, stored, journal } = await start(t)
+  writer.start()
+  await event('last')
+  await writer.close(5_000)
+  t.equal((await journal.depth()).entries, 0)
+  t.equal((await stored()).length, 1)
+})
