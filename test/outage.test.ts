@@ -13,7 +13,7 @@ import {
 
 t.test('ClickHouse away and back', async (t) => {
   const redis = await startRedis(t)
-  const clickhouse = { path: await temporaryFolder(t), port: await freePort(), log: silent }
+  const clickhouse = { path: await temporaryFolder(t), port: await freePort(), password: 'outage', log: silent }
   let engine = await startEmbeddedClickHouse(clickhouse)
   t.teardown(() => engine.close())
   const settings = {

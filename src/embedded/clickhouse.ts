@@ -35,6 +35,8 @@ export interface EmbeddedClickHouseOptions {
   log: Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>
   /** The loopback port of the HTTP interface; a free one if not given. */
   port?: number
+  /** The password of the HTTP interface, of letters, digits, `-` and `_`; a random one if not given. */
+  password?: string
   /**
    * How long to wait, in ms, for another engine to give up the folder. After a `kill -9` of the service its engine ends within
    * milliseconds, yet a new service may be faster. Default 5000.
@@ -46,10 +48,7 @@ export interface EmbeddedClickHouseOptions {
 export type EmbeddedState = 'up' | 'restarting' | 'closed'
 
 export interface EmbeddedClickHouse {
-  /**
-   * `http://USER:PASSWORD@127.0.0.1:PORT/analytics`, the password random per `startEmbeddedClickHouse`, so not for a log. It stays the
-   * same across restarts.
-   */
+  /** `http://USER:PASSWORD@127.0.0.1:PORT/analytics`, so not for a log; it stays the same across restarts. */
   readonly url: string
   state(): EmbeddedState
   /** The process of the engine; undefined while there is none. */
@@ -107,7 +106,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
   await mkdir(path, { recursive: true, mode: 0o700 })
   await writeFile(config, configuration(), { mode: 0o600 })
 
-  const secret = newSecret()
+  const secret = secretOf(options.password ?? randomBytes(32).toString('base64url'))
   const closing = new AbortController()
   let port = options.port ?? (await freePort())
   let state: EmbeddedState = 'up'
@@ -224,8 +223,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
   }
 }
 
-function newSecret(): Secret {
-  const password = randomBytes(32).toString('base64url')
+function secretOf(password: string): Secret {
   return { password, authorization: `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}` }
 }
 
