@@ -36,13 +36,14 @@ const STORE_RETRY_MS = 1_000
 /** What the writer still stores at the end; the rest waits in the journal for the next start. */
 const FLUSH_LIMIT_MS = 1_500
 
-export interface App {
-  server: FastifyInstance
-  /** the pair that this start made; null where there were keys */
-  newKeys: { publicKey: string; secretKey: string } | null
+export interface KeyPair {
+  publicKey: string
+  secretKey: string
 }
 
 export interface AppOptions {
+  /** told of the pair that a first start makes; later than buildApp's end where ClickHouse is away. Nothing else shows it */
+  onNewKeys?: (pair: KeyPair) => void
   /** told of what waiting does not help against, such as a schema that is too new; the process should end */
   onFatal?: (error: unknown) => void
 }
@@ -52,7 +53,7 @@ export interface AppOptions {
  * everything, in the reverse order.
  * @throws where the journal or the embedded engine cannot be opened; a ClickHouse server that is away is waited for
  */
-export async function buildApp(config: Config, { onFatal = () => undefined }: AppOptions = {}): Promise<App> {
+export async function buildApp(config: Config, options: AppOptions = {}): Promise<FastifyInstance> {
   const server = Fastify({
     logger: { level: config.LOG_LEVEL },
     logController: new LogController({ disableRequestLogging: true }),
@@ -85,10 +86,9 @@ export async function buildApp(config: Config, { onFatal = () => undefined }: Ap
   })
 
   try {
-    const parts = await open(config, server.log, closers, onFatal)
-    register(server, config, parts)
+    register(server, config, await open(config, server.log, closers, options))
     await server.ready()
-    return { server, newKeys: parts.newKeys }
+    return server
   } catch (error) {
     await server.close()
     throw error
@@ -101,7 +101,6 @@ interface Parts {
   embedded: EmbeddedClickHouse | null
   commits: GroupCommit
   keys: KeyRing
-  newKeys: App['newKeys']
 }
 
 /** Opens the parts in the order in which they need each other; who opens one adds how it is closed. */
@@ -109,7 +108,7 @@ async function open(
   config: Config,
   log: FastifyBaseLogger,
   closers: (() => Promise<unknown>)[],
-  onFatal: (error: unknown) => void,
+  { onNewKeys = () => undefined, onFatal = () => undefined }: AppOptions,
 ): Promise<Parts> {
   if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
     const folder = await lockDataFolder(config.DATA_DIR)
@@ -135,10 +134,10 @@ async function open(
 
   const closing = new AbortController()
   closers.push(async () => closing.abort())
-  let newKeys: App['newKeys'] = null
   const useStore = async () => {
     await migrate(clickhouse)
-    newKeys = await readOrMakeKeys(clickhouse, keys, keysOf(config).length > 0)
+    keys.replaceStored(await readKeys(clickhouse))
+    if (keys.size === 0) onNewKeys(await makeKeys(clickhouse, keys))
     refreshKeys(clickhouse, keys, closing.signal, log)
     if (config.ROLE !== 'api') writer.start()
   }
@@ -149,7 +148,7 @@ async function open(
     log.warn({ err: error }, 'ClickHouse is away; what is accepted meanwhile waits in the journal')
     retry(useStore, closing.signal).catch(onFatal)
   }
-  return { journal, clickhouse, embedded, commits, keys, newKeys }
+  return { journal, clickhouse, embedded, commits, keys }
 }
 
 async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
@@ -158,7 +157,10 @@ async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Jour
     const { openRedisJournal } = await import('./journal/redis.js')
     return await openRedisJournal({ url: config.REDIS_URL, maxBytes, log })
   }
-  const { openLmdbJournal } = await import('./journal/lmdb.js')
+  const { openLmdbJournal } = await import('./journal/lmdb.js').catch((error: Error) => {
+    const reason = error.message.split('\n')[0]
+    throw new Error(`The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`)
+  })
   return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), maxBytes })
 }
 
@@ -213,14 +215,11 @@ function keysOf({ PUBLIC_API_KEY, SECRET_KEY }: Config): StoredKey[] {
   return keys
 }
 
-async function readOrMakeKeys(clickhouse: ClickHouse, keys: KeyRing, hasFixed: boolean): Promise<App['newKeys']> {
-  const stored = await readKeys(clickhouse)
-  keys.replaceStored(stored)
-  if (hasFixed || stored.length > 0) return null
+async function makeKeys(clickhouse: ClickHouse, keys: KeyRing): Promise<KeyPair> {
   const pair = { publicKey: makeKey('public'), secretKey: makeKey('secret') }
-  const made = [
-    { hash: hashKey(pair.publicKey), projectId: DEFAULT_PROJECT, kind: 'public' as const },
-    { hash: hashKey(pair.secretKey), projectId: DEFAULT_PROJECT, kind: 'secret' as const },
+  const made: StoredKey[] = [
+    { hash: hashKey(pair.publicKey), projectId: DEFAULT_PROJECT, kind: 'public' },
+    { hash: hashKey(pair.secretKey), projectId: DEFAULT_PROJECT, kind: 'secret' },
   ]
   for (const key of made) await insertKey(clickhouse, key, Date.now())
   keys.replaceStored(made)

@@ -45,6 +45,10 @@ export class KeyRing {
     return this.#isComplete
   }
 
+  get size(): number {
+    return this.#grants.size
+  }
+
   replaceStored(stored: StoredKey[]): void {
     this.#grants = asMap([...stored, ...this.#fixed])
     this.#isComplete = true

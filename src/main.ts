@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import type { AddressInfo } from 'node:net'
-import { buildApp } from './app.js'
+import { buildApp, type KeyPair } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
 
 /** A close that takes longer than this is given up; what was answered is in the journal. */
@@ -15,7 +15,13 @@ try {
 }
 
 async function serve(config: Config): Promise<void> {
-  const { server, newKeys } = await buildApp(config, {
+  let newKeys: KeyPair | null = null
+  let isServing = false
+  const server = await buildApp(config, {
+    onNewKeys: (pair) => {
+      newKeys = pair
+      if (isServing) console.log(keysText(pair))
+    },
     onFatal: (error) => {
       server.log.fatal({ err: error }, 'the service cannot go on')
       void end(1)
@@ -33,36 +39,31 @@ async function serve(config: Config): Promise<void> {
   process.on('SIGINT', () => end(0))
 
   await server.listen({ host: config.HOST, port: config.PORT })
+  isServing = true
   console.log(welcome(server.server.address() as AddressInfo, newKeys))
 }
 
-function welcome(
-  { address, family, port }: AddressInfo,
-  newKeys: Awaited<ReturnType<typeof buildApp>>['newKeys'],
-): string {
+function welcome({ address, family, port }: AddressInfo, newKeys: KeyPair | null): string {
   const everywhere = address === '0.0.0.0' || address === '::'
   const host = everywhere ? '127.0.0.1' : family === 'IPv6' ? `[${address}]` : address
   const url = `http://${host}:${port}`
   const secret = newKeys?.secretKey ?? '$SECRET_KEY'
-  const lines = newKeys
-    ? [
-        'This is the first start, so a pair of keys was made. They are shown only now:',
-        '',
-        `  PUBLIC_API_KEY=${newKeys.publicKey}`,
-        `  SECRET_KEY=${newKeys.secretKey}`,
-      ]
-    : ['The keys are those of the environment or of an earlier start.']
-  return [
-    '',
-    `Tallyhouse serves at ${url}`,
-    '',
-    ...lines,
-    '',
-    'Try it:',
-    '',
-    `  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/track -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'`,
-    `  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/identify -d '{"distinct_id":"ada","properties":{"name":"Ada"}}'`,
-    `  curl -H "x-api-key: ${secret}" '${url}/public/events?limit=10'`,
-    '',
-  ].join('\n')
+  return `
+Tallyhouse serves at ${url}
+${newKeys ? keysText(newKeys) : '\nThe keys are those of the environment or of an earlier start.\n'}
+Try it:
+
+  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/track -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'
+  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/identify -d '{"distinct_id":"ada","properties":{"name":"Ada"}}'
+  curl -H "x-api-key: ${secret}" '${url}/public/events?limit=10'
+`
+}
+
+function keysText({ publicKey, secretKey }: KeyPair): string {
+  return `
+This is the first start, so a pair of keys was made. They are shown only now:
+
+  PUBLIC_API_KEY=${publicKey}
+  SECRET_KEY=${secretKey}
+`
 }

@@ -9,9 +9,10 @@ const HOW = `The tests need redis-server >= 7.0 or valkey-server on PATH. To ins
 
 if (!isThere()) {
   const hadRedis = outputOf('redis-server', ['--version']) !== null
-  for (const command of installation(hadRedis)) {
-    if (!run(command)) break
-  }
+  const commands = installation(hadRedis)
+  if (commands.length > 0)
+    console.log(`Installing Redis for the tests: ${commands.map((c) => c.join(' ')).join(' && ')}`)
+  commands.every(run)
   if (!isThere()) {
     console.error(HOW)
     process.exitCode = 1
@@ -41,9 +42,8 @@ function installation(hadRedis) {
   ]
 }
 
-function run(command) {
-  console.log(`Installing Redis for the tests: ${command.join(' ')}`)
-  return spawnSync(command[0], command.slice(1), { stdio: ['ignore', 'ignore', 'inherit'] }).status === 0
+function run([program, ...args]) {
+  return spawnSync(program, args, { stdio: ['ignore', 'ignore', 'inherit'] }).status === 0
 }
 
 /** What a command prints, or null where it is missing or fails. */

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import type { InjectOptions, LightMyRequestResponse } from 'fastify'
+import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { type App, buildApp } from '../src/app.js'
+import { buildApp } from '../src/app.js'
 import { type Config, loadConfig } from '../src/config.js'
 import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
 
@@ -57,19 +57,22 @@ export interface RedisServer {
   restart(): Promise<void>
 }
 
+/** Valkey serves as well, where only that is installed. */
+const REDIS_SERVER = spawnSync('redis-server', ['--version']).status === 0 ? 'redis-server' : 'valkey-server'
+
 /** A real Redis with its own folder, every write on disk before it is answered. */
 export async function startRedis(t: Test, args: string[] = []): Promise<RedisServer> {
   const dir = await temporaryFolder(t)
   const port = await freePort()
   const options = ['--port', port, '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes']
   const start = async (): Promise<ChildProcess> => {
-    const child = spawn('redis-server', [...options.map(String), '--appendfsync', 'always', ...args], { stdio: 'pipe' })
+    const child = spawn(REDIS_SERVER, [...options.map(String), '--appendfsync', 'always', ...args], { stdio: 'pipe' })
     let output = ''
     child.stdout.on('data', (chunk) => {
       output += chunk
     })
-    await until('redis-server', () => output.includes('Ready to accept connections') || child.exitCode !== null)
-    if (child.exitCode !== null) throw new Error(`redis-server ended: ${output}`)
+    await until('Redis', () => output.includes('Ready to accept connections') || child.exitCode !== null)
+    if (child.exitCode !== null) throw new Error(`Redis ended: ${output}`)
     return child
   }
   const kill = async () => {
@@ -109,7 +112,7 @@ export async function settingsFor(t: Test, storage: Storage): Promise<NodeJS.Pro
 }
 
 export interface Client {
-  app: App
+  app: FastifyInstance
   config: Config
   /** a call with the secret key in the header */
   call(method: InjectOptions['method'], url: string, body?: unknown, headers?: object): Promise<LightMyRequestResponse>
@@ -131,9 +134,9 @@ export interface StoredEvent {
 export async function startApp(t: Test, env: NodeJS.ProcessEnv): Promise<Client> {
   const config = loadConfig(env)
   const app = await buildApp(config)
-  t.teardown(() => app.server.close())
+  t.teardown(() => app.close())
   const call: Client['call'] = (method, url, body, headers = {}) =>
-    app.server.inject({
+    app.inject({
       method: method ?? 'GET',
       url,
       headers: {
@@ -149,7 +152,7 @@ export async function startApp(t: Test, env: NodeJS.ProcessEnv): Promise<Client>
     app,
     config,
     call,
-    browser: (url, body) => app.server.inject({ method: 'POST', url, payload: { apiKey: PUBLIC_KEY, ...body } }),
+    browser: (url, body) => app.inject({ method: 'POST', url, payload: { apiKey: PUBLIC_KEY, ...body } }),
     events: async (limit = 1000, query = '') => {
       const all: StoredEvent[] = []
       for (let page = 1; ; page++) {

@@ -46,6 +46,10 @@ for (const storage of STORAGES) {
     const expected = lines.map(essence)
     expected[7] = [...essence(lines[7] ?? '').slice(0, 3), properties]
     expected.splice(9, 1)
-    t.strictSame((await exportAll(client)).map(essence), expected, 'one is edited, one is gone, the others are the same')
+    t.strictSame(
+      (await exportAll(client)).map(essence),
+      expected,
+      'one is edited, one is gone, the others are the same',
+    )
   })
 }

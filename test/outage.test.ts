@@ -1,15 +1,6 @@
 import t from 'tap'
 import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
-import {
-  freePort,
-  PUBLIC_KEY,
-  SECRET_KEY,
-  silent,
-  startApp,
-  startRedis,
-  temporaryFolder,
-  until,
-} from './helper.js'
+import { freePort, PUBLIC_KEY, SECRET_KEY, silent, startApp, startRedis, temporaryFolder, until } from './helper.js'
 
 t.test('ClickHouse away and back', async (t) => {
   const redis = await startRedis(t)
@@ -55,10 +46,10 @@ t.test('ClickHouse away and back', async (t) => {
 
   t.test('a service that starts meanwhile takes events, which the next one stores', async (t) => {
     await engine.close()
-    await client.app.server.close()
+    await client.app.close()
     const second = await startApp(t, settings)
     t.equal((await second.call('POST', '/public/track', { event: 'c', distinct_id: 'u' })).statusCode, 200)
-    await second.app.server.close()
+    await second.app.close()
 
     engine = await startEmbeddedClickHouse(clickhouse)
     const third = await startApp(t, settings)

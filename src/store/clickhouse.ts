@@ -119,10 +119,10 @@ export class ClickHouse {
     })
   }
 
-  /** @throws when the store does not answer within 2 s */
+  /** @throws when the store does not answer a query within 2 s, which it also does not with a wrong password */
   async ping(): Promise<void> {
     await answered(PING_TIMEOUT_MS, async (abort_signal) => {
-      const result = await this.#client.ping({ select: false, abort_signal })
+      const result = await this.#client.ping({ select: true, abort_signal })
       if (!result.success) throw result.error
     })
   }

@@ -186,10 +186,9 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal(await journal.findRequest(requestKey.key), null)
       const [first = START] = positions(await journal.write([append('a', { requestKey })]))
       t.strictSame(await journal.write([append('a', { requestKey })]), [{ status: 'repeated', position: first }])
-      t.strictSame(
-        await journal.write([append('b', { requestKey: { key: key('r'), fingerprint: key('other') } })]),
-        [{ status: 'mismatch' }],
-      )
+      t.strictSame(await journal.write([append('b', { requestKey: { key: key('r'), fingerprint: key('other') } })]), [
+        { status: 'mismatch' },
+      ])
       t.strictSame(await journal.findRequest(requestKey.key), { fingerprint: requestKey.fingerprint, position: first })
       t.equal((await journal.depth()).entries, 1)
     })
@@ -205,7 +204,10 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.depth()).entries, 1)
 
       const keyed = { key: key('c'), fingerprint: key('body') }
-      const commits = [commit('ada', START, 'a', { requestKey: keyed }), commit('ada', START, 'a', { requestKey: keyed })]
+      const commits = [
+        commit('ada', START, 'a', { requestKey: keyed }),
+        commit('ada', START, 'a', { requestKey: keyed }),
+      ]
       t.strictSame(
         (await journal.write(commits)).map(({ status }) => status),
         ['done', 'repeated'],
