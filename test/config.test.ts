@@ -1,0 +1,176 @@
+import t from 'tap'
+import { ConfigError, loadConfig } from '../src/config.js'
+
+/** Both, so that every ROLE is allowed. */
+const SERVERS = { REDIS_URL: 'redis://127.0.0.1:6379', CLICKHOUSE_URL: 'http://127.0.0.1:8123/tallyhouse' }
+
+/** The message of the ConfigError that these variables give; undefined where they give none. */
+function refusal(env: Record<string, string>): string | undefined {
+  try {
+    loadConfig(env)
+    return undefined
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+}
+
+t.test('the defaults', async (t) => {
+  const config = loadConfig({})
+  t.match(config, {
+    HOST: '127.0.0.1',
+    PORT: 3000,
+    DATA_DIR: './data',
+    ROLE: 'all',
+    DELETE_USER_EVENTS: false,
+    LOG_LEVEL: 'info',
+    BODY_LIMIT: 1024 * 1024,
+    BATCH_BODY_LIMIT: 20 * 1024 * 1024,
+  })
+  for (const name of ['CLICKHOUSE_URL', 'REDIS_URL', 'PUBLIC_API_KEY', 'SECRET_KEY'] as const) {
+    t.equal(config[name], undefined, `${name} has none`)
+  }
+})
+
+t.test('every variable of the contract', async (t) => {
+  const env = {
+    HOST: '0.0.0.0',
+    PORT: '8080',
+    CLICKHOUSE_URL: 'http://user:p%40ss@db.example:8123/analytics',
+    REDIS_URL: 'redis://:secret@redis.example:6379/2',
+    DATA_DIR: '/var/lib/tallyhouse',
+    PUBLIC_API_KEY: 'pk_0123456789',
+    SECRET_KEY: 'sk_0123456789',
+    ROLE: 'writer',
+    DELETE_USER_EVENTS: 'true',
+    LOG_LEVEL: 'debug',
+  }
+  t.match(loadConfig(env), { ...env, PORT: 8080, DELETE_USER_EVENTS: true })
+  t.equal(loadConfig({ DELETE_USER_EVENTS: 'false' }).DELETE_USER_EVENTS, false)
+  t.equal(loadConfig({ PORT: '0' }).PORT, 0)
+  t.equal(loadConfig({ PORT: '65535' }).PORT, 65535)
+  for (const ROLE of ['all', 'api', 'writer']) t.equal(loadConfig({ ...SERVERS, ROLE }).ROLE, ROLE)
+  for (const LOG_LEVEL of ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']) {
+    t.equal(loadConfig({ LOG_LEVEL }).LOG_LEVEL, LOG_LEVEL)
+  }
+})
+
+t.test('forms of the URLs', async (t) => {
+  for (const CLICKHOUSE_URL of [
+    'http://localhost:8123',
+    'https://default:@host/db',
+    'http://[::1]:8123/db',
+    'http://user:p%40ss@host:8123/database',
+  ]) {
+    t.equal(loadConfig({ CLICKHOUSE_URL }).CLICKHOUSE_URL, CLICKHOUSE_URL)
+  }
+  for (const REDIS_URL of ['redis://localhost', 'rediss://user:pass@host:6380/1', 'redis://[::1]:6379']) {
+    t.equal(loadConfig({ REDIS_URL }).REDIS_URL, REDIS_URL)
+  }
+})
+
+t.test('a bad value is refused with a sentence that names the variable', async (t) => {
+  const rows: Record<string, string[]> = {
+    PORT: ['-1', '65536', '3000.5', '80a', 'abc', ' 80', '0x50', '1e3', '99999999999999999999', 'NaN'],
+    CLICKHOUSE_URL: ['localhost:8123', 'tcp://host:9000', 'http://', 'https:///db', 'host', 'ftp://host'],
+    REDIS_URL: ['localhost:6379', 'http://host:6379', 'redis:', 'host'],
+    ROLE: ['reader', 'ALL', 'all ', 'api,writer'],
+    DELETE_USER_EVENTS: ['yes', '1', 'TRUE', ' true', 'on'],
+    LOG_LEVEL: ['verbose', 'INFO', '30'],
+    BODY_LIMIT: ['-1', '0', '1MB', '1.5'],
+    BATCH_BODY_LIMIT: ['-1', '0', '20 MiB'],
+  }
+  for (const [name, values] of Object.entries(rows)) {
+    for (const value of values) {
+      const message = refusal({ [name]: value })
+      t.match(message, new RegExp(`^${name}\\b.*\\.$`), `${name}=${value}`)
+    }
+  }
+})
+
+t.test('a URL that only begins like one is refused, too', async (t) => {
+  const rows: Record<string, string[]> = {
+    CLICKHOUSE_URL: [
+      'http://host:99999/db',
+      'http://user:hunter2@host:port/db',
+      'http://ho st/db',
+      'http://user:hunter2@',
+      'http://user:hun%ter2@host/db',
+    ],
+    REDIS_URL: ['redis://host:99999', 'redis://:hunter2@host:port'],
+  }
+  for (const [name, values] of Object.entries(rows)) {
+    for (const value of values) {
+      const message = refusal({ [name]: value })
+      t.match(message, new RegExp(`^${name}\\b`), `${name}=${value}`)
+      t.notMatch(message, 'hunter2', 'and not shown')
+    }
+  }
+})
+
+t.test('no message shows a key or a URL', async (t) => {
+  const hidden: Record<string, string>[] = [
+    { CLICKHOUSE_URL: 'clickhouse://user:hunter2@host' },
+    { REDIS_URL: 'http://:hunter2@host' },
+    { SECRET_KEY: 'hunter2' },
+    { PUBLIC_API_KEY: 'hunter2' },
+    { SECRET_KEY: 'hunter2hunter2', PUBLIC_API_KEY: 'hunter2hunter2' },
+    { SECRET_KEY: 'hunter2hunter2', PORT: 'x' },
+    { SECRET_KEY: 'hunter2hunter2', ROLE: 'api' },
+  ]
+  for (const env of hidden) {
+    const message = refusal(env)
+    t.notMatch(message, 'hunter2', Object.keys(env).join())
+    t.ok(message === undefined || Object.keys(env).some((name) => message.includes(name)))
+  }
+  t.match(refusal({ PORT: 'hunter2' }), 'hunter2', 'other values are shown, to be found again')
+})
+
+t.test('a key may be of any length, as the contract has no limit', async (t) => {
+  const env = { SECRET_KEY: 'sk', PUBLIC_API_KEY: 'pk' }
+  t.equal(refusal(env), undefined)
+})
+
+t.test('the two keys must differ', async (t) => {
+  t.match(refusal({ SECRET_KEY: 'the-same-key', PUBLIC_API_KEY: 'the-same-key' }), /SECRET_KEY/)
+})
+
+t.test('an empty string is absent', async (t) => {
+  const names = [
+    'HOST',
+    'PORT',
+    'CLICKHOUSE_URL',
+    'REDIS_URL',
+    'DATA_DIR',
+    'PUBLIC_API_KEY',
+    'SECRET_KEY',
+    'ROLE',
+    'DELETE_USER_EVENTS',
+    'LOG_LEVEL',
+  ]
+  t.strictSame(loadConfig(Object.fromEntries(names.map((name) => [name, '']))), loadConfig({}))
+})
+
+t.test('roles need the parts that services share', async (t) => {
+  for (const ROLE of ['api', 'writer']) {
+    t.match(refusal({ ROLE }), new RegExp(`ROLE=${ROLE} needs REDIS_URL`))
+    t.match(refusal({ ROLE, REDIS_URL: '' }), /REDIS_URL/)
+    t.match(refusal({ ROLE, CLICKHOUSE_URL: SERVERS.CLICKHOUSE_URL }), /REDIS_URL/)
+    t.equal(refusal({ ROLE, ...SERVERS }), undefined)
+    // An embedded engine belongs to one process: what this one stores, the others would never see.
+    t.match(refusal({ ROLE, REDIS_URL: SERVERS.REDIS_URL }), /CLICKHOUSE_URL/)
+  }
+  t.equal(refusal({ REDIS_URL: SERVERS.REDIS_URL }), undefined, 'one service may have either')
+  t.equal(refusal({ CLICKHOUSE_URL: SERVERS.CLICKHOUSE_URL }), undefined)
+})
+
+t.test('what is not a setting is passed over', async (t) => {
+  const config = loadConfig({ PATH: '/bin', port: '1', UNKNOWN: 'x' })
+  t.strictSame(config, loadConfig({}))
+})
+
+t.test('nothing is kept between two calls', async (t) => {
+  loadConfig({ PORT: '1', DELETE_USER_EVENTS: 'true' })
+  t.equal(loadConfig({}).PORT, 3000)
+  t.equal(loadConfig({}).DELETE_USER_EVENTS, false)
+})
