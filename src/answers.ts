@@ -6,24 +6,30 @@ import { StoreError, StoreUnreachableError } from './store/clickhouse.js'
 
 const RETRY_AFTER_SECONDS = '1'
 
-/** Fastify's own errors that a caller is at fault for; every other one of its errors is a request that cannot be read. */
+/** Errors of Fastify and its plugins that a caller is at fault for; every other one is a request that cannot be read. */
 const OF_FASTIFY: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is over the limit. Send less at once.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
+  FST_CP_ERR_INVALID_CONTENT_ENCODING: [
+    'unsupported_media_type',
+    'The Content-Encoding must be gzip, deflate, br or, where Node has it, zstd.',
+  ],
+  FST_CP_ERR_INVALID_CONTENT: ['invalid_json', 'The body cannot be decompressed by its Content-Encoding.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing with an id of this length.'],
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 
 /** Gives every answer the shape of the contract: errors, unknown paths, bad URLs and requests that are no HTTP. */
 export function answerInOneShape(app: FastifyInstance): void {
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
-  app.setNotFoundHandler((request, reply) =>
-    sendError(new ContractError('not_found', 'There is no such call.'), request, reply),
-  )
+  app.setNotFoundHandler((request, reply) => sendError(unknownCall(), request, reply))
+  // Node would answer an unknown expectation itself, without a body; it may be passed over as well (RFC 9110, 10.1.1).
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }
 
 /** Also for errors that never reach the error handler. */
 export function sendError(error: Error, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const known = asContractError(error)
+  const known = request.is404 ? unknownCall() : asContractError(error)
   if (known.status >= 500) request.log.error({ err: error, code: known.code }, known.message)
   if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply.code(known.status).send(shape(known))
@@ -41,6 +47,10 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   )
+}
+
+function unknownCall(): ContractError {
+  return new ContractError('not_found', 'There is no such call.')
 }
 
 function shape({ message, code, details }: ContractError): object {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import compress from '@fastify/compress'
 import cors from '@fastify/cors'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
@@ -61,6 +62,8 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     // A user's id in a path may be 255 characters of up to 12 bytes each when escaped.
     routerOptions: { maxParamLength: 4096 },
     forceCloseConnections: 'idle',
+    // Node would refuse a request without the header itself, in another shape.
+    http: { requireHostHeader: false },
     // Requests that come while the server closes are answered like any other.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
@@ -71,6 +74,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   server.setValidatorCompiler(validatorCompiler)
   server.decorateRequest('projectId', '')
   server.decorateRequest('rawBody')
+  server.decorateRequest('key')
 
   const closers: (() => Promise<unknown>)[] = []
   let isClosing = false
@@ -159,7 +163,9 @@ async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Jour
   }
   const { openLmdbJournal } = await import('./journal/lmdb.js').catch((error: Error) => {
     const reason = error.message.split('\n')[0]
-    throw new Error(`The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`)
+    throw new Error(
+      `The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`,
+    )
   })
   return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), maxBytes })
 }
@@ -174,6 +180,8 @@ function register(server: FastifyInstance, config: Config, parts: Parts): void {
   const deleteTraces = config.DELETE_USER_EVENTS ? deleteTracesOfUser({ clickhouse, sessions, catchUp }) : null
 
   answerInOneShape(server)
+  // Bodies only: the limit on a body holds for its inflated size.
+  server.register(compress, { global: false, globalDecompression: true })
   server.register(health, {
     checks: {
       journal: () => journal.ping(),
@@ -200,11 +208,12 @@ function register(server: FastifyInstance, config: Config, parts: Parts): void {
     async (browser) => {
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       acceptJson(browser, ['application/json', 'text/plain'])
-      browser.register(cors, { origin: config.CORS_ORIGIN, methods: ['POST'] })
+      browser.register(cors, { origin: config.CORS_ORIGIN, methods: ['POST'], strictPreflight: false })
       browser.addHook('preValidation', authenticate(keys, 'public'))
       browser.register(sessionCalls, { sessions })
     },
-    { prefix: '/public' },
+    // Not just /public, whose other calls no page of another origin is to make.
+    { prefix: '/public/sessions' },
   )
 }
 

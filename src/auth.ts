@@ -1,11 +1,13 @@
 import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ContractError } from './errors.js'
+import type { UsedKey } from './event-body.js'
 import type { KeyKind, KeyRing } from './keys.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** the project of the request's key */
     projectId: string
+    key: UsedKey
   }
 }
 
@@ -19,23 +21,23 @@ const REFUSED: Record<KeyKind, string> = {
 export function authenticate(keys: KeyRing, kind: KeyKind): preValidationAsyncHookHandler {
   return async (request) => {
     const key = keyOf(request)
-    const grant = keys.find(key)
+    const grant = keys.find(key.text)
     if (!grant && !keys.isComplete) {
       throw new ContractError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
     }
     if (!grant) throw new ContractError('unauthorized', 'The key is not known. Check the key and its project.')
     if (grant.kind !== kind) throw new ContractError('wrong_key_kind', REFUSED[kind])
     request.projectId = grant.projectId
+    request.key = key
   }
 }
 
-/** The key in the body, if there is one. */
-export function bodyKey(body: unknown): unknown {
+function bodyKey(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || !('apiKey' in body)) return undefined
   return body.apiKey ?? undefined
 }
 
-function keyOf({ headers, body }: FastifyRequest): string {
+function keyOf({ headers, body }: FastifyRequest): UsedKey {
   const inHeader = headers['x-api-key']
   const inBody = bodyKey(body)
   if (inHeader === undefined && inBody === undefined) {
@@ -44,7 +46,7 @@ function keyOf({ headers, body }: FastifyRequest): string {
   if (inHeader !== undefined && inBody !== undefined && inHeader !== inBody) {
     throw new ContractError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
   }
-  const key = inBody ?? inHeader
-  if (typeof key !== 'string') throw new ContractError('unauthorized', 'The key must be a string.')
-  return key
+  const text = inBody ?? inHeader
+  if (typeof text !== 'string') throw new ContractError('unauthorized', 'The key must be a string.')
+  return { text, isInBody: inBody !== undefined }
 }

@@ -11,6 +11,7 @@ declare module 'fastify' {
 
 /** Parses bodies of these types as JSON once, and keeps the bytes beside the value. Whatever else comes is a 415. */
 export function acceptJson(app: FastifyInstance, contentTypes: string[]): void {
+  app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, { parseAs: 'buffer' }, async (request: FastifyRequest, raw: Buffer) => {
     request.rawBody = raw
     // Clients send the type along with no body where they send it with everything.

@@ -1,19 +1,31 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 
 const MIB = 1024 * 1024
+
+/** A URL whose parts can be decoded. It may hold a password, so it is never shown. */
+TypeRegistry.Set<{ pattern: string }>('Url', ({ pattern }, value) => {
+  if (typeof value !== 'string' || !new RegExp(pattern).test(value)) return false
+  try {
+    const { username, password, pathname } = new URL(value)
+    for (const part of [username, password, pathname]) decodeURIComponent(part)
+    return true
+  } catch {
+    return false
+  }
+})
+
+const url = (pattern: string, says: string) => Type.Unsafe<string>({ [Kind]: 'Url', pattern, says, isSecret: true })
 
 /** Every setting that the service knows, with its type, its limits and its default; the README's table says the same. */
 const Settings = Type.Object({
   HOST: Type.String({ default: '127.0.0.1', says: 'an address to listen on' }),
   PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65535, says: 'a port from 0 to 65535' }),
-  CLICKHOUSE_URL: Type.Optional(
-    Type.String({ pattern: '^https?://[^/]+', says: 'a URL such as http://user:password@host:8123/database' }),
-  ),
-  REDIS_URL: Type.Optional(Type.String({ pattern: '^rediss?://', says: 'a URL such as redis://host:6379' })),
+  CLICKHOUSE_URL: Type.Optional(url('^https?://[^/]', 'a URL such as http://user:password@host:8123/database')),
+  REDIS_URL: Type.Optional(url('^rediss?://', 'a URL such as redis://host:6379')),
   DATA_DIR: Type.String({ default: './data', says: 'a folder' }),
-  PUBLIC_API_KEY: Type.Optional(Type.String({ minLength: 8, says: 'a key of at least 8 characters' })),
-  SECRET_KEY: Type.Optional(Type.String({ minLength: 8, says: 'a key of at least 8 characters' })),
+  PUBLIC_API_KEY: Type.Optional(Type.String({ says: 'a key', isSecret: true })),
+  SECRET_KEY: Type.Optional(Type.String({ says: 'a key', isSecret: true })),
   ROLE: Type.Union([Type.Literal('all'), Type.Literal('api'), Type.Literal('writer')], {
     default: 'all',
     says: 'one of all, api, writer',
@@ -68,14 +80,16 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   const fault = Value.Errors(Settings, settings).First()
   if (fault) {
     const name = fault.path.slice(1)
-    const shown = /KEY|URL/.test(name) ? '' : `, but is ${JSON.stringify(env[name])}`
+    const shown = fault.schema.isSecret ? '' : `, but is ${JSON.stringify(env[name])}`
     throw new ConfigError(`${name} must be ${String(fault.schema.says)}${shown}.`)
   }
   const config = settings as Config
-  if (config.ROLE !== 'all' && config.REDIS_URL === undefined) {
-    throw new ConfigError(
-      `ROLE=${config.ROLE} needs REDIS_URL: the embedded journal serves one process, so leave ROLE at all or set REDIS_URL.`,
-    )
+  for (const name of ['REDIS_URL', 'CLICKHOUSE_URL'] as const) {
+    if (config.ROLE !== 'all' && config[name] === undefined) {
+      throw new ConfigError(
+        `ROLE=${config.ROLE} needs ${name}: the embedded parts serve one process. Set it, or leave ROLE at all.`,
+      )
+    }
   }
   if (config.SECRET_KEY !== undefined && config.SECRET_KEY === config.PUBLIC_API_KEY) {
     throw new ConfigError('SECRET_KEY and PUBLIC_API_KEY must differ: the public one is shown to every browser.')

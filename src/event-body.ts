@@ -5,7 +5,8 @@ export interface ParsedEvent {
   event: string
   distinct_id: string
   timestamp?: number | null
-  properties?: object | null
+  /** a string, which no client can send, where the event was rewritten before: it is the exact text already */
+  properties?: object | string | null
 }
 
 /**
@@ -16,16 +17,22 @@ const HIDING_ESCAPE = /\\u00(?:[4-7]|3[0-9]|2d)/i
 const ESCAPE = Buffer.from('\\u00')
 const PLAIN_KEY = /^[\w-]+$/
 
+/** The key that a request came with, and whether it is the body that has it. */
+export interface UsedKey {
+  text: string
+  isInBody: boolean
+}
+
 /**
  * The bytes to keep of the body of `/track`: the client's own, without its key.
  * @param raw valid UTF-8 and valid JSON; may be written to
  */
-export function keptEvent(raw: Buffer, event: ParsedEvent, key: string | undefined): Buffer {
+export function keptEvent(raw: Buffer, event: ParsedEvent, key: UsedKey): Buffer {
   return overwriteKey(raw, key) ? raw : Buffer.from(rewriteEvent(raw.toString(), 0, event))
 }
 
 /** The bytes to keep of the body of `/track/batch`, as `keptEvent`. */
-export function keptBatch(raw: Buffer, events: ParsedEvent[], key: string | undefined): Buffer {
+export function keptBatch(raw: Buffer, events: ParsedEvent[], key: UsedKey): Buffer {
   return overwriteKey(raw, key) ? raw : Buffer.from(rewriteBatch(raw.toString(), events))
 }
 
@@ -48,16 +55,19 @@ function rewriteBatch(text: string, events: ParsedEvent[]): string {
 
 function rewriteEvent(text: string, at: number, { event, distinct_id, timestamp, properties }: ParsedEvent): string {
   const known = { event, distinct_id, timestamp: timestamp ?? null }
-  const exact = properties ? memberText(text, 'properties', at) : '{}'
+  const exact = typeof properties === 'string' ? properties : properties ? memberText(text, 'properties', at) : '{}'
   return `${JSON.stringify(known).slice(0, -1)},"properties":${JSON.stringify(exact)}}`
 }
 
-/** @returns false where the key cannot be found for certain, or a name may be hidden; then the body is not to be kept */
-function overwriteKey(raw: Buffer, key: string | undefined): boolean {
+/**
+ * Overwrites the key where it is in the body once, as the field that has to be there.
+ * @returns false where that is not certain, or a name may be hidden: then the body is not to be kept as it is
+ */
+function overwriteKey(raw: Buffer, { text, isInBody }: UsedKey): boolean {
   if (raw.includes(ESCAPE) && HIDING_ESCAPE.test(raw.toString('latin1'))) return false
-  if (key === undefined) return true
-  const at = raw.indexOf(key)
-  if (!PLAIN_KEY.test(key) || at === -1 || raw.indexOf(key, at + key.length) !== -1) return false
-  raw.fill('*', at, at + key.length)
+  const at = raw.indexOf(text)
+  if (!isInBody) return at === -1
+  if (!PLAIN_KEY.test(text) || at === -1 || raw.indexOf(text, at + text.length) !== -1) return false
+  raw.fill('*', at, at + text.length)
   return true
 }

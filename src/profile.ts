@@ -186,9 +186,12 @@ function isObject(text: string): boolean {
   return text.startsWith('{')
 }
 
+/** Longer integers are none that anybody counts with, and BigInt takes time that grows with the square of their length. */
+const MAX_DIGITS = 1000
+
 /** A number without fraction and exponent; the text is that of a JSON value. */
 function isInteger(text: string): boolean {
-  return /^-?\d+$/.test(text)
+  return text.length <= MAX_DIGITS && /^-?\d+$/.test(text)
 }
 
 /** Number gives NaN for the JSON text of anything but a number. */
@@ -202,12 +205,12 @@ function pointer(...names: string[]): string {
 }
 
 function invalid(path: string, fault: string): ContractError {
-  return new ContractError('invalid_request', `${path} ${fault}`, { details: [{ path, message: fault }] })
+  return new ContractError('invalid_request', `${path} ${fault}.`, { details: [{ path, message: fault }] })
 }
 
 function misfit(code: 'not_numeric' | 'not_array', operator: Operator, name: string, fault: string): ContractError {
   const path = pointer(operator, name)
-  return new ContractError(code, `${operator}: the property ${JSON.stringify(name)} ${fault}`, {
+  return new ContractError(code, `${operator}: the property ${JSON.stringify(name)} ${fault}.`, {
     details: [{ path, message: fault }],
   })
 }

@@ -80,7 +80,7 @@ export function parseSession(state: string): Session {
 function merge(session: Session, distinctId: string, properties: Properties | null, now: number): Session {
   const current = owned(session, distinctId)
   if (current.state === 'completed') {
-    throw new ContractError('session_ended', 'the session has ended; start a new one under another session_id')
+    throw new ContractError('session_ended', 'The session has ended. Start a new one under another session_id.')
   }
   const sent = durationIn(properties)
   return {
@@ -99,10 +99,10 @@ function durationIn(properties: Properties | null): number | null {
 
 function known(session: Session | null): Session {
   if (session) return session
-  throw new ContractError('not_found', 'there is no session with this session_id; start it first')
+  throw new ContractError('not_found', 'There is no session with this session_id. Start it first.')
 }
 
 function owned(session: Session, distinctId: string): Session {
   if (session.distinctId === distinctId) return session
-  throw new ContractError('session_owner_mismatch', 'the session was started under another distinct_id')
+  throw new ContractError('session_owner_mismatch', 'The session was started under another distinct_id.')
 }

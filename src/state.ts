@@ -112,7 +112,11 @@ export class States<Value> {
           return refusal
         }
       })
-      if (value === before) return refusals
+      if (value === before) {
+        // Another process may have carried out this very request since, and so be what refuses it now.
+        const isRepeated = requestKey && refusals[0] !== undefined && (await this.#isRepeated(requestKey))
+        return isRepeated ? [] : refusals
+      }
       const committed = await this.#commits.commit({
         type: 'commit',
         kind: this.#table.kind,

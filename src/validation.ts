@@ -25,8 +25,7 @@ function readQuery(schema: TSchema, given: Record<string, unknown>): Record<stri
   for (const [name, property] of Object.entries<TSchema>(schema.properties)) {
     const text = value[name]
     if (text === undefined && property.default !== undefined) value[name] = property.default
-    else if (property.type === 'integer' && typeof text === 'string' && /^\d{1,16}$/.test(text))
-      value[name] = Number(text)
+    else if (property.type === 'integer' && typeof text === 'string' && /^\d+$/.test(text)) value[name] = Number(text)
   }
   return value
 }

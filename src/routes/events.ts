@@ -9,7 +9,7 @@ import { Done, EditBody, EventParams, EventsQuery } from '../schemas.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import type { EventEdits } from '../store/event-edits.js'
 import { readEventPage } from '../store/events.js'
-import { aroundRows } from '../store/page.js'
+import { aroundRows, offsetOf } from '../store/page.js'
 
 export interface EventsOptions {
   journal: Journal
@@ -32,7 +32,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
       // Only what the writer is done with: a block that is half in would let a walk skip the other half.
       upTo: lastIdAt(stored),
       limit,
-      offset: startAt === undefined ? (page - 1) * limit : 0,
+      offset: startAt === undefined ? offsetOf(page, limit) : 0,
       ...given({ startAt, event, distinctId, from, to }),
     })
     reply.header('content-type', 'application/json; charset=utf-8')

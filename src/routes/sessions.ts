@@ -12,7 +12,7 @@ export interface SessionsOptions {
 
 /** The calls that browsers make, with the public key. */
 export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (app, { sessions }) => {
-  const calls = { '/sessions/start': startSession, '/sessions/update': updateSession }
+  const calls = { '/start': startSession, '/update': updateSession }
   for (const [path, call] of Object.entries(calls)) {
     app.post(
       path,
@@ -26,7 +26,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (a
   }
 
   app.post(
-    '/sessions/end',
+    '/end',
     { schema: { body: SessionEndBody, response: { 200: Done } } },
     async ({ projectId, body: { session_id, distinct_id } }) => {
       await sessions.change(projectId, session_id, (session) => endSession(session, distinct_id, Date.now()))

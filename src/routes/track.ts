@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { bodyKey } from '../auth.js'
 import { keptBatch, keptEvent } from '../event-body.js'
 import { formatEventId } from '../event-id.js'
 import type { GroupCommit } from '../journal/group-commit.js'
@@ -17,9 +16,9 @@ export interface TrackOptions {
 /** Takes events in. A call is answered once its events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { journal, commits, batchBodyLimit }) => {
   app.post('/track', { schema: { body: TrackBody, response: { 200: Done } } }, async (request, reply) => {
-    const { projectId, rawBody, body } = request
+    const { projectId, key, rawBody, body } = request
     const requestKey = requestKeyOf(request)
-    const kept = keptEvent(rawBody, body, textKey(body))
+    const kept = keptEvent(rawBody, body, key)
     const place = requestKey
       ? await commits.appendKeyedEvent(projectId, kept, requestKey)
       : await commits.appendEvent(projectId, kept)
@@ -31,16 +30,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { jour
     '/track/batch',
     { bodyLimit: batchBodyLimit, schema: { body: BatchBody, response: { 200: Accepted } } },
     async (request) => {
-      const { projectId, rawBody, body } = request
+      const { projectId, key, rawBody, body } = request
       const requestKey = requestKeyOf(request)
-      const kept = keptBatch(rawBody, body.events, textKey(body))
+      const kept = keptBatch(rawBody, body.events, key)
       await commits.appendBatch(projectId, kept, body.events.length, requestKey)
       return { status: 1, error: null, accepted: body.events.length } as const
     },
   )
-}
-
-function textKey(body: unknown): string | undefined {
-  const key = bodyKey(body)
-  return typeof key === 'string' ? key : undefined
 }

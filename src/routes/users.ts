@@ -15,7 +15,7 @@ import { requestKeyOf } from '../request-key.js'
 import { Done, IdentifyBody, ProfileBody, UserParams, UsersQuery } from '../schemas.js'
 import type { States } from '../state.js'
 import type { ClickHouse } from '../store/clickhouse.js'
-import { aroundRows } from '../store/page.js'
+import { aroundRows, offsetOf } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
 
 export interface UsersOptions {
@@ -74,7 +74,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query: { limit, page } }, reply) => {
     await catchUp.wait(projectId)
-    const rows = await readProfilePage(clickhouse, { projectId, limit, offset: (page - 1) * limit })
+    const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) })
     reply.header('content-type', 'application/json; charset=utf-8')
     return Readable.from(
       aroundRows(rows, '{"status":1,"error":null,"users":[', (mark) => {

@@ -10,6 +10,8 @@ const QUERY_TIMEOUT_MS = 30_000
 /** An INSERT that takes longer is sent again; the token of its block keeps it from being stored twice. */
 const INSERT_TIMEOUT_MS = 120_000
 const PING_TIMEOUT_MS = 2_000
+/** A statement may hold what a request's body held, in base64. */
+const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const CONNECTIONS = 32
 /** Under the server's own limit of 10 s (keep_alive_timeout 30 s since 25.x), so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
@@ -56,14 +58,13 @@ export class ClickHouse {
     })
   }
 
-  /** Runs a statement that has no rows to give. Large parameters go in the body. */
+  /** Runs a statement that has no rows to give. Its parameters go in the URL, so large values belong into its text. */
   async command(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<void> {
     await answered(QUERY_TIMEOUT_MS, (abort_signal) =>
       this.#client.command({
         query,
         query_params: parameters,
-        use_multipart_params_auto: true,
-        clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        clickhouse_settings: { ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
         abort_signal,
       }),
     )
@@ -74,7 +75,7 @@ export class ClickHouse {
     await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
   }
 
-  /** The rows as objects; 64-bit integers are texts. */
+  /** The rows as objects; 64-bit integers are texts. Large parameters go in the body. */
   async rows<Row>(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<Row[]> {
     return await answered(QUERY_TIMEOUT_MS, async (abort_signal) => {
       const result = await this.#client.query({

@@ -1,4 +1,5 @@
 import type { ClickHouse } from './clickhouse.js'
+import { Fields, literal } from './fields.js'
 
 /** What is to become of one stored event. */
 export interface Edit {
@@ -86,34 +87,47 @@ export class EventEdits {
       }
       return true
     })
-    const projects = (ids: Iterable<string>) => [...new Set(Array.from(ids, (id) => present.get(id) ?? ''))]
-    if (updates.size > 0) {
-      await this.#clickhouse.command(
-        `UPDATE events
-         SET properties = transform(toString(event_id), {ids:Array(String)}, {texts:Array(String)}, properties)
-         WHERE project_id IN {projects:Array(String)} AND event_id IN {ids:Array(UUID)}`,
-        { ids: [...updates.keys()], texts: [...updates.values()], projects: projects(updates.keys()) },
-      )
-    }
-    if (deletes.size > 0) {
-      await this.#clickhouse.command(
-        'DELETE FROM events WHERE project_id IN {projects:Array(String)} AND event_id IN {ids:Array(UUID)}',
-        { ids: [...deletes], projects: projects(deletes) },
-      )
-    }
+    if (updates.size > 0) await this.#update(updates, present)
+    if (deletes.size > 0) await this.#delete(deletes, present)
     return found
+  }
+
+  async #update(texts: Map<string, string>, projects: Map<string, string>): Promise<void> {
+    const fields = new Fields()
+    const ids = [...texts.keys()]
+    const values = Array.from(texts.values(), literal)
+    await this.#clickhouse.command(
+      `UPDATE events
+       SET properties = transform(toString(event_id), ${fields.array(ids)}, [${values.join(', ')}], properties)
+       WHERE ${isOneOf(fields, ids, projectsOf(ids, projects))}`,
+      fields.parameters,
+    )
+  }
+
+  async #delete(ids: Set<string>, projects: Map<string, string>): Promise<void> {
+    const fields = new Fields()
+    const condition = isOneOf(fields, [...ids], projectsOf(ids, projects))
+    await this.#clickhouse.command(`DELETE FROM events WHERE ${condition}`, fields.parameters)
   }
 
   /** The events that are there, with their projects. */
   async #present(edits: Edit[]): Promise<Map<string, string>> {
+    const fields = new Fields()
+    const ids = [...new Set(edits.map(({ eventId }) => eventId))]
+    const projects = [...new Set(edits.map(({ projectId }) => projectId))]
     const rows = await this.#clickhouse.rows<{ project_id: string; id: string }>(
-      `SELECT project_id, toString(event_id) AS id FROM events
-       WHERE project_id IN {projects:Array(String)} AND event_id IN {ids:Array(UUID)}`,
-      {
-        projects: [...new Set(edits.map(({ projectId }) => projectId))],
-        ids: [...new Set(edits.map(({ eventId }) => eventId))],
-      },
+      `SELECT project_id, toString(event_id) AS id FROM events WHERE ${isOneOf(fields, ids, projects)}`,
+      fields.parameters,
     )
     return new Map(rows.map(({ project_id, id }) => [id, project_id]))
   }
+}
+
+/** An id belongs to one project only, so the two need not be compared as pairs; the table is sorted by both. */
+function isOneOf(fields: Fields, ids: string[], projects: string[]): string {
+  return `project_id IN ${fields.array(projects)} AND event_id IN ${fields.array(ids, 'UUID')}`
+}
+
+function projectsOf(ids: Iterable<string>, projects: Map<string, string>): string[] {
+  return [...new Set(Array.from(ids, (id) => projects.get(id) ?? ''))]
 }

@@ -3,6 +3,7 @@ import { idHalves } from '../event-id.js'
 import type { Entry } from '../journal/journal.js'
 import { millisecondsOf } from '../journal/position.js'
 import type { ClickHouse, Parameters } from './clickhouse.js'
+import { Fields, literal } from './fields.js'
 import { insertEntries } from './insert.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 
@@ -125,17 +126,18 @@ export async function insertDeadLetter(
   reason: string,
   token: string,
 ): Promise<void> {
+  const fields = new Fields()
+  const values = [
+    fields.text(projectId),
+    `${position}`,
+    fields.text(kind),
+    fields.text(reason),
+    literal(body),
+    `${millisecondsOf(position)}`,
+  ]
   await clickhouse.command(
-    'INSERT INTO dead_letters SELECT {project:String}, {position:UInt64}, {kind:String}, {reason:String}, ' +
-      'base64Decode({body:String}), {receivedAt:Int64}',
-    {
-      project: projectId,
-      position,
-      kind,
-      reason,
-      body: body.toString('base64'),
-      receivedAt: millisecondsOf(position),
-    },
+    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at) SELECT ${values.join(', ')}`,
+    fields.parameters,
     { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' },
   )
 }

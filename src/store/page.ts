@@ -31,6 +31,11 @@ export function pageOf({ json, mark, from }: { json: string; mark: string; from:
     FORMAT CustomSeparated`
 }
 
+/** The rows before a page; no project has so many that the greatest exact number is too small. */
+export function offsetOf(page: number, limit: number): number {
+  return Math.min((page - 1) * limit, Number.MAX_SAFE_INTEGER)
+}
+
 /**
  * The bytes of an answer around the rows of a page, which pass through untouched.
  * @param tail makes what follows the rows; its argument is the mark, null on the last page

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Entry } from '../journal/journal.js'
 import { formatProperties, type Profile, parseProperties } from '../profile.js'
 import type { ClickHouse } from './clickhouse.js'
+import { Fields } from './fields.js'
 import { insertEntries } from './insert.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 
@@ -50,11 +51,12 @@ export async function readProfiles(
   projectId: string,
   distinctIds: string[],
 ): Promise<Map<string, { version: bigint; value: Profile }>> {
+  const fields = new Fields()
   const rows = await clickhouse.rows<ProfileRow>(
     `SELECT distinct_id, properties, created_at, updated_at, version
      FROM profiles FINAL
-     WHERE project_id = {project:String} AND distinct_id IN {users:Array(String)}`,
-    { project: projectId, users: distinctIds },
+     WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,
+    fields.parameters,
   )
   return new Map(
     rows.map((row) => [

@@ -2,6 +2,7 @@ import type { Entry } from '../journal/journal.js'
 import { formatProperties, parseProperties } from '../profile.js'
 import type { Session } from '../session.js'
 import type { ClickHouse } from './clickhouse.js'
+import { Fields } from './fields.js'
 import { insertEntries } from './insert.js'
 import { versionedRows } from './profiles.js'
 
@@ -58,11 +59,12 @@ export async function readSessions(
   projectId: string,
   sessionIds: string[],
 ): Promise<Map<string, { version: bigint; value: Session }>> {
+  const fields = new Fields()
   const rows = await clickhouse.rows<SessionRow>(
     `SELECT session_id, distinct_id, state, properties, duration, started_at, updated_at, ended_at, version
      FROM sessions FINAL
-     WHERE project_id = {project:String} AND session_id IN {sessions:Array(String)}`,
-    { project: projectId, sessions: sessionIds },
+     WHERE project_id = ${fields.text(projectId)} AND session_id IN ${fields.array(sessionIds)}`,
+    fields.parameters,
   )
   return new Map(
     rows.map((row) => [
