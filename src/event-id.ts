@@ -38,9 +38,31 @@ export function idHalves(position: Position, journalId: number): { high: bigint;
   }
 }
 
-export function formatEventId({ position, index, journalId }: Place): string {
-  const { high, low } = idHalves(position, journalId)
-  return hexToUuid(((high << 64n) | low | (BigInt(index) << INDEX_SHIFT)).toString(16).padStart(32, '0'))
+export function formatEventId(place: Place): string {
+  return eventIdFormatter(place.journalId)(place)
+}
+
+/** As formatEventId, for the events of one journal: what those of one entry have in common is worked out once. */
+export function eventIdFormatter(journalId: number): (place: Pick<Place, 'position' | 'index'>) => string {
+  const tail = hex(journalId)
+  let known: Position | null = null
+  let head = ''
+  let base = 0
+  return ({ position, index }) => {
+    if (position !== known) {
+      known = position
+      const { high, low } = idHalves(position, journalId)
+      const text = high.toString(16).padStart(16, '0')
+      head = `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12)}-`
+      base = Number(low >> INDEX_SHIFT)
+    }
+    const middle = hex(base + index)
+    return `${head}${middle.slice(0, 4)}-${middle.slice(4)}${tail}`
+  }
+}
+
+function hex(value: number): string {
+  return value.toString(16).padStart(8, '0')
 }
 
 /** @returns null where the text is no id that this service can have given out */
@@ -59,8 +81,4 @@ export function parseEventId(text: string): Place | null {
 /** The greatest id that an event of an entry at or before `position` can have, whichever journal it came from. */
 export function lastIdAt(position: Position): string {
   return formatEventId({ position, index: Number(INDEX_MASK), journalId: 0xffffffff })
-}
-
-function hexToUuid(hex: string): string {
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }

@@ -32,6 +32,8 @@ export function hashKey(key: string): string {
 export class KeyRing {
   readonly #fixed: StoredKey[]
   #grants: Map<string, Grant>
+  /** by the keys themselves, in memory only: good keys that came before, so that they are hashed once */
+  #recognised = new Map<string, Grant>()
   #isComplete = false
 
   /** @param fixed keys that are always there, such as those of the environment */
@@ -51,11 +53,16 @@ export class KeyRing {
 
   replaceStored(stored: StoredKey[]): void {
     this.#grants = asMap([...stored, ...this.#fixed])
+    this.#recognised.clear()
     this.#isComplete = true
   }
 
   find(key: string): Grant | null {
-    return this.#grants.get(hashKey(key)) ?? null
+    const recognised = this.#recognised.get(key)
+    if (recognised) return recognised
+    const grant = this.#grants.get(hashKey(key)) ?? null
+    if (grant) this.#recognised.set(key, grant)
+    return grant
   }
 }
 

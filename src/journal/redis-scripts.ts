@@ -5,8 +5,8 @@
  * Bodies and states are opaque here: cjson would keep 14 digits of a number and turn `[]` into `{}`. Positions are
  * texts, `<milliseconds>-<sequence>`, and only ever compared for equality.
  *
- * meta is a hash: id, ms and seq (the last position given out), bytes (of all entries), stored (a position),
- * frozen (`<first> <last>`, absent where no block is).
+ * meta is a hash: id, ms and seq (the last position given out), bytes (of the entries that are there), added and settled
+ * (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is).
  */
 
 /**
@@ -18,7 +18,8 @@
  *         "append", project, count, body, request key or "", fingerprint
  *       or
  *         "commit", kind, state key, expected version, state, row, request key or "", fingerprint
- * Returns the outcomes joined by commas: "done:<position>", "repeated:<position>", "mismatch", "conflict".
+ * Returns the number of entries ever added before, a space, and the outcomes joined by commas: "done:<position>",
+ * "repeated:<position>", "mismatch", "conflict".
  * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
  * Errors, with nothing written: FULL; GONE where there is no journal; STALE for a sequence number older than the last.
  */
@@ -33,7 +34,7 @@ if before then
   if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was carried out') end
 end
 
-local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes')
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added')
 if not head[1] then return redis.error_reply('GONE the journal was deleted') end
 local ms, seq, bytes = tonumber(head[1]), tonumber(head[2]), tonumber(head[3])
 if bytes > max_bytes then return redis.error_reply('FULL the journal is over its limit') end
@@ -112,8 +113,9 @@ for _, entry in ipairs(entries) do
   bytes = bytes + #body
 end
 
-redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes)
-local answer = table.concat(outcomes, ',')
+local added = tonumber(head[4]) + #entries
+redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added))
+local answer = head[4] .. ' ' .. table.concat(outcomes, ',')
 redis.call('SET', producer, ARGV[2] .. ' ' .. answer, 'PX', 3600000)
 return answer
 `
@@ -122,8 +124,10 @@ return answer
  * Takes the writer's lease and freezes the next block, or returns the frozen one.
  *
  * KEYS  stream, meta, lease
- * ARGV  writer, ms that the lease holds, bytes after which a block ends
- * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", entries as XRANGE has them }.
+ * ARGV  writer, ms that the lease holds, bytes after which a block ends, and, where the writer has a run of entries
+ *       itself: how many were ever added before them, "<first> <last>"
+ * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", entries as XRANGE has them };
+ * the entries are left out where the block is the writer's own run, which it is if that is next to be stored.
  */
 export const CLAIM = `
 local stream, meta, lease = KEYS[1], KEYS[2], KEYS[3]
@@ -131,10 +135,14 @@ local holder = redis.call('GET', lease)
 if holder and holder ~= ARGV[1] then return nil end
 redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
 
-local head = redis.call('HMGET', meta, 'frozen', 'stored')
+local head = redis.call('HMGET', meta, 'frozen', 'stored', 'settled')
 if head[1] then
   local first, last = string.match(head[1], '^(%S+) (%S+)$')
   return { head[1], redis.call('XRANGE', stream, first, last) }
+end
+if ARGV[4] and ARGV[4] == head[3] then
+  redis.call('HSET', meta, 'frozen', ARGV[5])
+  return { ARGV[5] }
 end
 
 local entries, bytes, from = {}, 0, '(' .. head[2]
@@ -203,7 +211,8 @@ if redis.call('HGET', meta, 'frozen') ~= frozen then return 0 end
 local last = string.match(frozen, '(%S+)$')
 redis.call('HSET', meta, 'stored', last)
 redis.call('HDEL', meta, 'frozen')
-redis.call('XTRIM', stream, 'MINID', ARGV[3])
+local settled = redis.call('XTRIM', stream, 'MINID', ARGV[3])
+redis.call('HINCRBY', meta, 'settled', settled)
 redis.call('HINCRBY', meta, 'bytes', -tonumber(ARGV[4]))
 local i = 7
 for _ = 1, tonumber(ARGV[6]) do
@@ -242,7 +251,8 @@ export const INITIALISE = `
 if redis.call('EXISTS', KEYS[1]) == 0 then
   local time = redis.call('TIME')
   local now = string.format('%.0f', tonumber(time[1]) * 1000)
-  redis.call('HSET', KEYS[1], 'id', ARGV[1], 'ms', now, 'seq', 0, 'bytes', 0, 'stored', now .. '-0')
+  redis.call('HSET', KEYS[1], 'id', ARGV[1], 'ms', now, 'seq', 0, 'bytes', 0, 'added', 0, 'settled', 0,
+    'stored', now .. '-0')
 end
 return redis.call('HGET', KEYS[1], 'id')
 `

@@ -18,6 +18,7 @@ import {
 } from './journal.js'
 import { formatPosition, type Position, parsePosition, START } from './position.js'
 import { CLAIM, INITIALISE, NARROW, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
+import { Tail } from './tail.js'
 
 export interface RedisJournalOptions {
   /** redis://[user:password@]host:port[/database] */
@@ -86,6 +87,8 @@ class RedisJournal implements Journal {
   #id = 0
   #sequence = 0
   #renewal: NodeJS.Timeout | undefined
+  /** kept from the first claim on: before it, no writer runs here that could use it */
+  #tail: Tail | null = null
 
   constructor({ url, maxBytes, prefix = '{tallyhouse}', log }: RedisJournalOptions) {
     this.#prefix = prefix
@@ -133,8 +136,10 @@ class RedisJournal implements Journal {
     for (;;) {
       try {
         await this.#connected(CONNECTION_WAIT_MS)
-        const answer = await this.#script(WRITE, keys, args)
-        return String(answer).split(',').map(parseOutcome)
+        const [added, outcomes = ''] = String(await this.#script(WRITE, keys, args)).split(' ')
+        const parsed = outcomes.split(',').map(parseOutcome)
+        this.#tail?.add(Number(added), entriesOf(writes, parsed))
+        return parsed
       } catch (error) {
         if (isReply(error) && error.message.startsWith('GONE')) {
           await this.initialise()
@@ -185,12 +190,20 @@ class RedisJournal implements Journal {
 
   async claim(maxBytes: number): Promise<Block | null> {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
-    const answer = await this.#call(() => this.#script(CLAIM, keys, [this.#name, String(LEASE_MS), String(maxBytes)]))
+    const args = [this.#name, String(LEASE_MS), String(maxBytes)]
+    this.#tail ??= new Tail()
+    const run = this.#tail.run(maxBytes)
+    if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
+    const answer = await this.#call(() => this.#script(CLAIM, keys, args))
     if (answer === null) return null
     this.#holdLease()
-    const [frozen, entries] = answer as [Buffer, [Buffer, Buffer[]][]]
+    const [frozen, entries] = answer as [Buffer, [Buffer, Buffer[]][]?]
     const [first = '', last = ''] = frozen.toString().split(' ')
-    return { first: parsePosition(first), last: parsePosition(last), entries: entries.map(parseEntry) }
+    return {
+      first: parsePosition(first),
+      last: parsePosition(last),
+      entries: entries?.map(parseEntry) ?? run?.entries ?? [],
+    }
   }
 
   /** As long as this process lives and has a block, however long its INSERT takes. */
@@ -220,6 +233,7 @@ class RedisJournal implements Journal {
     for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
     assertCurrent(await this.#call(() => this.#script(SETTLE, keys, args)))
+    this.#tail?.forget(block.last)
   }
 
   async depth(): Promise<{ entries: number; bytes: number }> {
@@ -341,6 +355,40 @@ function parseEntry([id, fields]: [Buffer, Buffer[]]): Entry {
     count: Number(count),
     body,
   }
+}
+
+/** The entries that carried-out writes have become: each append its own, the rows of one kind together. */
+function entriesOf(writes: Write[], outcomes: Outcome[]): Entry[] {
+  const entries: Entry[] = []
+  const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
+  writes.forEach((write, i) => {
+    const outcome = outcomes[i]
+    if (outcome?.status !== 'done') return
+    const { position } = outcome
+    if (write.type === 'append') {
+      const { projectId, count, body } = write
+      entries.push({ position, kind: 'events', projectId, count, body })
+      return
+    }
+    let group = rows.get(write.kind)
+    if (!group) {
+      group = { entry: { position, kind: write.kind, projectId: '', count: 0, body: NOTHING }, rows: [] }
+      rows.set(write.kind, group)
+      entries.push(group.entry)
+    }
+    group.rows.push(write.row)
+  })
+  for (const { entry, rows: texts } of rows.values()) {
+    entry.count = texts.length
+    entry.body = Buffer.from(texts.join(','))
+  }
+  return entries
+}
+
+const NOTHING = Buffer.alloc(0)
+
+function limitsOf(entries: Entry[]): { first: Position; last: Position } {
+  return { first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START }
 }
 
 function formatLimits({ first, last }: { first: Position; last: Position }): string {

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { keptBatch, keptEvent } from '../event-body.js'
-import { formatEventId } from '../event-id.js'
+import { eventIdFormatter } from '../event-id.js'
 import type { GroupCommit } from '../journal/group-commit.js'
 import type { Journal } from '../journal/journal.js'
 import { requestKeyOf } from '../request-key.js'
@@ -15,6 +15,8 @@ export interface TrackOptions {
 
 /** Takes events in. A call is answered once its events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { journal, commits, batchBodyLimit }) => {
+  const idOf = eventIdFormatter(journal.id)
+
   app.post('/track', { schema: { body: TrackBody, response: { 200: Done } } }, async (request, reply) => {
     const { projectId, key, rawBody, body } = request
     const requestKey = requestKeyOf(request)
@@ -22,7 +24,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { jour
     const place = requestKey
       ? await commits.appendKeyedEvent(projectId, kept, requestKey)
       : await commits.appendEvent(projectId, kept)
-    reply.header('x-event-id', formatEventId({ ...place, journalId: journal.id }))
+    reply.header('x-event-id', idOf(place))
     return { status: 1, error: null } as const
   })
 

@@ -52,8 +52,12 @@ export class ClickHouse {
       max_open_connections: CONNECTIONS,
       request_timeout: INSERT_TIMEOUT_MS,
       keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },
-      // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
-      clickhouse_settings: { async_insert: 0 },
+      clickhouse_settings: {
+        // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
+        async_insert: 0,
+        // A patch part; the table's setting of this name does not decide, and without it a DELETE is a mutation.
+        lightweight_delete_mode: 'lightweight_update_force',
+      },
       log: { LoggerClass: Silent },
     })
   }

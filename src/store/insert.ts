@@ -13,6 +13,8 @@ const READ_VERBATIM: ClickHouseSettings = {
   input_format_skip_unknown_fields: 1,
   input_format_json_ignore_unknown_keys_in_named_tuple: 1,
   input_format_json_defaults_for_missing_elements_in_named_tuple: 1,
+  // One thread takes 0.53 µs of CPU per event where several took 0.80 (chdb 26.7, 2 cores, blocks of 150 000 events).
+  input_format_parallel_parsing: 0,
 }
 
 /**
@@ -34,12 +36,14 @@ export async function insertEntries(
   settings: ClickHouseSettings = {},
 ): Promise<void> {
   function* lines(): Generator<Buffer | string> {
+    let between = ''
     for (const entry of entries) {
       const { head, tail } = lineOf(entry)
-      yield head
+      yield between + head
       yield entry.body
-      yield tail
+      between = tail
     }
+    yield between
   }
   const values = Readable.from(lines(), { objectMode: false })
   await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...settings })
