@@ -20,11 +20,11 @@ import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
 import { States } from './state.js'
-import { insertKey, readKeys } from './store/api-keys.js'
-import { ClickHouse, StoreUnreachableError } from './store/clickhouse.js'
+import { insertKeys, readKeys } from './store/api-keys.js'
+import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
 import { EventEdits } from './store/event-edits.js'
 import { migrate } from './store/migrate.js'
-import { openTables } from './store/tables.js'
+import { openTables, type StoreTables } from './store/tables.js'
 import { deleteTracesOfUser } from './traces.js'
 import { validatorCompiler } from './validation.js'
 import { Writer } from './writer.js'
@@ -34,6 +34,12 @@ const DEFAULT_PROJECT = 'default'
 /** A revoked key stops working within twice this. */
 const KEYS_REFRESH_MS = 5_000
 const STORE_RETRY_MS = 1_000
+/** Of ClickHouse, for a user that it does not know, a wrong password and rights that are missing. */
+const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
+/** How long requests that are under way may take at the end. */
+const LAST_REQUESTS_MS = 2_000
+/** A client that sends a request more slowly than this is cut off. */
+const REQUEST_LIMIT_MS = 120_000
 /** What the writer still stores at the end; the rest waits in the journal for the next start. */
 const FLUSH_LIMIT_MS = 1_500
 
@@ -64,6 +70,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     forceCloseConnections: 'idle',
     // Node would refuse a request without the header itself, in another shape.
     http: { requireHostHeader: false },
+    requestTimeout: REQUEST_LIMIT_MS,
     // Requests that come while the server closes are answered like any other.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
@@ -77,20 +84,22 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   server.decorateRequest('key')
 
   const closers: (() => Promise<unknown>)[] = []
-  let isClosing = false
+  const closing = new AbortController()
   server.addHook('preClose', async () => {
-    isClosing = true
+    closing.abort()
+    // Whoever has not sent a request's end by then gets no answer; else one could hold up the end.
+    setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
   })
   server.addHook('onSend', async (_request, reply) => {
     // An idle keep-alive connection would hold up the end.
-    if (isClosing) reply.header('connection', 'close')
+    if (closing.signal.aborted) reply.header('connection', 'close')
   })
   server.addHook('onClose', async () => {
     for (const close of closers.reverse()) await close()
   })
 
   try {
-    register(server, config, await open(config, server.log, closers, options))
+    register(server, config, await open(config, server.log, closers, closing.signal, options))
     await server.ready()
     return server
   } catch (error) {
@@ -103,8 +112,10 @@ interface Parts {
   journal: Journal
   clickhouse: ClickHouse
   embedded: EmbeddedClickHouse | null
+  tables: StoreTables
   commits: GroupCommit
   keys: KeyRing
+  catchUp: CatchUp
 }
 
 /** Opens the parts in the order in which they need each other; who opens one adds how it is closed. */
@@ -112,6 +123,7 @@ async function open(
   config: Config,
   log: FastifyBaseLogger,
   closers: (() => Promise<unknown>)[],
+  closing: AbortSignal,
   { onNewKeys = () => undefined, onFatal = () => undefined }: AppOptions,
 ): Promise<Parts> {
   if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
@@ -131,28 +143,27 @@ async function open(
   closers.push(() => journal.close())
 
   const keys = new KeyRing(keysOf(config))
-  const writer = new Writer({ journal, tables: openTables(clickhouse, journal.id), log })
+  const tables = openTables(clickhouse, journal.id)
+  const writer = new Writer({ journal, tables, log })
   closers.push(() => writer.close(FLUSH_LIMIT_MS))
   const commits = new GroupCommit(journal)
   closers.push(() => commits.close())
 
-  const closing = new AbortController()
-  closers.push(async () => closing.abort())
   const useStore = async () => {
     await migrate(clickhouse)
     keys.replaceStored(await readKeys(clickhouse))
     if (keys.size === 0) onNewKeys(await makeKeys(clickhouse, keys))
-    refreshKeys(clickhouse, keys, closing.signal, log)
+    refreshKeys(clickhouse, keys, closing, log)
     if (config.ROLE !== 'api') writer.start()
   }
   try {
     await useStore()
   } catch (error) {
-    if (!(error instanceof StoreUnreachableError)) throw error
+    if (isFatal(error)) throw error
     log.warn({ err: error }, 'ClickHouse is away; what is accepted meanwhile waits in the journal')
-    retry(useStore, closing.signal).catch(onFatal)
+    retry(useStore, closing).catch(onFatal)
   }
-  return { journal, clickhouse, embedded, commits, keys }
+  return { journal, clickhouse, embedded, tables, commits, keys, catchUp: new CatchUp(journal, closing) }
 }
 
 async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
@@ -171,11 +182,9 @@ async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Jour
 }
 
 function register(server: FastifyInstance, config: Config, parts: Parts): void {
-  const { journal, clickhouse, embedded, commits, keys } = parts
-  const tables = openTables(clickhouse, journal.id)
+  const { journal, clickhouse, embedded, tables, commits, keys, catchUp } = parts
   const profiles = new States(journal, commits, tables.profiles)
   const sessions = new States(journal, commits, tables.sessions)
-  const catchUp = new CatchUp(journal)
   const edits = new EventEdits(clickhouse)
   const deleteTraces = config.DELETE_USER_EVENTS ? deleteTracesOfUser({ clickhouse, sessions, catchUp }) : null
 
@@ -230,7 +239,7 @@ async function makeKeys(clickhouse: ClickHouse, keys: KeyRing): Promise<KeyPair>
     { hash: hashKey(pair.publicKey), projectId: DEFAULT_PROJECT, kind: 'public' },
     { hash: hashKey(pair.secretKey), projectId: DEFAULT_PROJECT, kind: 'secret' },
   ]
-  for (const key of made) await insertKey(clickhouse, key, Date.now())
+  await insertKeys(clickhouse, made, Date.now())
   keys.replaceStored(made)
   return pair
 }
@@ -255,9 +264,15 @@ async function retry(attempt: () => Promise<void>, signal: AbortSignal): Promise
     try {
       return await attempt()
     } catch (error) {
-      if (!(error instanceof StoreUnreachableError)) throw error
+      if (isFatal(error)) throw error
     }
   }
+}
+
+/** Whether waiting for the store does not help. */
+function isFatal(error: unknown): boolean {
+  if (error instanceof StoreError) return FATAL_STORE_ERRORS.has(error.code)
+  return !(error instanceof StoreUnreachableError)
 }
 
 /** @returns false where the signal came first */

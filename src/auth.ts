@@ -1,13 +1,12 @@
 import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ContractError } from './errors.js'
-import type { UsedKey } from './event-body.js'
 import type { KeyKind, KeyRing } from './keys.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** the project of the request's key */
     projectId: string
-    key: UsedKey
+    key: string
   }
 }
 
@@ -21,7 +20,7 @@ const REFUSED: Record<KeyKind, string> = {
 export function authenticate(keys: KeyRing, kind: KeyKind): preValidationAsyncHookHandler {
   return async (request) => {
     const key = keyOf(request)
-    const grant = keys.find(key.text)
+    const grant = keys.find(key)
     if (!grant && !keys.isComplete) {
       throw new ContractError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
     }
@@ -37,7 +36,7 @@ function bodyKey(body: unknown): unknown {
   return body.apiKey ?? undefined
 }
 
-function keyOf({ headers, body }: FastifyRequest): UsedKey {
+function keyOf({ headers, body }: FastifyRequest): string {
   const inHeader = headers['x-api-key']
   const inBody = bodyKey(body)
   if (inHeader === undefined && inBody === undefined) {
@@ -48,5 +47,5 @@ function keyOf({ headers, body }: FastifyRequest): UsedKey {
   }
   const text = inBody ?? inHeader
   if (typeof text !== 'string') throw new ContractError('unauthorized', 'The key must be a string.')
-  return { text, isInBody: inBody !== undefined }
+  return text
 }

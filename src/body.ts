@@ -1,8 +1,13 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ContractError } from './errors.js'
+import type { ScannedBody } from './scan.js'
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** looks at a body that need not be parsed where the look is enough */
+    scan?: (raw: Buffer) => ScannedBody | null
+  }
   interface FastifyRequest {
     /** the body's bytes as they came; empty where there is none */
     rawBody: Buffer
@@ -14,6 +19,8 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[]): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, { parseAs: 'buffer' }, async (request: FastifyRequest, raw: Buffer) => {
     request.rawBody = raw
+    const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
+    if (scanned) return scanned
     // Clients send the type along with no body where they send it with everything.
     if (raw.length === 0 && request.method === 'DELETE') return undefined
     return parseJson(raw)

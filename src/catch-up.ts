@@ -19,8 +19,12 @@ export class CatchUp {
   readonly #journal: Journal
   readonly #limitMs: number
 
-  constructor(journal: Journal, limitMs = CATCH_UP_MS) {
+  readonly #closing: AbortSignal
+
+  /** @param closing ends every wait as if its time were up */
+  constructor(journal: Journal, closing: AbortSignal, limitMs = CATCH_UP_MS) {
     this.#journal = journal
+    this.#closing = closing
     this.#limitMs = limitMs
   }
 
@@ -54,7 +58,7 @@ export class CatchUp {
     for (;;) {
       const { stored, pending } = await this.#journal.progress(projectId)
       if (stored >= wanted) return { stored, pending: 0 }
-      if (Date.now() >= deadline) return { stored, pending }
+      if (Date.now() >= deadline || this.#closing.aborted) return { stored, pending }
       const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
       this.#journal.hurry()
       await changed

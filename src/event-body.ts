@@ -1,4 +1,5 @@
 import { elements, memberText } from './json.js'
+import { ScannedBody } from './scan.js'
 
 /** An event as a request's validation has seen it; what is null counts as absent. */
 export interface ParsedEvent {
@@ -10,30 +11,28 @@ export interface ParsedEvent {
 }
 
 /**
- * ClickHouse matches the names of fields byte by byte, so a name that is spelled with escapes (`"\u0065vent"`) would
- * be missed, and so would a key that is to be overwritten. These are the escapes of letters, digits, `_` and `-`.
+ * The bytes to keep of the body of `/track`: the client's own, without its key, where a scan has found nothing unusual in
+ * them. ClickHouse matches the names of fields byte by byte and takes none twice, so everything else is rewritten.
+ * @param raw valid JSON; may be written to
  */
-const HIDING_ESCAPE = /\\u00(?:[4-7]|3[0-9]|2d)/i
-const ESCAPE = Buffer.from('\\u00')
-const PLAIN_KEY = /^[\w-]+$/
-
-/** The key that a request came with, and whether it is the body that has it. */
-export interface UsedKey {
-  text: string
-  isInBody: boolean
-}
-
-/**
- * The bytes to keep of the body of `/track`: the client's own, without its key.
- * @param raw valid UTF-8 and valid JSON; may be written to
- */
-export function keptEvent(raw: Buffer, event: ParsedEvent, key: UsedKey): Buffer {
-  return overwriteKey(raw, key) ? raw : Buffer.from(rewriteEvent(raw.toString(), 0, event))
+export function keptEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string): Buffer {
+  if (canBeKept(raw, body, key)) return raw
+  const text = raw.toString()
+  return Buffer.from(rewriteEvent(text, 0, body instanceof ScannedBody ? JSON.parse(text) : body))
 }
 
 /** The bytes to keep of the body of `/track/batch`, as `keptEvent`. */
-export function keptBatch(raw: Buffer, events: ParsedEvent[], key: UsedKey): Buffer {
-  return overwriteKey(raw, key) ? raw : Buffer.from(rewriteBatch(raw.toString(), events))
+export function keptBatch(raw: Buffer, body: { events: ParsedEvent[] } | ScannedBody, key: string): Buffer {
+  if (canBeKept(raw, body, key)) return raw
+  const text = raw.toString()
+  return Buffer.from(rewriteBatch(text, body instanceof ScannedBody ? JSON.parse(text).events : body.events))
+}
+
+/** Overwrites the key in a body that can. A field that nobody knows could hold the key as well, even behind an escape. */
+function canBeKept(raw: Buffer, body: object, key: string): body is ScannedBody {
+  if (!(body instanceof ScannedBody)) return false
+  body.overwriteKey(raw)
+  return !body.hasOthers || !(raw.includes(key) || raw.includes('\\'))
 }
 
 /**
@@ -57,17 +56,4 @@ function rewriteEvent(text: string, at: number, { event, distinct_id, timestamp,
   const known = { event, distinct_id, timestamp: timestamp ?? null }
   const exact = typeof properties === 'string' ? properties : properties ? memberText(text, 'properties', at) : '{}'
   return `${JSON.stringify(known).slice(0, -1)},"properties":${JSON.stringify(exact)}}`
-}
-
-/**
- * Overwrites the key where it is in the body once, as the field that has to be there.
- * @returns false where that is not certain, or a name may be hidden: then the body is not to be kept as it is
- */
-function overwriteKey(raw: Buffer, { text, isInBody }: UsedKey): boolean {
-  if (raw.includes(ESCAPE) && HIDING_ESCAPE.test(raw.toString('latin1'))) return false
-  const at = raw.indexOf(text)
-  if (!isInBody) return at === -1
-  if (!PLAIN_KEY.test(text) || at === -1 || raw.indexOf(text, at + text.length) !== -1) return false
-  raw.fill('*', at, at + text.length)
-  return true
 }

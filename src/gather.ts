@@ -3,10 +3,12 @@ const MAX_KEYS = 1000
 
 /**
  * Gathers the look-ups of one turn of the event loop, so that they cost one question.
- * @param fetch answers in the order of its keys
+ * @param fetch answers in the order of its keys; where an answer takes longer than others, with a promise of it
  */
-export function gather<Key, Value>(fetch: (keys: Key[]) => Promise<Value[]>): (key: Key) => Promise<Value> {
-  let waiting: { key: Key; resolve(value: Value): void; reject(error: unknown): void }[] = []
+export function gather<Key, Value>(
+  fetch: (keys: Key[]) => Promise<(Value | Promise<Value>)[]>,
+): (key: Key) => Promise<Value> {
+  let waiting: { key: Key; resolve(value: Value | Promise<Value>): void; reject(error: unknown): void }[] = []
 
   async function ask(): Promise<void> {
     const asked = waiting
@@ -16,7 +18,7 @@ export function gather<Key, Value>(fetch: (keys: Key[]) => Promise<Value[]>): (k
       try {
         const values = await fetch(some.map(({ key }) => key))
         some.forEach(({ resolve }, i) => {
-          resolve(values[i] as Value)
+          resolve(values[i] as Value | Promise<Value>)
         })
       } catch (error) {
         for (const { reject } of some) reject(error)

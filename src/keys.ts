@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 export type KeyKind = 'public' | 'secret'
 
@@ -20,20 +20,23 @@ export function makeKey(kind: KeyKind): string {
   return PREFIX[kind] + randomBytes(32).toString('base64url')
 }
 
-/** A fast hash will do: a key is random, so there is nothing to guess that a slow one would protect. */
+/** A fast hash will do: a made key is random, so there is nothing to guess that a slow one would protect. */
 export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
 
+/** Good keys that are remembered, so that they are hashed once. */
+const MAX_RECOGNISED = 16
+
 /**
- * The keys that are known at the moment. A key is looked up by its hash, so that the time a look-up takes says nothing
- * about how much of a key is right.
+ * The keys that are known at the moment. A key is looked up by its hash, or compared in constant time, so that the time
+ * it takes says nothing about how much of a key is right.
  */
 export class KeyRing {
   readonly #fixed: StoredKey[]
   #grants: Map<string, Grant>
-  /** by the keys themselves, in memory only: good keys that came before, so that they are hashed once */
-  #recognised = new Map<string, Grant>()
+  /** good keys that came before, in memory only */
+  #recognised: { key: Buffer; grant: Grant }[] = []
   #isComplete = false
 
   /** @param fixed keys that are always there, such as those of the environment */
@@ -53,15 +56,17 @@ export class KeyRing {
 
   replaceStored(stored: StoredKey[]): void {
     this.#grants = asMap([...stored, ...this.#fixed])
-    this.#recognised.clear()
+    this.#recognised = []
     this.#isComplete = true
   }
 
   find(key: string): Grant | null {
-    const recognised = this.#recognised.get(key)
-    if (recognised) return recognised
+    const bytes = Buffer.from(key)
+    for (const recognised of this.#recognised) {
+      if (recognised.key.length === bytes.length && timingSafeEqual(recognised.key, bytes)) return recognised.grant
+    }
     const grant = this.#grants.get(hashKey(key)) ?? null
-    if (grant) this.#recognised.set(key, grant)
+    if (grant) this.#recognised = [{ key: bytes, grant }, ...this.#recognised].slice(0, MAX_RECOGNISED)
     return grant
   }
 }

@@ -29,7 +29,8 @@ async function serve(config: Config): Promise<void> {
   })
   let isEnding = false
   async function end(code: number): Promise<void> {
-    if (isEnding) process.exit(1)
+    // Ctrl-C under npm sends the signal twice.
+    if (isEnding) return
     isEnding = true
     setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
     await server.close()

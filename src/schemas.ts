@@ -1,4 +1,4 @@
-import { Kind, type Static, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { Kind, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 
 /** Events that a batch may hold. */
 export const MAX_BATCH = 1000
@@ -82,7 +82,12 @@ const Page = {
     default: 50,
     says: `must be a whole number from 1 to ${MAX_PAGE}`,
   }),
-  page: Type.Integer({ minimum: 1, default: 1, says: 'must be a whole number from 1 on' }),
+  page: Type.Integer({
+    minimum: 1,
+    maximum: Number.MAX_SAFE_INTEGER,
+    default: 1,
+    says: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
+  }),
 }
 
 const EventTime = Type.Optional(
@@ -112,5 +117,3 @@ const success = { status: Type.Literal(1), error: Type.Null() }
 
 export const Done = Type.Object(success)
 export const Accepted = Type.Object({ ...success, accepted: Type.Integer() })
-
-export type TrackBody = Static<typeof TrackBody>

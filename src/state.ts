@@ -34,6 +34,9 @@ interface Key {
 
 /** Another process has to win this often in a row before a change is given up. */
 const MAX_CONFLICTS = 50
+/** Each change writes the whole value. */
+const MAX_STATE_MIB = 4
+const MAX_STATE_LENGTH = MAX_STATE_MIB * 1024 * 1024
 
 /** A digest of kind, project and name: names are free-form and of any length up to 255 characters. */
 export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {
@@ -117,12 +120,14 @@ export class States<Value> {
         const isRepeated = requestKey && refusals[0] !== undefined && (await this.#isRepeated(requestKey))
         return isRepeated ? [] : refusals
       }
+      const state = value === null ? '' : this.#table.format(value)
+      if (state.length > MAX_STATE_LENGTH) return await this.#tooLarge(key, waiting)
       const committed = await this.#commits.commit({
         type: 'commit',
         kind: this.#table.kind,
         stateKey: key.stateKey,
         expected: version,
-        state: value === null ? '' : this.#table.format(value),
+        state,
         row: this.#table.row(key.projectId, key.name, value),
         ...(requestKey && { requestKey }),
       })
@@ -130,6 +135,18 @@ export class States<Value> {
       await wait(Math.random() * Math.min(conflicts, 10))
     }
     throw new ContractError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
+  }
+
+  /** Refuses the change that makes the value too large, and carries out the others of its turn. */
+  async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
+    if (waiting.length === 1) {
+      return [
+        new ContractError('payload_too_large', `With this change the properties would be over ${MAX_STATE_MIB} MiB.`),
+      ]
+    }
+    const refusals: unknown[] = []
+    for (const one of waiting) refusals.push(...(await this.#turn(key, [one])))
+    return refusals
   }
 
   /** Asked before the change is tried: what it did the first time may be what would refuse it now. */
@@ -143,7 +160,7 @@ export class States<Value> {
     return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
   }
 
-  async #read(keys: Key[]): Promise<{ version: Position; value: Value | null }[]> {
+  async #read(keys: Key[]): Promise<Promise<{ version: Position; value: Value | null }>[]> {
     const states = await this.#journal.readStates(keys.map(({ stateKey }) => stateKey))
     const missing = new Map<string, string[]>()
     keys.forEach(({ projectId, name }, i) => {
@@ -152,12 +169,13 @@ export class States<Value> {
       if (names) names.push(name)
       else missing.set(projectId, [name])
     })
-    const stored = new Map<string, Map<string, { version: Position; value: Value }>>()
-    for (const [projectId, names] of missing) stored.set(projectId, await this.#table.read(projectId, names))
-    return keys.map(({ projectId, name }, i) => {
+    // Not awaited here: who is in the journal need not wait for the store, nor fail with it.
+    const stored = new Map<string, ReturnType<StateTable<Value>['read']>>()
+    for (const [projectId, names] of missing) stored.set(projectId, this.#table.read(projectId, names))
+    return keys.map(async ({ projectId, name }, i) => {
       const state = states[i]
       if (state) return { version: state.version, value: state.state ? this.#table.parse(state.state) : null }
-      return stored.get(projectId)?.get(name) ?? { version: START, value: null }
+      return (await stored.get(projectId))?.get(name) ?? { version: START, value: null }
     })
   }
 }

@@ -2,6 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import type { FastifySchemaCompiler } from 'fastify'
 import { ContractError, type ErrorDetail } from './errors.js'
+import { ScannedBody } from './scan.js'
 import { MAX_BATCH } from './schemas.js'
 
 /** Details that an answer names at most. */
@@ -16,7 +17,8 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   const check = TypeCompiler.Compile(schema)
   return (given: unknown) => {
     const value = httpPart === 'querystring' ? readQuery(schema, given as Record<string, unknown>) : given
-    return check.Check(value) ? { value } : { error: describe(check.Errors(value)) }
+    if (value instanceof ScannedBody || check.Check(value)) return { value }
+    return { error: describe(check.Errors(value)) }
   }
 }
 

@@ -2,13 +2,15 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { rewriteEntry } from './event-body.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from './journal/journal.js'
-import { formatPosition } from './journal/position.js'
+import { formatPosition, type Position } from './journal/position.js'
 import { StoreError } from './store/clickhouse.js'
 
 /** Where the writer puts things. A token that was used before must store nothing again. */
 export interface Tables {
-  insert(kind: EntryKind, entries: Entry[], token: string): Promise<void>
+  insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void>
   insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
+  /** the last position, from `first` on, whose events are there already; null where none is */
+  lastStored(first: Position): Promise<Position | null>
   /** the states whose rows are in these entries */
   statesIn(entries: Entry[]): StoredState[]
 }
@@ -23,7 +25,8 @@ export interface WriterOptions {
   maxBlockBytes?: number
 }
 
-const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
+/** Events last: rows are stored by their version, so what went in before a refused block is cut may go in again. */
+const KINDS: EntryKind[] = ['profiles', 'sessions', 'events']
 const PAUSE_MS = 200
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 const MIN_RETRY_MS = 100
@@ -67,6 +70,8 @@ export class Writer {
   #wake: (() => void) | null = null
   #running: Promise<void> | null = null
   #failures = 0
+  /** whether what is in the store may be more than what the journal knows of: after a start and after a failure */
+  #isInDoubt = true
 
   constructor({ journal, tables, log, pauseMs = PAUSE_MS, maxBlockBytes = MAX_BLOCK_BYTES }: WriterOptions) {
     this.#journal = journal
@@ -77,7 +82,7 @@ export class Writer {
     this.#stopListening = journal.listen({
       onHurry: () => {
         this.#hurried = true
-        this.#wake?.()
+        if (this.#failures === 0) this.#wake?.()
       },
     })
   }
@@ -119,8 +124,10 @@ export class Writer {
         if (!isFull) await this.#pause(this.#pauseMs)
       } catch (error) {
         this.#failures++
+        this.#isInDoubt = true
         const limit = Math.min(MIN_RETRY_MS * 2 ** (this.#failures - 1), MAX_RETRY_MS)
         const retryMs = Math.round(limit * (0.5 + Math.random() / 2))
+        if (this.#stop.signal.aborted) return
         this.#log.warn(
           { err: error, retryMs, failures: this.#failures },
           'the block could not be stored; it goes again',
@@ -136,6 +143,9 @@ export class Writer {
     this.#hurried = false
     const block = await this.#journal.claim(this.#maxBlockBytes)
     if (!block) return false
+    const known = this.#isInDoubt ? await this.#storeRest(block) : null
+    this.#isInDoubt = false
+    if (known) return true
     let stored = block
     try {
       await this.#insert(block)
@@ -147,10 +157,30 @@ export class Writer {
     return stored !== block || bytesOf(block.entries) >= this.#maxBlockBytes
   }
 
+  /**
+   * The journal may have lost that it froze or settled a block, as Redis can at a power cut; the events of it that are in
+   * the store are not to go there under another token.
+   * @returns whether there were such; then they are settled, and what follows is the journal's next block
+   */
+  async #storeRest(block: Block): Promise<boolean> {
+    const last = await this.#tables.lastStored(block.first)
+    if (last === null) return false
+    const entries = block.entries.filter(({ position }) => position <= last)
+    const end = entries.at(-1)?.position
+    if (end === undefined) return false
+    // A repeated block of which a part is there, as at the turn of a month, is completed by its own token.
+    if (block.isRepeated && end < block.last) return false
+    if (end < block.last) await this.#journal.narrow(block, end)
+    const known = { ...block, last: end, entries }
+    await this.#insert({ ...known, entries: entries.filter(({ kind }) => kind !== 'events') })
+    await this.#journal.settle(known, this.#tables.statesIn(entries))
+    return true
+  }
+
   async #insert(block: Block): Promise<void> {
     for (const kind of KINDS) {
       const entries = block.entries.filter((entry) => entry.kind === kind)
-      if (entries.length > 0) await this.#tables.insert(kind, entries, this.#token(block))
+      if (entries.length > 0) await this.#tables.insert(kind, entries, this.#token(block), this.#stop.signal)
     }
   }
 
@@ -165,7 +195,7 @@ export class Writer {
       const entries = block.entries.slice(0, block.entries.length >> 1)
       const last = entries.at(-1)?.position ?? block.last
       await this.#journal.narrow(block, last)
-      const half = { first: block.first, last, entries }
+      const half = { ...block, last, entries }
       try {
         await this.#insert(half)
         return half

@@ -1,7 +1,7 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { hashKey } from '../src/keys.js'
-import { insertKey } from '../src/store/api-keys.js'
+import { insertKeys } from '../src/store/api-keys.js'
 import { ClickHouse } from '../src/store/clickhouse.js'
 import { PUBLIC_KEY, randomName, SECRET_KEY, STORAGES, settingsFor, startApp } from './helper.js'
 
@@ -191,8 +191,11 @@ t.test('projects do not see each other', async (t) => {
   const open = randomName('pk_other')
   const clickhouse = new ClickHouse({ url: env.CLICKHOUSE_URL ?? '' })
   t.teardown(() => clickhouse.close())
-  await insertKey(clickhouse, { hash: hashKey(secret), projectId: 'other', kind: 'secret' }, Date.now())
-  await insertKey(clickhouse, { hash: hashKey(open), projectId: 'other', kind: 'public' }, Date.now())
+  const keys = [
+    { hash: hashKey(secret), projectId: 'other', kind: 'secret' as const },
+    { hash: hashKey(open), projectId: 'other', kind: 'public' as const },
+  ]
+  await insertKeys(clickhouse, keys, Date.now())
   // Starts on the same settings, and so reads the keys at once.
   const second = await startApp(t, env)
   const other: typeof first.call = (method, url, body, headers) =>

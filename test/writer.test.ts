@@ -64,11 +64,55 @@ t.test('an event is stored under the id of its place', async (t) => {
   )
 })
 
-t.test('an INSERT whose answer was lost is repeated and stores nothing twice', async (t) => {
+t.test('an INSERT whose answer was lost is found to be there', async (t) => {
+  let inserts = 0
+  const { event, writer, stored, drained } = await start(t, (tables) => ({
+    async insert(kind, entries, token, signal) {
+      await tables.insert(kind, entries, token, signal)
+      if (inserts++ === 0) throw new StoreUnreachableError('the answer was lost')
+    },
+  }))
+  await event('a')
+  await event('b')
+  writer.start()
+  await drained()
+  t.equal(inserts, 1)
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['a', 'b'],
+  )
+})
+
+t.test('a block that the journal has forgotten is not stored under another token', async (t) => {
+  const { projectId, event, writer, stored, drained, journal } = await start(t)
+  const names = ['a', 'b']
+  const places = []
+  for (const name of names) places.push(await event(name))
+  // As Redis may be after a power cut: the INSERT was done, and that the block was ever frozen is lost.
+  const entries = places.map(({ position }, i) => ({
+    position,
+    kind: 'events' as const,
+    projectId,
+    count: 1,
+    body: Buffer.from(`{"events":[{"event":"${names[i]}","distinct_id":"u"}]}`),
+  }))
+  await openTables(clickhouse, journal.id).insert('events', entries, 'another token', AbortSignal.timeout(10_000))
+  await event('c')
+  writer.start()
+  await drained()
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['a', 'b', 'c'],
+  )
+})
+
+t.test('a block that goes again stores nothing twice', async (t) => {
   let lost = 0
   const { event, writer, stored, drained } = await start(t, (tables) => ({
-    async insert(kind, entries, token) {
-      await tables.insert(kind, entries, token)
+    // As while the first INSERT is still under way.
+    lastStored: async () => null,
+    async insert(kind, entries, token, signal) {
+      await tables.insert(kind, entries, token, signal)
       if (lost++ < 2) throw new StoreUnreachableError('the answer was lost')
     },
   }))
@@ -90,8 +134,8 @@ t.test('what comes between a lost answer and its repetition is stored too', asyn
   })
   let calls = 0
   const { event, writer, stored, drained } = await start(t, (tables) => ({
-    async insert(kind, entries, token) {
-      await tables.insert(kind, entries, token)
+    async insert(kind, entries, token, signal) {
+      await tables.insert(kind, entries, token, signal)
       if (++calls > 1) return
       await gate
       throw new StoreUnreachableError('the answer was lost')
@@ -157,9 +201,9 @@ t.test('an entry that cannot be stored by any way becomes a dead letter, once', 
 t.test('a backlog goes in blocks of the wanted size, in its order', async (t) => {
   const sizes: number[] = []
   const recording = (tables: Tables): Partial<Tables> => ({
-    async insert(kind, entries, token) {
+    async insert(kind, entries, token, signal) {
       sizes.push(entries.length)
-      await tables.insert(kind, entries, token)
+      await tables.insert(kind, entries, token, signal)
     },
   })
   const { event, writer, stored, drained } = await start(t, recording, 100)

@@ -115,6 +115,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
 
   /** Forks, and waits for the first answer; a child that does not come up is gone when this rejects. */
   async function launch(): Promise<void> {
+    closing.signal.throwIfAborted()
     engine = forkEngine(path, port, config, secret)
     const failed = await Promise.race([engine.ended, answers(engine, path, port, secret)])
     if (failed === undefined) {

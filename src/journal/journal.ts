@@ -70,6 +70,8 @@ export interface Entry {
 
 /** A run of entries whose limits are written down, so that whoever repeats it repeats the same bytes. */
 export interface Block {
+  /** it was frozen before this claim, so its INSERT may have been tried */
+  isRepeated: boolean
   first: Position
   last: Position
   entries: Entry[]
@@ -128,7 +130,7 @@ export interface Journal {
    */
   claim(maxBytes: number): Promise<Block | null>
 
-  /** Ends the frozen block earlier; allowed only where the store has refused it and holds nothing of it. */
+  /** Ends the frozen block earlier; allowed only where the store holds nothing of it after `last`. */
   narrow(block: Block, last: Position): Promise<void>
 
   /** The store has the block: moves `stored` on, forgets the entries, and lets go of the states in time. */

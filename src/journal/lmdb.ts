@@ -30,8 +30,8 @@ export interface LmdbJournalOptions {
   now?: () => number
 }
 
-/** Expired requests and states that one settle removes at most, so that a sweep never holds up the writer. */
-const SWEEP_LIMIT = 1000
+/** Expired requests and states that one settle removes at most, or twice what it adds where that is more. */
+const MIN_SWEEP = 1000
 const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
 const ENTRY_HEADER_BYTES = 7
 const REQUEST = 'r'
@@ -40,7 +40,8 @@ const STATE = 's'
 /** Opens the embedded journal, making it where there is none. The folder must belong to this process alone. */
 export async function openLmdbJournal({ path, maxBytes, now = Date.now }: LmdbJournalOptions): Promise<LmdbJournal> {
   // overlappingSync off: a commit resolves only when it is on disk, which is the promise that this journal makes.
-  const root = open({ path, overlappingSync: false, cache: false, maxDbs: 8 })
+  // eventTurnBatching off: its own promise of a commit that fails is handled by nobody, which would end the process.
+  const root = open({ path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 8 })
   const journal = new LmdbJournal(root, maxBytes, now)
   await journal.initialise()
   return journal
@@ -136,8 +137,10 @@ class LmdbJournal implements Journal {
       }
       for (const entry of added) this.#entries.put(positionKey(entry.position), encodeEntry(entry))
     })
-    for (const entry of added) this.#count(entry, 1)
-    this.#appended = this.#allocated
+    for (const entry of added) {
+      this.#count(entry, 1)
+      this.#appended = laterOf(this.#appended, entry.position)
+    }
     return outcomes
   }
 
@@ -199,13 +202,14 @@ class LmdbJournal implements Journal {
   }
 
   async claim(maxBytes: number): Promise<Block | null> {
-    if (this.#frozen) return { ...this.#frozen, entries: this.#read(this.#frozen.first, this.#frozen.last) }
+    if (this.#frozen)
+      return { ...this.#frozen, isRepeated: true, entries: this.#read(this.#frozen.first, this.#frozen.last) }
     const entries = this.#read(this.#stored + 1n, this.#appended, maxBytes)
     const first = entries[0]?.position
     const last = entries.at(-1)?.position
     if (first === undefined || last === undefined) return null
     await this.#freeze({ first, last })
-    return { first, last, entries }
+    return { isRepeated: false, first, last, entries }
   }
 
   async narrow({ first }: Block, last: Position): Promise<void> {
@@ -225,19 +229,18 @@ class LmdbJournal implements Journal {
         const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
         this.#expiries.put(key, withPosition(version, EMPTY))
       }
-      this.#sweep(now)
+      this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length))
       this.#meta.put('meta', this.#metaWith(block.last, null))
     })
     this.#stored = block.last
-    this.#appended = laterOf(this.#appended, block.last)
     this.#frozen = null
     for (const entry of block.entries) this.#count(entry, -1)
     for (const { onStored } of this.#listeners) onStored?.(block.last)
   }
 
   /** Forgets requests that are too old to be repeated, and states that have not changed since the store got them. */
-  #sweep(now: number): void {
-    for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit: SWEEP_LIMIT })) {
+  #sweep(now: number, limit: number): void {
+    for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
       const name = key.subarray(9)
       if (key.toString('latin1', 8, 9) === REQUEST) this.#requests.remove(name)
       else if (this.#states.get(name)?.readBigUInt64BE() === value.readBigUInt64BE()) this.#states.remove(name)
@@ -303,7 +306,8 @@ class LmdbJournal implements Journal {
   async #transact(work: () => void): Promise<void> {
     let failure: unknown
     try {
-      await this.#root.transaction(() => {
+      // Only a child transaction can be given up half-way.
+      await this.#root.childTransaction(() => {
         try {
           work()
         } catch (error) {
@@ -313,6 +317,8 @@ class LmdbJournal implements Journal {
       })
     } catch (error) {
       failure = error
+      // lmdb rejects a second promise for the same failure, which would end the process unless somebody takes it.
+      if (error instanceof Error && 'commitError' in error) Promise.resolve(error.commitError).catch(() => undefined)
     }
     if (failure === undefined) return
     throw new ContractError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {

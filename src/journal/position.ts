@@ -5,7 +5,7 @@
  */
 export type Position = bigint
 
-export const SEQUENCE_BITS = 16n
+const SEQUENCE_BITS = 16n
 const SEQUENCE_MASK = (1n << SEQUENCE_BITS) - 1n
 
 /** Before every entry: nothing has this position. */

@@ -3,7 +3,9 @@
  * live in one slot of a cluster; state and request keys are made from the prefix inside the scripts.
  *
  * Bodies and states are opaque here: cjson would keep 14 digits of a number and turn `[]` into `{}`. Positions are
- * texts, `<milliseconds>-<sequence>`, and only ever compared for equality.
+ * texts, `<milliseconds>-<sequence>`, which the stream orders; here they are only compared for equality.
+ *
+ * A journal that is full has to be drained: what the writer needs is allowed also where Redis is out of memory.
  *
  * meta is a hash: id, ms and seq (the last position given out), bytes (of the entries that are there), added and settled
  * (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is).
@@ -14,14 +16,14 @@
  *
  * KEYS  stream, meta, pending, producer
  * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, ms to remember requests,
- *       then for each write either
+ *       the journal's number, then for each write either
  *         "append", project, count, body, request key or "", fingerprint
  *       or
  *         "commit", kind, state key, expected version, state, row, request key or "", fingerprint
  * Returns the number of entries ever added before, a space, and the outcomes joined by commas: "done:<position>",
  * "repeated:<position>", "mismatch", "conflict".
  * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
- * Errors, with nothing written: FULL; GONE where there is no journal; STALE for a sequence number older than the last.
+ * Errors, with nothing written: FULL; GONE where this journal is not there; STALE for a number older than the last.
  */
 export const WRITE = `
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -34,9 +36,9 @@ if before then
   if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was carried out') end
 end
 
-local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added')
-if not head[1] then return redis.error_reply('GONE the journal was deleted') end
-local ms, seq, bytes = tonumber(head[1]), tonumber(head[2]), tonumber(head[3])
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id')
+if head[5] ~= ARGV[5] then return redis.error_reply('GONE the journal is not there') end
+local ms, seq, bytes, before_these = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
 if bytes > max_bytes then return redis.error_reply('FULL the journal is over its limit') end
 
 local time = redis.call('TIME')
@@ -67,7 +69,7 @@ local function remember(key, fingerprint, position)
   end
 end
 
-local i = 5
+local i = 6
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
@@ -113,7 +115,7 @@ for _, entry in ipairs(entries) do
   bytes = bytes + #body
 end
 
-local added = tonumber(head[4]) + #entries
+local added = before_these + #entries
 redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added))
 local answer = head[4] .. ' ' .. table.concat(outcomes, ',')
 redis.call('SET', producer, ARGV[2] .. ' ' .. answer, 'PX', 3600000)
@@ -124,13 +126,14 @@ return answer
  * Takes the writer's lease and freezes the next block, or returns the frozen one.
  *
  * KEYS  stream, meta, lease
- * ARGV  writer, ms that the lease holds, bytes after which a block ends, and, where the writer has a run of entries
+ * ARGV  writer, ms that the lease holds, bytes after which a block ends, the journal's number, and, where the writer has a run of entries
  *       itself: how many were ever added before them, "<first> <last>"
- * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", entries as XRANGE has them };
- * the entries are left out where the block is the writer's own run, which it is if that is next to be stored.
+ * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", 1 if it was frozen before or
+ * else 0, entries as XRANGE has them }; the entries are left out where the block is the writer's own run, which it is if that is next to be stored.
  */
-export const CLAIM = `
+export const CLAIM = `#!lua flags=allow-oom
 local stream, meta, lease = KEYS[1], KEYS[2], KEYS[3]
+if redis.call('HGET', meta, 'id') ~= ARGV[4] then return redis.error_reply('GONE the journal is not there') end
 local holder = redis.call('GET', lease)
 if holder and holder ~= ARGV[1] then return nil end
 redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
@@ -138,25 +141,33 @@ redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
 local head = redis.call('HMGET', meta, 'frozen', 'stored', 'settled')
 if head[1] then
   local first, last = string.match(head[1], '^(%S+) (%S+)$')
-  return { head[1], redis.call('XRANGE', stream, first, last) }
+  return { head[1], 1, redis.call('XRANGE', stream, first, last) }
 end
-if ARGV[4] and ARGV[4] == head[3] then
-  redis.call('HSET', meta, 'frozen', ARGV[5])
-  return { ARGV[5] }
+if ARGV[5] and ARGV[5] == head[3] then
+  redis.call('HSET', meta, 'frozen', ARGV[6])
+  return { ARGV[6], 0 }
 end
 
+-- As many at a time as fit if none is larger than those before, and one to begin with.
+local max_bytes, largest, count = tonumber(ARGV[3]), 1, 1
 local entries, bytes, from = {}, 0, '(' .. head[2]
-while bytes < tonumber(ARGV[3]) do
-  local entry = redis.call('XRANGE', stream, from, '+', 'COUNT', 1)[1]
-  if not entry then break end
-  entries[#entries + 1] = entry
-  bytes = bytes + #entry[2][8]
-  from = '(' .. entry[1]
+while bytes < max_bytes do
+  local some = redis.call('XRANGE', stream, from, '+', 'COUNT', count)
+  for _, entry in ipairs(some) do
+    local size = #entry[2][8]
+    if bytes >= max_bytes then break end
+    entries[#entries + 1] = entry
+    bytes = bytes + size
+    if size > largest then largest = size end
+  end
+  if #some < count then break end
+  from = '(' .. entries[#entries][1]
+  count = math.max(1, math.min(200, math.floor((max_bytes - bytes) / largest)))
 end
 if #entries == 0 then return nil end
 local frozen = entries[1][1] .. ' ' .. entries[#entries][1]
 redis.call('HSET', meta, 'frozen', frozen)
-return { frozen, entries }
+return { frozen, 0, entries }
 `
 
 /**
@@ -166,7 +177,7 @@ return { frozen, entries }
  * ARGV  writer, ms
  * Returns 1, or 0 where it holds none.
  */
-export const RENEW = `
+export const RENEW = `#!lua flags=allow-oom
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 `
@@ -178,7 +189,7 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])
  * ARGV  writer
  * Returns 1, or 0 where it holds none.
  */
-export const RELEASE = `
+export const RELEASE = `#!lua flags=allow-oom
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 `
@@ -190,7 +201,7 @@ return redis.call('DEL', KEYS[1])
  * ARGV  the frozen block, what it becomes (both "<first> <last>")
  * Returns 1, or 0 where another writer has moved on.
  */
-export const NARROW = `
+export const NARROW = `#!lua flags=allow-oom
 if redis.call('HGET', KEYS[1], 'frozen') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'frozen', ARGV[2])
 return 1
@@ -204,7 +215,7 @@ return 1
  *       number of projects, then (project, events) for each, then (state key, version) for each state
  * Returns 1, or 0 where another writer has moved on.
  */
-export const SETTLE = `
+export const SETTLE = `#!lua flags=allow-oom
 local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
 local prefix, frozen = ARGV[1], ARGV[2]
 if redis.call('HGET', meta, 'frozen') ~= frozen then return 0 end
@@ -232,11 +243,12 @@ return 1
 
 /**
  * KEYS  meta, pending
- * ARGV  project
+ * ARGV  project, the journal's number
  * Returns { last position given out, stored, pending events of the project }.
  */
 export const PROGRESS = `
-local head = redis.call('HMGET', KEYS[1], 'ms', 'seq', 'stored')
+local head = redis.call('HMGET', KEYS[1], 'ms', 'seq', 'stored', 'id')
+if head[4] ~= ARGV[2] then return redis.error_reply('GONE the journal is not there') end
 return { head[1] .. '-' .. head[2], head[3], redis.call('HGET', KEYS[2], ARGV[1]) or '0' }
 `
 

@@ -71,7 +71,7 @@ export async function openRedisJournal(options: RedisJournalOptions): Promise<Jo
     await journal.initialise()
   } catch (error) {
     await journal.close()
-    throw error
+    throw new Error('Redis cannot be reached or used. Check REDIS_URL.', { cause: error })
   }
   return journal
 }
@@ -87,6 +87,8 @@ class RedisJournal implements Journal {
   #id = 0
   #sequence = 0
   #renewal: NodeJS.Timeout | undefined
+  /** shared by all who wait for the connection */
+  #ready: Promise<void> | null = null
   /** kept from the first claim on: before it, no writer runs here that could use it */
   #tail: Tail | null = null
 
@@ -115,8 +117,10 @@ class RedisJournal implements Journal {
 
   async initialise(): Promise<void> {
     await this.#connected(CONNECTION_WAIT_MS)
-    const id = await this.#script(INITIALISE, [this.#keys.meta], [String(this.#id || randomInt(1, 2 ** 32))])
-    this.#id = Number(id)
+    const id = Number(await this.#script(INITIALISE, [this.#keys.meta], [String(this.#id || randomInt(1, 2 ** 32))]))
+    // Ids that were given out name the journal that this process began with.
+    if (this.#id !== 0 && id !== this.#id) throw unavailable(new Error('another journal is in Redis now; restart'))
+    this.#id = id
     // Not awaited: what is published is only ever a hint.
     this.#subscriber.subscribe(`${this.#prefix}:hurry`, `${this.#prefix}:stored`).catch(() => undefined)
   }
@@ -129,6 +133,7 @@ class RedisJournal implements Journal {
       String(sequence),
       String(this.#maxBytes),
       String(REQUEST_MEMORY_MS),
+      String(this.#id),
     ]
     for (const write of writes) args.push(...writeArguments(write))
 
@@ -141,13 +146,15 @@ class RedisJournal implements Journal {
         this.#tail?.add(Number(added), entriesOf(writes, parsed))
         return parsed
       } catch (error) {
-        if (isReply(error) && error.message.startsWith('GONE')) {
+        if (isGone(error)) {
           await this.initialise()
           continue
         }
         const refused = asRefusal(error)
-        // Before any answer was lost, a refusal is the last word. After it, only Redis itself knows what it did.
-        if (refused && (answerLostAt === null || isReply(error))) throw refused
+        // Before any answer was lost, a refusal is the last word. After it, only those are which come from the script
+        // itself, when it has looked at what this producer did before.
+        if (refused && (answerLostAt === null || isFromScript(error))) throw refused
+        if (!refused && isReply(error)) throw error
         if (!refused) answerLostAt ??= Date.now()
         if (answerLostAt !== null && Date.now() - answerLostAt > LOST_ANSWER_WAIT_MS) {
           throw new ContractError(
@@ -179,7 +186,9 @@ class RedisJournal implements Journal {
   }
 
   async progress(projectId = ''): Promise<Progress> {
-    const answer = await this.#call(() => this.#script(PROGRESS, [this.#keys.meta, this.#keys.pending], [projectId]))
+    const answer = await this.#call(() =>
+      this.#script(PROGRESS, [this.#keys.meta, this.#keys.pending], [projectId, String(this.#id)]),
+    )
     const [appended, stored, pending] = (answer as Buffer[]).map(String)
     return {
       appended: parsePosition(appended ?? ''),
@@ -190,16 +199,17 @@ class RedisJournal implements Journal {
 
   async claim(maxBytes: number): Promise<Block | null> {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
-    const args = [this.#name, String(LEASE_MS), String(maxBytes)]
+    const args = [this.#name, String(LEASE_MS), String(maxBytes), String(this.#id)]
     this.#tail ??= new Tail()
     const run = this.#tail.run(maxBytes)
     if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
     const answer = await this.#call(() => this.#script(CLAIM, keys, args))
     if (answer === null) return null
     this.#holdLease()
-    const [frozen, entries] = answer as [Buffer, [Buffer, Buffer[]][]?]
+    const [frozen, isRepeated, entries] = answer as [Buffer, number, [Buffer, Buffer[]][]?]
     const [first = '', last = ''] = frozen.toString().split(' ')
     return {
+      isRepeated: isRepeated === 1,
       first: parsePosition(first),
       last: parsePosition(last),
       entries: entries?.map(parseEntry) ?? run?.entries ?? [],
@@ -277,7 +287,13 @@ class RedisJournal implements Journal {
   async #call<T>(command: () => Promise<T>): Promise<T> {
     try {
       await this.#connected(CONNECTION_WAIT_MS)
-      return await command()
+      try {
+        return await command()
+      } catch (error) {
+        if (!isGone(error)) throw error
+        await this.initialise()
+        return await command()
+      }
     } catch (error) {
       throw asRefusal(error) ?? unavailable(error)
     }
@@ -286,17 +302,20 @@ class RedisJournal implements Journal {
   /** @throws ContractError `unavailable` where there is no connection within `limitMs` */
   async #connected(limitMs: number): Promise<void> {
     if (this.#redis.status === 'ready') return
-    const controller = new AbortController()
-    const ready = new Promise<void>((resolve) => this.#redis.once('ready', resolve))
+    this.#ready ??= new Promise<void>((resolve) => {
+      this.#redis.once('ready', () => {
+        this.#ready = null
+        resolve()
+      })
+    })
+    let timer: NodeJS.Timeout | undefined
+    const timeout = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(unavailable(new Error(`no connection to Redis within ${limitMs} ms`))), limitMs)
+    })
     try {
-      await Promise.race([
-        ready,
-        wait(limitMs, undefined, { signal: controller.signal }).then(() => {
-          throw unavailable(new Error(`no connection to Redis within ${limitMs} ms`))
-        }),
-      ])
+      await Promise.race([this.#ready, timeout])
     } finally {
-      controller.abort()
+      clearTimeout(timer)
     }
   }
 
@@ -412,7 +431,17 @@ function asRefusal(error: unknown): ContractError | null {
   for (const [pattern, code, message] of REFUSALS) {
     if (pattern.test(error.message)) return new ContractError(code, message, { cause: error })
   }
-  throw error
+  return null
+}
+
+/** The journal was deleted from Redis, or another one is there. */
+function isGone(error: unknown): boolean {
+  return isReply(error) && error.message.startsWith('GONE')
+}
+
+/** Answers that WRITE gives once it knows that the call before was not carried out. */
+function isFromScript(error: unknown): boolean {
+  return isReply(error) && /^(FULL|OOM)\b/.test(error.message)
 }
 
 function unavailable(cause: unknown): ContractError {

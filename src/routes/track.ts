@@ -4,7 +4,8 @@ import { eventIdFormatter } from '../event-id.js'
 import type { GroupCommit } from '../journal/group-commit.js'
 import type { Journal } from '../journal/journal.js'
 import { requestKeyOf } from '../request-key.js'
-import { Accepted, BatchBody, Done, TrackBody } from '../schemas.js'
+import { ScannedBody, scanBatch, scanEvent } from '../scan.js'
+import { Accepted, BatchBody, Done, MAX_BATCH, TrackBody } from '../schemas.js'
 
 export interface TrackOptions {
   journal: Journal
@@ -17,7 +18,8 @@ export interface TrackOptions {
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { journal, commits, batchBodyLimit }) => {
   const idOf = eventIdFormatter(journal.id)
 
-  app.post('/track', { schema: { body: TrackBody, response: { 200: Done } } }, async (request, reply) => {
+  const one = { config: { scan: scanEvent }, schema: { body: TrackBody, response: { 200: Done } } }
+  app.post('/track', one, async (request, reply) => {
     const { projectId, key, rawBody, body } = request
     const requestKey = requestKeyOf(request)
     const kept = keptEvent(rawBody, body, key)
@@ -30,13 +32,18 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { jour
 
   app.post(
     '/track/batch',
-    { bodyLimit: batchBodyLimit, schema: { body: BatchBody, response: { 200: Accepted } } },
+    {
+      bodyLimit: batchBodyLimit,
+      config: { scan: (raw) => scanBatch(raw, MAX_BATCH) },
+      schema: { body: BatchBody, response: { 200: Accepted } },
+    },
     async (request) => {
-      const { projectId, key, rawBody, body } = request
+      const { projectId, key, rawBody } = request
+      const body: typeof request.body | ScannedBody = request.body
       const requestKey = requestKeyOf(request)
-      const kept = keptBatch(rawBody, body.events, key)
-      await commits.appendBatch(projectId, kept, body.events.length, requestKey)
-      return { status: 1, error: null, accepted: body.events.length } as const
+      const count = body instanceof ScannedBody ? body.count : body.events.length
+      await commits.appendBatch(projectId, keptBatch(rawBody, body, key), count, requestKey)
+      return { status: 1, error: null, accepted: count } as const
     },
   )
 }

@@ -73,7 +73,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   })
 
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query: { limit, page } }, reply) => {
-    await catchUp.wait(projectId)
+    await catchUp.reachAll()
     const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) })
     reply.header('content-type', 'application/json; charset=utf-8')
     return Readable.from(

@@ -1,5 +1,6 @@
 import type { KeyKind, StoredKey } from '../keys.js'
 import type { ClickHouse } from './clickhouse.js'
+import { Fields } from './fields.js'
 
 export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
   const rows = await clickhouse.rows<{ hash: string; project_id: string; kind: KeyKind }>(
@@ -8,9 +9,14 @@ export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
   return rows.map(({ hash, project_id, kind }) => ({ hash, projectId: project_id, kind }))
 }
 
-export async function insertKey(clickhouse: ClickHouse, { hash, projectId, kind }: StoredKey, now: number) {
+/** Adds keys, all or none. */
+export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now: number): Promise<void> {
+  const fields = new Fields()
+  const rows = keys.map(({ hash, projectId, kind }) => {
+    return `(${fields.text(hash)}, ${fields.text(projectId)}, ${fields.text(kind)}, ${now}, ${now}, 0)`
+  })
   await clickhouse.command(
-    'INSERT INTO api_keys SELECT {hash:String}, {project:String}, {kind:String}, {now:Int64}, {now:UInt64}, 0',
-    { hash, project: projectId, kind, now },
+    `INSERT INTO api_keys SELECT * FROM values('hash String, project_id String, kind String, created_at Int64, version UInt64, is_deleted UInt8', ${rows.join(', ')})`,
+    fields.parameters,
   )
 }

@@ -110,9 +110,10 @@ export class ClickHouse {
     })
   }
 
-  /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored. */
-  async insert(query: string, values: Readable, settings: ClickHouseSettings): Promise<void> {
-    await answered(INSERT_TIMEOUT_MS, async (abort_signal) => {
+  /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */
+  async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
+    await answered(INSERT_TIMEOUT_MS, async (timeout) => {
+      const abort_signal = AbortSignal.any([timeout, signal])
       const { stream } = await this.#client.exec({
         query,
         values,

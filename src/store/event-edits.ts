@@ -26,7 +26,7 @@ const MAX_BYTES = 8 * 1024 * 1024
 export class EventEdits {
   readonly #clickhouse: ClickHouse
   readonly #waiting: Waiting[] = []
-  #running: Promise<void> | null = null
+  #isRunning = false
 
   constructor(clickhouse: ClickHouse) {
     this.#clickhouse = clickhouse
@@ -36,15 +36,12 @@ export class EventEdits {
   apply(edit: Edit): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...edit, resolve, reject })
-      this.#running ??= this.#run()
+      if (!this.#isRunning) this.#run()
     })
   }
 
-  async close(): Promise<void> {
-    await this.#running
-  }
-
   async #run(): Promise<void> {
+    this.#isRunning = true
     // After this turn of the event loop, so that what arrived together goes together.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#waiting.length > 0) {
@@ -58,7 +55,7 @@ export class EventEdits {
         for (const { reject } of edits) reject(error)
       }
     }
-    this.#running = null
+    this.#isRunning = false
   }
 
   #take(): Waiting[] {

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
-import { idHalves } from '../event-id.js'
+import { formatEventId, idHalves, parseEventId } from '../event-id.js'
 import type { Entry } from '../journal/journal.js'
-import { millisecondsOf } from '../journal/position.js'
+import { millisecondsOf, type Position } from '../journal/position.js'
 import type { ClickHouse, Parameters } from './clickhouse.js'
 import { Fields, literal } from './fields.js'
 import { insertEntries } from './insert.js'
@@ -33,16 +33,32 @@ export async function insertEvents(
   journalId: number,
   entries: Entry[],
   token: string,
+  signal: AbortSignal,
 ): Promise<void> {
   const lineOf = ({ projectId, position }: Entry) => {
     const { high, low } = idHalves(position, journalId)
     const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${millisecondsOf(position)},"body":`
     return { head, tail: '}\n' }
   }
-  await insertEntries(clickhouse, INSERT, entries, lineOf, {
+  await insertEntries(clickhouse, INSERT, entries, lineOf, signal, {
     insert_deduplication_token: token,
     deduplicate_insert_select: 'force_enable',
   })
+}
+
+/** The last position of a journal, from `first` on, whose events are stored; null where none is. */
+export async function lastStoredPosition(
+  clickhouse: ClickHouse,
+  journalId: number,
+  first: Position,
+): Promise<Position | null> {
+  const rows = await clickhouse.rows<{ id: string }>(
+    `SELECT toString(event_id) AS id FROM events
+     WHERE toUInt128(event_id) >= toUInt128({first:UUID}) AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}
+     ORDER BY toUInt128(event_id) DESC LIMIT 1`,
+    { first: formatEventId({ position: first, index: 0, journalId: 0 }), journal: journalId },
+  )
+  return (rows[0] && parseEventId(rows[0].id)?.position) ?? null
 }
 
 export interface EventFilter {

@@ -6,10 +6,15 @@ import type { ClickHouse } from './clickhouse.js'
 /** Makes the values of a table out of an entry: what goes before its body and what after, in one line of JSONEachRow. */
 export type LineOf = (entry: Entry) => { head: string; tail: string }
 
+/** One line for the rows of an entry, whose position is their version. */
+export const versionedRows: LineOf = ({ position }) => ({ head: `{"version":${position},"rows":[`, tail: ']}\n' })
+
 /** Objects are read as the text that they are; what the tables do not know is passed over. */
 const READ_VERBATIM: ClickHouseSettings = {
   input_format_json_read_objects_as_strings: 1,
   input_format_json_throw_on_bad_escape_sequence: 0,
+  // A fraction is to come out as it went in, to the last bit.
+  precise_float_parsing: 1,
   input_format_skip_unknown_fields: 1,
   input_format_json_ignore_unknown_keys_in_named_tuple: 1,
   input_format_json_defaults_for_missing_elements_in_named_tuple: 1,
@@ -33,6 +38,7 @@ export async function insertEntries(
   query: string,
   entries: Entry[],
   lineOf: LineOf,
+  signal: AbortSignal,
   settings: ClickHouseSettings = {},
 ): Promise<void> {
   function* lines(): Generator<Buffer | string> {
@@ -46,5 +52,5 @@ export async function insertEntries(
     yield between
   }
   const values = Readable.from(lines(), { objectMode: false })
-  await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...settings })
+  await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...settings }, signal)
 }

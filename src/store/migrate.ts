@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from './clickhouse.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
@@ -24,6 +25,7 @@ interface Migration {
  */
 export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): Promise<void> {
   const migrations = await readMigrations(folder)
+  await checkVersion(clickhouse)
   await clickhouse.commandWithoutDatabase(`CREATE DATABASE IF NOT EXISTS ${quoteName(clickhouse.database)}`)
   await clickhouse.command(
     'CREATE TABLE IF NOT EXISTS schema_migrations (number UInt32, name String, checksum String, applied_at DateTime) ' +
@@ -53,6 +55,18 @@ export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): P
       'INSERT INTO schema_migrations SELECT {number:UInt32}, {name:String}, {checksum:String}, now()',
       { number, name, checksum },
     )
+  }
+}
+
+/** Repeated blocks are recognised by this setting's help, so there is no doing without it. */
+async function checkVersion(clickhouse: ClickHouse): Promise<void> {
+  const [server] = await clickhouse.rows<{ version: string; known: string }>(
+    "SELECT version() AS version, count() AS known FROM system.settings WHERE name = 'deduplicate_insert_select'",
+    {},
+    { database: 'default' } as ClickHouseSettings,
+  )
+  if (server && Number(server.known) === 0) {
+    throw new SchemaError(`ClickHouse ${server.version} is too old: 26.2 or later is needed.`)
   }
 }
 

@@ -3,7 +3,7 @@ import type { Entry } from '../journal/journal.js'
 import { formatProperties, type Profile, parseProperties } from '../profile.js'
 import type { ClickHouse } from './clickhouse.js'
 import { Fields } from './fields.js'
-import { insertEntries } from './insert.js'
+import { insertEntries, versionedRows } from './insert.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 
 const INSERT = `
@@ -28,13 +28,8 @@ export function profileRow(projectId: string, distinctId: string, profile: Profi
 }
 
 /** Stores rows; doing so again changes nothing, as a row's version is its journal position. */
-export async function insertProfiles(clickhouse: ClickHouse, entries: Entry[]): Promise<void> {
-  await insertEntries(clickhouse, INSERT, entries, versionedRows)
-}
-
-/** One line for the rows of an entry, whose position is their version. */
-export function versionedRows({ position }: Entry): { head: string; tail: string } {
-  return { head: `{"version":${position},"rows":[`, tail: ']}\n' }
+export async function insertProfiles(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void> {
+  await insertEntries(clickhouse, INSERT, entries, versionedRows, signal)
 }
 
 interface ProfileRow {

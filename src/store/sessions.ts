@@ -3,8 +3,7 @@ import { formatProperties, parseProperties } from '../profile.js'
 import type { Session } from '../session.js'
 import type { ClickHouse } from './clickhouse.js'
 import { Fields } from './fields.js'
-import { insertEntries } from './insert.js'
-import { versionedRows } from './profiles.js'
+import { insertEntries, versionedRows } from './insert.js'
 
 const INSERT = `
 INSERT INTO sessions
@@ -37,8 +36,8 @@ export function sessionRow(projectId: string, sessionId: string, session: Sessio
 }
 
 /** Stores rows; doing so again changes nothing, as a row's version is its journal position. */
-export async function insertSessions(clickhouse: ClickHouse, entries: Entry[]): Promise<void> {
-  await insertEntries(clickhouse, INSERT, entries, versionedRows)
+export async function insertSessions(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void> {
+  await insertEntries(clickhouse, INSERT, entries, versionedRows, signal)
 }
 
 interface SessionRow {

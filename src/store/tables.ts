@@ -4,7 +4,7 @@ import { formatSession, parseSession, type Session } from '../session.js'
 import { type StateTable, stateKeyOf } from '../state.js'
 import type { Tables } from '../writer.js'
 import type { ClickHouse } from './clickhouse.js'
-import { insertDeadLetter, insertEvents } from './events.js'
+import { insertDeadLetter, insertEvents, lastStoredPosition } from './events.js'
 import { insertProfiles, profileRow, readProfiles } from './profiles.js'
 import { insertSessions, readSessions, sessionRow } from './sessions.js'
 
@@ -16,18 +16,19 @@ export interface StoreTables extends Tables {
 /** The tables as the writer and the states see them. */
 export function openTables(clickhouse: ClickHouse, journalId: number): StoreTables {
   return {
-    async insert(kind: EntryKind, entries: Entry[], token: string): Promise<void> {
+    async insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void> {
       switch (kind) {
         case 'events':
-          return await insertEvents(clickhouse, journalId, entries, token)
+          return await insertEvents(clickhouse, journalId, entries, token, signal)
         case 'profiles':
-          return await insertProfiles(clickhouse, entries)
+          return await insertProfiles(clickhouse, entries, signal)
         case 'sessions':
-          return await insertSessions(clickhouse, entries)
+          return await insertSessions(clickhouse, entries, signal)
         default:
           throw new Error(`no table holds ${kind satisfies never}`)
       }
     },
+    lastStored: (first) => lastStoredPosition(clickhouse, journalId, first),
     insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, entry, reason, token),
     statesIn,
     profiles: {
