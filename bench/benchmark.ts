@@ -1,0 +1,65 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { FigureOptions } from './figures.js'
+import { SECRET_KEY, type Servers } from './servers.js'
+import type { Store } from './store.js'
+
+export interface Bench {
+  servers: Servers
+  rounds: number
+  /** of one measured stretch */
+  seconds: number
+  /** how many stored events a benchmark starts from, where the command names no other number */
+  events(usual: number): number
+  /** opens a line of the table */
+  figure(name: string, options: FigureOptions): (value: number, limit?: number) => void
+  /** a line below the table */
+  note(text: string): void
+  /** tells the terminal that a round begins */
+  round(number: number): void
+}
+
+export type Benchmark = (bench: Bench) => Promise<void>
+
+/** Short, so that the code is compiled and the connections of the store are open; what it finds is thrown away. */
+export const WARM_UP_SECONDS = 1
+const VISIBLE_LIMIT_MS = 120_000
+/** A median of times needs less than a rate does. @returns s */
+export function forTimes({ seconds }: Bench): number {
+  return Math.ceil(seconds / 2)
+}
+
+/** Runs the rounds; what one left in ClickHouse is merged before the next. */
+export async function eachRound(bench: Bench, store: Store | null, measure: (round: number) => Promise<void>) {
+  for (let round = 0; round < bench.rounds; round++) {
+    bench.round(round + 1)
+    await store?.quiet()
+    await measure(round)
+  }
+}
+
+/** Resolves when everything that the service has accepted can be exported. */
+export async function untilVisible(url: string): Promise<void> {
+  const deadline = Date.now() + VISIBLE_LIMIT_MS
+  for (;;) {
+    const { pending } = await get<{ pending: number }>(`${url}/public/events?limit=1`)
+    if (pending === 0) return
+    if (Date.now() > deadline) throw new Error(`${pending} events are still not visible`)
+  }
+}
+
+/** Resolves when a count is reached, asked for as often as a reader would. */
+export async function untilCount(count: () => Promise<number>, wanted: number): Promise<void> {
+  const deadline = Date.now() + VISIBLE_LIMIT_MS
+  for (;;) {
+    const reached = await count()
+    if (reached >= wanted) return
+    if (Date.now() > deadline) throw new Error(`waited for ${wanted} events in vain, ${reached} are there`)
+    await wait(5)
+  }
+}
+
+export async function get<Answer>(url: string): Promise<Answer> {
+  const response = await fetch(url, { headers: { 'x-api-key': SECRET_KEY } })
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`)
+  return (await response.json()) as Answer
+}

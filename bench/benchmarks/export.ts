@@ -1,0 +1,95 @@
+import { type Bench, type Benchmark, eachRound, forTimes, get, WARM_UP_SECONDS } from '../benchmark.js'
+import { load } from '../load.js'
+import { directPage, PAGE, servicePage, servicePageAt } from '../pages.js'
+import { type HttpRequest, type RequestList, writeRequests } from '../requests.js'
+import { programFile, type Running, SECRET_KEY } from '../servers.js'
+import { Store } from '../store.js'
+
+const EVENTS = 5_000_000
+const OVER_DIRECT = { of: 'ratio', target: 1.5, stretch: 1.15 } as const
+const OVER_FIRST = { of: 'ratio', target: 1.2, stretch: 1.05 } as const
+
+/** Pages of 10 000 events, one after the other: how long each takes, and whether the deep ones take longer. */
+export const exportPages: Benchmark = async (bench) => {
+  const { servers } = bench
+  const clickhouse = await servers.clickhouse()
+  const store = new Store(clickhouse)
+  const service = await servers.tallyhouse(clickhouse)
+  const { count, id } = await store.fill(bench.events(EVENTS))
+  const last = Math.ceil(count / PAGE)
+  const list = (request: HttpRequest) => writeRequests(servers.folder, [request])
+  const time = async (url: string, requests: RequestList, seconds = forTimes(bench)) =>
+    (await load(servers, { url, requests, connections: 1, seconds })).p50
+
+  const depths = [...new Set([1, Math.min(100, last), last])]
+  const pages = await Promise.all(
+    depths.map(async (page) => ({
+      page,
+      byNumber: await list(servicePage(page)),
+      byCursor: page === 1 ? null : await list(servicePageAt(await cursorOf(service, page))),
+      direct: await list(await directPage(store, { offset: (page - 1) * PAGE })),
+      directByCursor: await list(await directPage(store, { offset: 0, startAt: id((page - 1) * PAGE) })),
+      figure: bench.figure(`page ${page} of ${last}`, { unit: 'ms', over: 'same query', goal: OVER_DIRECT }),
+      figureByCursor:
+        page === 1
+          ? null
+          : bench.figure(`page ${page} by cursor`, { unit: 'ms', over: 'same query', goal: OVER_DIRECT }),
+    })),
+  )
+  const depth = bench.figure('last page by number', { unit: 'ms', over: 'page 1', goal: OVER_FIRST })
+  const depthByCursor = bench.figure('last page by cursor', { unit: 'ms', over: 'page 1', goal: OVER_FIRST })
+
+  for (const { byNumber, direct } of pages) {
+    await time(store.url, direct, WARM_UP_SECONDS)
+    await time(service.url, byNumber, WARM_UP_SECONDS)
+  }
+  await eachRound(bench, store, async () => {
+    let firstMs = 0
+    for (const { page, direct, directByCursor, byNumber, byCursor, figure, figureByCursor } of pages) {
+      const limit = await time(store.url, direct)
+      const ms = await time(service.url, byNumber)
+      figure(ms, limit)
+      if (page === 1) firstMs = ms
+      if (byCursor) {
+        const cursorLimit = await time(store.url, directByCursor)
+        const cursorMs = await time(service.url, byCursor)
+        figureByCursor?.(cursorMs, cursorLimit)
+        if (page === last) depthByCursor(cursorMs, firstMs)
+      }
+      if (page === last) depth(ms, firstMs)
+    }
+  })
+  await wholeProject(bench, service, store, count)
+}
+
+/** The `next` of the page before. */
+async function cursorOf({ url }: Running, page: number): Promise<string> {
+  const { next } = await get<{ next: string }>(`${url}/public/events?limit=${PAGE}&page=${page - 1}`)
+  return next
+}
+
+/** All events of the project in one answer, where the service can give that. */
+async function wholeProject(bench: Bench, service: Running, store: Store, count: number): Promise<void> {
+  const { servers } = bench
+  const path = '/public/events?format=ndjson'
+  const probe = await fetch(`${service.url}${path}&limit=1`, { headers: { 'x-api-key': SECRET_KEY } })
+  await probe.body?.cancel()
+  if (!probe.headers.get('content-type')?.includes('ndjson')) {
+    bench.note('export: the service has no ?format=ndjson, so the whole project was not measured.')
+    return
+  }
+  const figure = bench.figure('whole project as NDJSON', { unit: 'MB/s', over: 'same query' })
+  const ours = await writeRequests(servers.folder, [{ method: 'GET', path }])
+  const streamed = { wait_end_of_query: 0, format_custom_row_between_delimiter: '\n' }
+  const direct = await writeRequests(servers.folder, [await directPage(store, { offset: 0, limit: count }, streamed)])
+  const speed = async (url: string, { file }: RequestList) => {
+    const output = await servers.run('the download', process.execPath, [programFile('download'), url, file, '0'])
+    const { status, bytes, seconds } = JSON.parse(output) as { status: number; bytes: number; seconds: number }
+    if (status !== 200) throw new Error(`the download was answered with ${status}`)
+    return bytes / 1e6 / seconds
+  }
+  await eachRound(bench, store, async () => {
+    const limit = await speed(store.url, direct)
+    figure(await speed(service.url, ours), limit)
+  })
+}

@@ -1,0 +1,46 @@
+import { type Benchmark, eachRound, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
+import { spreadOf } from '../figures.js'
+import { load, pacedLoad } from '../load.js'
+import { singles, writeRequests } from '../requests.js'
+import { Store } from '../store.js'
+
+const CONNECTIONS = 64
+
+/** Single events: how many a second, and how soon each is answered when half as many come. */
+export const track: Benchmark = async (bench) => {
+  const { servers, seconds } = bench
+  const clickhouse = await servers.clickhouse()
+  const [service, bare] = await Promise.all([servers.tallyhouse(clickhouse), servers.program('bare')])
+  const store = new Store(clickhouse)
+  const requests = await writeRequests(servers.folder, await singles())
+  const stretch = { requests, connections: CONNECTIONS, seconds }
+  const goal = { of: 'ratio', target: 0.75, stretch: 0.85 } as const
+  const accepted = bench.figure('accepted', { unit: 'req/s', over: 'bare route', goal })
+  const median = bench.figure('p50 at half of the rate', { unit: 'ms', over: 'bare route' })
+  const tail = bench.figure('p99 at half of the rate', {
+    unit: 'ms',
+    over: 'bare route',
+    goal: { of: 'value', target: 10, stretch: 5 },
+  })
+
+  for (const { url } of [bare, service]) await load(servers, { ...stretch, url, seconds: WARM_UP_SECONDS })
+  await untilVisible(service.url)
+
+  const rates: number[] = []
+  await eachRound(bench, store, async () => {
+    const limit = await load(servers, { ...stretch, url: bare.url })
+    const ours = await load(servers, { ...stretch, url: service.url })
+    await untilVisible(service.url)
+    accepted(ours.perSecond, limit.perSecond)
+    rates.push(ours.perSecond)
+  })
+
+  const perSecond = Math.round(spreadOf(rates).median / 2)
+  await eachRound(bench, store, async () => {
+    const limit = await pacedLoad(servers, { ...stretch, url: bare.url, perSecond })
+    const ours = await pacedLoad(servers, { ...stretch, url: service.url, perSecond })
+    await untilVisible(service.url)
+    median(ours.p50, limit.p50)
+    tail(ours.p99, limit.p99)
+  })
+}

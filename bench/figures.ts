@@ -1,0 +1,71 @@
+/** What a figure is to be: of its ratio to the limit, or of its value. */
+export interface Goal {
+  of: 'ratio' | 'value'
+  target: number
+  stretch: number
+}
+
+export interface FigureOptions {
+  unit: 'req/s' | 'events/s' | 'ops/s' | 'ms' | 'MB/s' | 'MiB'
+  /** what its limit is; absent where there is none */
+  over?: string
+  goal?: Goal
+}
+
+/** One line of the table: a value, and its limit of the same round, for each round. */
+export interface Figure extends FigureOptions {
+  benchmark: string
+  name: string
+  values: number[]
+  limits: number[]
+}
+
+export interface Spread {
+  median: number
+  min: number
+  max: number
+}
+
+/** The figures of a run, in the order in which they first came. */
+export class Figures {
+  readonly all: Figure[] = []
+  readonly notes: string[] = []
+
+  /** @returns how to add what a round measured */
+  open(benchmark: string, name: string, options: FigureOptions): (value: number, limit?: number) => void {
+    const figure: Figure = { benchmark, name, ...options, values: [], limits: [] }
+    this.all.push(figure)
+    return (value, limit) => {
+      figure.values.push(value)
+      if (limit !== undefined) figure.limits.push(limit)
+    }
+  }
+}
+
+export function spreadOf(values: number[]): Spread {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length / 2
+  const at = (i: number) => sorted[i] ?? Number.NaN
+  const median = Number.isInteger(middle) ? (at(middle - 1) + at(middle)) / 2 : at(Math.floor(middle))
+  return { median, min: at(0), max: at(sorted.length - 1) }
+}
+
+/** The ratio of each round, whose two sides had the same machine at nearly the same time; null where there is no limit. */
+export function ratioOf({ values, limits }: Figure): Spread | null {
+  if (limits.length === 0) return null
+  return spreadOf(values.map((value, i) => value / (limits[i] ?? Number.NaN)))
+}
+
+/** Times and memory are better when smaller. */
+export function isSmallerBetter({ unit }: Figure): boolean {
+  return unit === 'ms' || unit === 'MiB'
+}
+
+/** null where the figure has no goal */
+export function verdictOn(figure: Figure): 'stretch' | 'met' | 'missed' | null {
+  const { goal } = figure
+  if (!goal) return null
+  const { median } = (goal.of === 'ratio' ? ratioOf(figure) : null) ?? spreadOf(figure.values)
+  const reaches = (aim: number) => (isSmallerBetter(figure) ? median <= aim : median >= aim)
+  return reaches(goal.stretch) ? 'stretch' : reaches(goal.target) ? 'met' : 'missed'
+}

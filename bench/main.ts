@@ -1,0 +1,154 @@
+import { existsSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import type { Benchmark } from './benchmark.js'
+import { batch } from './benchmarks/batch.js'
+import { direct } from './benchmarks/direct.js'
+import { edit } from './benchmarks/edit.js'
+import { exportPages } from './benchmarks/export.js'
+import { growth } from './benchmarks/growth.js'
+import { profile } from './benchmarks/profile.js'
+import { track } from './benchmarks/track.js'
+import { Figures } from './figures.js'
+import { describeMachine } from './machine.js'
+import { asMarkdown, asText, type Baseline, describeRun } from './report.js'
+import { Servers } from './servers.js'
+import { Store } from './store.js'
+
+const BENCHMARKS: Record<string, Benchmark> = { track, batch, export: exportPages, edit, profile, growth, direct }
+const BASELINE = fileURLToPath(new URL('../../baseline.json', import.meta.url))
+
+const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [options]
+
+  --rounds N            rounds of each benchmark (5)
+  --seconds N           whole seconds of each measured stretch (2)
+  --events N            stored events to begin with, in export, edit and growth (5, 10 and 20 million)
+  --journal redis|lmdb  what Tallyhouse accepts into (redis)
+  --set NAME=VALUE      a setting for Tallyhouse; may come again
+  --cpu-prof            lets Tallyhouse write a profile of its CPU into bench/data
+  --markdown            prints the table for the README
+  --compare             shows the change against bench/baseline.json
+  --save                keeps the figures in bench/baseline.json`
+
+/** What is open at the moment, for the end by a signal. */
+let servers: Servers | undefined
+let endedBy: NodeJS.Signals | undefined
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    endedBy = signal
+    servers?.close().finally(() => process.exit(1))
+    if (!servers) process.exit(1)
+  })
+}
+
+try {
+  await main(process.argv.slice(2))
+} catch (error) {
+  if (!endedBy) console.error(error)
+  await servers?.close()
+  process.exit(1)
+}
+
+async function main(args: string[]): Promise<void> {
+  const { names, options } = readArguments(args)
+  if (options.help) return console.log(USAGE)
+  const { rounds, seconds, journal, settings } = options
+  const baseline = options.compare ? await readBaseline() : null
+  const figures = new Figures()
+  servers = await Servers.open({ journal, settings, cpuProfile: false })
+  const machine = await describeMachine(new Store(await servers.clickhouse()))
+  await servers.close()
+
+  for (const name of names) {
+    const startedAt = performance.now()
+    servers = await Servers.open({ journal, settings, cpuProfile: options.cpuProfile })
+    try {
+      await BENCHMARKS[name]?.({
+        servers,
+        rounds,
+        seconds,
+        events: (usual) => options.events ?? usual,
+        figure: (title, figure) => figures.open(name, title, figure),
+        note: (text) => figures.notes.push(text),
+        round: (number) => progress(`${name}: round ${number} of ${rounds}`),
+      })
+    } catch (error) {
+      if (!endedBy) console.error(`\n${name} failed.\n${servers.output()}`)
+      throw error
+    } finally {
+      await servers.close()
+      servers = undefined
+    }
+    progress(`${name}: ${Math.round((performance.now() - startedAt) / 1000)} s\n`)
+  }
+
+  const run = { date: new Date().toISOString(), machine, rounds, seconds }
+  const table = options.markdown ? asMarkdown : asText
+  console.log(`\n${describeRun(run)}\n`)
+  console.log(table(figures.all, baseline))
+  for (const note of figures.notes) console.log(`\n${note}`)
+  if (baseline) console.log(`\nBaseline: ${describeRun(baseline)}`)
+  if (options.save) await keep({ ...run, figures: figures.all })
+}
+
+function readArguments(args: string[]) {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      rounds: { type: 'string', default: '5' },
+      seconds: { type: 'string', default: '2' },
+      events: { type: 'string' },
+      journal: { type: 'string', default: 'redis' },
+      set: { type: 'string', multiple: true, default: [] },
+      'cpu-prof': { type: 'boolean', default: false },
+      markdown: { type: 'boolean', default: false },
+      compare: { type: 'boolean', default: false },
+      save: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  for (const name of positionals) {
+    if (!Object.hasOwn(BENCHMARKS, name)) throw new Error(`There is no benchmark ${name}.\n\n${USAGE}`)
+  }
+  const { journal } = values
+  if (journal !== 'redis' && journal !== 'lmdb') throw new Error(`--journal must be redis or lmdb, not ${journal}.`)
+  return {
+    names: positionals.length > 0 ? positionals : Object.keys(BENCHMARKS),
+    options: {
+      ...values,
+      journal,
+      rounds: wholeNumber('--rounds', values.rounds),
+      seconds: wholeNumber('--seconds', values.seconds),
+      events: values.events === undefined ? undefined : wholeNumber('--events', values.events),
+      settings: Object.fromEntries(values.set.map((pair) => pair.split(/=(.*)/s).slice(0, 2) as [string, string])),
+      cpuProfile: values['cpu-prof'],
+    },
+  } as const
+}
+
+function wholeNumber(name: string, text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new Error(`${name} must be a whole number of at least 1, not ${text}.`)
+  return Number(text)
+}
+
+async function readBaseline(): Promise<Baseline> {
+  if (!existsSync(BASELINE)) throw new Error(`${BASELINE} is missing; --save makes it.`)
+  return JSON.parse(await readFile(BASELINE, 'utf8')) as Baseline
+}
+
+/** What this run has not measured stays as it was, where the file is of this machine. */
+async function keep(run: Baseline): Promise<void> {
+  const measured = new Set(run.figures.map(({ benchmark }) => benchmark))
+  const before = existsSync(BASELINE) ? await readBaseline() : null
+  const isSameMachine = before?.machine.cpu === run.machine.cpu && before.machine.cores === run.machine.cores
+  const kept = isSameMachine ? before.figures.filter(({ benchmark }) => !measured.has(benchmark)) : []
+  await writeFile(BASELINE, `${JSON.stringify({ ...run, figures: [...kept, ...run.figures] }, null, 2)}\n`)
+  console.log(`\nKept in ${BASELINE}.`)
+}
+
+function progress(text: string): void {
+  process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text}` : text.endsWith('\n') ? text : '')
+}

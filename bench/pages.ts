@@ -1,0 +1,54 @@
+import { lastIdAt } from '../src/event-id.js'
+import type { ClickHouse, Parameters } from '../src/store/clickhouse.js'
+import { type EventPage, readEventPage } from '../src/store/events.js'
+import type { HttpRequest } from './requests.js'
+import { PROJECT, type Store } from './store.js'
+
+export const PAGE = 10_000
+/** After everything. */
+const UP_TO = lastIdAt(2n ** 64n - 1n)
+
+interface Query {
+  query: string
+  parameters: Parameters
+  settings: Record<string, string | number>
+}
+
+/** The service's page, by its number. */
+export function servicePage(page: number): HttpRequest {
+  return { method: 'GET', path: `/public/events?limit=${PAGE}&page=${page}` }
+}
+
+/** The service's page, by the `next` of the one before. */
+export function servicePageAt(cursor: string): HttpRequest {
+  return { method: 'GET', path: `/public/events?limit=${PAGE}&cursor=${cursor}` }
+}
+
+/** The query by which the service reads a page, for ClickHouse itself. */
+export async function directPage(
+  store: Store,
+  page: Pick<EventPage, 'offset'> & Partial<EventPage>,
+  changed: Query['settings'] = {},
+): Promise<HttpRequest> {
+  const { query, parameters, settings } = await pageQuery({ projectId: PROJECT, upTo: UP_TO, limit: PAGE, ...page })
+  const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, String(value)])
+  return {
+    method: 'POST',
+    path: store.path({ ...settings, ...Object.fromEntries(named), ...changed }),
+    body: query,
+    headers: { authorization: store.authorization },
+  }
+}
+
+/** Lets the service's own code make its query and keeps what it would send. */
+async function pageQuery(page: EventPage): Promise<Query> {
+  let sent: Query | undefined
+  const recorder = {
+    bytes: async (query: string, parameters: Parameters, settings: Query['settings']) => {
+      sent = { query, parameters, settings }
+    },
+  }
+  await readEventPage(recorder as unknown as ClickHouse, page)
+  if (!sent) throw new Error('readEventPage no longer asks through ClickHouse.bytes')
+  return sent
+}

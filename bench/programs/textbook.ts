@@ -1,0 +1,20 @@
+// The pipeline of the textbooks: one XADD per event, answered when Redis has it. textbook-worker.ts takes them on.
+// The environment gives REDIS_URL.
+import type { AddressInfo } from 'node:net'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import Fastify from 'fastify'
+import { Redis } from 'ioredis'
+import { TrackBody } from '../../src/schemas.js'
+import { validatorCompiler } from '../../src/validation.js'
+
+const redis = new Redis(process.env.REDIS_URL ?? '')
+
+const app = Fastify({ logger: false }).withTypeProvider<TypeBoxTypeProvider>()
+app.setValidatorCompiler(validatorCompiler)
+app.post('/public/track', { schema: { body: TrackBody } }, async ({ body }) => {
+  await redis.xadd('textbook', '*', 'event', JSON.stringify({ timestamp: Date.now(), ...body }))
+  return { status: 1, error: null }
+})
+
+await app.listen({ host: '127.0.0.1', port: 0 })
+console.log(`serves at http://127.0.0.1:${(app.server.address() as AddressInfo).port}`)

@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SECRET_KEY } from './servers.js'
+
+const EVENTS = fileURLToPath(new URL('../../../test/data/npm-releases.ndjson', import.meta.url))
+export const BATCH = 1000
+
+export interface HttpRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  path: string
+  body?: string
+  headers?: Record<string, string>
+}
+
+/** Requests as bytes in a file, which every load tool sends in this order and then again from the first. */
+export interface RequestList {
+  file: string
+  length: number
+}
+
+/** Writes each request as a line with its length in bytes, then its bytes. */
+export async function writeRequests(folder: string, requests: HttpRequest[]): Promise<RequestList> {
+  const file = join(folder, `${randomUUID()}.requests`)
+  const records = requests.map((request) => {
+    const bytes = Buffer.from(formatRequest(request))
+    return Buffer.concat([Buffer.from(`${bytes.length}\n`), bytes])
+  })
+  await writeFile(file, Buffer.concat(records))
+  return { file, length: requests.length }
+}
+
+/** As `writeRequests` wrote them. */
+export async function readRequests(file: string): Promise<Buffer[]> {
+  const bytes = await readFile(file)
+  const requests: Buffer[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const lineEnd = bytes.indexOf('\n', at)
+    const end = lineEnd + 1 + Number(bytes.toString('latin1', at, lineEnd))
+    requests.push(bytes.subarray(lineEnd + 1, end))
+    at = end
+  }
+  return requests
+}
+
+function formatRequest({ method, path, body, headers = { 'x-api-key': SECRET_KEY } }: HttpRequest): string {
+  const lines = [`${method} ${path} HTTP/1.1`, 'host: localhost']
+  for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`)
+  if (body !== undefined) lines.push('content-type: application/json', `content-length: ${Buffer.byteLength(body)}`)
+  return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`
+}
+
+/** Takes a request apart again. */
+export function parseRequest(bytes: Buffer) {
+  const headEnd = bytes.indexOf('\r\n\r\n')
+  const [first = '', ...lines] = bytes.toString('latin1', 0, headEnd).split('\r\n')
+  const [method = '', path = ''] = first.split(' ')
+  const headers = Object.fromEntries(lines.map((line) => line.split(': ') as [name: string, value: string]))
+  return { method, path, headers, body: bytes.subarray(headEnd + 4) }
+}
+
+/** The real events of the data set, one JSON text each. */
+export async function realEvents(): Promise<string[]> {
+  return (await readFile(EVENTS, 'utf8')).trimEnd().split('\n')
+}
+
+/** One call of `/public/track` for each real event. */
+export async function singles(): Promise<HttpRequest[]> {
+  return (await realEvents()).map((body) => ({ method: 'POST', path: '/public/track', body }))
+}
+
+/** Calls of `/public/track/batch` with 1000 real events each. */
+export async function batches(): Promise<HttpRequest[]> {
+  const events = await realEvents()
+  return Array.from({ length: Math.floor(events.length / BATCH) }, (_, i) => ({
+    method: 'POST',
+    path: '/public/track/batch',
+    body: `{"events":[${events.slice(i * BATCH, (i + 1) * BATCH).join(',')}]}`,
+  }))
+}

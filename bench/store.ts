@@ -1,0 +1,107 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { formatEventId } from '../src/event-id.js'
+
+/** Events of one journal entry, as in an import of full batches. */
+const PER_ENTRY = 1000
+/** Between two entries, so that 20 million events lie within seven minutes, and so within one partition. */
+const ENTRY_STEP_MS = 20
+/** The journal that the filled events say they came from; the service draws its own at random. */
+const FILL_JOURNAL = 1
+/** The project of the service's key. */
+export const PROJECT = 'default'
+/** Merges that are not over by then go on; they disturb both sides of a round alike. */
+const QUIET_LIMIT_MS = 15_000
+
+/** ClickHouse asked directly, beside the service. */
+export class Store {
+  readonly url: string
+  readonly database: string
+  readonly authorization: string
+
+  /** @param url http://user:password@host:port/database */
+  constructor(url: string) {
+    const address = new URL(url)
+    this.url = address.origin
+    this.database = address.pathname.slice(1)
+    this.authorization = `Basic ${Buffer.from(`${address.username}:${address.password}`).toString('base64')}`
+  }
+
+  /** @returns the answer's text without its last line end */
+  async text(query: string, settings: Record<string, string | number> = {}): Promise<string> {
+    const response = await fetch(`${this.url}${this.path(settings)}`, {
+      method: 'POST',
+      body: query,
+      headers: { authorization: this.authorization },
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`ClickHouse refused ${query.slice(0, 200)}: ${text}`)
+    return text.trimEnd()
+  }
+
+  /** The path of a query with these settings and parameters. */
+  path(settings: Record<string, string | number>): string {
+    const all = { database: this.database, wait_end_of_query: 1, async_insert: 0, ...settings }
+    const texts = Object.entries(all).map(([name, value]): [string, string] => [name, String(value)])
+    return `/?${new URLSearchParams(texts)}`
+  }
+
+  async number(query: string): Promise<number> {
+    return Number(await this.text(query))
+  }
+
+  count(): Promise<number> {
+    return this.number('SELECT count() FROM events')
+  }
+
+  /** Waits until no merge is under way, so that the work that one stretch left does not slow the next. */
+  async quiet(): Promise<void> {
+    const deadline = Date.now() + QUIET_LIMIT_MS
+    while (Date.now() < deadline) {
+      if ((await this.number('SELECT count() FROM system.merges')) === 0) return
+      await wait(50)
+    }
+  }
+
+  /** Replaces all events by `count` others, made where they are stored: a million a second and more. */
+  async fill(count: number): Promise<Filled> {
+    const entries = Math.ceil(count / PER_ENTRY)
+    // Before every position that the service gives out, and so among what a reader may see.
+    const startMs = Date.now() - 60_000 - entries * ENTRY_STEP_MS
+    await this.text('TRUNCATE TABLE events')
+    await this.text(
+      `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+       WITH
+         toUInt64(${startMs} + intDiv(number, ${PER_ENTRY}) * ${ENTRY_STEP_MS}) AS ms,
+         bitOr(bitShiftLeft(ms, 16), toUInt64(0x7000)) AS high,
+         bitOr(bitOr(bitShiftLeft(toUInt64(2), 62), bitShiftLeft(toUInt64(number % ${PER_ENTRY}), 32)), toUInt64(${FILL_JOURNAL})) AS low,
+         cityHash64(number) AS random
+       SELECT
+         '${PROJECT}',
+         reinterpret(bitOr(bitShiftLeft(toUInt128(low), 64), toUInt128(high)), 'UUID'),
+         if(random % 4 = 0, 'prerelease published', 'release published'),
+         concat('package-', toString(random % 50000)),
+         ms,
+         ms,
+         format('{{"version":"{}.{}.{}","major":{},"prerelease":null}}', toString(random % 25), toString(random % 17), toString(random % 101), toString(random % 25))
+       FROM numbers(${count})`,
+      // In a few large parts, as merges would leave them.
+      { max_insert_threads: 1, min_insert_block_size_rows: 2_000_000, min_insert_block_size_bytes: 2_000_000_000 },
+    )
+    await this.quiet()
+    return {
+      count,
+      id: (n) =>
+        formatEventId({
+          position: BigInt(startMs + Math.floor(n / PER_ENTRY) * ENTRY_STEP_MS) << 16n,
+          index: n % PER_ENTRY,
+          journalId: FILL_JOURNAL,
+        }),
+    }
+  }
+}
+
+export interface Filled {
+  count: number
+  /** the id of the n-th event, from 0 */
+  id(n: number): string
+}
