@@ -186,7 +186,7 @@ function register(server: FastifyInstance, config: Config, parts: Parts): void {
   const profiles = new States(journal, commits, tables.profiles)
   const sessions = new States(journal, commits, tables.sessions)
   const edits = new EventEdits(clickhouse)
-  const deleteTraces = config.DELETE_USER_EVENTS ? deleteTracesOfUser({ clickhouse, sessions, catchUp }) : null
+  const deleteTraces = config.DELETE_USER_EVENTS ? deleteTracesOfUser({ journal, clickhouse, sessions, catchUp }) : null
 
   answerInOneShape(server)
   // Bodies only: the limit on a body holds for its inflated size.

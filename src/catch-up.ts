@@ -12,6 +12,8 @@ export interface CaughtUp {
   stored: Position
   /** the project's accepted events that are not; 0 where everything asked for is there */
   pending: number
+  /** how often the project's events were deleted */
+  deletions: number
 }
 
 /** Lets a reader see what was accepted before it came. */
@@ -56,9 +58,9 @@ export class CatchUp {
   async #until(wanted: Position, projectId?: string): Promise<CaughtUp> {
     const deadline = Date.now() + this.#limitMs
     for (;;) {
-      const { stored, pending } = await this.#journal.progress(projectId)
-      if (stored >= wanted) return { stored, pending: 0 }
-      if (Date.now() >= deadline || this.#closing.aborted) return { stored, pending }
+      const { stored, pending, deletions } = await this.#journal.progress(projectId)
+      if (stored >= wanted) return { stored, pending: 0, deletions }
+      if (Date.now() >= deadline || this.#closing.aborted) return { stored, pending, deletions }
       const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
       this.#journal.hurry()
       await changed

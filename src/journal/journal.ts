@@ -90,6 +90,8 @@ export interface Progress {
   stored: Position
   /** events of the asked-for project after `stored` */
   pending: number
+  /** how often events of the asked-for project were deleted */
+  deletions: number
 }
 
 export interface JournalListener {
@@ -137,6 +139,9 @@ export interface Journal {
   settle(block: Block, states: StoredState[]): Promise<void>
 
   depth(): Promise<{ entries: number; bytes: number }>
+
+  /** Counts that events of a project were deleted, for all processes to see. */
+  noteDeletion(projectId: string): Promise<void>
 
   /** Tells the writer, wherever it runs, that a reader waits. */
   hurry(): void

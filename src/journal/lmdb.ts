@@ -69,6 +69,8 @@ class LmdbJournal implements Journal {
   readonly #now: () => number
   readonly #listeners = new Set<JournalListener>()
   readonly #pending = new Map<string, number>()
+  /** in memory only: what is to be told apart by it is in memory, too */
+  readonly #deletions = new Map<string, number>()
   #id = 0
   #stored = START
   #appended = START
@@ -198,7 +200,12 @@ class LmdbJournal implements Journal {
   }
 
   async progress(projectId = ''): Promise<Progress> {
-    return { appended: this.#appended, stored: this.#stored, pending: this.#pending.get(projectId) ?? 0 }
+    return {
+      appended: this.#appended,
+      stored: this.#stored,
+      pending: this.#pending.get(projectId) ?? 0,
+      deletions: this.#deletions.get(projectId) ?? 0,
+    }
   }
 
   async claim(maxBytes: number): Promise<Block | null> {
@@ -250,6 +257,10 @@ class LmdbJournal implements Journal {
 
   async depth(): Promise<{ entries: number; bytes: number }> {
     return { entries: this.#entryCount, bytes: this.#bytes }
+  }
+
+  async noteDeletion(projectId: string): Promise<void> {
+    this.#deletions.set(projectId, (this.#deletions.get(projectId) ?? 0) + 1)
   }
 
   hurry(): void {

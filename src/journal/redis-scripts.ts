@@ -242,14 +242,16 @@ return 1
 `
 
 /**
- * KEYS  meta, pending
+ * KEYS  meta, pending, deletions
  * ARGV  project, the journal's number
- * Returns { last position given out, stored, pending events of the project }.
+ * Returns { last position given out, stored, pending events of the project, its deletions }.
  */
 export const PROGRESS = `
 local head = redis.call('HMGET', KEYS[1], 'ms', 'seq', 'stored', 'id')
 if head[4] ~= ARGV[2] then return redis.error_reply('GONE the journal is not there') end
-return { head[1] .. '-' .. head[2], head[3], redis.call('HGET', KEYS[2], ARGV[1]) or '0' }
+return {
+  head[1] .. '-' .. head[2], head[3], redis.call('HGET', KEYS[2], ARGV[1]) or '0', redis.call('HGET', KEYS[3], ARGV[1]) or '0'
+}
 `
 
 /**

@@ -80,7 +80,7 @@ class RedisJournal implements Journal {
   readonly #redis: Redis
   readonly #subscriber: Redis
   readonly #prefix: string
-  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'lease' | 'producer', string>
+  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'producer', string>
   readonly #maxBytes: number
   readonly #name = randomUUID()
   readonly #listeners = new Set<JournalListener>()
@@ -100,6 +100,7 @@ class RedisJournal implements Journal {
       stream: key('journal'),
       meta: key('meta'),
       pending: key('pending'),
+      deletions: key('deletions'),
       lease: key('writer'),
       producer: key(`producer:${this.#name}`),
     }
@@ -186,14 +187,14 @@ class RedisJournal implements Journal {
   }
 
   async progress(projectId = ''): Promise<Progress> {
-    const answer = await this.#call(() =>
-      this.#script(PROGRESS, [this.#keys.meta, this.#keys.pending], [projectId, String(this.#id)]),
-    )
-    const [appended, stored, pending] = (answer as Buffer[]).map(String)
+    const keys = [this.#keys.meta, this.#keys.pending, this.#keys.deletions]
+    const answer = await this.#call(() => this.#script(PROGRESS, keys, [projectId, String(this.#id)]))
+    const [appended, stored, pending, deletions] = (answer as Buffer[]).map(String)
     return {
       appended: parsePosition(appended ?? ''),
       stored: parsePosition(stored ?? ''),
       pending: Number(pending),
+      deletions: Number(deletions),
     }
   }
 
@@ -251,6 +252,10 @@ class RedisJournal implements Journal {
       Promise.all([this.#redis.xlen(this.#keys.stream), this.#redis.hget(this.#keys.meta, 'bytes')]),
     )
     return { entries, bytes: Number(bytes) }
+  }
+
+  async noteDeletion(projectId: string): Promise<void> {
+    await this.#call(() => this.#redis.hincrby(this.#keys.deletions, projectId, 1))
   }
 
   hurry(): void {

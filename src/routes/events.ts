@@ -5,11 +5,12 @@ import { ContractError } from '../errors.js'
 import { formatEventId, lastIdAt, parseEventId } from '../event-id.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json.js'
+import { type PageStart, PageStarts } from '../page-starts.js'
 import { Done, EditBody, EventParams, EventsQuery } from '../schemas.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import type { EventEdits } from '../store/event-edits.js'
-import { readEventPage } from '../store/events.js'
-import { aroundRows, offsetOf } from '../store/page.js'
+import { type EventPage, findPageStart, readEventPage } from '../store/events.js'
+import { aroundRows } from '../store/page.js'
 
 export interface EventsOptions {
   journal: Journal
@@ -18,31 +19,46 @@ export interface EventsOptions {
   catchUp: CatchUp
 }
 
+/** Passing over fewer rows than this costs less than asking for the page's start. */
+const FAR_ROWS = 20_000
+
 /** Gives events out, changes them and deletes them. */
 export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app,
   { journal, clickhouse, edits, catchUp },
 ) => {
+  const starts = new PageStarts()
+
   app.get('/events', { schema: { querystring: EventsQuery } }, async ({ projectId, query }, reply) => {
     const { limit, page, cursor, event, distinct_id: distinctId, from, to } = query
-    const startAt = cursor === undefined ? undefined : parseCursor(cursor)
-    const { stored, pending } = await catchUp.wait(projectId)
-    const rows = await readEventPage(clickhouse, {
-      projectId,
-      // Only what the writer is done with: a block that is half in would let a walk skip the other half.
-      upTo: lastIdAt(stored),
-      limit,
-      offset: startAt === undefined ? offsetOf(page, limit) : 0,
-      ...given({ startAt, event, distinctId, from, to }),
-    })
+    const filter = given({ event, distinctId, from, to })
+    const cursorStart = cursor === undefined ? null : { startAt: parseCursor(cursor), offset: 0 }
+    const { stored, pending, deletions } = await catchUp.wait(projectId)
+    // Only what the writer is done with: a block that is half in would let a walk skip the other half.
+    const read = { projectId, upTo: lastIdAt(stored), limit, ...filter }
+    const walk = JSON.stringify([projectId, deletions, limit, filter])
+    const start = cursorStart ?? (await find(walk, page, read))
+    const rows = await readEventPage(clickhouse, { ...read, ...start })
     reply.header('content-type', 'application/json; charset=utf-8')
     return Readable.from(
       aroundRows(rows, '{"status":1,"error":null,"events":[', (mark) => {
+        if (mark && !cursorStart) starts.remember(walk, page + 1, mark)
         const rest = { page, limit, hasMore: mark !== null, next: mark && formatCursor(mark), pending }
         return `],${JSON.stringify(rest).slice(1)}`
       }),
     )
   })
+
+  /** Where a page begins; looked up first where it is far from any that is remembered. */
+  async function find(walk: string, page: number, read: Omit<EventPage, 'offset'>): Promise<PageStart> {
+    const near = starts.find(walk, page, read.limit)
+    const start = { ...near, offset: Math.min(near.offset, Number.MAX_SAFE_INTEGER) }
+    if (start.offset < FAR_ROWS) return start
+    const startAt = await findPageStart(clickhouse, { ...read, ...start })
+    if (startAt === null) return start
+    starts.remember(walk, page, startAt)
+    return { startAt, offset: 0 }
+  }
 
   app.put(
     '/events/:eventId',
@@ -71,6 +87,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     if (isOnItsWay) await catchUp.reach(place.position)
     const found = await edits.apply({ projectId, eventId: formatEventId(place), properties })
     if (!found) throw unknownEvent()
+    if (properties === null) await journal.noteDeletion(projectId)
   }
 }
 

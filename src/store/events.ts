@@ -90,8 +90,26 @@ const EVENT_JSON = `concat(
 
 /** A page of events as JSON texts, in the order of their acceptance; its mark is the first id of the next page. */
 export async function readEventPage(clickhouse: ClickHouse, page: EventPage): Promise<Readable> {
+  const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
+  const query = pageOf({ json: EVENT_JSON, mark: 'toString(event_id)', from })
+  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, PAGE_SETTINGS)
+}
+
+/**
+ * The first id of a page, or null where there is none. Passing over rows is cheap as long as only their ids are read.
+ */
+export async function findPageStart(clickhouse: ClickHouse, page: EventPage): Promise<string | null> {
+  const { from, parameters } = ordered('event_id', page)
+  const rows = await clickhouse.rows<{ id: string }>(
+    `SELECT toString(event_id) AS id FROM (${from} LIMIT {offset:UInt64}, 1)`,
+    { ...parameters, offset: page.offset },
+  )
+  return rows[0]?.id ?? null
+}
+
+function ordered(columns: string, page: EventPage): { from: string; parameters: Parameters } {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
-  const parameters: Parameters = { project: page.projectId, upTo: page.upTo, limit: page.limit, offset: page.offset }
+  const parameters: Parameters = { project: page.projectId, upTo: page.upTo }
   const where = (condition: string, name: string, value: string | number | undefined) => {
     if (value === undefined) return
     conditions.push(condition)
@@ -102,16 +120,8 @@ export async function readEventPage(clickhouse: ClickHouse, page: EventPage): Pr
   where('distinct_id = {distinctId:String}', 'distinctId', page.distinctId)
   where('timestamp >= {from:Float64}', 'from', page.from)
   where('timestamp < {to:Float64}', 'to', page.to)
-  const query = pageOf({
-    json: EVENT_JSON,
-    mark: 'toString(event_id)',
-    from: `
-      SELECT event_id, event, distinct_id, properties, timestamp
-      FROM events
-      WHERE ${conditions.join(' AND ')}
-      ORDER BY project_id, toUInt128(event_id)`,
-  })
-  return await clickhouse.bytes(query, parameters, PAGE_SETTINGS)
+  const from = `SELECT ${columns} FROM events WHERE ${conditions.join(' AND ')} ORDER BY project_id, toUInt128(event_id)`
+  return { from, parameters }
 }
 
 /** Spelled out for toUInt128(event_id), which is what the table is sorted by. */
