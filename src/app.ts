@@ -23,6 +23,7 @@ import { States } from './state.js'
 import { insertKeys, readKeys } from './store/api-keys.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
 import { EventEdits } from './store/event-edits.js'
+import { takeOver } from './store/journals.js'
 import { migrate } from './store/migrate.js'
 import { openTables, type StoreTables } from './store/tables.js'
 import { deleteTracesOfUser } from './traces.js'
@@ -151,6 +152,7 @@ async function open(
 
   const useStore = async () => {
     await migrate(clickhouse)
+    await takeOver(clickhouse, journal, Date.now())
     keys.replaceStored(await readKeys(clickhouse))
     if (keys.size === 0) onNewKeys(await makeKeys(clickhouse, keys))
     refreshKeys(clickhouse, keys, closing, log)

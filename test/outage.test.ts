@@ -86,3 +86,38 @@ t.test('Redis away and back', async (t) => {
     ['before', 'after'],
   )
 })
+
+t.test('a journal that comes back after another has written goes on behind it', async (t) => {
+  const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
+  t.teardown(() => engine.close())
+  const redis = await startRedis(t)
+  const embedded = {
+    PUBLIC_API_KEY: PUBLIC_KEY,
+    SECRET_KEY,
+    LOG_LEVEL: 'silent',
+    DATA_DIR: await temporaryFolder(t),
+    CLICKHOUSE_URL: engine.url,
+  }
+  const names: string[] = []
+  const visit = async (name: string, settings: NodeJS.ProcessEnv) => {
+    const client = await startApp(t, settings)
+    t.strictSame(
+      (await client.events()).map(({ event }) => event),
+      names,
+      `${name} finds what was there before`,
+    )
+    await client.call('POST', '/public/track', { event: name, distinct_id: 'ada' })
+    names.push(name)
+    await client.call('POST', '/public/users/profile', {
+      distinct_id: 'ada',
+      operations: { $append: { visits: name } },
+    })
+    t.strictSame((await client.call('GET', '/public/users/ada')).json().user.properties.visits, names)
+    t.equal((await client.events()).length, names.length)
+    await client.app.close()
+  }
+  await visit('lmdb', embedded)
+  await visit('redis', { ...embedded, REDIS_URL: redis.url })
+  await visit('lmdb again', embedded)
+  await visit('redis again', { ...embedded, REDIS_URL: redis.url })
+})

@@ -138,6 +138,12 @@ export interface Journal {
   /** The store has the block: moves `stored` on, forgets the entries, and lets go of the states in time. */
   settle(block: Block, states: StoredState[]): Promise<void>
 
+  /**
+   * Goes on behind `position`, which another journal has reached in the same store; and where nothing waits here, takes
+   * everything up to it as stored and forgets the states, which the store may know better.
+   */
+  outrank(position: Position): Promise<void>
+
   depth(): Promise<{ entries: number; bytes: number }>
 
   /** Counts that events of a project were deleted, for all processes to see. */

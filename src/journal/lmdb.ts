@@ -255,6 +255,18 @@ class LmdbJournal implements Journal {
     }
   }
 
+  async outrank(position: Position): Promise<void> {
+    this.#allocated = laterOf(this.#allocated, position)
+    if (this.#entryCount > 0) return
+    const stored = laterOf(this.#stored, position)
+    await this.#transact(() => {
+      for (const key of this.#states.getKeys()) this.#states.remove(key)
+      this.#meta.put('meta', this.#metaWith(stored, null))
+    })
+    this.#stored = stored
+    this.#appended = stored
+  }
+
   async depth(): Promise<{ entries: number; bytes: number }> {
     return { entries: this.#entryCount, bytes: this.#bytes }
   }

@@ -255,6 +255,26 @@ return {
 `
 
 /**
+ * Goes on behind a position, and takes everything up to it as stored where nothing waits.
+ *
+ * KEYS  stream, meta
+ * ARGV  the position's ms, its seq
+ * Returns 1 where nothing waits, else 0.
+ */
+export const OUTRANK = `
+local stream, meta = KEYS[1], KEYS[2]
+local head = redis.call('HMGET', meta, 'ms', 'seq')
+local ms, seq = tonumber(ARGV[1]), tonumber(ARGV[2])
+if ms > tonumber(head[1]) or (ms == tonumber(head[1]) and seq > tonumber(head[2])) then
+  redis.call('HSET', meta, 'ms', ARGV[1], 'seq', ARGV[2])
+end
+if redis.call('XLEN', stream) > 0 then return 0 end
+head = redis.call('HMGET', meta, 'ms', 'seq')
+redis.call('HSET', meta, 'stored', head[1] .. '-' .. head[2])
+return 1
+`
+
+/**
  * Makes an empty journal where there is none.
  *
  * KEYS  meta

@@ -17,7 +17,7 @@ import {
   type Write,
 } from './journal.js'
 import { formatPosition, type Position, parsePosition, START } from './position.js'
-import { CLAIM, INITIALISE, NARROW, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
+import { CLAIM, INITIALISE, NARROW, OUTRANK, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
 import { Tail } from './tail.js'
 
 export interface RedisJournalOptions {
@@ -245,6 +245,17 @@ class RedisJournal implements Journal {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
     assertCurrent(await this.#call(() => this.#script(SETTLE, keys, args)))
     this.#tail?.forget(block.last)
+  }
+
+  async outrank(position: Position): Promise<void> {
+    const args = formatPosition(position).split('-')
+    const isEmpty = await this.#call(() => this.#script(OUTRANK, [this.#keys.stream, this.#keys.meta], args))
+    if (isEmpty !== 1) return
+    await this.#call(async () => {
+      for await (const keys of this.#redis.scanStream({ match: `${this.#prefix}:state:*`, count: 1000 })) {
+        if (keys.length > 0) await this.#redis.unlink(keys)
+      }
+    })
   }
 
   async depth(): Promise<{ entries: number; bytes: number }> {

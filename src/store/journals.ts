@@ -1,0 +1,30 @@
+import { parseEventId } from '../event-id.js'
+import type { Journal } from '../journal/journal.js'
+import { laterOf, type Position, START } from '../journal/position.js'
+import type { ClickHouse } from './clickhouse.js'
+
+/**
+ * Makes a journal the one that writes to this store. Where another did before, as when REDIS_URL was set or the data
+ * folder was changed in between, the journal goes on behind everything that is there.
+ */
+export async function takeOver(clickhouse: ClickHouse, journal: Journal, now: number): Promise<void> {
+  const [latest] = await clickhouse.rows<{ id: number }>('SELECT id FROM journals ORDER BY since DESC, id LIMIT 1')
+  if (latest?.id === journal.id) return
+  if (latest) await journal.outrank(await lastPositionOfAll(clickhouse))
+  await clickhouse.command('INSERT INTO journals SELECT {id:UInt32}, {now:Int64}', { id: journal.id, now })
+}
+
+/** Reads a column of every table, which is done only when the journal has changed. */
+async function lastPositionOfAll(clickhouse: ClickHouse): Promise<Position> {
+  const events = await clickhouse.rows<{ id: string }>(
+    'SELECT toString(event_id) AS id FROM events ORDER BY toUInt128(event_id) DESC LIMIT 1',
+  )
+  const rows = await clickhouse.rows<{ version: string }>(
+    'SELECT max(version) AS version FROM profiles UNION ALL SELECT max(version) FROM sessions',
+  )
+  const positions = [
+    ...events.map(({ id }) => parseEventId(id)?.position ?? START),
+    ...rows.map((row) => BigInt(row.version)),
+  ]
+  return positions.reduce(laterOf, START)
+}
