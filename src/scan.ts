@@ -239,9 +239,8 @@ class Scan {
     if (raw[at] === 0x6e) return this.#skip(at)
     const end = digits(raw, at)
     const length = end - at
-    if (length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO)) return UNKNOWN
-    const next = raw[end]
-    return next === DOT || next === 0x65 || next === 0x45 ? UNKNOWN : end
+    // A fraction or an exponent would be no end of the field.
+    return length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO) ? UNKNOWN : end
   }
 
   /** The position after any value, whose depth the stack bounds. */
@@ -377,6 +376,8 @@ function string(raw: Buffer, at: number): number {
 }
 
 function space(raw: Buffer, at: number): number {
+  // Mostly there is none.
+  if ((raw[at] ?? 0) > 0x20) return at
   for (let byte = raw[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; ) byte = raw[++at]
   return at
 }

@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { keptBatch, keptEvent, type ParsedEvent, rewriteEntry } from '../src/event-body.js'
 import { elements, memberText } from '../src/json.js'
+import { scanBatch, scanEvent } from '../src/scan.js'
+import { MAX_BATCH } from '../src/schemas.js'
 
 const KEY = 'sk_3xAmPle-key_0123456789'
 
@@ -26,29 +28,59 @@ function seenInBatch(body: Buffer) {
 }
 
 const hexOf = (character: string) => character.charCodeAt(0).toString(16).padStart(4, '0')
-/** Undefined is a key that came in the header. */
-const used = (key: string | undefined) => ({ text: key ?? 'sk_in_header', isInBody: key !== undefined })
-const kept = (body: string, key: string | undefined) =>
-  keptEvent(Buffer.from(body), JSON.parse(body) as ParsedEvent, used(key)).toString()
-const keptOfBatch = (body: string, key: string | undefined) =>
-  keptBatch(Buffer.from(body), (JSON.parse(body) as { events: ParsedEvent[] }).events, used(key)).toString()
+const parse = (body: string) => JSON.parse(body) as ParsedEvent
+const parseBatch = (body: string) => JSON.parse(body) as { events: ParsedEvent[] }
+const HEADER_KEY = 'sk_in_header'
+
+/** What is kept of a body that is parsed only where the scan does not know it. */
+function kept(body: string, key = HEADER_KEY): string {
+  const raw = Buffer.from(body)
+  return keptEvent(raw, scanEvent(raw) ?? parse(body), key).toString()
+}
+
+function keptOfBatch(body: string, key = HEADER_KEY): string {
+  const raw = Buffer.from(body)
+  return keptBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key).toString()
+}
+
+/** What is kept of a body that is parsed, whether the scan would know it or not. */
+const keptParsed = (body: string, key = HEADER_KEY) => keptEvent(Buffer.from(body), parse(body), key).toString()
+const keptParsedBatch = (body: string, key = HEADER_KEY) =>
+  keptBatch(Buffer.from(body), parseBatch(body), key).toString()
 
 t.test('a key in the body is overwritten where it stands', async (t) => {
   const body = (key: string) =>
-    `{ "apiKey":"${key}","event":"e","distinct_id":"é😀","properties":{"a" : 1.0},"timestamp":1.5 }`
+    `{ "apiKey":"${key}","event":"e","distinct_id":"é😀","properties":{"a" : 1.0},"timestamp":15 }`
   t.equal(kept(body(KEY), KEY), body('*'.repeat(KEY.length)))
-  const raw = Buffer.from(body(KEY))
-  t.equal(keptEvent(raw, JSON.parse(body(KEY)), used(KEY)), raw, 'the very same bytes, not a copy')
 
   const batch = (key: string) => `{"events":[{"event":"e","distinct_id":"u"}],"apiKey":"${key}"}`
   t.equal(keptOfBatch(batch(KEY), KEY), batch('*'.repeat(KEY.length)))
+
+  const raw = Buffer.from(body(KEY))
+  t.equal(keptEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY), raw, 'the very same bytes, not a copy')
+  const rawBatch = Buffer.from(batch(KEY))
+  t.equal(keptBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
 })
 
 t.test('a body without a key is kept as it is', async (t) => {
-  const body = ' {"event":"e" , "distinct_id":"u","apiKey":null,"more":[1.0]} '
-  t.equal(kept(body, undefined), body)
-  const batch = ' {"events":[ {"event":"e" , "distinct_id":"u","x":1} ],"apiKey":null} '
-  t.equal(keptOfBatch(batch, undefined), batch)
+  const body = ' {"event":"e" , "distinct_id":"u","more":[1.0]} '
+  t.equal(kept(body), body)
+  const batch = ' {"events":[ {"event":"e" , "distinct_id":"u","x":1} ],"more":"apiKey"} '
+  t.equal(keptOfBatch(batch), batch)
+})
+
+t.test('a body that had to be parsed is written anew', async (t) => {
+  const event = (properties: string) => `{"event":"e","distinct_id":"u","timestamp":5,"properties":${properties}}`
+  const body = ` { "apiKey":"${KEY}",${event('{ "a" : 1.0 }').slice(1)} `
+  t.equal(keptParsed(body, KEY), event('"{ \\"a\\" : 1.0 }"'))
+  t.equal(keptParsedBatch(`{"events":[${body}],"apiKey":"${KEY}"}`, KEY), `{"events":[${keptParsed(body, KEY)}]}`)
+  t.equal(
+    kept('{"event":"e","distinct_id":"u","apiKey":null}'),
+    '{"event":"e","distinct_id":"u","timestamp":null,"properties":"{}"}',
+  )
+  const raw = Buffer.from(body)
+  keptEvent(raw, parse(body), KEY)
+  t.equal(raw.toString(), body, 'its bytes are left alone')
 })
 
 t.test('a body whose key is not found for certain is written anew', async (t) => {
@@ -62,6 +94,10 @@ t.test('a body whose key is not found for certain is written anew', async (t) =>
     [`{"apiKey":"${KEY}","other":"${KEY}",${rest}}`, KEY, 'there twice'],
     [`{"apiKey":"${KEY}","apiKey":"${KEY}",${rest}}`, KEY, 'a field that is there twice'],
     [`{"apiKey":"${KEY}","nested":{"apiKey":"${KEY}"},${rest}}`, KEY, 'there twice, once deeper'],
+    [`{"apiKey":"${KEY}","${KEY}":1,${rest}}`, KEY, 'there as a name, too'],
+    [`{"apiKey":"${KEY}","other":"\\u0073${KEY.slice(1)}",${rest}}`, KEY, 'there twice, once spelled with an escape'],
+    [`{"apiKey":"a/b","other":"a\\/b",${rest}}`, 'a/b', 'there twice, once with a slash that is escaped'],
+    [`{"other":"${KEY}",${rest}}`, KEY, 'in the header, and in another field'],
     [`{"apiKey":"a/b+c=d.e",${rest}}`, 'a/b+c=d.e', 'a key of other characters'],
     [`{"apiKey":"a\\/b\\/c",${rest}}`, 'a/b/c', 'with slashes that are escaped'],
     [`{"apiKey":"a\\/b\\/c","note":"a/b/c",${rest}}`, 'a/b/c', 'and there again without'],
@@ -96,16 +132,26 @@ t.test('a key that an event holds, too, is not kept', async (t) => {
 
 t.test('properties are data, even where they hold the key', async (t) => {
   const properties = `{"note":"${KEY}","n":1.0}`
-  const text = kept(`{"apiKey":"${KEY}","event":"e","distinct_id":"u","properties":${properties}}`, KEY)
-  t.equal(seen(text).properties, properties)
-  t.notOk('apiKey' in JSON.parse(text))
+  const body = `{"apiKey":"${KEY}","event":"e","distinct_id":"u","properties":${properties}}`
+  for (const text of [kept(body, KEY), kept(body.replace('{', '{"x":1,'), KEY), keptParsed(body, KEY)]) {
+    t.equal(seen(text).properties, properties)
+    t.notOk(text.replace(KEY, '').includes(KEY))
+  }
+})
+
+t.test('names are data, even where they hold the key', async (t) => {
+  const body = `{"apiKey":"${KEY}","event":"${KEY}","distinct_id":"u"}`
+  for (const text of [kept(body, KEY), keptParsed(body, KEY)]) {
+    t.equal(seen(text).event, KEY)
+    t.notOk(text.replace(KEY, '').includes(KEY))
+  }
 })
 
 t.test('a name of a field that is spelled with escapes is written plainly', async (t) => {
   const body = '{"\\u0065vent":"e","distinct\\u005fid":"u","times\\u0074amp":5,"propert\\u0069es":{"\\u0061":1.0}}'
-  const text = kept(body, undefined)
+  const text = kept(body)
   t.equal(text, '{"event":"e","distinct_id":"u","timestamp":5,"properties":"{\\"\\\\u0061\\":1.0}"}')
-  t.same(seenInBatch(Buffer.from(keptOfBatch(`{"ev\\u0065nts":[${body}]}`, undefined))), [seen(text)])
+  t.same(seenInBatch(Buffer.from(keptOfBatch(`{"ev\\u0065nts":[${body}]}`))), [seen(text)])
 })
 
 t.test('one escape in one name is enough, whichever character it hides', async (t) => {
@@ -114,7 +160,7 @@ t.test('one escape in one name is enough, whichever character it hides', async (
       for (const hex of new Set([hexOf(character), hexOf(character).toUpperCase()])) {
         const spelled = `${name.slice(0, i)}\\u${hex}${name.slice(i + 1)}`
         const plain = '{"event":"e","distinct_id":"u","timestamp":5,"properties":{"a":1.0}}'
-        const text = kept(plain.replace(name, spelled), undefined)
+        const text = kept(plain.replace(name, spelled))
         t.equal(text, '{"event":"e","distinct_id":"u","timestamp":5,"properties":"{\\"a\\":1.0}"}', spelled)
       }
     }
@@ -190,9 +236,10 @@ const keyField = (key: string) => field('apiKey', spelled(key))
 t.test('whatever an event looks like, it is kept as it is read, without the key', async () => {
   fc.assert(
     fc.property(space, eventWith(keyField(KEY)), (space, body) => {
-      const result = kept(space + body + space, KEY)
-      const { apiKey } = JSON.parse(result) as Kept
-      return !result.includes(KEY) && apiKey !== KEY && sameEvent(seen(result), seen(body))
+      return [kept(space + body + space, KEY), keptParsed(space + body + space, KEY)].every((result) => {
+        const { apiKey } = JSON.parse(result) as Kept
+        return !result.includes(KEY) && apiKey !== KEY && sameEvent(seen(result), seen(body))
+      })
     }),
     { numRuns: 1000 },
   )
@@ -214,14 +261,16 @@ t.test('whatever a batch looks like, it is kept as it is read, without the key',
     })
   fc.assert(
     fc.property(space, batch, (space, { body, hasKey, events }) => {
-      const result = keptOfBatch(space + body, hasKey ? KEY : undefined)
-      const found = seenInBatch(Buffer.from(result))
-      return (
-        !result.includes(KEY) &&
-        (JSON.parse(result) as Kept).apiKey !== KEY &&
-        found.length === events.length &&
-        found.every((event, i) => sameEvent(event, seen(events[i] ?? '')))
-      )
+      const key = hasKey ? KEY : undefined
+      return [keptOfBatch(space + body, key), keptParsedBatch(space + body, key)].every((result) => {
+        const found = seenInBatch(Buffer.from(result))
+        return (
+          !result.includes(KEY) &&
+          (JSON.parse(result) as Kept).apiKey !== KEY &&
+          found.length === events.length &&
+          found.every((event, i) => sameEvent(event, seen(events[i] ?? '')))
+        )
+      })
     }),
     { numRuns: 1000 },
   )
@@ -240,8 +289,8 @@ t.test('rewriteEntry keeps what is in an entry, whatever that looks like', async
 t.test('an entry where some events were written anew when they came is the same after rewriteEntry', async (t) => {
   // Single events of the same moment share an entry; one of them had its names or key spelled with escapes.
   const events = [
-    kept('{"event":"caf\\u0065","distinct_id":"u","properties":{"a":1.0}}', undefined),
-    kept('{"event":"plain","distinct_id":"u","properties":{"b" : 1.0}}', undefined),
+    kept('{"event":"caf\\u0065","distinct_id":"u","properties":{"a":1.0}}'),
+    kept('{"event":"plain","distinct_id":"u","properties":{"b" : 1.0}}'),
   ]
   const entry = Buffer.from(`{"events":[${events.join(',')}]}`)
   const properties = (body: Buffer) => seenInBatch(body).map(({ properties }) => properties)

@@ -1,11 +1,9 @@
 import { createHash, randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { Redis, type RedisOptions, ReplyError } from 'ioredis'
+import { Redis, type RedisOptions } from 'ioredis'
 import { ContractError } from '../errors.js'
 import {
   type Block,
-  type Entry,
-  type EntryKind,
   type Journal,
   type JournalListener,
   type Outcome,
@@ -16,7 +14,9 @@ import {
   type StoredState,
   type Write,
 } from './journal.js'
-import { formatPosition, type Position, parsePosition, START } from './position.js'
+import { formatPosition, type Position, parsePosition } from './position.js'
+import { asRefusal, isFromScript, isGone, isReply, unavailable } from './redis-errors.js'
+import { entriesOf, formatLimits, limitsOf, parseEntry, parseOutcome, writeArguments } from './redis-format.js'
 import { CLAIM, INITIALISE, NARROW, OUTRANK, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
 import { Tail } from './tail.js'
 
@@ -53,16 +53,6 @@ const OPTIONS = {
   keepAlive: 30_000,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions
-
-/** Answers by which Redis says that it did nothing; what they mean for the caller. */
-const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
-  [/^(FULL|OOM)\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
-  [
-    /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
-    'unavailable',
-    'The journal cannot be written at the moment. Try again in a moment.',
-  ],
-]
 
 /** Opens the journal in Redis (7.0 or later), making it where there is none. Waits up to 2 s for the connection. */
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
@@ -358,110 +348,7 @@ function digest(script: string): string {
   return known
 }
 
-function writeArguments(write: Write): (string | Buffer)[] {
-  const request = [write.requestKey?.key ?? '', write.requestKey?.fingerprint ?? '']
-  if (write.type === 'append') return ['append', write.projectId, String(write.count), write.body, ...request]
-  const expected = write.expected === START ? '' : formatPosition(write.expected)
-  return ['commit', write.kind, write.stateKey, expected, write.state, write.row, ...request]
-}
-
-function parseOutcome(text: string): Outcome {
-  const [status, position = ''] = text.split(':')
-  switch (status) {
-    case 'done':
-    case 'repeated':
-      return { status, position: parsePosition(position) }
-    case 'conflict':
-    case 'mismatch':
-      return { status }
-    default:
-      throw new Error(`the journal answered a write with ${text}`)
-  }
-}
-
-/** An entry as XRANGE has it: its id, then the names and values of its fields, in the order of the script that wrote it. */
-function parseEntry([id, fields]: [Buffer, Buffer[]]): Entry {
-  const [, kind, , projectId, , count, , body] = fields
-  if (!kind || !projectId || !count || !body) throw new Error(`journal entry ${id} is incomplete`)
-  return {
-    position: parsePosition(id.toString()),
-    kind: kind.toString() as EntryKind,
-    projectId: projectId.toString(),
-    count: Number(count),
-    body,
-  }
-}
-
-/** The entries that carried-out writes have become: each append its own, the rows of one kind together. */
-function entriesOf(writes: Write[], outcomes: Outcome[]): Entry[] {
-  const entries: Entry[] = []
-  const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
-  writes.forEach((write, i) => {
-    const outcome = outcomes[i]
-    if (outcome?.status !== 'done') return
-    const { position } = outcome
-    if (write.type === 'append') {
-      const { projectId, count, body } = write
-      entries.push({ position, kind: 'events', projectId, count, body })
-      return
-    }
-    let group = rows.get(write.kind)
-    if (!group) {
-      group = { entry: { position, kind: write.kind, projectId: '', count: 0, body: NOTHING }, rows: [] }
-      rows.set(write.kind, group)
-      entries.push(group.entry)
-    }
-    group.rows.push(write.row)
-  })
-  for (const { entry, rows: texts } of rows.values()) {
-    entry.count = texts.length
-    entry.body = Buffer.from(texts.join(','))
-  }
-  return entries
-}
-
-const NOTHING = Buffer.alloc(0)
-
-function limitsOf(entries: Entry[]): { first: Position; last: Position } {
-  return { first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START }
-}
-
-function formatLimits({ first, last }: { first: Position; last: Position }): string {
-  return `${formatPosition(first)} ${formatPosition(last)}`
-}
-
 /** Harmless, since the other writer's block has the same token; but this one must look again at what is frozen. */
 function assertCurrent(answer: unknown): void {
   if (answer !== 1) throw new ContractError('unavailable', 'Another writer has taken over this block.')
-}
-
-/** Redis answered, with an error; anything else that fails leaves open what Redis did. */
-function isReply(error: unknown): error is Error {
-  return error instanceof ReplyError
-}
-
-/** What a failed command means where it certainly did nothing; null where it may have done its work. */
-function asRefusal(error: unknown): ContractError | null {
-  if (error instanceof ContractError) return error
-  if (!isReply(error)) return null
-  for (const [pattern, code, message] of REFUSALS) {
-    if (pattern.test(error.message)) return new ContractError(code, message, { cause: error })
-  }
-  return null
-}
-
-/** The journal was deleted from Redis, or another one is there. */
-function isGone(error: unknown): boolean {
-  return isReply(error) && error.message.startsWith('GONE')
-}
-
-/** Answers that WRITE gives once it knows that the call before was not carried out. */
-function isFromScript(error: unknown): boolean {
-  return isReply(error) && /^(FULL|OOM)\b/.test(error.message)
-}
-
-function unavailable(cause: unknown): ContractError {
-  return new ContractError('unavailable', 'The journal cannot be reached. Nothing was stored; try again in a moment.', {
-    cause,
-  })
 }

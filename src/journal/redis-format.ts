@@ -1,0 +1,75 @@
+import type { Entry, EntryKind, Outcome, Write } from './journal.js'
+import { formatPosition, type Position, parsePosition, START } from './position.js'
+
+/** A write as the script takes it. */
+export function writeArguments(write: Write): (string | Buffer)[] {
+  const request = [write.requestKey?.key ?? '', write.requestKey?.fingerprint ?? '']
+  if (write.type === 'append') return ['append', write.projectId, String(write.count), write.body, ...request]
+  const expected = write.expected === START ? '' : formatPosition(write.expected)
+  return ['commit', write.kind, write.stateKey, expected, write.state, write.row, ...request]
+}
+
+export function parseOutcome(text: string): Outcome {
+  const [status, position = ''] = text.split(':')
+  switch (status) {
+    case 'done':
+    case 'repeated':
+      return { status, position: parsePosition(position) }
+    case 'conflict':
+    case 'mismatch':
+      return { status }
+    default:
+      throw new Error(`the journal answered a write with ${text}`)
+  }
+}
+
+/** An entry as XRANGE has it: its id, then the names and values of its fields, in the order of the script that wrote it. */
+export function parseEntry([id, fields]: [Buffer, Buffer[]]): Entry {
+  const [, kind, , projectId, , count, , body] = fields
+  if (!kind || !projectId || !count || !body) throw new Error(`journal entry ${id} is incomplete`)
+  return {
+    position: parsePosition(id.toString()),
+    kind: kind.toString() as EntryKind,
+    projectId: projectId.toString(),
+    count: Number(count),
+    body,
+  }
+}
+
+/** The entries that carried-out writes have become: each append its own, the rows of one kind together. */
+export function entriesOf(writes: Write[], outcomes: Outcome[]): Entry[] {
+  const entries: Entry[] = []
+  const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
+  writes.forEach((write, i) => {
+    const outcome = outcomes[i]
+    if (outcome?.status !== 'done') return
+    const { position } = outcome
+    if (write.type === 'append') {
+      const { projectId, count, body } = write
+      entries.push({ position, kind: 'events', projectId, count, body })
+      return
+    }
+    let group = rows.get(write.kind)
+    if (!group) {
+      group = { entry: { position, kind: write.kind, projectId: '', count: 0, body: NOTHING }, rows: [] }
+      rows.set(write.kind, group)
+      entries.push(group.entry)
+    }
+    group.rows.push(write.row)
+  })
+  for (const { entry, rows: texts } of rows.values()) {
+    entry.count = texts.length
+    entry.body = Buffer.from(texts.join(','))
+  }
+  return entries
+}
+
+const NOTHING = Buffer.alloc(0)
+
+export function limitsOf(entries: Entry[]): { first: Position; last: Position } {
+  return { first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START }
+}
+
+export function formatLimits({ first, last }: { first: Position; last: Position }): string {
+  return `${formatPosition(first)} ${formatPosition(last)}`
+}
