@@ -221,7 +221,7 @@ for (const storage of STORAGES) {
       let cursor = ''
       await until('150 events to be seen', async () => {
         const { events, next } = await pageOf(client, `limit=7&distinct_id=${distinct_id}${cursor}`)
-        // At the end for now: this page is not full yet, so it is asked for again.
+        // At the end: this page is not full yet, so it is asked for again.
         if (!next) return false
         seen.push(...idsOf(events))
         cursor = `&cursor=${next}`
