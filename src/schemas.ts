@@ -67,7 +67,15 @@ export const ProfileBody = Type.Object(
 )
 
 export const SessionBody = Type.Object(
-  { apiKey, distinct_id: Name, session_id: Name, properties: optional(Properties) },
+  {
+    apiKey,
+    distinct_id: Name,
+    session_id: Name,
+    properties: optional(Properties),
+    duration: Type.Optional(
+      Type.Unknown({ description: "If a number, the session's duration, in the client's unit." }),
+    ),
+  },
   { says: says.object },
 )
 

@@ -16,7 +16,8 @@ export interface Session {
 
 /**
  * Creates the session, or merges the properties into the active one: a new value wins, a known name keeps its place. A
- * finite number named `duration` becomes the session's duration if it is greater than that, and stays a property too.
+ * finite number named `duration` becomes the session's duration if it is greater than that, and stays a property too;
+ * so does one that is sent beside the properties, without becoming one.
  * @throws ContractError `session_owner_mismatch`, which goes before `session_ended`
  */
 export function startSession(
@@ -24,6 +25,7 @@ export function startSession(
   distinctId: string,
   properties: Properties | null,
   now: number,
+  duration: number | null = null,
 ): Session {
   const created: Session = {
     distinctId,
@@ -34,7 +36,7 @@ export function startSession(
     updatedAt: now,
     endedAt: null,
   }
-  return merge(session ?? created, distinctId, properties, now)
+  return merge(session ?? created, distinctId, properties, now, duration)
 }
 
 /**
@@ -46,8 +48,9 @@ export function updateSession(
   distinctId: string,
   properties: Properties | null,
   now: number,
+  duration: number | null = null,
 ): Session {
-  return merge(known(session), distinctId, properties, now)
+  return merge(known(session), distinctId, properties, now, duration)
 }
 
 /**
@@ -77,16 +80,22 @@ export function parseSession(state: string): Session {
   return { ...rest, properties: parseProperties(memberText(state, 'properties') ?? '') }
 }
 
-function merge(session: Session, distinctId: string, properties: Properties | null, now: number): Session {
+function merge(
+  session: Session,
+  distinctId: string,
+  properties: Properties | null,
+  now: number,
+  besides: number | null,
+): Session {
   const current = owned(session, distinctId)
   if (current.state === 'completed') {
     throw new ContractError('session_ended', 'The session has ended. Start a new one under another session_id.')
   }
-  const sent = durationIn(properties)
+  const sent = [durationIn(properties), besides].filter((duration) => duration !== null)
   return {
     ...current,
     properties: new Map([...current.properties, ...(properties ?? [])]),
-    duration: sent === null ? current.duration : Math.max(current.duration ?? 0, sent),
+    duration: sent.length === 0 ? current.duration : Math.max(current.duration ?? 0, ...sent),
     updatedAt: Math.max(current.updatedAt, now),
   }
 }

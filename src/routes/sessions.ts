@@ -17,9 +17,10 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (a
     app.post(
       path,
       { schema: { body: SessionBody, response: { 200: Done } } },
-      async ({ projectId, rawBody, body: { session_id, distinct_id, properties } }) => {
+      async ({ projectId, rawBody, body: { session_id, distinct_id, properties, duration } }) => {
+        const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null
-        await sessions.change(projectId, session_id, (session) => call(session, distinct_id, merged, Date.now()))
+        await sessions.change(projectId, session_id, (session) => call(session, distinct_id, merged, Date.now(), sent))
         return { status: 1, error: null } as const
       },
     )

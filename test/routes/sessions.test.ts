@@ -363,6 +363,22 @@ for (const storage of STORAGES) {
       t.equal(noPreflight.statusCode, 204, 'an OPTIONS that is no preflight')
     })
 
+    t.test('a duration beside the properties counts as one among them, and is no property', async (t) => {
+      const ids = { distinct_id: 'ann', session_id: 'beside' }
+      await send('start', ids)
+      for (const [duration, expected] of [
+        [30, 30],
+        [12, 30],
+        ['90', 30],
+        [null, 30],
+        [45.5, 45.5],
+      ]) {
+        t.equal((await send('update', { ...ids, duration })).statusCode, 200)
+        const { session } = (await call('GET', '/public/sessions/beside')).json()
+        t.strictSame([session.duration, session.properties], [expected, {}])
+      }
+    })
+
     t.test('GET session', async (t) => {
       const ids = { distinct_id: 'ann', session_id: 'shape' }
       const before = Date.now()
