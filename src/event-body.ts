@@ -46,8 +46,7 @@ export function rewriteEntry(body: Buffer): Buffer {
 }
 
 function rewriteBatch(text: string, events: ParsedEvent[]): string {
-  const start = text.length - text.trimStart().length
-  const list = memberText(text, 'events', start) ?? '[]'
+  const list = memberText(text, 'events') ?? '[]'
   const spans = elements(list)
   return `{"events":[${events.map((event, i) => rewriteEvent(list, spans[i]?.start ?? 0, event)).join(',')}]}`
 }

@@ -1,3 +1,5 @@
+import { offsetOf } from './store/page.js'
+
 /** Walks that are remembered; the one used longest ago is forgotten first. */
 const MAX_WALKS = 1000
 /** Pages that are remembered of a walk. */
@@ -23,7 +25,7 @@ export class PageStarts {
     let nearest = 1
     for (const known of starts?.keys() ?? []) if (known <= page && known > nearest) nearest = known
     const startAt = starts?.get(nearest)
-    return { ...(startAt !== undefined && { startAt }), offset: (page - nearest) * limit }
+    return { ...(startAt !== undefined && { startAt }), offset: offsetOf(page - nearest + 1, limit) }
   }
 
   remember(walk: string, page: number, startAt: string): void {

@@ -51,8 +51,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 
   /** Where a page begins; looked up first where it is far from any that is remembered. */
   async function find(walk: string, page: number, read: Omit<EventPage, 'offset'>): Promise<PageStart> {
-    const near = starts.find(walk, page, read.limit)
-    const start = { ...near, offset: Math.min(near.offset, Number.MAX_SAFE_INTEGER) }
+    const start = starts.find(walk, page, read.limit)
     if (start.offset < FAR_ROWS) return start
     const startAt = await findPageStart(clickhouse, { ...read, ...start })
     if (startAt === null) return start

@@ -13,7 +13,7 @@ const PING_TIMEOUT_MS = 2_000
 /** A statement may hold what a request's body held, in base64. */
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const CONNECTIONS = 32
-/** Under the server's own limit of 10 s (keep_alive_timeout 30 s since 25.x), so that no request meets a closing socket. */
+/** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
 
 /** The store answered a query with an error of its own. */
@@ -112,8 +112,7 @@ export class ClickHouse {
 
   /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */
   async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
-    await answered(INSERT_TIMEOUT_MS, async (timeout) => {
-      const abort_signal = AbortSignal.any([timeout, signal])
+    const insert = async (abort_signal: AbortSignal) => {
       const { stream } = await this.#client.exec({
         query,
         values,
@@ -122,7 +121,8 @@ export class ClickHouse {
       })
       // An answer that is left unread holds its connection.
       for await (const _ of stream);
-    })
+    }
+    await answered(INSERT_TIMEOUT_MS, insert, signal)
   }
 
   /** @throws when the store does not answer a query within 2 s, which it also does not with a wrong password */
@@ -138,9 +138,17 @@ export class ClickHouse {
   }
 }
 
-async function answered<T>(limitMs: number, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function answered<T>(
+  limitMs: number,
+  request: (signal: AbortSignal) => Promise<T>,
+  outer?: AbortSignal,
+): Promise<T> {
   const controller = new AbortController()
-  const timer = setTimeout(() => controller.abort(), limitMs)
+  const abort = () => controller.abort()
+  const timer = setTimeout(abort, limitMs)
+  // Not AbortSignal.any: Node 20.0 has none, and the signal outlives a million requests, which are to leave nothing on it.
+  outer?.addEventListener('abort', abort)
+  if (outer?.aborted) abort()
   try {
     return await request(controller.signal)
   } catch (error) {
@@ -150,6 +158,7 @@ async function answered<T>(limitMs: number, request: (signal: AbortSignal) => Pr
     })
   } finally {
     clearTimeout(timer)
+    outer?.removeEventListener('abort', abort)
   }
 }
 
