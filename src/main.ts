@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import type { AddressInfo } from 'node:net'
 import { buildApp, type KeyPair } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'

@@ -1,0 +1,50 @@
+#!/usr/bin/env node
+import { type Command, UsageError } from './commands/command.js'
+
+/** Loaded when it is run, so that no command waits for what another one needs. */
+const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
+  serve: () => import('./commands/serve.js'),
+}
+
+process.exitCode = await main(process.argv.slice(2))
+
+/** @returns the exit code: 0 done, 1 failed, 2 not understood */
+async function main([name = 'help', ...args]: string[]): Promise<number> {
+  if (['help', '--help', '-h'].includes(name)) {
+    process.stdout.write(await help())
+    return 0
+  }
+  const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (!load) {
+    process.stderr.write(`There is no command "${name}".\n\n${await help()}`)
+    return 2
+  }
+  const { command } = await load()
+  if (args.includes('--help') || args.includes('-h')) {
+    process.stdout.write(`${command.usage}\n`)
+    return 0
+  }
+  const stop = new AbortController()
+  const { env, stdin, stdout, stderr } = process
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+  try {
+    return await command.run(args, { env, stdin, stdout, stderr, signal: stop.signal })
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    if (error instanceof UsageError) {
+      stderr.write(`${message}\n\n${command.usage}\n`)
+      return 2
+    }
+    stderr.write(`${message}\n`)
+    return 1
+  }
+}
+
+async function help(): Promise<string> {
+  const names = Object.keys(COMMANDS)
+  const width = Math.max(...names.map(({ length }) => length))
+  const lines = await Promise.all(
+    Object.entries(COMMANDS).map(async ([name, load]) => `  ${name.padEnd(width)}  ${(await load()).command.summary}`),
+  )
+  return `Usage: tallyhouse <command> [options]\n\n${lines.join('\n')}\n\ntallyhouse <command> --help says more.\n`
+}
