@@ -9,7 +9,7 @@ import { authenticate } from './auth.js'
 import { acceptJson } from './body.js'
 import { CatchUp } from './catch-up.js'
 import type { Config } from './config.js'
-import { lockDataFolder } from './data-folder.js'
+import { type FolderLock, lockDataFolder } from './data-folder.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
@@ -127,15 +127,17 @@ async function open(
   closing: AbortSignal,
   { onNewKeys = () => undefined, onFatal = () => undefined }: AppOptions,
 ): Promise<Parts> {
+  let folder: FolderLock | null = null
   if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
-    const folder = await lockDataFolder(config.DATA_DIR)
-    closers.push(() => folder.release())
+    folder = await lockDataFolder(config.DATA_DIR)
+    closers.push(folder.release)
   }
 
   let embedded: EmbeddedClickHouse | null = null
   if (config.CLICKHOUSE_URL === undefined) {
     embedded = await startEmbeddedClickHouse({ path: join(config.DATA_DIR, 'clickhouse'), log })
     closers.push(embedded.close)
+    await folder?.announce(embedded.url)
   }
   const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL ?? embedded?.url ?? '' })
   closers.push(() => clickhouse.close())

@@ -5,13 +5,33 @@ import { join, resolve } from 'node:path'
 /** The lock file: JSON of an `Owner`, complete from the moment it has this name. */
 const LOCK = 'owner.lock'
 
-/** `started` is in clock ticks since boot (Linux; null elsewhere), so that a reused pid is not taken for the owner. */
+/**
+ * `started` is in clock ticks since boot (Linux; null elsewhere), so that a reused pid is not taken for the owner.
+ * `clickhouse` is the URL of the owner's embedded engine, password included, once it answers.
+ */
 interface Owner {
   pid: number
   started: string | null
+  clickhouse?: string
+}
+
+/** A live process owns the folder; the message names the folder and the process, and says what to do. */
+export class FolderInUseError extends Error {
+  override readonly name = 'FolderInUseError'
+  /** where the owner's embedded ClickHouse is reached, password included; undefined as long as it has none */
+  readonly clickhouse: string | undefined
+
+  constructor(folder: string, { pid, clickhouse }: Owner) {
+    super(
+      `The data folder ${folder} is in use by process ${pid}. Stop that process, or set another DATA_DIR for this one.`,
+    )
+    this.clickhouse = clickhouse
+  }
 }
 
 export interface FolderLock {
+  /** Lets other processes of this user reach this one's embedded ClickHouse, as long as the folder is owned. */
+  announce(clickhouse: string): Promise<void>
   /** Gives the folder up; idempotent. A process that dies without it leaves a stale lock, which the next owner replaces. */
   release(): Promise<void>
 }
@@ -22,25 +42,22 @@ export interface FolderLock {
  * Not promised: an owner in another container or on another machine is not seen as alive, since only pids of this system can be
  * judged. And if three processes start within the same instant on a stale lock, two may get it (see `setAside`).
  *
- * @throws Error naming the folder, the owner's pid and what to do, when a live process owns the folder (also this one)
+ * @throws FolderInUseError when a live process owns the folder (also this one)
  */
 export async function lockDataFolder(dir: string): Promise<FolderLock> {
   const folder = resolve(dir)
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const lock = join(folder, LOCK)
-  const mine = JSON.stringify({ pid: process.pid, started: await startOf(process.pid) } satisfies Owner)
+  const owner: Owner = { pid: process.pid, started: await startOf(process.pid) }
+  let mine = JSON.stringify(owner)
   const draft = `${lock}.${randomUUID()}`
   await writeFile(draft, mine, { mode: 0o600, flag: 'wx' })
   try {
     while (!(await linked(draft, lock))) {
       const found = await readIfThere(lock)
       if (found === undefined) continue // released just now
-      const owner = await liveOwner(found)
-      if (owner !== undefined) {
-        throw new Error(
-          `The data folder ${folder} is in use by process ${owner.pid}. Stop that process, or set another DATA_DIR for this one.`,
-        )
-      }
+      const other = await liveOwner(found)
+      if (other !== undefined) throw new FolderInUseError(folder, other)
       await setAside(lock, found)
     }
   } finally {
@@ -52,6 +69,12 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
     if ((await readIfThere(lock)) === mine) await rm(lock, { force: true })
   }
   return {
+    announce: async (clickhouse) => {
+      const text = JSON.stringify({ ...owner, clickhouse } satisfies Owner)
+      await writeFile(draft, text, { mode: 0o600, flag: 'wx' })
+      await rename(draft, lock)
+      mine = text
+    },
     release: () => {
       released ??= release()
       return released
@@ -97,8 +120,9 @@ async function liveOwner(text: string): Promise<Owner | undefined> {
 /** Undefined for what no owner has written, such as the empty file that a power cut can leave. */
 function parseOwner(text: string): Owner | undefined {
   try {
-    const { pid, started }: Partial<Owner> = JSON.parse(text)
-    return Number.isInteger(pid) && pid !== undefined && pid > 0 ? { pid, started: started ?? null } : undefined
+    const { pid, started, clickhouse }: Partial<Owner> = JSON.parse(text)
+    if (!Number.isInteger(pid) || pid === undefined || pid <= 0) return undefined
+    return { pid, started: started ?? null, ...(clickhouse !== undefined && { clickhouse }) }
   } catch {
     return undefined
   }
