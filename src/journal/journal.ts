@@ -94,6 +94,17 @@ export interface Progress {
   deletions: number
 }
 
+/** What waits for the store. */
+export interface Depth {
+  entries: number
+  /** of the entries' bodies */
+  bytes: number
+  /** how long the oldest entry has been waiting, ms; 0 where none is */
+  oldestMs: number
+  /** above this many bytes, writes are refused; it falls and rises with what else Redis holds, also below 0 */
+  limitBytes: number
+}
+
 export interface JournalListener {
   /** a reader waits; only ever a hint */
   onHurry?(): void
@@ -144,7 +155,8 @@ export interface Journal {
    */
   outrank(position: Position): Promise<void>
 
-  depth(): Promise<{ entries: number; bytes: number }>
+  /** Cheap enough to be asked every second. */
+  depth(): Promise<Depth>
 
   /** Counts that events of a project were deleted, for all processes to see. */
   noteDeletion(projectId: string): Promise<void>

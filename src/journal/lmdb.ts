@@ -5,6 +5,7 @@ import {
   type Append,
   type Block,
   type Commit,
+  type Depth,
   type Entry,
   type EntryKind,
   type Journal,
@@ -19,7 +20,7 @@ import {
   type StoredState,
   type Write,
 } from './journal.js'
-import { laterOf, nextPosition, type Position, START } from './position.js'
+import { laterOf, millisecondsOf, nextPosition, type Position, START } from './position.js'
 
 export interface LmdbJournalOptions {
   /** a folder of its own */
@@ -267,8 +268,14 @@ class LmdbJournal implements Journal {
     this.#appended = stored
   }
 
-  async depth(): Promise<{ entries: number; bytes: number }> {
-    return { entries: this.#entryCount, bytes: this.#bytes }
+  async depth(): Promise<Depth> {
+    const [oldest] = this.#entries.getKeys({ limit: 1 })
+    return {
+      entries: this.#entryCount,
+      bytes: this.#bytes,
+      oldestMs: oldest ? Math.max(0, this.#now() - millisecondsOf(oldest.readBigUInt64BE())) : 0,
+      limitBytes: this.#maxBytes,
+    }
   }
 
   async noteDeletion(projectId: string): Promise<void> {

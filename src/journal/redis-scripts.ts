@@ -275,6 +275,26 @@ return 1
 `
 
 /**
+ * What waits. The oldest entry is read whole for its position, as a stream gives no position alone.
+ *
+ * KEYS  stream, meta
+ * ARGV  the journal's number
+ * Returns { entries, bytes, ms that the oldest has been waiting by the clock that positions are made of, or 0 }.
+ */
+export const DEPTH = `#!lua flags=allow-oom
+local head = redis.call('HMGET', KEYS[2], 'bytes', 'id')
+if head[2] ~= ARGV[1] then return redis.error_reply('GONE the journal is not there') end
+local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+local waiting = 0
+if oldest then
+  local time = redis.call('TIME')
+  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  waiting = math.max(0, now - tonumber(string.match(oldest[1], '^%d+')))
+end
+return { redis.call('XLEN', KEYS[1]), tonumber(head[1]), waiting }
+`
+
+/**
  * Makes an empty journal where there is none.
  *
  * KEYS  meta

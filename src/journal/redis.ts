@@ -4,6 +4,7 @@ import { Redis, type RedisOptions } from 'ioredis'
 import { ContractError } from '../errors.js'
 import {
   type Block,
+  type Depth,
   type Journal,
   type JournalListener,
   type Outcome,
@@ -17,7 +18,8 @@ import {
 import { formatPosition, type Position, parsePosition } from './position.js'
 import { asRefusal, isFromScript, isGone, isReply, unavailable } from './redis-errors.js'
 import { entriesOf, formatLimits, limitsOf, parseEntry, parseOutcome, writeArguments } from './redis-format.js'
-import { CLAIM, INITIALISE, NARROW, OUTRANK, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
+import { parseMemory, roomIn } from './redis-memory.js'
+import { CLAIM, DEPTH, INITIALISE, NARROW, OUTRANK, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
 import { Tail } from './tail.js'
 
 export interface RedisJournalOptions {
@@ -42,6 +44,8 @@ const RETRY_PAUSE_MS = 50
  */
 const LEASE_MS = 3_000
 const LEASE_RENEWAL_MS = 1_000
+/** How often Redis is asked what else is in its memory. */
+const MEMORY_READ_MS = 1_000
 
 const OPTIONS = {
   // ioredis would repeat commands by itself after a lost connection, and so write twice; #script does it knowingly.
@@ -54,13 +58,28 @@ const OPTIONS = {
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions
 
-/** Opens the journal in Redis (7.0 or later), making it where there is none. Waits up to 2 s for the connection. */
+/** Redis may delete what was accepted to make room. */
+class EvictionError extends Error {
+  constructor(policy: string) {
+    super(
+      `Redis has a maxmemory and the maxmemory-policy ${policy}, by which it would delete events that were accepted. ` +
+        'Set its maxmemory-policy to noeviction.',
+    )
+  }
+}
+
+/**
+ * Opens the journal in Redis (7.0 or later), making it where there is none. Waits up to 2 s for the connection.
+ * @throws Error that says what to do where Redis cannot be reached or must not be used
+ */
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
   const journal = new RedisJournal(options)
   try {
     await journal.initialise()
+    await journal.watchMemory()
   } catch (error) {
     await journal.close()
+    if (error instanceof EvictionError) throw error
     throw new Error('Redis cannot be reached or used. Check REDIS_URL.', { cause: error })
   }
   return journal
@@ -71,7 +90,11 @@ class RedisJournal implements Journal {
   readonly #subscriber: Redis
   readonly #prefix: string
   readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'producer', string>
+  readonly #log: RedisJournalOptions['log']
   readonly #maxBytes: number
+  /** maxBytes, or what Redis' own limit allows where that is less */
+  #limitBytes: number
+  #memoryReads: NodeJS.Timeout | undefined
   readonly #name = randomUUID()
   readonly #listeners = new Set<JournalListener>()
   #id = 0
@@ -84,7 +107,9 @@ class RedisJournal implements Journal {
 
   constructor({ url, maxBytes, prefix = '{tallyhouse}', log }: RedisJournalOptions) {
     this.#prefix = prefix
+    this.#log = log
     this.#maxBytes = maxBytes
+    this.#limitBytes = maxBytes
     const key = (name: string) => `${prefix}:${name}`
     this.#keys = {
       stream: key('journal'),
@@ -122,7 +147,7 @@ class RedisJournal implements Journal {
     const args: (string | Buffer)[] = [
       this.#prefix,
       String(sequence),
-      String(this.#maxBytes),
+      String(this.#limitBytes),
       String(REQUEST_MEMORY_MS),
       String(this.#id),
     ]
@@ -248,11 +273,31 @@ class RedisJournal implements Journal {
     })
   }
 
-  async depth(): Promise<{ entries: number; bytes: number }> {
-    const [entries, bytes] = await this.#call(() =>
-      Promise.all([this.#redis.xlen(this.#keys.stream), this.#redis.hget(this.#keys.meta, 'bytes')]),
-    )
-    return { entries, bytes: Number(bytes) }
+  async depth(): Promise<Depth> {
+    const keys = [this.#keys.stream, this.#keys.meta]
+    const answer = await this.#call(() => this.#script(DEPTH, keys, [String(this.#id)]))
+    const [entries = 0, bytes = 0, oldestMs = 0] = answer as number[]
+    return { entries, bytes, oldestMs, limitBytes: this.#limitBytes }
+  }
+
+  /**
+   * Keeps the limit of the journal's bytes so far below Redis' own that Redis never has to refuse. Every process comes to
+   * the same limit, as bytes and memory are those of all.
+   * @throws EvictionError where Redis is not to be used as it is now; a policy that is changed later is not noticed
+   */
+  async watchMemory(): Promise<void> {
+    const read = async () => {
+      if (this.#redis.status !== 'ready') return
+      const [bytes, info] = await Promise.all([this.#redis.hget(this.#keys.meta, 'bytes'), this.#redis.info('memory')])
+      const memory = parseMemory(info)
+      this.#limitBytes = Math.min(this.#maxBytes, Number(bytes) + roomIn(memory))
+      return memory
+    }
+    const memory = await read().catch((error) => {
+      this.#log.warn({ err: error }, 'Redis does not tell its memory; its maxmemory is not taken into account')
+    })
+    if (memory && memory.limit > 0 && memory.policy !== 'noeviction') throw new EvictionError(memory.policy)
+    this.#memoryReads = setInterval(() => read().catch(() => undefined), MEMORY_READ_MS).unref()
   }
 
   async noteDeletion(projectId: string): Promise<void> {
@@ -273,6 +318,7 @@ class RedisJournal implements Journal {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#memoryReads)
     clearInterval(this.#renewal)
     // Else another writer would have to wait until the lease has run out.
     if (this.#redis.status === 'ready') {

@@ -1,9 +1,12 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import t from 'tap'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import type { Journal } from '../../src/journal/journal.js'
 import { openRedisJournal } from '../../src/journal/redis.js'
-import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
+import { parseMemory, roomIn } from '../../src/journal/redis-memory.js'
+import { type RedisServer, randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
 const run = promisify(execFile)
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url))
@@ -34,29 +37,111 @@ t.test('lmdb: a file that may not grow is a refusal, which leaves nothing behind
   t.equal(claimed, taken)
 })
 
-t.test('redis: out of memory it refuses, can be drained, and takes again', async (t) => {
-  const redis = await startRedis(t, ['--maxmemory', '12mb', '--maxmemory-policy', 'noeviction'])
-  const journal = await openRedisJournal({ url: redis.url, maxBytes: 1e9, prefix: `{${randomName('j')}}`, log: silent })
-  t.teardown(() => journal.close())
-  let taken = 0
-  let refusal: unknown
-  while (refusal === undefined && taken < 500) {
-    await journal.write(append(100_000)).then(
-      () => taken++,
-      (error: unknown) => {
-        refusal = error
-      },
-    )
+/** Writes until the journal refuses. */
+async function fill(journal: Journal, bytes: number): Promise<{ taken: number; refusal: unknown }> {
+  for (let taken = 0; taken < 2000; taken++) {
+    try {
+      await journal.write(append(bytes))
+    } catch (refusal) {
+      return { taken, refusal }
+    }
   }
-  t.match(refusal, { code: 'overloaded' })
-  t.equal((await journal.depth()).entries, taken)
+  throw new Error('it takes everything')
+}
+
+/** @returns the entries that were there */
+async function drain(journal: Journal): Promise<number> {
   let drained = 0
   for (;;) {
     const block = await journal.claim(2_000_000)
-    if (!block) break
+    if (!block) return drained
     drained += block.entries.length
     await journal.settle(block, [])
   }
-  t.equal(drained, taken)
+}
+
+async function open(t: Test, { url }: RedisServer, maxBytes = 1e9): Promise<Journal> {
+  const journal = await openRedisJournal({ url, maxBytes, prefix: `{${randomName('j')}}`, log: silent })
+  t.teardown(() => journal.close())
+  return journal
+}
+
+t.test('redis: it refuses before Redis has to, can be drained, and takes again by itself', async (t) => {
+  const redis = await startRedis(t, ['--maxmemory', '24mb', '--maxmemory-policy', 'noeviction'])
+  const admin = new Redis(redis.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await open(t, redis)
+  const { limitBytes } = await journal.depth()
+  t.ok(limitBytes > 8e6 && limitBytes < 12e6, `the limit is ${limitBytes}`)
+
+  const { taken, refusal } = await fill(journal, 100_000)
+  t.match(refusal, { code: 'overloaded' })
+  t.match(await admin.info('errorstats'), /errorstat_FULL/)
+  t.notMatch(await admin.info('errorstats'), /errorstat_OOM/)
+  const { entries, bytes } = await journal.depth()
+  t.equal(entries, taken)
+  t.ok(bytes > 8e6, `it takes what there is room for: ${bytes}`)
+
+  t.equal(await drain(journal), taken, 'nothing that was taken is lost')
+  await until('the journal to take again', () =>
+    journal.write(append(100_000)).then(
+      () => true,
+      () => false,
+    ),
+  )
+})
+
+t.test('redis: what others keep in it counts', async (t) => {
+  const redis = await startRedis(t, ['--maxmemory', '24mb', '--maxmemory-policy', 'noeviction'])
+  const admin = new Redis(redis.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await open(t, redis)
   await journal.write(append(100_000))
+  for (let i = 0; i < 140; i++) await admin.rpush('else', Buffer.alloc(100_000))
+  await until('the limit to fall', async () => (await journal.depth()).limitBytes < 0)
+  await t.rejects(journal.write(append(100)), { code: 'overloaded' })
+  await admin.del('else')
+  await until('the journal to take again', () =>
+    journal.write(append(100)).then(
+      () => true,
+      () => false,
+    ),
+  )
+  t.equal(await drain(journal), 2)
+})
+
+t.test('redis: where it is out of memory all the same, it can be drained, and takes again', async (t) => {
+  const redis = await startRedis(t)
+  const admin = new Redis(redis.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await open(t, redis)
+  for (let i = 0; i < 20; i++) await journal.write(append(100_000))
+  await admin.config('SET', 'maxmemory', '1mb')
+  await t.rejects(journal.write(append(100)), { code: 'overloaded' })
+  t.equal(await drain(journal), 20)
+  await admin.config('SET', 'maxmemory', '0')
+  await until('the journal to take again', () =>
+    journal.write(append(100)).then(
+      () => true,
+      () => false,
+    ),
+  )
+})
+
+t.test('redis: one that would delete what was accepted is not used', async (t) => {
+  const redis = await startRedis(t, ['--maxmemory', '24mb', '--maxmemory-policy', 'allkeys-lru'])
+  await t.rejects(open(t, redis), /maxmemory-policy to noeviction/)
+})
+
+t.test('the room in Redis', async (t) => {
+  const MIB = 1024 * 1024
+  const room = (used: number, limit: number) => roomIn({ used: used * MIB, limit: limit * MIB, policy: 'noeviction' })
+  t.equal(room(100, 0), Number.POSITIVE_INFINITY, 'without a limit there is no end')
+  t.equal(room(0, 1000), 800 * MIB, 'a fifth is kept')
+  t.equal(room(10, 200), 126 * MIB, '64 MiB at least')
+  t.equal(room(10, 24), 2 * MIB, 'but no more than half')
+  t.ok(room(20, 24) < 0)
+  const info =
+    '# Memory\r\nused_memory:700\r\nmaxmemory:1000\r\nmaxmemory_policy:noeviction\r\nmem_not_counted_for_evict:50\r\n'
+  t.strictSame(parseMemory(info), { used: 650, limit: 1000, policy: 'noeviction' })
 })

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { ContractError } from '../../src/errors.js'
 import type { Append, Commit, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
-import { type Position, START } from '../../src/journal/position.js'
+import { millisecondsOf, type Position, START } from '../../src/journal/position.js'
 import { openRedisJournal } from '../../src/journal/redis.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
@@ -120,12 +120,12 @@ for (const [name, open] of Object.entries(opened)) {
       const told: Position[] = []
       journal.listen({ onStored: (position) => told.push(position) })
       await journal.write([append('abc', { count: 2 }), append('de', { projectId: 'q' })])
-      t.strictSame(await journal.depth(), { entries: 2, bytes: 5 })
+      t.match(await journal.depth(), { entries: 2, bytes: 5 })
       t.equal((await journal.progress('p')).pending, 2)
       const block = await journal.claim(ALL)
       if (!block) return t.fail('there is a block')
       await journal.settle(block, [])
-      t.strictSame(await journal.depth(), { entries: 0, bytes: 0 })
+      t.strictSame(await journal.depth(), { entries: 0, bytes: 0, oldestMs: 0, limitBytes: ALL })
       const progress = await journal.progress('p')
       t.strictSame([progress.stored, progress.appended, progress.pending], [block.last, block.last, 0])
       t.equal(await journal.claim(ALL), null)
@@ -226,6 +226,22 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.write([append('x')]))[0]?.status, 'done')
     })
 
+    t.test('the age of the oldest entry grows until that entry is settled', async (t) => {
+      const journal = await fresh(t)
+      t.equal((await journal.depth()).oldestMs, 0)
+      const [first = START] = positions(await journal.write([append('a')]))
+      await until('some age', async () => (await journal.depth()).oldestMs >= 30)
+      const [second = START] = positions(await journal.write([append('b')]))
+      t.ok((await journal.depth()).oldestMs >= 30, 'a younger one changes nothing')
+      const block = await journal.claim(ALL)
+      if (!block) return t.fail('there is a block')
+      await journal.narrow(block, first)
+      await journal.settle({ ...block, last: first, entries: block.entries.slice(0, 1) }, [])
+      const { entries, oldestMs } = await journal.depth()
+      t.equal(entries, 1)
+      t.ok(oldestMs <= Date.now() - millisecondsOf(second), `${oldestMs} ms is the second one's age`)
+    })
+
     t.test('a hurrying reader is heard', async (t) => {
       const journal = await fresh(t)
       let heard = false
@@ -248,7 +264,7 @@ for (const [name, open] of Object.entries(opened)) {
       const [, second] = positions(await journal.write([append('abc', { count: 5 }), append('de')]))
       await journal.close()
       const again = await open(t, name)
-      t.strictSame(await again.depth(), { entries: 2, bytes: 5 })
+      t.match(await again.depth(), { entries: 2, bytes: 5 })
       const progress = await again.progress('p')
       t.strictSame([progress.appended, progress.pending], [second, 6])
       const [third = START] = positions(await again.write([append('f')]))
