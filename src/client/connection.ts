@@ -1,0 +1,139 @@
+import { TallyhouseError } from './errors.js'
+import { CALL_RETRY, type RetryPolicy, retry } from './retry.js'
+
+export interface ConnectionOptions {
+  /** where the service is, such as `https://tallyhouse.example.com`; a path in front of `/public` may follow */
+  url: string
+  /** the project's secret key */
+  secretKey: string
+  /** how long one try may take, in milliseconds; 30 000 where absent, as a read may wait 5 s for the store */
+  timeoutMs?: number
+  /** how often and how patiently a call is tried again; what is absent is as in `CALL_RETRY` */
+  retry?: Partial<RetryPolicy>
+}
+
+export interface Call {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** from `/public` on, with its query */
+  path: string
+  /** JSON, sent as it is on every try */
+  body?: string | Uint8Array<ArrayBuffer>
+  /** 1 to 255 characters; makes `/track`, `/track/batch` and `/users/profile` repeatable */
+  idempotencyKey?: string
+}
+
+export interface CallOptions {
+  /** ends the call, between two tries as well */
+  signal?: AbortSignal | undefined
+}
+
+export interface Answer {
+  /** the body, parsed */
+  value: Record<string, unknown>
+  /** the body as it came: numbers are spelled as they were sent */
+  text: string
+  headers: Headers
+}
+
+const TIMEOUT_MS = 30_000
+
+/** Makes calls with the secret key, and tries again what failed for the moment. */
+export class Connection {
+  readonly #url: string
+  readonly #key: string
+  readonly #timeoutMs: number
+  readonly #retry: RetryPolicy
+
+  /** @throws TypeError where the URL or the key cannot be used */
+  constructor({ url, secretKey, timeoutMs = TIMEOUT_MS, retry = {} }: ConnectionOptions) {
+    if (!URL.canParse(url) || !/^https?:/.test(url)) {
+      throw new TypeError('url must be the address of the service, such as https://tallyhouse.example.com')
+    }
+    if (typeof secretKey !== 'string' || secretKey === '') {
+      throw new TypeError('secretKey must be the secret key of the project')
+    }
+    if (secretKey.startsWith('pk_')) {
+      throw new TypeError('secretKey is a public key, which is for browsers; a server needs the secret one')
+    }
+    this.#url = url.replace(/\/+$/, '')
+    this.#key = secretKey
+    this.#timeoutMs = timeoutMs
+    this.#retry = { ...CALL_RETRY, ...retry }
+  }
+
+  /**
+   * @param policy instead of the connection's own
+   * @throws TallyhouseError for everything but a success of the service
+   */
+  async call(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<Answer> {
+    return await retry(() => this.#attempt(call, signal), policy, signal)
+  }
+
+  async #attempt({ method, path, body, idempotencyKey }: Call, signal: AbortSignal | undefined): Promise<Answer> {
+    // AbortSignal.any is younger than the oldest Node that is supported.
+    const end = new AbortController()
+    const abort = () => {
+      end.abort(new TallyhouseError('aborted', 'The call was aborted.', { cause: signal?.reason }))
+    }
+    const timer = setTimeout(() => {
+      end.abort(new TallyhouseError('timeout', `No answer came within ${this.#timeoutMs} ms.`))
+    }, this.#timeoutMs)
+    if (signal?.aborted) abort()
+    signal?.addEventListener('abort', abort)
+    try {
+      const response = await fetch(this.#url + path, {
+        method,
+        headers: {
+          'x-api-key': this.#key,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+        },
+        ...(body !== undefined && { body }),
+        // A redirect could carry the key to another host.
+        redirect: 'manual',
+        signal: end.signal,
+      })
+      return readAnswer(response, await response.text())
+    } catch (error) {
+      if (error instanceof TallyhouseError) throw error
+      if (end.signal.aborted) throw end.signal.reason
+      throw new TallyhouseError('network', 'The service cannot be reached, or the connection broke.', { cause: error })
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', abort)
+    }
+  }
+}
+
+/** Takes nothing for a success but Tallyhouse's own: a proxy that answers 200 has stored nothing. */
+function readAnswer({ status, headers }: Response, text: string): Answer {
+  const value = parseObject(text)
+  if (status === 200 && value?.status === 1) return { value, text, headers }
+  const context = { status, requestId: headers.get('x-request-id'), retryAfterMs: retryAfterMs(headers) }
+  if (value && typeof value.code === 'string' && typeof value.error === 'string') {
+    const details = Array.isArray(value.details) ? value.details : []
+    throw new TallyhouseError(value.code, value.error, { ...context, details })
+  }
+  throw new TallyhouseError(
+    'unexpected_answer',
+    `The answer, with status ${status}, is not one of Tallyhouse. Check the url and what stands in front of the service.`,
+    context,
+  )
+}
+
+function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null
+  } catch {
+    return null
+  }
+}
+
+/** Seconds or a date (RFC 9110, 10.2.3). */
+function retryAfterMs(headers: Headers): number | null {
+  const text = headers.get('retry-after')
+  if (text === null) return null
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
+  return ms >= 0 ? ms : null
+}

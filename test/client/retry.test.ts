@@ -1,0 +1,70 @@
+import t from 'tap'
+import { TallyhouseError } from '../../src/client/errors.js'
+import { CALL_RETRY, isRetryable, pauseMs, QUEUE_RETRY, retry } from '../../src/client/retry.js'
+
+const AT_ONCE = { attempts: 4, baseDelayMs: 0, maxDelayMs: 0 }
+const away = () => new TallyhouseError('network', 'away')
+
+t.test('what is worth another try', async (t) => {
+  const answered = (status: number) => new TallyhouseError('some_code', 'no', { status })
+  for (const status of [408, 429, 500, 502, 503, 504]) t.ok(isRetryable(answered(status)), String(status))
+  for (const status of [200, 301, 400, 401, 403, 404, 409, 413, 415])
+    t.notOk(isRetryable(answered(status)), `${status}`)
+  for (const code of ['network', 'timeout']) t.ok(isRetryable(new TallyhouseError(code, 'no')), code)
+  for (const code of ['aborted', 'closed', 'queue_full']) t.notOk(isRetryable(new TallyhouseError(code, 'no')), code)
+  t.notOk(isRetryable(new Error('a mistake in the code')))
+})
+
+t.test('it tries until it succeeds, fails for good, or has no tries left', async (t) => {
+  const failing = (times: number, error: Error) => {
+    let calls = 0
+    const attempt = async () => {
+      calls++
+      if (calls <= times) throw error
+      return calls
+    }
+    return { attempt, calls: () => calls }
+  }
+  t.equal(await retry(failing(3, away()).attempt, AT_ONCE), 4)
+
+  const always = failing(Number.POSITIVE_INFINITY, away())
+  await t.rejects(retry(always.attempt, AT_ONCE), { code: 'network' })
+  t.equal(always.calls(), 4)
+
+  const refused = failing(1, new TallyhouseError('unauthorized', 'no', { status: 401 }))
+  await t.rejects(retry(refused.attempt, AT_ONCE), { code: 'unauthorized' })
+  t.equal(refused.calls(), 1)
+})
+
+t.test('a signal ends the pause, and the failure before it is told', async (t) => {
+  const stop = new AbortController()
+  const cause = away()
+  const patient = { attempts: 2, baseDelayMs: 3_600_000, maxDelayMs: 3_600_000 }
+  const attempt = async () => {
+    setImmediate(() => stop.abort())
+    throw cause
+  }
+  await t.rejects(retry(attempt, patient, stop.signal), { code: 'aborted', cause })
+})
+
+t.test('pauses double up to their limit, one half of each is random, and the server is heeded', async (t) => {
+  const policy = { attempts: 9, baseDelayMs: 100, maxDelayMs: 1_000 }
+  const longest = [1, 2, 3, 4, 5, 6].map((tries) => pauseMs(policy, tries, null, 1))
+  t.strictSame(longest, [100, 200, 400, 800, 1_000, 1_000])
+  t.strictSame(
+    [1, 2, 3, 4, 5, 6].map((tries) => pauseMs(policy, tries, null, 0)),
+    longest.map((ms) => ms / 2),
+  )
+  t.equal(pauseMs(policy, 1, 600, 0), 650)
+  t.equal(pauseMs(policy, 1, 60_000, 0), 1_050, 'no longer than the limit')
+  for (let i = 0; i < 100; i++) t.ok(pauseMs(policy, 3) >= 200 && pauseMs(policy, 3) <= 400)
+})
+
+t.test('the policies keep their words', async (t) => {
+  const total = ({ attempts, ...policy }: typeof CALL_RETRY) =>
+    Array.from({ length: attempts - 1 }, (_, i) => pauseMs({ attempts, ...policy }, i + 1, null, 1)).reduce(
+      (a, b) => a + b,
+    )
+  t.ok(total(CALL_RETRY) <= 31_000)
+  t.ok(total(QUEUE_RETRY) <= 50 * 60_000)
+})
