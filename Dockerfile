@@ -4,7 +4,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build
+RUN npm run build && chmod +x dist/cli.js
 
 # Without the optional packages, which are the embedded ClickHouse and the embedded journal's binaries: 0.6 GB less.
 FROM node:24-bookworm-slim AS packages
@@ -20,6 +20,7 @@ COPY package.json LICENSE ./
 COPY schema ./schema
 COPY --from=packages /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
+RUN ln -s /app/dist/cli.js /usr/local/bin/tallyhouse
 USER node
 EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \

@@ -13,14 +13,14 @@ import { type FolderLock, lockDataFolder } from './data-folder.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
-import { hashKey, KeyRing, makeKey, type StoredKey } from './keys.js'
+import { type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
 import { States } from './state.js'
-import { insertKeys, readKeys } from './store/api-keys.js'
+import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
 import { EventEdits } from './store/event-edits.js'
 import { takeOver } from './store/journals.js'
@@ -32,7 +32,7 @@ import { Writer } from './writer.js'
 
 /** The project of the keys in the environment, and of the pair that the first start makes. */
 const DEFAULT_PROJECT = 'default'
-/** A revoked key stops working within twice this. */
+/** A revoked key stops working this late, and as much later as ClickHouse takes to answer. */
 const KEYS_REFRESH_MS = 5_000
 const STORE_RETRY_MS = 1_000
 /** Of ClickHouse, for a user that it does not know, a wrong password and rights that are missing. */
@@ -44,16 +44,13 @@ const REQUEST_LIMIT_MS = 120_000
 /** What the writer still stores at the end; the rest waits in the journal for the next start. */
 const FLUSH_LIMIT_MS = 1_500
 
-export interface KeyPair {
-  publicKey: string
-  secretKey: string
-}
-
 export interface AppOptions {
   /** told of the pair that a first start makes; later than buildApp's end where ClickHouse is away. Nothing else shows it */
   onNewKeys?: (pair: KeyPair) => void
   /** told of what waiting does not help against, such as a schema that is too new; the process should end */
   onFatal?: (error: unknown) => void
+  /** how often the keys are read again, in ms; default 5000 */
+  keysRefreshMs?: number
 }
 
 /**
@@ -125,7 +122,7 @@ async function open(
   log: FastifyBaseLogger,
   closers: (() => Promise<unknown>)[],
   closing: AbortSignal,
-  { onNewKeys = () => undefined, onFatal = () => undefined }: AppOptions,
+  { onNewKeys = () => undefined, onFatal = () => undefined, keysRefreshMs = KEYS_REFRESH_MS }: AppOptions,
 ): Promise<Parts> {
   let folder: FolderLock | null = null
   if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
@@ -156,8 +153,9 @@ async function open(
     await migrate(clickhouse)
     await takeOver(clickhouse, journal, Date.now())
     keys.replaceStored(await readKeys(clickhouse))
-    if (keys.size === 0) onNewKeys(await makeKeys(clickhouse, keys))
-    refreshKeys(clickhouse, keys, closing, log)
+    // Not where all were revoked: then nobody waits for a pair in the log.
+    if (keys.size === 0 && (await listKeys(clickhouse)).length === 0) onNewKeys(await makeKeys(clickhouse, keys))
+    refreshKeys(clickhouse, keys, keysRefreshMs, closing, log)
     if (config.ROLE !== 'api') writer.start()
   }
   try {
@@ -232,16 +230,16 @@ function register(server: FastifyInstance, config: Config, parts: Parts): void {
 
 function keysOf({ PUBLIC_API_KEY, SECRET_KEY }: Config): StoredKey[] {
   const keys: StoredKey[] = []
-  if (PUBLIC_API_KEY) keys.push({ hash: hashKey(PUBLIC_API_KEY), projectId: DEFAULT_PROJECT, kind: 'public' })
-  if (SECRET_KEY) keys.push({ hash: hashKey(SECRET_KEY), projectId: DEFAULT_PROJECT, kind: 'secret' })
+  if (PUBLIC_API_KEY) keys.push(storedKey(PUBLIC_API_KEY, { projectId: DEFAULT_PROJECT, kind: 'public' }))
+  if (SECRET_KEY) keys.push(storedKey(SECRET_KEY, { projectId: DEFAULT_PROJECT, kind: 'secret' }))
   return keys
 }
 
 async function makeKeys(clickhouse: ClickHouse, keys: KeyRing): Promise<KeyPair> {
   const pair = { publicKey: makeKey('public'), secretKey: makeKey('secret') }
-  const made: StoredKey[] = [
-    { hash: hashKey(pair.publicKey), projectId: DEFAULT_PROJECT, kind: 'public' },
-    { hash: hashKey(pair.secretKey), projectId: DEFAULT_PROJECT, kind: 'secret' },
+  const made = [
+    storedKey(pair.publicKey, { projectId: DEFAULT_PROJECT, kind: 'public' }),
+    storedKey(pair.secretKey, { projectId: DEFAULT_PROJECT, kind: 'secret' }),
   ]
   await insertKeys(clickhouse, made, Date.now())
   keys.replaceStored(made)
@@ -251,10 +249,11 @@ async function makeKeys(clickhouse: ClickHouse, keys: KeyRing): Promise<KeyPair>
 async function refreshKeys(
   clickhouse: ClickHouse,
   keys: KeyRing,
+  pauseMs: number,
   signal: AbortSignal,
   log: FastifyBaseLogger,
 ): Promise<void> {
-  while (await elapsed(KEYS_REFRESH_MS, signal)) {
+  while (await elapsed(pauseMs, signal)) {
     try {
       keys.replaceStored(await readKeys(clickhouse))
     } catch (error) {

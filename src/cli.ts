@@ -4,6 +4,7 @@ import { type Command, UsageError } from './commands/command.js'
 /** Loaded when it is run, so that no command waits for what another one needs. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   serve: () => import('./commands/serve.js'),
+  keys: () => import('./commands/keys.js'),
 }
 
 process.exitCode = await main(process.argv.slice(2))

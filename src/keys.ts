@@ -9,11 +9,21 @@ export interface Grant {
 }
 
 export interface StoredKey extends Grant {
+  /** how a list names the key: its first characters, too few to guess the rest from */
+  id: string
   /** SHA-256 of the key, hexadecimal */
   hash: string
 }
 
+/** The pair that a project begins with. */
+export interface KeyPair {
+  publicKey: string
+  secretKey: string
+}
+
 const PREFIX: Record<KeyKind, string> = { public: 'pk_', secret: 'sk_' }
+/** The prefix and 8 random characters, which leaves 208 bits that nobody is shown. */
+const ID_LENGTH = 11
 
 /** A new key of 256 random bits, recognisable by its prefix. It is shown once; only its hash is kept. */
 export function makeKey(kind: KeyKind): string {
@@ -23,6 +33,11 @@ export function makeKey(kind: KeyKind): string {
 /** A fast hash will do: a made key is random, so there is nothing to guess that a slow one would protect. */
 export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
+}
+
+/** What is kept of a key. */
+export function storedKey(key: string, { projectId, kind }: Grant): StoredKey {
+  return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), projectId, kind }
 }
 
 /** Good keys that are remembered, so that they are hashed once. */

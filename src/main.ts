@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
-import { buildApp, type KeyPair } from './app.js'
+import { buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
+import type { KeyPair } from './keys.js'
 
 /** A close that takes longer than this is given up; what was answered is in the journal. */
 const CLOSE_LIMIT_MS = 4_500

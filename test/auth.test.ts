@@ -1,6 +1,6 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import { hashKey } from '../src/keys.js'
+import { hashKey, storedKey } from '../src/keys.js'
 import { insertKeys } from '../src/store/api-keys.js'
 import { ClickHouse } from '../src/store/clickhouse.js'
 import { PUBLIC_KEY, randomName, SECRET_KEY, STORAGES, settingsFor, startApp } from './helper.js'
@@ -192,8 +192,8 @@ t.test('projects do not see each other', async (t) => {
   const clickhouse = new ClickHouse({ url: env.CLICKHOUSE_URL ?? '' })
   t.teardown(() => clickhouse.close())
   const keys = [
-    { hash: hashKey(secret), projectId: 'other', kind: 'secret' as const },
-    { hash: hashKey(open), projectId: 'other', kind: 'public' as const },
+    storedKey(secret, { projectId: 'other', kind: 'secret' }),
+    storedKey(open, { projectId: 'other', kind: 'public' }),
   ]
   await insertKeys(clickhouse, keys, Date.now())
   // Starts on the same settings, and so reads the keys at once.

@@ -9,7 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { buildApp } from '../src/app.js'
+import { type AppOptions, buildApp } from '../src/app.js'
 import { type Config, loadConfig } from '../src/config.js'
 import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
 
@@ -131,9 +131,9 @@ export interface StoredEvent {
 }
 
 /** The whole service in this process, called without a socket. */
-export async function startApp(t: Test, env: NodeJS.ProcessEnv): Promise<Client> {
+export async function startApp(t: Test, env: NodeJS.ProcessEnv, options: AppOptions = {}): Promise<Client> {
   const config = loadConfig(env)
-  const app = await buildApp(config)
+  const app = await buildApp(config, options)
   t.teardown(() => app.close())
   const call: Client['call'] = (method, url, body, headers = {}) =>
     app.inject({

@@ -1,22 +1,70 @@
-import type { KeyKind, StoredKey } from '../keys.js'
+import type { Grant, KeyKind, StoredKey } from '../keys.js'
 import type { ClickHouse } from './clickhouse.js'
 import { Fields } from './fields.js'
 
+/** What may be shown of a key. */
+export interface KeyRecord extends Grant {
+  id: string
+  /** epoch milliseconds */
+  createdAt: number
+  /** epoch milliseconds from which on it is refused, maybe still ahead; null for a key that nobody has revoked */
+  revokedAt: number | null
+}
+
+/** Epoch milliseconds by the store's clock, which every process that reads and revokes keys shares. */
+const NOW = 'toUnixTimestamp64Milli(now64(3))'
+
+/** The keys that are good at the moment. */
 export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
-  const rows = await clickhouse.rows<{ hash: string; project_id: string; kind: KeyKind }>(
-    'SELECT hash, project_id, kind FROM api_keys FINAL',
+  const rows = await clickhouse.rows<{ id: string; hash: string; project_id: string; kind: KeyKind }>(
+    `SELECT id, hash, project_id, kind FROM api_keys FINAL WHERE revoked_at IS NULL OR revoked_at > ${NOW}`,
   )
-  return rows.map(({ hash, project_id, kind }) => ({ hash, projectId: project_id, kind }))
+  return rows.map(({ id, hash, project_id, kind }) => ({ id, hash, projectId: project_id, kind }))
+}
+
+/** All keys, the revoked ones too, by project and age. */
+export async function listKeys(clickhouse: ClickHouse): Promise<KeyRecord[]> {
+  const rows = await clickhouse.rows<{
+    id: string
+    project_id: string
+    kind: KeyKind
+    created_at: string
+    revoked_at: string | null
+  }>(
+    'SELECT id, project_id, kind, created_at, revoked_at FROM api_keys FINAL ORDER BY project_id, created_at, kind, id',
+  )
+  return rows.map(({ id, project_id, kind, created_at, revoked_at }) => ({
+    id,
+    projectId: project_id,
+    kind,
+    createdAt: Number(created_at),
+    revokedAt: revoked_at === null ? null : Number(revoked_at),
+  }))
 }
 
 /** Adds keys, all or none. */
 export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now: number): Promise<void> {
   const fields = new Fields()
-  const rows = keys.map(({ hash, projectId, kind }) => {
-    return `(${fields.text(hash)}, ${fields.text(projectId)}, ${fields.text(kind)}, ${now}, ${now}, 0)`
+  const rows = keys.map(({ id, hash, projectId, kind }) => {
+    const values = [id, hash, projectId, kind].map((value) => fields.text(value))
+    return `(${values.join(', ')}, ${now}, ${now}, 0)`
   })
   await clickhouse.command(
-    `INSERT INTO api_keys SELECT * FROM values('hash String, project_id String, kind String, created_at Int64, version UInt64, is_deleted UInt8', ${rows.join(', ')})`,
+    `INSERT INTO api_keys (id, hash, project_id, kind, created_at, version, is_deleted)
+     SELECT * FROM values('id String, hash String, project_id String, kind String, created_at Int64, version UInt64, is_deleted UInt8', ${rows.join(', ')})`,
+    fields.parameters,
+  )
+}
+
+/** Has keys refused from `delayMs` on, or from when they were to be refused anyway where that is earlier. */
+export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], delayMs = 0): Promise<void> {
+  const fields = new Fields()
+  const hashes = fields.array(keys.map(({ hash }) => hash))
+  const at = `${NOW} + ${delayMs}`
+  await clickhouse.command(
+    `INSERT INTO api_keys (id, hash, project_id, kind, created_at, version, is_deleted, revoked_at)
+     SELECT id, hash, project_id, kind, created_at, toUInt64(greatest(version + 1, ${NOW})), 0, least(ifNull(revoked_at, ${at}), ${at})
+     FROM api_keys FINAL WHERE hash IN ${hashes}`,
     fields.parameters,
   )
 }

@@ -7,7 +7,7 @@ import { insertKeys, readKeys } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
 import { settingsFor, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
 
-const KEY: StoredKey = { hash: 'a'.repeat(64), projectId: 'p', kind: 'secret' }
+const KEY: StoredKey = { id: 'sk_aaaaaaaa', hash: 'a'.repeat(64), projectId: 'p', kind: 'secret' }
 
 t.test('without a service: an engine of its own, and the folder is free afterwards', async (t) => {
   const config = { DATA_DIR: await temporaryFolder(t) }
