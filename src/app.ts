@@ -14,8 +14,11 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/cli
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
 import { type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
+import { Metrics } from './metrics.js'
+import { countRequests, type RequestFigures } from './request-figures.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
+import { metricsRoute } from './routes/metrics.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
@@ -73,6 +76,8 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
       sendError(error, request, reply)
+      // No hook runs for a URL that the router cannot read.
+      requests.unmatched.count(reply.statusCode, 0)
     },
     clientErrorHandler: answerBrokenRequest,
   }).withTypeProvider<TypeBoxTypeProvider>()
@@ -80,6 +85,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   server.decorateRequest('projectId', '')
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
+  const requests = countRequests(server)
 
   const closers: (() => Promise<unknown>)[] = []
   const closing = new AbortController()
@@ -88,16 +94,18 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     // Whoever has not sent a request's end by then gets no answer; else one could hold up the end.
     setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
   })
-  server.addHook('onSend', async (_request, reply) => {
+  server.addHook('onSend', (_request, reply, _payload, done) => {
     // An idle keep-alive connection would hold up the end.
     if (closing.signal.aborted) reply.header('connection', 'close')
+    done()
   })
   server.addHook('onClose', async () => {
     for (const close of closers.reverse()) await close()
   })
 
   try {
-    register(server, config, await open(config, server.log, closers, closing.signal, options))
+    const parts = await open(config, server.log, closers, closing.signal, options)
+    register(server, config, parts, requests, closers)
     await server.ready()
     return server
   } catch (error) {
@@ -112,6 +120,7 @@ interface Parts {
   embedded: EmbeddedClickHouse | null
   tables: StoreTables
   commits: GroupCommit
+  writer: Writer
   keys: KeyRing
   catchUp: CatchUp
 }
@@ -165,7 +174,7 @@ async function open(
     log.warn({ err: error }, 'ClickHouse is away; what is accepted meanwhile waits in the journal')
     retry(useStore, closing).catch(onFatal)
   }
-  return { journal, clickhouse, embedded, tables, commits, keys, catchUp: new CatchUp(journal, closing) }
+  return { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp: new CatchUp(journal, closing) }
 }
 
 async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
@@ -183,8 +192,14 @@ async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Jour
   return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), maxBytes })
 }
 
-function register(server: FastifyInstance, config: Config, parts: Parts): void {
-  const { journal, clickhouse, embedded, tables, commits, keys, catchUp } = parts
+function register(
+  server: FastifyInstance,
+  config: Config,
+  parts: Parts,
+  requests: RequestFigures,
+  closers: (() => Promise<unknown>)[],
+): void {
+  const { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp } = parts
   const profiles = new States(journal, commits, tables.profiles)
   const sessions = new States(journal, commits, tables.sessions)
   const edits = new EventEdits(clickhouse)
@@ -202,6 +217,16 @@ function register(server: FastifyInstance, config: Config, parts: Parts): void {
       },
     },
   })
+  const metrics = new Metrics({
+    role: config.ROLE,
+    requests,
+    commits: commits.figures,
+    writer: writer.figures,
+    states: { profiles: profiles.figures, sessions: sessions.figures },
+    journal,
+  })
+  closers.push(async () => metrics.close())
+  server.register(metricsRoute, { metrics })
   if (config.ROLE === 'writer') return
 
   server.register(

@@ -32,6 +32,16 @@ interface Key {
   stateKey: string
 }
 
+/** What came by here since the start. */
+export interface StateFigures {
+  /** values that were read from the journal, which answers from memory */
+  inJournal: number
+  /** values that the journal did not have, so that the store was asked */
+  inStore: number
+  /** commits that came after another process's, and were made again */
+  conflicts: number
+}
+
 /** Another process has to win this often in a row before a change is given up. */
 const MAX_CONFLICTS = 50
 /** Each change writes the whole value. */
@@ -50,6 +60,7 @@ export function stateKeyOf(kind: StateKind, projectId: string, name: string): st
  * conflict. The changes of one value that wait in this process take a turn together.
  */
 export class States<Value> {
+  readonly figures: StateFigures = { inJournal: 0, inStore: 0, conflicts: 0 }
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
@@ -132,6 +143,7 @@ export class States<Value> {
         ...(requestKey && { requestKey }),
       })
       if (committed !== null) return refusals
+      this.figures.conflicts++
       await wait(Math.random() * Math.min(conflicts, 10))
     }
     throw new ContractError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
@@ -164,7 +176,11 @@ export class States<Value> {
     const states = await this.#journal.readStates(keys.map(({ stateKey }) => stateKey))
     const missing = new Map<string, string[]>()
     keys.forEach(({ projectId, name }, i) => {
-      if (states[i]) return
+      if (states[i]) {
+        this.figures.inJournal++
+        return
+      }
+      this.figures.inStore++
       const names = missing.get(projectId)
       if (names) names.push(name)
       else missing.set(projectId, [name])

@@ -4,6 +4,7 @@ import { rewriteEntry } from './event-body.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from './journal/journal.js'
 import { formatPosition, type Position } from './journal/position.js'
 import { StoreError } from './store/clickhouse.js'
+import { WriterFigures } from './writer-figures.js'
 
 /** Where the writer puts things. A token that was used before must store nothing again. */
 export interface Tables {
@@ -59,6 +60,7 @@ const DATA_ERRORS = new Set([
  * INSERT was answered; whoever repeats it in between repeats the same bytes with the same token.
  */
 export class Writer {
+  readonly figures = new WriterFigures()
   readonly #journal: Journal
   readonly #tables: Tables
   readonly #log: WriterOptions['log']
@@ -128,6 +130,7 @@ export class Writer {
         const limit = Math.min(MIN_RETRY_MS * 2 ** (this.#failures - 1), MAX_RETRY_MS)
         const retryMs = Math.round(limit * (0.5 + Math.random() / 2))
         if (this.#stop.signal.aborted) return
+        this.figures.countRetry(error)
         this.#log.warn(
           { err: error, retryMs, failures: this.#failures },
           'the block could not be stored; it goes again',
@@ -153,7 +156,7 @@ export class Writer {
       if (!isDataError(error)) throw error
       stored = await this.#storeRefused(block, error)
     }
-    await this.#journal.settle(stored, this.#tables.statesIn(stored.entries))
+    await this.#settle(stored)
     return stored !== block || bytesOf(block.entries) >= this.#maxBlockBytes
   }
 
@@ -173,15 +176,23 @@ export class Writer {
     if (end < block.last) await this.#journal.narrow(block, end)
     const known = { ...block, last: end, entries }
     await this.#insert({ ...known, entries: entries.filter(({ kind }) => kind !== 'events') })
-    await this.#journal.settle(known, this.#tables.statesIn(entries))
+    await this.#settle(known)
     return true
   }
 
   async #insert(block: Block): Promise<void> {
     for (const kind of KINDS) {
       const entries = block.entries.filter((entry) => entry.kind === kind)
-      if (entries.length > 0) await this.#tables.insert(kind, entries, this.#token(block), this.#stop.signal)
+      if (entries.length === 0) continue
+      const startedAt = performance.now()
+      await this.#tables.insert(kind, entries, this.#token(block), this.#stop.signal)
+      this.figures.countInsert(kind, startedAt)
     }
+  }
+
+  async #settle(block: Block): Promise<void> {
+    await this.#journal.settle(block, this.#tables.statesIn(block.entries))
+    this.figures.countSettled(block)
   }
 
   /**
@@ -207,11 +218,13 @@ export class Writer {
     try {
       if (only.kind !== 'events') throw error
       await this.#insert({ ...block, entries: [{ ...only, body: rewriteEntry(only.body) }] })
+      this.figures.rewritten++
       this.#log.info({ position: formatPosition(only.position) }, 'an entry was stored in another spelling')
     } catch (last) {
       if (!isDataError(last)) throw last
       this.#log.error({ err: last, position: formatPosition(only.position) }, 'an entry went to the dead letters')
       await this.#tables.insertDeadLetter(only, last.message, this.#token(block))
+      this.figures.noteDead(only)
     }
     return block
   }

@@ -1,4 +1,5 @@
 import { ContractError, idempotencyConflict } from '../errors.js'
+import { Histogram, SECONDS } from '../histogram.js'
 import type { Append, Commit, Journal, Outcome, RequestKey, Write } from './journal.js'
 import type { Position } from './position.js'
 
@@ -15,6 +16,16 @@ const CLOSE = Buffer.from(']}')
 export interface Appended {
   position: Position
   index: number
+}
+
+/** What came by here since the start. */
+export interface CommitFigures {
+  /** events that are durable in the journal; a request that was repeated counts once */
+  accepted: number
+  /** events that were not taken, by the code of the refusal; after `internal` they may be in the journal nevertheless */
+  refused: Record<'overloaded' | 'unavailable' | 'internal', number>
+  /** how long a write took that was carried out */
+  writeSeconds: Histogram
 }
 
 interface Waiting<Result> {
@@ -38,6 +49,11 @@ interface WaitingWrite extends Waiting<Outcome> {
  * time; its answer is the back-pressure.
  */
 export class GroupCommit {
+  readonly figures: CommitFigures = {
+    accepted: 0,
+    refused: { overloaded: 0, unavailable: 0, internal: 0 },
+    writeSeconds: new Histogram(SECONDS),
+  }
   readonly #journal: Journal
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
@@ -52,7 +68,7 @@ export class GroupCommit {
   /** Appends one event, given as a JSON object. Shares its entry with others of the same moment. */
   appendEvent(projectId: string, body: Buffer): Promise<Appended> {
     return new Promise((resolve, reject) => {
-      this.#admit(body.length)
+      this.#admit(body.length, 1)
       this.#events.push({ projectId, body, bytes: body.length, resolve, reject })
     })
   }
@@ -84,14 +100,18 @@ export class GroupCommit {
 
   #enqueue(write: Write, bytes: number): Promise<Outcome> {
     return new Promise((resolve, reject) => {
-      this.#admit(bytes)
+      this.#admit(bytes, eventsOf(write))
       this.#writes.push({ write, bytes, resolve, reject })
     })
   }
 
-  #admit(bytes: number): void {
-    if (this.#closed) throw new ContractError('unavailable', 'The service is stopping. Try again in a moment.')
+  #admit(bytes: number, events: number): void {
+    if (this.#closed) {
+      this.figures.refused.unavailable += events
+      throw new ContractError('unavailable', 'The service is stopping. Try again in a moment.')
+    }
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      this.figures.refused.overloaded += events
       throw new ContractError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
     }
     this.#waitingBytes += bytes
@@ -115,8 +135,13 @@ export class GroupCommit {
     const writes = take(this.#writes)
     const shared = groupByProject(events)
     const batch = [...shared.map(toAppend), ...writes.map(({ write }) => write)]
+    const startedAt = performance.now()
     try {
       const outcomes = await this.#journal.write(batch)
+      this.figures.writeSeconds.observe((performance.now() - startedAt) / 1000)
+      batch.forEach((write, i) => {
+        if (outcomes[i]?.status === 'done') this.figures.accepted += eventsOf(write)
+      })
       shared.forEach((group, i) => {
         const position = positionOf(outcomes[i])
         group.forEach(({ resolve }, index) => {
@@ -129,11 +154,21 @@ export class GroupCommit {
         else reject(new Error('the journal left a write without its outcome'))
       })
     } catch (error) {
+      for (const write of batch) this.figures.refused[refusalOf(error)] += eventsOf(write)
       for (const { reject } of [...events, ...writes]) reject(error)
     } finally {
       for (const { bytes } of [...events, ...writes]) this.#waitingBytes -= bytes
     }
   }
+}
+
+function eventsOf(write: Write): number {
+  return write.type === 'append' ? write.count : 0
+}
+
+function refusalOf(error: unknown): keyof CommitFigures['refused'] {
+  const code = error instanceof ContractError ? error.code : null
+  return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
 }
 
 function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {

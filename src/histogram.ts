@@ -1,0 +1,27 @@
+/** How often values were seen in each of some ranges. Counting one costs a few comparisons and makes nothing. */
+export class Histogram {
+  /** the upper ends of the ranges, rising; what is above the last is counted in one more */
+  readonly bounds: readonly number[]
+  /** one for each bound, and one for what is above */
+  readonly counts: number[]
+  sum = 0
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds
+    this.counts = Array.from({ length: bounds.length + 1 }, () => 0)
+  }
+
+  observe(value: number): void {
+    let i = 0
+    while (value > (this.bounds[i] ?? Number.POSITIVE_INFINITY)) i++
+    this.counts[i] = (this.counts[i] ?? 0) + 1
+    this.sum += value
+  }
+
+  get count(): number {
+    return this.counts.reduce((sum, count) => sum + count, 0)
+  }
+}
+
+/** For times in seconds: from the answer of a memory to the limits of queries. */
+export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
