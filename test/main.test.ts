@@ -3,17 +3,7 @@ import { once } from 'node:events'
 import { Agent, get } from 'node:http'
 import { promisify } from 'node:util'
 import t from 'tap'
-import {
-  PUBLIC_KEY,
-  realEvents,
-  SECRET_KEY,
-  type Service,
-  STORAGES,
-  type StoredEvent,
-  settingsFor,
-  startService,
-  temporaryFolder,
-} from './helper.js'
+import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startService, temporaryFolder } from './helper.js'
 
 const run = promisify(execFile)
 
@@ -23,17 +13,6 @@ async function post(url: string, path: string, body: object): Promise<Response> 
     headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
     body: JSON.stringify(body),
   })
-}
-
-async function allEvents({ url }: Service): Promise<StoredEvent[]> {
-  const all: StoredEvent[] = []
-  for (let cursor = ''; ; ) {
-    const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, { headers: { 'x-api-key': SECRET_KEY } })
-    const { events, next } = (await answer.json()) as { events: StoredEvent[]; next: string | null }
-    all.push(...events)
-    if (next === null) return all
-    cursor = `&cursor=${next}`
-  }
 }
 
 t.test('the first start makes keys and prints calls that work; the next one prints neither key', async (t) => {
@@ -89,41 +68,6 @@ for (const storage of STORAGES) {
       t.equal(first, 200)
       const answers = await Promise.allSettled(inFlight)
       t.ok(answers.every((answer) => answer.status === 'rejected' || answer.value === 200))
-    })
-
-    t.test('every answered event is there once after kill -9 in the middle of an import', async (t) => {
-      const settings = await settingsFor(t, storage)
-      const lines = await realEvents()
-      let service = await startService(t, settings)
-      const answered: number[] = []
-      const batches = Array.from({ length: 60 }, (_, i) =>
-        lines.slice(i * 200, (i + 1) * 200).map((line, j) => ({ ...JSON.parse(line), properties: { n: i * 200 + j } })),
-      )
-      const killed = new Promise<void>((resolve) => {
-        setImmediate(async () => {
-          for (const [i, events] of batches.entries()) {
-            const isAnswered = await post(service.url, '/public/track/batch', { events }).then(
-              ({ status }) => status === 200,
-              () => false,
-            )
-            if (isAnswered) answered.push(i)
-            else return resolve()
-            // Somewhere in the middle, with blocks in every state.
-            if (i === 25) setImmediate(() => service.process.kill('SIGKILL'))
-          }
-          resolve()
-        })
-      })
-      await killed
-      t.equal(await service.ended, 'SIGKILL')
-      t.ok(answered.length >= 26 && answered.length < 60, `it was killed in the middle, after ${answered.length}`)
-
-      service = await startService(t, settings)
-      const numbers = (await allEvents(service)).map(({ properties }) => Number(properties.n))
-      t.equal(new Set(numbers).size, numbers.length, 'none is there twice')
-      const expected = answered.flatMap((i) => Array.from({ length: 200 }, (_, j) => i * 200 + j))
-      t.strictSame(numbers.slice(0, expected.length), expected, 'all that were answered are there, in their order')
-      t.ok(numbers.length <= expected.length + 200, 'at most the batch that was not answered is there besides')
     })
   })
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
-import { freePort, PUBLIC_KEY, SECRET_KEY, silent, startApp, startRedis, temporaryFolder, until } from './helper.js'
+import { startEmbeddedClickHouse } from '../../src/embedded/clickhouse.js'
+import { freePort, PUBLIC_KEY, SECRET_KEY, silent, startApp, startRedis, temporaryFolder, until } from '../helper.js'
 
 t.test('ClickHouse away and back', async (t) => {
   const redis = await startRedis(t)

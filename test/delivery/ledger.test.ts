@@ -1,0 +1,81 @@
+import t from 'tap'
+import { FLAWLESS, type Found, Ledger, type Outcome } from './ledger.js'
+
+/** Events of one producer, in the order in which they were read; ids rise along. */
+const read = (...numbers: number[]): Found[] =>
+  numbers.map((number, i) => ({ producer: 'p', number, eventId: `id-${String(i).padStart(6, '0')}` }))
+
+function ledgerOf(...outcomes: Outcome[]): Ledger {
+  const ledger = new Ledger()
+  outcomes.forEach((outcome, number) => {
+    ledger.note('p', number, 1, outcome)
+  })
+  return ledger
+}
+
+t.test('all that was answered, once and in order, is flawless', async (t) => {
+  const ledger = ledgerOf('answered', 'answered', 'answered')
+  t.strictSame(await ledger.verdict(read(0, 1, 2)), FLAWLESS)
+  t.strictSame(await ledger.verdict(read(0, 1, 2)), FLAWLESS, 'also when it is read again')
+  t.equal(ledger.answered, 3)
+})
+
+t.test('a loss is found, at any place', async (t) => {
+  for (const missing of [0, 1, 2]) {
+    const ledger = ledgerOf('answered', 'answered', 'answered')
+    const verdict = await ledger.verdict(read(...[0, 1, 2].filter((number) => number !== missing)))
+    t.strictSame(verdict, { ...FLAWLESS, lost: 1, examples: [`p ${missing} is lost`] })
+  }
+  t.match(await ledgerOf('answered').verdict([]), { lost: 1 })
+})
+
+t.test('a duplicate is found, whether its number follows or its id is the same', async (t) => {
+  const ledger = ledgerOf('answered', 'answered')
+  t.strictSame(await ledger.verdict(read(0, 1, 1)), { ...FLAWLESS, twice: 1, examples: ['p 1 is twice'] })
+  const [first, second] = read(0, 1)
+  if (!first || !second) return t.fail('there are two')
+  t.match(await ledger.verdict([first, second, second]), { twice: 1, disordered: 1 })
+})
+
+t.test('disorder is found, in the numbers and in the ids', async (t) => {
+  const ledger = ledgerOf('answered', 'answered', 'answered')
+  t.match(await ledger.verdict(read(0, 2, 1)), { disordered: 1, lost: 0, twice: 0 })
+  t.match(await ledger.verdict(read(0, 1, 2).map((event) => ({ ...event, eventId: 'same' }))), { disordered: 2 })
+})
+
+t.test('what was refused or never sent may not be there', async (t) => {
+  t.match(await ledgerOf('answered', 'refused').verdict(read(0, 1)), { unexpected: 1, lost: 0 })
+  t.match(await ledgerOf('answered').verdict(read(0, 7)), { unexpected: 1 })
+  t.strictSame(await ledgerOf('answered', 'refused').verdict(read(0)), FLAWLESS)
+})
+
+t.test('what has no answer may be there once or not at all', async (t) => {
+  const ledger = ledgerOf('answered', 'unknown')
+  t.strictSame(await ledger.verdict(read(0)), FLAWLESS)
+  t.strictSame(await ledger.verdict(read(0, 1)), FLAWLESS)
+  t.match(await ledger.verdict(read(0, 1, 1)), { twice: 1 })
+})
+
+t.test('the last try decides, but a refusal does not undo a try that has no answer', async (t) => {
+  const ledger = ledgerOf('unknown')
+  ledger.note('p', 0, 1, 'refused')
+  t.strictSame(await ledger.verdict(read(0)), FLAWLESS)
+  ledger.note('p', 0, 1, 'answered')
+  t.match(await ledger.verdict([]), { lost: 1 })
+})
+
+t.test('an id that changes is found', async (t) => {
+  const ledger = ledgerOf('answered')
+  ledger.noteId('p', 0, 'id-000000')
+  t.strictSame(await ledger.verdict(read(0)), FLAWLESS)
+  t.match(await ledger.verdict([{ producer: 'p', number: 0, eventId: 'id-000001' }]), { renamed: 1 })
+})
+
+t.test('producers are told apart', async (t) => {
+  const ledger = new Ledger()
+  ledger.note('p', 0, 2000, 'answered')
+  ledger.note('q', 0, 1, 'answered')
+  const events = [...read(...Array(2000).keys()), { producer: 'q', number: 0, eventId: 'jd' }]
+  t.strictSame(await ledger.verdict(events), FLAWLESS)
+  t.match(await ledger.verdict(events.slice(0, 2000)), { lost: 1, examples: ['q 0 is lost'] })
+})

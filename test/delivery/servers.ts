@@ -1,0 +1,36 @@
+import { readFile } from 'node:fs/promises'
+import type { Test } from 'tap'
+import { PUBLIC_KEY, type RedisServer, randomName, SECRET_KEY, startRedis, temporaryFolder } from '../helper.js'
+
+export const JOURNALS = ['lmdb', 'redis'] as const
+export type JournalKind = (typeof JOURNALS)[number]
+
+/** Settings of a service with a journal of its own; ClickHouse is the embedded one unless it is set too. */
+export async function journalFor(
+  t: Test,
+  kind: JournalKind,
+): Promise<{ settings: Record<string, string>; dataDir: string; redis: RedisServer | null }> {
+  const redis = kind === 'redis' ? await startRedis(t) : null
+  const dataDir = await temporaryFolder(t)
+  const settings = {
+    PUBLIC_API_KEY: PUBLIC_KEY,
+    SECRET_KEY,
+    LOG_LEVEL: 'silent',
+    DATA_DIR: dataDir,
+    ...(redis && { REDIS_URL: redis.url }),
+  }
+  return { settings, dataDir, redis }
+}
+
+/** A database of its own in a ClickHouse that the tests of a file share. */
+export function databaseOf(clickhouseUrl: string): string {
+  const url = new URL(clickhouseUrl)
+  url.pathname = `/${randomName('delivery').replace('-', '_')}`
+  return url.href
+}
+
+/** The process of a service's embedded ClickHouse, from the file in which ClickHouse itself notes it. */
+export async function enginePid(dataDir: string): Promise<number> {
+  const status = await readFile(`${dataDir}/clickhouse/status`, 'utf8')
+  return Number(/^PID: (\d+)/m.exec(status)?.[1])
+}
