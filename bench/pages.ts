@@ -1,6 +1,6 @@
 import { lastIdAt } from '../src/event-id.js'
 import type { ClickHouse, Parameters } from '../src/store/clickhouse.js'
-import { type EventPage, readEventPage } from '../src/store/events.js'
+import { type EventPage, readEventPage } from '../src/store/event-pages.js'
 import type { HttpRequest } from './requests.js'
 import { PROJECT, type Store } from './store.js'
 

@@ -30,7 +30,9 @@ export function answerInOneShape(app: FastifyInstance): void {
 /** Also for errors that never reach the error handler. */
 export function sendError(error: Error, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const known = request.is404 ? unknownCall() : asContractError(error)
-  if (known.status >= 500) request.log.error({ err: error, code: known.code }, known.message)
+  // Who has hung up gets no answer, and what that has cut short is no fault here.
+  const isHeard = !reply.raw.destroyed
+  if (known.status >= 500 && isHeard) request.log.error({ err: error, code: known.code }, known.message)
   if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply.code(known.status).send(shape(known))
 }

@@ -1,4 +1,5 @@
 import { Kind, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { FORMATS } from './formats.js'
 
 /** Events that a batch may hold. */
 export const MAX_BATCH = 1000
@@ -113,6 +114,12 @@ export const EventsQuery = Type.Object({
   distinct_id: Type.Optional(Name),
   from: EventTime,
   to: EventTime,
+  format: Type.Optional(
+    Type.Union(
+      FORMATS.map((format) => Type.Literal(format)),
+      { says: `must be one of ${FORMATS.join(', ')}` },
+    ),
+  ),
 })
 
 export const UsersQuery = Type.Object(Page)

@@ -3,13 +3,14 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CatchUp } from '../catch-up.js'
 import { ContractError } from '../errors.js'
 import { formatEventId, lastIdAt, parseEventId } from '../event-id.js'
+import { acceptedFormat, MEDIA_TYPES, type RowFormat } from '../formats.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json.js'
 import { type PageStart, PageStarts } from '../page-starts.js'
 import { Done, EditBody, EventParams, EventsQuery } from '../schemas.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import type { EventEdits } from '../store/event-edits.js'
-import { type EventPage, findPageStart, readEventPage } from '../store/events.js'
+import { type EventPage, findPageBounds, findPageStart, readEventPage, readEventRows } from '../store/event-pages.js'
 import { aroundRows } from '../store/page.js'
 
 export interface EventsOptions {
@@ -29,7 +30,8 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 ) => {
   const starts = new PageStarts()
 
-  app.get('/events', { schema: { querystring: EventsQuery } }, async ({ projectId, query }, reply) => {
+  app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
+    const { projectId, query, headers, signal } = request
     const { limit, page, cursor, event, distinct_id: distinctId, from, to } = query
     const filter = given({ event, distinctId, from, to })
     const cursorStart = cursor === undefined ? null : { startAt: parseCursor(cursor), offset: 0 }
@@ -37,23 +39,41 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     // Only what the writer is done with: a block that is half in would let a walk skip the other half.
     const read = { projectId, upTo: lastIdAt(stored), limit, ...filter }
     const walk = JSON.stringify([projectId, deletions, limit, filter])
-    const start = cursorStart ?? (await find(walk, page, read))
-    const rows = await readEventPage(clickhouse, { ...read, ...start })
-    reply.header('content-type', 'application/json; charset=utf-8')
-    return Readable.from(
-      aroundRows(rows, '{"status":1,"error":null,"events":[', (mark) => {
-        if (mark && !cursorStart) starts.remember(walk, page + 1, mark)
-        const rest = { page, limit, hasMore: mark !== null, next: mark && formatCursor(mark), pending }
-        return `],${JSON.stringify(rest).slice(1)}`
-      }),
-    )
+    const remember = (next: string | null) => {
+      if (next !== null && !cursorStart) starts.remember(walk, page + 1, next)
+    }
+
+    const format = query.format ?? acceptedFormat(headers.accept)
+    if (format === 'json') {
+      const start = cursorStart ?? (await find(walk, page, read, signal))
+      const rows = await readEventPage(clickhouse, { ...read, ...start }, signal)
+      reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
+      return Readable.from(
+        aroundRows(rows, '{"status":1,"error":null,"events":[', (next) => {
+          remember(next)
+          const rest = { page, limit, hasMore: next !== null, next: next && formatCursor(next), pending }
+          return `],${JSON.stringify(rest).slice(1)}`
+        }),
+      )
+    }
+    const start = cursorStart ?? starts.find(walk, page, limit)
+    const bounds = await findPageBounds(clickhouse, { ...read, ...start }, signal)
+    const rows = await readEventRows(clickhouse, format, read, bounds, signal)
+    remember(bounds.next)
+    reply.headers(rowHeaders(format, bounds.next, pending))
+    return rows
   })
 
   /** Where a page begins; looked up first where it is far from any that is remembered. */
-  async function find(walk: string, page: number, read: Omit<EventPage, 'offset'>): Promise<PageStart> {
+  async function find(
+    walk: string,
+    page: number,
+    read: Omit<EventPage, 'offset'>,
+    signal: AbortSignal,
+  ): Promise<PageStart> {
     const start = starts.find(walk, page, read.limit)
     if (start.offset < FAR_ROWS) return start
-    const startAt = await findPageStart(clickhouse, { ...read, ...start })
+    const startAt = await findPageStart(clickhouse, { ...read, ...start }, signal)
     if (startAt === null) return start
     starts.remember(walk, page, startAt)
     return { startAt, offset: 0 }
@@ -87,6 +107,18 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const found = await edits.apply({ projectId, eventId: formatEventId(place), properties })
     if (!found) throw unknownEvent()
     if (properties === null) await journal.noteDeletion(projectId)
+  }
+}
+
+/** What the envelope of a JSON page says, beside rows that have none. */
+function rowHeaders(format: RowFormat, next: string | null, pending: number): Record<string, string> {
+  return {
+    'content-type': MEDIA_TYPES[format].contentType,
+    'content-disposition': `attachment; filename="events.${format}"`,
+    'x-has-more': String(next !== null),
+    ...(next !== null && { 'x-next-cursor': formatCursor(next) }),
+    'x-pending': String(pending),
+    vary: 'accept',
   }
 }
 

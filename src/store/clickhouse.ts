@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import { addAbortSignal, type Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
 
 export interface StoreOptions {
@@ -13,6 +13,8 @@ const PING_TIMEOUT_MS = 2_000
 /** A statement may hold what a request's body held, in base64. */
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const CONNECTIONS = 32
+/** A query whose answer nobody waits for any more is cancelled, which ClickHouse does for queries that cannot write. */
+const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
 
@@ -79,35 +81,49 @@ export class ClickHouse {
     await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
   }
 
-  /** The rows as objects; 64-bit integers are texts. Large parameters go in the body. */
-  async rows<Row>(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<Row[]> {
-    return await answered(QUERY_TIMEOUT_MS, async (abort_signal) => {
+  /** The rows as objects; 64-bit integers are texts. Large parameters go in the body. An abort cancels the query. */
+  async rows<Row>(
+    query: string,
+    parameters: Parameters = {},
+    settings: ClickHouseSettings = {},
+    signal?: AbortSignal,
+  ): Promise<Row[]> {
+    const read = async (abort_signal: AbortSignal) => {
       const result = await this.#client.query({
         query,
         query_params: parameters,
         use_multipart_params_auto: true,
-        clickhouse_settings: { ...settings, wait_end_of_query: 1, output_format_json_quote_64bit_integers: 1 },
+        clickhouse_settings: { ...READ, ...settings, wait_end_of_query: 1, output_format_json_quote_64bit_integers: 1 },
         format: 'JSONEachRow',
         abort_signal,
       })
       return await result.json<Row>()
-    })
+    }
+    return await answered(QUERY_TIMEOUT_MS, read, signal)
   }
 
   /**
    * The answer's bytes in the format that the query names. The server completes its answer before it sends the first
-   * byte, so that an error in the middle of it is an error here and never a short stream.
+   * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
+   * never a short stream. An abort cancels the query, and breaks the stream.
    */
-  async bytes(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<Readable> {
-    return await answered(QUERY_TIMEOUT_MS, async (abort_signal) => {
+  async bytes(
+    query: string,
+    parameters: Parameters = {},
+    settings: ClickHouseSettings = {},
+    signal?: AbortSignal,
+  ): Promise<Readable> {
+    const read = async (abort_signal: AbortSignal) => {
       const { stream } = await this.#client.exec({
         query,
         query_params: parameters,
-        clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        clickhouse_settings: { ...READ, ...settings, wait_end_of_query: 1 },
         abort_signal,
       })
       return stream
-    })
+    }
+    const stream = await answered(QUERY_TIMEOUT_MS, read, signal)
+    return signal ? addAbortSignal(signal, stream) : stream
   }
 
   /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */

@@ -1,11 +1,9 @@
-import type { Readable } from 'node:stream'
 import { formatEventId, idHalves, parseEventId } from '../event-id.js'
 import type { Entry } from '../journal/journal.js'
 import { millisecondsOf, type Position } from '../journal/position.js'
-import type { ClickHouse, Parameters } from './clickhouse.js'
+import type { ClickHouse } from './clickhouse.js'
 import { Fields, literal } from './fields.js'
 import { insertEntries } from './insert.js'
-import { PAGE_SETTINGS, pageOf } from './page.js'
 
 /** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */
 const INSERT = `
@@ -59,74 +57,6 @@ export async function lastStoredPosition(
     { first: formatEventId({ position: first, index: 0, journalId: 0 }), journal: journalId },
   )
   return (rows[0] && parseEventId(rows[0].id)?.position) ?? null
-}
-
-export interface EventFilter {
-  event?: string
-  distinctId?: string
-  /** event time in epoch milliseconds, inclusive */
-  from?: number
-  /** event time in epoch milliseconds, exclusive */
-  to?: number
-}
-
-export interface EventPage extends EventFilter {
-  projectId: string
-  /** the greatest id that may be in the answer */
-  upTo: string
-  limit: number
-  /** rows to pass over, from `startAt` on */
-  offset: number
-  /** the first id of the page, as an earlier page's mark had it */
-  startAt?: string
-}
-
-const EVENT_JSON = `concat(
-    '{"eventId":"', toString(event_id),
-    '","event":', toJSONString(event),
-    ',"distinct_id":', toJSONString(distinct_id),
-    ',"properties":', properties,
-    ',"timestamp":', toString(timestamp), '}')`
-
-/** A page of events as JSON texts, in the order of their acceptance; its mark is the first id of the next page. */
-export async function readEventPage(clickhouse: ClickHouse, page: EventPage): Promise<Readable> {
-  const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
-  const query = pageOf({ json: EVENT_JSON, mark: 'toString(event_id)', from })
-  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, PAGE_SETTINGS)
-}
-
-/**
- * The first id of a page, or null where there is none. Passing over rows is cheap as long as only their ids are read.
- */
-export async function findPageStart(clickhouse: ClickHouse, page: EventPage): Promise<string | null> {
-  const { from, parameters } = ordered('event_id', page)
-  const rows = await clickhouse.rows<{ id: string }>(
-    `SELECT toString(event_id) AS id FROM (${from} LIMIT {offset:UInt64}, 1)`,
-    { ...parameters, offset: page.offset },
-  )
-  return rows[0]?.id ?? null
-}
-
-function ordered(columns: string, page: EventPage): { from: string; parameters: Parameters } {
-  const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
-  const parameters: Parameters = { project: page.projectId, upTo: page.upTo }
-  const where = (condition: string, name: string, value: string | number | undefined) => {
-    if (value === undefined) return
-    conditions.push(condition)
-    parameters[name] = value
-  }
-  where(idCondition('>=', 'startAt'), 'startAt', page.startAt)
-  where('event = {event:String}', 'event', page.event)
-  where('distinct_id = {distinctId:String}', 'distinctId', page.distinctId)
-  where('timestamp >= {from:Float64}', 'from', page.from)
-  where('timestamp < {to:Float64}', 'to', page.to)
-  const from = `SELECT ${columns} FROM events WHERE ${conditions.join(' AND ')} ORDER BY project_id, toUInt128(event_id)`
-  return { from, parameters }
-}
-
-/** Spelled out for toUInt128(event_id), which is what the table is sorted by. */
-function idCondition(operator: '<=' | '>=', parameter: string): string {
-  return `toUInt128(event_id) ${operator} toUInt128({${parameter}:UUID})`
 }
 
 /** Removes all events of a user that are in the store. */

@@ -1,0 +1,140 @@
+import type { Readable } from 'node:stream'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { RowFormat } from '../formats.js'
+import type { ClickHouse, Parameters } from './clickhouse.js'
+import { PAGE_SETTINGS, pageOf } from './page.js'
+
+export interface EventFilter {
+  event?: string
+  distinctId?: string
+  /** event time in epoch milliseconds, inclusive */
+  from?: number
+  /** event time in epoch milliseconds, exclusive */
+  to?: number
+}
+
+export interface EventPage extends EventFilter {
+  projectId: string
+  /** the greatest id that may be in the answer */
+  upTo: string
+  limit: number
+  /** rows to pass over, from `startAt` on */
+  offset: number
+  /** the first id of the page, as an earlier page's mark had it */
+  startAt?: string
+}
+
+/** The first id of a page, and that of the page after it; null where there is no such event. */
+export interface PageBounds {
+  first: string | null
+  next: string | null
+}
+
+const eventJson = (properties: string) => `concat(
+    '{"eventId":"', toString(event_id),
+    '","event":', toJSONString(event),
+    ',"distinct_id":', toJSONString(distinct_id),
+    ',"properties":', ${properties},
+    ',"timestamp":', toString(timestamp), '}')`
+
+/** In a string a line break can only be escaped, so the raw ones of a text are white space between its tokens. */
+const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
+
+/** CSV and Parquet have the fields of the JSON texts as columns, in the same order. */
+const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp'
+
+const ROWS: Record<RowFormat, { columns: string; format: string; settings: ClickHouseSettings }> = {
+  ndjson: { columns: eventJson(ONE_LINE), format: 'TSVRaw', settings: PAGE_SETTINGS },
+  // Lines end as RFC 4180 has it.
+  csv: { columns: COLUMNS, format: 'CSVWithNames', settings: { output_format_csv_crlf_end_of_line: 1 } },
+  parquet: { columns: COLUMNS, format: 'Parquet', settings: {} },
+}
+
+/** A page of events as JSON texts, in the order of their acceptance; its mark is the first id of the next page. */
+export async function readEventPage(clickhouse: ClickHouse, page: EventPage, signal?: AbortSignal): Promise<Readable> {
+  const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
+  const query = pageOf({ json: eventJson('properties'), mark: 'toString(event_id)', from })
+  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, PAGE_SETTINGS, signal)
+}
+
+/**
+ * The events of a page as a file of rows, in the order of their acceptance. An NDJSON line differs from an event of a
+ * JSON page in nothing but line breaks between the tokens of its properties, which are spaces.
+ * @param bounds of this very page, as findPageBounds gave them
+ */
+export async function readEventRows(
+  clickhouse: ClickHouse,
+  rows: RowFormat,
+  page: Omit<EventPage, 'offset'>,
+  { first, next }: PageBounds,
+  signal?: AbortSignal,
+): Promise<Readable> {
+  const { columns, format, settings } = ROWS[rows]
+  const { from, parameters } = ordered(columns, { ...page, ...(first && { startAt: first }), before: next })
+  return await clickhouse.bytes(
+    `${from} LIMIT {limit:UInt32} FORMAT ${format}`,
+    { ...parameters, limit: first === null ? 0 : page.limit },
+    settings,
+    signal,
+  )
+}
+
+/** Where a page begins and ends, which can be said before the first of its rows is. Reads their ids alone. */
+export async function findPageBounds(
+  clickhouse: ClickHouse,
+  page: EventPage,
+  signal?: AbortSignal,
+): Promise<PageBounds> {
+  const { from, parameters } = ordered('event_id', page)
+  const rows = await clickhouse.rows<{ number: string; id: string }>(
+    `SELECT number, toString(event_id) AS id
+     FROM (
+       SELECT rowNumberInAllBlocks() AS number, event_id
+       FROM (${from} LIMIT {offset:UInt64}, {limit:UInt32} + 1)
+     )
+     WHERE number IN (0, {limit:UInt32})`,
+    { ...parameters, limit: page.limit, offset: page.offset },
+    {},
+    signal,
+  )
+  const idOf = (wanted: number) => rows.find(({ number }) => Number(number) === wanted)?.id ?? null
+  return { first: idOf(0), next: idOf(page.limit) }
+}
+
+/**
+ * The first id of a page, or null where there is none. Passing over rows is cheap as long as only their ids are read.
+ */
+export async function findPageStart(
+  clickhouse: ClickHouse,
+  page: EventPage,
+  signal?: AbortSignal,
+): Promise<string | null> {
+  const { first } = await findPageBounds(clickhouse, { ...page, limit: 1 }, signal)
+  return first
+}
+
+function ordered(
+  columns: string,
+  page: Omit<EventPage, 'offset'> & { before?: string | null },
+): { from: string; parameters: Parameters } {
+  const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
+  const parameters: Parameters = { project: page.projectId, upTo: page.upTo }
+  const where = (condition: string, name: string, value: string | number | null | undefined) => {
+    if (value === undefined || value === null) return
+    conditions.push(condition)
+    parameters[name] = value
+  }
+  where(idCondition('>=', 'startAt'), 'startAt', page.startAt)
+  where(idCondition('<', 'before'), 'before', page.before)
+  where('event = {event:String}', 'event', page.event)
+  where('distinct_id = {distinctId:String}', 'distinctId', page.distinctId)
+  where('timestamp >= {from:Float64}', 'from', page.from)
+  where('timestamp < {to:Float64}', 'to', page.to)
+  const from = `SELECT ${columns} FROM events WHERE ${conditions.join(' AND ')} ORDER BY project_id, toUInt128(event_id)`
+  return { from, parameters }
+}
+
+/** Spelled out for toUInt128(event_id), which is what the table is sorted by. */
+function idCondition(operator: '<=' | '<' | '>=', parameter: string): string {
+  return `toUInt128(event_id) ${operator} toUInt128({${parameter}:UUID})`
+}

@@ -1,0 +1,266 @@
+import { Readable } from 'node:stream'
+import { parse } from 'csv-parse/sync'
+import fc from 'fast-check'
+import type { LightMyRequestResponse } from 'fastify'
+import t from 'tap'
+import { elements, memberText } from '../../src/json.js'
+import { ClickHouse } from '../../src/store/clickhouse.js'
+import { type Client, randomName, STORAGES, settingsFor, startApp, startClickHouse } from '../helper.js'
+
+/** An event as every format has it; `properties` is its text. */
+interface Row {
+  eventId: string
+  event: string
+  distinct_id: string
+  properties: string
+  timestamp: number
+}
+
+interface Sent {
+  event: string
+  properties?: string
+  timestamp?: number
+}
+
+const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp']
+const ROW_FORMATS = ['ndjson', 'csv', 'parquet'] as const
+
+const engine = await startClickHouse(t)
+const reader = new ClickHouse({ url: engine.url })
+t.teardown(() => reader.close())
+await reader.commandWithoutDatabase('CREATE DATABASE IF NOT EXISTS analytics')
+
+function jsonRow(text: string): Row {
+  return { ...JSON.parse(text), properties: memberText(text, 'properties') }
+}
+
+function jsonRows({ body }: LightMyRequestResponse): Row[] {
+  const list = memberText(body, 'events') ?? ''
+  return elements(list).map(({ start, end }) => jsonRow(list.slice(start, end)))
+}
+
+function ndjsonRows({ body }: LightMyRequestResponse): Row[] {
+  if (body !== '' && !body.endsWith('\n')) throw new Error('the last line has no end')
+  return body.split('\n').slice(0, -1).map(jsonRow)
+}
+
+function csvRows({ body }: LightMyRequestResponse): Row[] {
+  const [names, ...rows] = parse(body, { record_delimiter: '\r\n', relax_column_count: false }) as string[][]
+  if (names?.join() !== NAMES.join()) throw new Error(`the header is ${names}`)
+  return rows.map(([eventId = '', event = '', distinct_id = '', properties = '', timestamp = '']) => {
+    return { eventId, event, distinct_id, properties, timestamp: Number(timestamp) }
+  })
+}
+
+/** ClickHouse reads the file by the types that it says its columns have. */
+async function parquetRows({ rawPayload }: LightMyRequestResponse): Promise<Row[]> {
+  const table = randomName('parquet').replace('-', '_')
+  const columns = 'eventId String, event String, distinct_id String, properties String, timestamp Float64'
+  await reader.command(`CREATE TABLE ${table} (${columns}) ENGINE = Memory`)
+  const body = Readable.from([rawPayload], { objectMode: false })
+  await reader.insert(`INSERT INTO ${table} FORMAT Parquet`, body, {}, AbortSignal.timeout(10_000))
+  return await reader.rows<Row>(`SELECT * FROM ${table}`)
+}
+
+const READ = { json: jsonRows, ndjson: ndjsonRows, csv: csvRows, parquet: parquetRows }
+
+const onOneLine = (rows: Row[]) => rows.map((row) => ({ ...row, properties: row.properties.replace(/[\r\n]/g, ' ') }))
+
+async function send({ call }: Client, distinct_id: string, events: Sent[]): Promise<void> {
+  const texts = events.map(({ properties = '{}', ...event }) => {
+    return `${JSON.stringify({ ...event, distinct_id }).slice(0, -1)},"properties":${properties}}`
+  })
+  const response = await call('POST', '/public/track/batch', `{"events":[${texts.join()}]}`)
+  if (response.statusCode !== 200) throw new Error(response.body)
+}
+
+const NASTY: Sent[] = [
+  { event: 'plain', properties: '{"a":1.0,"b":1e400,"c":123456789012345678901234567890,"a":null}', timestamp: 0 },
+  { event: '=1+1', properties: '{"formula":"=HYPERLINK(\\"http://x\\")"}', timestamp: 9_999_999_999_999 },
+  { event: '@SUM(A1)', properties: '{"+":"-"}', timestamp: 1588628831000.25 },
+  { event: 'a,b;c"d""e\'f', properties: '{ "a" : "," }', timestamp: 0.1 },
+  { event: 'line\nbreak\r\nand\ttab', properties: '{"e":"\\n\\r\\u000a\\\\n"}' },
+  { event: '\r', properties: '{\r\n\t"a" : [ 1,\n 2 ]\r}' },
+  { event: '\\N', properties: '{"e":"\\u0000\\ud800\\/\\u00e9"}' },
+  { event: 'NULL', properties: '{"u":"😀\u2028\u2029\u0085\u007f\ufeff"}' },
+  { event: ' 😀 ', properties: `{"long":"${'x'.repeat(100_000)}"}` },
+  { event: '\u0000', properties: '{}' },
+]
+
+/** A JSON object as a text with any white space between its tokens. */
+const spaced = fc
+  .tuple(
+    fc.dictionary(fc.string(), fc.jsonValue()),
+    fc.array(fc.constantFrom('', ' ', '\n', '\r\n', '\t', '\r'), { minLength: 1 }),
+  )
+  .map(([value, spaces]) => {
+    const tokens = JSON.stringify(value).match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^"{}[\],:]+/g) ?? []
+    return tokens.map((token, i) => token + (i + 1 < tokens.length ? spaces[i % spaces.length] : '')).join('')
+  })
+
+for (const storage of STORAGES) {
+  t.test(storage, async (t) => {
+    const client = await startApp(t, await settingsFor(t, storage))
+    const { call } = client
+    const get = async (query: string, accept?: string) => {
+      const response = await call('GET', `/public/events?${query}`, undefined, accept === undefined ? {} : { accept })
+      if (response.statusCode !== 200) throw new Error(`${query}: ${response.body}`)
+      return response
+    }
+
+    t.test('every format has the same rows', async (t) => {
+      const user = randomName('=user,"')
+      await send(client, user, NASTY)
+      const query = new URLSearchParams({ distinct_id: user }).toString()
+      const rows = jsonRows(await get(query))
+      t.strictSame(
+        rows.map(({ event, properties }) => ({ event, properties })),
+        NASTY.map(({ event, properties }) => ({ event, properties })),
+      )
+      t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
+      t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
+      t.strictSame(await parquetRows(await get(`${query}&format=parquet`)), rows)
+    })
+
+    t.test('a line of NDJSON is one whatever white space a client sends', async (t) => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(spaced, { minLength: 1, maxLength: 50 }), async (texts) => {
+          const user = randomName('spaced')
+          const sent = texts.map((properties, n) => ({ event: `e${n}`, properties }))
+          await send(client, user, sent)
+          const query = `limit=1000&distinct_id=${user}`
+          const rows = jsonRows(await get(query))
+          t.strictSame(
+            rows.map(({ properties }) => properties),
+            texts,
+          )
+          t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
+          t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
+        }),
+        { numRuns: 15 },
+      )
+    })
+
+    t.test('the exact bytes of NDJSON and CSV', async (t) => {
+      await send(client, 'bytes', [{ event: 'a "b"', properties: '{"p":\n"q"}', timestamp: 1000.5 }])
+      const [row] = jsonRows(await get('distinct_id=bytes'))
+      const ndjson = await get('distinct_id=bytes&format=ndjson')
+      t.equal(
+        ndjson.body,
+        `{"eventId":"${row?.eventId}","event":"a \\"b\\"","distinct_id":"bytes","properties":{"p": "q"},"timestamp":1000.5}\n`,
+      )
+      const csv = await get('distinct_id=bytes&format=csv')
+      t.equal(
+        csv.body,
+        `"eventId","event","distinct_id","properties","timestamp"\r\n"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5\r\n`,
+      )
+    })
+
+    t.test('pages and cursors, with what the envelope says as headers', async (t) => {
+      const user = randomName('user')
+      await send(
+        client,
+        user,
+        Array.from({ length: 23 }, (_, n) => ({ event: `e${n}`, timestamp: n })),
+      )
+      const wanted = jsonRows(await get(`limit=100&distinct_id=${user}`))
+      for (const format of ROW_FORMATS) {
+        for (const limit of [1, 7, 22, 23, 24]) {
+          const pages = Math.ceil(23 / limit)
+          const seen: Row[][] = [[], []]
+          let cursor = ''
+          for (let page = 1; page <= pages; page++) {
+            const ways = [`&page=${page}`, cursor].map((way) => `limit=${limit}&distinct_id=${user}${way}`)
+            const { hasMore, next } = (await get(ways[0] ?? '')).json()
+            for (const [way, query] of ways.entries()) {
+              const response = await get(`${query}&format=${format}`)
+              seen[way]?.push(...(await READ[format](response)))
+              const headers = [response.headers['x-has-more'], response.headers['x-next-cursor'] ?? null]
+              t.strictSame(headers, [String(hasMore), next], `${format}: ${query}`)
+              t.equal(response.headers['x-pending'], '0')
+            }
+            cursor = `&cursor=${next}`
+          }
+          t.strictSame(seen, [wanted, wanted], `${format} by ${limit}`)
+        }
+      }
+    })
+
+    t.test('no rows', async (t) => {
+      for (const query of ['distinct_id=nobody', 'page=1000&limit=10000', 'distinct_id=nobody&from=5&to=5']) {
+        t.equal((await get(`${query}&format=ndjson`)).body, '')
+        t.equal((await get(`${query}&format=csv`)).body, '"eventId","event","distinct_id","properties","timestamp"\r\n')
+        const parquet = await get(`${query}&format=parquet`)
+        t.equal(parquet.rawPayload.toString('latin1', 0, 4), 'PAR1')
+        t.equal(parquet.rawPayload.toString('latin1', parquet.rawPayload.length - 4), 'PAR1')
+        t.strictSame(await parquetRows(parquet), [])
+        t.match(parquet.headers, { 'x-has-more': 'false', 'x-pending': '0', 'x-next-cursor': undefined })
+      }
+    })
+
+    t.test('the types of a Parquet file', async (t) => {
+      const file = (await get('limit=1&format=parquet')).rawPayload
+      const types = await reader.rows<{ name: string; type: string }>(
+        `DESCRIBE format(Parquet, base64Decode('${file.toString('base64')}'))`,
+      )
+      t.strictSame(
+        types.map(({ name, type }) => `${name} ${type}`),
+        ['eventId String', 'event String', 'distinct_id String', 'properties String', 'timestamp Float64'],
+      )
+    })
+
+    t.test('by Accept, unless the query says', async (t) => {
+      const types = {
+        json: 'application/json; charset=utf-8',
+        ndjson: 'application/x-ndjson; charset=utf-8',
+        csv: 'text/csv; charset=utf-8; header=present',
+        parquet: 'application/vnd.apache.parquet',
+      }
+      for (const [format, type] of Object.entries(types)) {
+        for (const response of [
+          await get('', type),
+          await get(`format=${format}`, 'text/csv'),
+          await get('', `${type}, */*`),
+        ]) {
+          t.equal(response.headers['content-type'], type)
+          t.equal(response.headers.vary, 'accept')
+          const disposition = format === 'json' ? undefined : `attachment; filename="events.${format}"`
+          t.equal(response.headers['content-disposition'], disposition)
+        }
+      }
+      t.equal((await get('', 'text/html')).headers['content-type'], types.json)
+    })
+
+    t.test('a format that there is not', async (t) => {
+      for (const format of ['xml', '', 'JSON', 'ndjson%20', 'json&format=csv', 'toString']) {
+        const response = await call('GET', `/public/events?format=${format}`)
+        t.equal(response.statusCode, 400)
+        t.match(response.json(), {
+          status: 0,
+          code: 'invalid_request',
+          details: [{ path: '/format', message: /json, ndjson/ }],
+        })
+      }
+      const response = await call('GET', '/public/events?format=csv&limit=10001')
+      t.match(response.json(), { code: 'invalid_request', details: [{ path: '/limit' }] })
+    })
+
+    t.test('an event is in the next answer after its own', async (t) => {
+      const user = randomName('user')
+      for (let n = 1; n <= 6; n++) {
+        await send(client, user, [{ event: `e${n}` }])
+        const format = ROW_FORMATS[n % 3] ?? 'csv'
+        const rows = await READ[format](await get(`distinct_id=${user}&format=${format}`))
+        t.equal(rows.at(-1)?.event, `e${n}`)
+      }
+    })
+  })
+}
+
+t.test('what the store does not have within 5 s is counted', async (t) => {
+  const client = await startApp(t, { ...(await settingsFor(t, 'servers')), ROLE: 'api' })
+  await send(client, 'pending', [{ event: 'a' }, { event: 'b' }])
+  const response = await client.call('GET', '/public/events?format=ndjson')
+  t.equal(response.body, '')
+  t.match(response.headers, { 'x-pending': '2', 'x-has-more': 'false' })
+})
