@@ -221,7 +221,8 @@ export class Writer {
       this.figures.rewritten++
       this.#log.info({ position: formatPosition(only.position) }, 'an entry was stored in another spelling')
     } catch (last) {
-      if (!isDataError(last)) throw last
+      // A SyntaxError is that of rewriting: the bytes are no longer what they were when they were accepted.
+      if (!isDataError(last) && !(last instanceof SyntaxError)) throw last
       this.#log.error({ err: last, position: formatPosition(only.position) }, 'an entry went to the dead letters')
       await this.#tables.insertDeadLetter(only, last.message, this.#token(block))
       this.figures.noteDead(only)

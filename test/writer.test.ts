@@ -181,21 +181,24 @@ t.test('an entry that cannot be stored by any way becomes a dead letter, once', 
   const damaged = Buffer.from('{"events":[{"event":"a","distinct_id":{"no":"text"},"timestamp":"never"}]}')
   await event('before')
   const { position } = await commits.appendBatch(projectId, damaged, 1)
+  await event('between')
+  await commits.appendBatch(projectId, damaged.subarray(0, 20), 1)
   await event('after')
   writer.start()
   await drained()
   t.strictSame(
     (await stored()).map(({ event }) => event),
-    ['before', 'after'],
+    ['before', 'between', 'after'],
   )
   const letters = await clickhouse.rows<Record<string, string>>(
-    'SELECT position, kind, body, reason FROM dead_letters WHERE project_id = {project:String}',
+    'SELECT position, kind, body, reason FROM dead_letters WHERE project_id = {project:String} ORDER BY position',
     { project: projectId },
   )
   t.match(letters, [
     { position: String(position), kind: 'events', body: damaged.toString(), reason: /ClickHouse error/ },
+    { body: damaged.toString('utf8', 0, 20) },
   ])
-  t.equal(letters.length, 1)
+  t.equal(letters.length, 2)
 })
 
 t.test('a backlog goes in blocks of the wanted size, in its order', async (t) => {

@@ -31,6 +31,11 @@ export function isGone(error: unknown): boolean {
   return isReply(error) && error.message.startsWith('GONE')
 }
 
+/** A body that WRITE was to refer to is not there; nothing was written. */
+export function isLost(error: unknown): boolean {
+  return isReply(error) && error.message.startsWith('LOST')
+}
+
 /** Answers that WRITE gives once it knows that the call before was not carried out. */
 export function isFromScript(error: unknown): boolean {
   return isReply(error) && /^(FULL|OOM)\b/.test(error.message)

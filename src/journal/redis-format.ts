@@ -1,10 +1,15 @@
 import type { Entry, EntryKind, Outcome, Write } from './journal.js'
 import { formatPosition, type Position, parsePosition, START } from './position.js'
 
-/** A write as the script takes it. */
-export function writeArguments(write: Write): (string | Buffer)[] {
+/**
+ * A write as the script takes it.
+ * @param name of the key that holds the body of an append
+ */
+export function writeArguments(write: Write, name: string): string[] {
   const request = [write.requestKey?.key ?? '', write.requestKey?.fingerprint ?? '']
-  if (write.type === 'append') return ['append', write.projectId, String(write.count), write.body, ...request]
+  if (write.type === 'append') {
+    return ['append', write.projectId, String(write.count), String(write.body.length), name, ...request]
+  }
   const expected = write.expected === START ? '' : formatPosition(write.expected)
   return ['commit', write.kind, write.stateKey, expected, write.state, write.row, ...request]
 }
@@ -23,17 +28,26 @@ export function parseOutcome(text: string): Outcome {
   }
 }
 
+/** An entry of the stream, whose body may be in a key of its own. */
+export interface StreamEntry {
+  entry: Entry
+  /** the name of the key that holds the body; null where the entry has it */
+  at: string | null
+}
+
 /** An entry as XRANGE has it: its id, then the names and values of its fields, in the order of the script that wrote it. */
-export function parseEntry([id, fields]: [Buffer, Buffer[]]): Entry {
-  const [, kind, , projectId, , count, , body] = fields
-  if (!kind || !projectId || !count || !body) throw new Error(`journal entry ${id} is incomplete`)
-  return {
+export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
+  const [, kind, , projectId, , count, , , field, value] = fields
+  if (!kind || !projectId || !count || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
+  const isHere = field.toString() === 'body'
+  const entry: Entry = {
     position: parsePosition(id.toString()),
     kind: kind.toString() as EntryKind,
     projectId: projectId.toString(),
     count: Number(count),
-    body,
+    body: isHere ? value : NOTHING,
   }
+  return { entry, at: isHere ? null : value.toString() }
 }
 
 /** The entries that carried-out writes have become: each append its own, the rows of one kind together. */

@@ -1,11 +1,18 @@
 /**
  * The steps of the Redis journal, each one atomic. All keys begin with one prefix that holds a hash tag, so that they
- * live in one slot of a cluster; state and request keys are made from the prefix inside the scripts.
+ * live in one slot of a cluster; state, request and body keys are made from the prefix inside the scripts.
  *
- * Bodies and states are opaque here: cjson would keep 14 digits of a number and turn `[]` into `{}`. Positions are
+ * The events of an entry do not pass through Lua, which would hash every byte of them and copy them three times: a third
+ * of all that Redis does. They are in a key of their own, written by SET just before the script that refers to it, with
+ * a time to live that the script takes away. What no script refers to is gone by itself.
+ *
+ * Rows and states are opaque here: cjson would keep 14 digits of a number and turn `[]` into `{}`. Positions are
  * texts, `<milliseconds>-<sequence>`, which the stream orders; here they are only compared for equality.
  *
  * A journal that is full has to be drained: what the writer needs is allowed also where Redis is out of memory.
+ *
+ * An entry of the stream has the fields kind, project, count, bytes, and then either `body` with the rows themselves or
+ * `at` with the name of the key that holds the events.
  *
  * meta is a hash: id, ms and seq (the last position given out), bytes (of the entries that are there), added and settled
  * (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is).
@@ -17,13 +24,14 @@
  * KEYS  stream, meta, pending, producer
  * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, ms to remember requests,
  *       the journal's number, then for each write either
- *         "append", project, count, body, request key or "", fingerprint
+ *         "append", project, count, bytes, name of the body's key, request key or "", fingerprint
  *       or
  *         "commit", kind, state key, expected version, state, row, request key or "", fingerprint
  * Returns the number of entries ever added before, a space, and the outcomes joined by commas: "done:<position>",
  * "repeated:<position>", "mismatch", "conflict".
  * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
- * Errors, with nothing written: FULL; GONE where this journal is not there; STALE for a number older than the last.
+ * Errors, with nothing written: FULL; GONE where this journal is not there; STALE for a number older than the last; LOST
+ * where a body's key is not there.
  */
 export const WRITE = `
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -39,7 +47,20 @@ end
 local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id')
 if head[5] ~= ARGV[5] then return redis.error_reply('GONE the journal is not there') end
 local ms, seq, bytes, before_these = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
+
+local function body_key(name) return prefix .. ':body:' .. name end
+local i, lost = 6, false
+while ARGV[i] do
+  if ARGV[i] == 'append' then
+    if bytes > max_bytes then redis.call('UNLINK', body_key(ARGV[i + 4]))
+    elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
+    i = i + 7
+  else
+    i = i + 8
+  end
+end
 if bytes > max_bytes then return redis.error_reply('FULL the journal is over its limit') end
+if lost then return redis.error_reply('LOST a body is not there') end
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -69,16 +90,20 @@ local function remember(key, fingerprint, position)
   end
 end
 
-local i = 6
+i = 6
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
-    local project, count, body, key, fingerprint = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
-    i = i + 6
+    local project, count, size, name = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+    local key, fingerprint = ARGV[i + 5], ARGV[i + 6]
+    i = i + 7
     outcome = known(key, fingerprint)
-    if not outcome then
+    if outcome then
+      redis.call('UNLINK', body_key(name))
+    else
       local position = advance()
-      entries[#entries + 1] = { position = position, kind = 'events', project = project, count = count, body = body }
+      entries[#entries + 1] = { position = position, kind = 'events', project = project, count = count, size = size, name = name }
+      redis.call('PERSIST', body_key(name))
       redis.call('HINCRBY', pending, project, count)
       remember(key, fingerprint, position)
       outcome = 'done:' .. position
@@ -109,10 +134,14 @@ while ARGV[i] do
   outcomes[#outcomes + 1] = outcome
 end
 for _, entry in ipairs(entries) do
-  local count, body = entry.count, entry.body
-  if entry.rows then count, body = #entry.rows, table.concat(entry.rows, ',') end
-  redis.call('XADD', stream, entry.position, 'kind', entry.kind, 'project', entry.project, 'count', count, 'body', body)
-  bytes = bytes + #body
+  local count, size, field, value = entry.count, entry.size, 'at', entry.name
+  if entry.rows then
+    field, value = 'body', table.concat(entry.rows, ',')
+    count, size = #entry.rows, #value
+  end
+  redis.call('XADD', stream, entry.position, 'kind', entry.kind, 'project', entry.project, 'count', count,
+    'bytes', size, field, value)
+  bytes = bytes + size
 end
 
 local added = before_these + #entries
@@ -126,14 +155,14 @@ return answer
  * Takes the writer's lease and freezes the next block, or returns the frozen one.
  *
  * KEYS  stream, meta, lease
- * ARGV  writer, ms that the lease holds, bytes after which a block ends, the journal's number, and, where the writer has a run of entries
- *       itself: how many were ever added before them, "<first> <last>"
+ * ARGV  writer, ms that the lease holds, bytes after which a block ends, entries that a block has at most, the journal's
+ *       number, and, where the writer has a run of entries itself: how many were ever added before them, "<first> <last>"
  * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", 1 if it was frozen before or
  * else 0, entries as XRANGE has them }; the entries are left out where the block is the writer's own run, which it is if that is next to be stored.
  */
 export const CLAIM = `#!lua flags=allow-oom
 local stream, meta, lease = KEYS[1], KEYS[2], KEYS[3]
-if redis.call('HGET', meta, 'id') ~= ARGV[4] then return redis.error_reply('GONE the journal is not there') end
+if redis.call('HGET', meta, 'id') ~= ARGV[5] then return redis.error_reply('GONE the journal is not there') end
 local holder = redis.call('GET', lease)
 if holder and holder ~= ARGV[1] then return nil end
 redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
@@ -143,19 +172,19 @@ if head[1] then
   local first, last = string.match(head[1], '^(%S+) (%S+)$')
   return { head[1], 1, redis.call('XRANGE', stream, first, last) }
 end
-if ARGV[5] and ARGV[5] == head[3] then
-  redis.call('HSET', meta, 'frozen', ARGV[6])
-  return { ARGV[6], 0 }
+if ARGV[6] and ARGV[6] == head[3] then
+  redis.call('HSET', meta, 'frozen', ARGV[7])
+  return { ARGV[7], 0 }
 end
 
 -- As many at a time as fit if none is larger than those before, and one to begin with.
-local max_bytes, largest, count = tonumber(ARGV[3]), 1, 1
+local max_bytes, max_entries, largest, count = tonumber(ARGV[3]), tonumber(ARGV[4]), 1, 1
 local entries, bytes, from = {}, 0, '(' .. head[2]
-while bytes < max_bytes do
+while bytes < max_bytes and #entries < max_entries do
   local some = redis.call('XRANGE', stream, from, '+', 'COUNT', count)
   for _, entry in ipairs(some) do
-    local size = #entry[2][8]
-    if bytes >= max_bytes then break end
+    local size = tonumber(entry[2][8])
+    if bytes >= max_bytes or #entries >= max_entries then break end
     entries[#entries + 1] = entry
     bytes = bytes + size
     if size > largest then largest = size end
@@ -208,10 +237,10 @@ return 1
 `
 
 /**
- * Forgets a block that the store has.
+ * Forgets a block that the store has, and the bodies of its entries.
  *
  * KEYS  stream, meta, pending
- * ARGV  prefix, the frozen block "<first> <last>", the position after its last, its bytes, ms to keep its states,
+ * ARGV  prefix, the frozen block "<first> <last>", the position after its last, ms to keep its states,
  *       number of projects, then (project, events) for each, then (state key, version) for each state
  * Returns 1, or 0 where another writer has moved on.
  */
@@ -219,21 +248,27 @@ export const SETTLE = `#!lua flags=allow-oom
 local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
 local prefix, frozen = ARGV[1], ARGV[2]
 if redis.call('HGET', meta, 'frozen') ~= frozen then return 0 end
-local last = string.match(frozen, '(%S+)$')
+local first, last = string.match(frozen, '^(%S+) (%S+)$')
+local bytes = 0
+for _, entry in ipairs(redis.call('XRANGE', stream, first, last)) do
+  local fields = entry[2]
+  bytes = bytes + tonumber(fields[8])
+  if fields[9] == 'at' then redis.call('UNLINK', prefix .. ':body:' .. fields[10]) end
+end
 redis.call('HSET', meta, 'stored', last)
 redis.call('HDEL', meta, 'frozen')
 local settled = redis.call('XTRIM', stream, 'MINID', ARGV[3])
 redis.call('HINCRBY', meta, 'settled', settled)
-redis.call('HINCRBY', meta, 'bytes', -tonumber(ARGV[4]))
-local i = 7
-for _ = 1, tonumber(ARGV[6]) do
+redis.call('HINCRBY', meta, 'bytes', -bytes)
+local i = 6
+for _ = 1, tonumber(ARGV[5]) do
   if redis.call('HINCRBY', pending, ARGV[i], -tonumber(ARGV[i + 1])) <= 0 then redis.call('HDEL', pending, ARGV[i]) end
   i = i + 2
 end
 while ARGV[i] do
   local state_key = prefix .. ':state:' .. ARGV[i]
   if string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == ARGV[i + 1] then
-    redis.call('PEXPIRE', state_key, ARGV[5])
+    redis.call('PEXPIRE', state_key, ARGV[4])
   end
   i = i + 2
 end
@@ -275,7 +310,7 @@ return 1
 `
 
 /**
- * What waits. The oldest entry is read whole for its position, as a stream gives no position alone.
+ * What waits.
  *
  * KEYS  stream, meta
  * ARGV  the journal's number

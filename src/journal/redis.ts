@@ -5,6 +5,7 @@ import { ContractError } from '../errors.js'
 import {
   type Block,
   type Depth,
+  type Entry,
   type Journal,
   type JournalListener,
   type Outcome,
@@ -16,8 +17,17 @@ import {
   type Write,
 } from './journal.js'
 import { formatPosition, type Position, parsePosition } from './position.js'
-import { asRefusal, isFromScript, isGone, isReply, unavailable } from './redis-errors.js'
-import { entriesOf, formatLimits, limitsOf, parseEntry, parseOutcome, writeArguments } from './redis-format.js'
+import { PutBody } from './redis-body.js'
+import { asRefusal, isFromScript, isGone, isLost, isReply, unavailable } from './redis-errors.js'
+import {
+  entriesOf,
+  formatLimits,
+  limitsOf,
+  parseEntry,
+  parseOutcome,
+  type StreamEntry,
+  writeArguments,
+} from './redis-format.js'
 import { parseMemory, roomIn } from './redis-memory.js'
 import { CLAIM, DEPTH, INITIALISE, NARROW, OUTRANK, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
 import { Tail } from './tail.js'
@@ -38,6 +48,8 @@ const CONNECTION_WAIT_MS = 2_000
 /** How long a write whose answer was lost asks what became of it. */
 const LOST_ANSWER_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
+/** Settling a block goes over its entries while Redis does nothing else: some 20 ms for as many. */
+const MAX_BLOCK_ENTRIES = 20_000
 /**
  * Another writer takes over this long after the last sign of life of the one before: soon enough for a reader that waits
  * 5 s. Two writers at once do no harm, as a block has one token; they only do the work twice.
@@ -151,26 +163,40 @@ class RedisJournal implements Journal {
       String(REQUEST_MEMORY_MS),
       String(this.#id),
     ]
-    for (const write of writes) args.push(...writeArguments(write))
+    const bodies: { key: string; body: Buffer }[] = []
+    writes.forEach((write, i) => {
+      const name = `${this.#name}:${sequence}:${i}`
+      args.push(...writeArguments(write, name))
+      if (write.type === 'append') bodies.push({ key: this.#bodyKey(name), body: write.body })
+    })
 
     let answerLostAt: number | null = null
     for (;;) {
+      let bodyError: unknown
       try {
         await this.#connected(CONNECTION_WAIT_MS)
+        for (const { key, body } of bodies) {
+          const put = new PutBody(key, body)
+          put.promise.catch((error) => {
+            bodyError = error
+          })
+          this.#redis.sendCommand(put)
+        }
         const [added, outcomes = ''] = String(await this.#script(WRITE, keys, args)).split(' ')
         const parsed = outcomes.split(',').map(parseOutcome)
         this.#tail?.add(Number(added), entriesOf(writes, parsed))
         return parsed
-      } catch (error) {
-        if (isGone(error)) {
+      } catch (failure) {
+        if (isGone(failure)) {
           await this.initialise()
           continue
         }
+        const error = isLost(failure) && isReply(bodyError) ? bodyError : failure
         const refused = asRefusal(error)
         // Before any answer was lost, a refusal is the last word. After it, only those are which come from the script
         // itself, when it has looked at what this producer did before.
         if (refused && (answerLostAt === null || isFromScript(error))) throw refused
-        if (!refused && isReply(error)) throw error
+        if (!refused && isReply(error) && !isLost(error)) throw error
         if (!refused) answerLostAt ??= Date.now()
         if (answerLostAt !== null && Date.now() - answerLostAt > LOST_ANSWER_WAIT_MS) {
           throw new ContractError(
@@ -215,9 +241,9 @@ class RedisJournal implements Journal {
 
   async claim(maxBytes: number): Promise<Block | null> {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
-    const args = [this.#name, String(LEASE_MS), String(maxBytes), String(this.#id)]
+    const args = [this.#name, String(LEASE_MS), String(maxBytes), String(MAX_BLOCK_ENTRIES), String(this.#id)]
     this.#tail ??= new Tail()
-    const run = this.#tail.run(maxBytes)
+    const run = this.#tail.run(maxBytes, MAX_BLOCK_ENTRIES)
     if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
     const answer = await this.#call(() => this.#script(CLAIM, keys, args))
     if (answer === null) return null
@@ -228,8 +254,36 @@ class RedisJournal implements Journal {
       isRepeated: isRepeated === 1,
       first: parsePosition(first),
       last: parsePosition(last),
-      entries: entries?.map(parseEntry) ?? run?.entries ?? [],
+      entries: entries ? await this.#withBodies(entries.map(parseEntry), frozen.toString()) : (run?.entries ?? []),
     }
+  }
+
+  /**
+   * Reads the bodies that are not in the stream itself.
+   * @throws ContractError `unavailable` where another writer has stored the block meanwhile
+   */
+  async #withBodies(found: StreamEntry[], frozen: string): Promise<Entry[]> {
+    const apart = found.filter(({ at }) => at !== null)
+    const keys = apart.map(({ at }) => this.#bodyKey(at ?? ''))
+    const bodies = keys.length > 0 ? await this.#call(() => this.#redis.mgetBuffer(keys)) : []
+    if (bodies.includes(null)) {
+      const now = await this.#call(() => this.#redis.hget(this.#keys.meta, 'frozen'))
+      assertCurrent(now === frozen ? 1 : 0)
+    }
+    apart.forEach(({ entry }, i) => {
+      const body = bodies[i]
+      if (body) entry.body = body
+      else
+        this.#log.warn(
+          { position: formatPosition(entry.position) },
+          'somebody deleted the bytes of an entry from Redis',
+        )
+    })
+    return found.map(({ entry }) => entry)
+  }
+
+  #bodyKey(name: string): string {
+    return `${this.#prefix}:body:${name}`
   }
 
   /** As long as this process lives and has a block, however long its INSERT takes. */
@@ -248,13 +302,11 @@ class RedisJournal implements Journal {
     clearInterval(this.#renewal)
     this.#renewal = undefined
     const events = new Map<string, number>()
-    let bytes = 0
-    for (const { kind, projectId, count, body } of block.entries) {
-      bytes += body.length
+    for (const { kind, projectId, count } of block.entries) {
       if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
     }
     const after = formatPosition(block.last + 1n)
-    const args = [this.#prefix, formatLimits(block), after, String(bytes), String(STATE_MEMORY_MS), String(events.size)]
+    const args = [this.#prefix, formatLimits(block), after, String(STATE_MEMORY_MS), String(events.size)]
     for (const [projectId, count] of events) args.push(projectId, String(count))
     for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]

@@ -36,15 +36,15 @@ export class Tail {
     this.#bytes += bytes
   }
 
-  /** The oldest entries, up to `maxBytes` but one at least; null where there is none. */
-  run(maxBytes: number): Run | null {
+  /** The oldest entries, up to `maxBytes` and `maxEntries` but one at least; null where there is none. */
+  run(maxBytes: number, maxEntries: number): Run | null {
     if (this.#entries.length === 0) return null
     let bytes = 0
     let count = 0
     for (const { body } of this.#entries) {
       count++
       bytes += body.length
-      if (bytes >= maxBytes) break
+      if (bytes >= maxBytes || count >= maxEntries) break
     }
     return { before: this.#before, entries: this.#entries.slice(0, count) }
   }

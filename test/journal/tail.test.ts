@@ -10,18 +10,19 @@ const entry = (position: number, bytes = 1): Entry => ({
   count: 1,
   body: Buffer.alloc(bytes),
 })
-const positions = (tail: Tail, maxBytes = 1e9) => tail.run(maxBytes)?.entries.map(({ position }) => Number(position))
+const positions = (tail: Tail, maxBytes = 1e9) =>
+  tail.run(maxBytes, 100)?.entries.map(({ position }) => Number(position))
 
 t.test('a run is what was added and not forgotten', async (t) => {
   const tail = new Tail()
-  t.equal(tail.run(10), null)
+  t.equal(tail.run(10, 100), null)
   tail.add(5, [entry(1), entry(2)])
   tail.add(7, [entry(3)])
-  t.strictSame([tail.run(10)?.before, positions(tail)], [5, [1, 2, 3]])
+  t.strictSame([tail.run(10, 100)?.before, positions(tail)], [5, [1, 2, 3]])
   tail.forget(2n)
-  t.strictSame([tail.run(10)?.before, positions(tail)], [7, [3]])
+  t.strictSame([tail.run(10, 100)?.before, positions(tail)], [7, [3]])
   tail.forget(9n)
-  t.equal(tail.run(10), null)
+  t.equal(tail.run(10, 100), null)
 })
 
 t.test('a run ends after maxBytes, with one entry at least', async (t) => {
@@ -55,7 +56,7 @@ t.test('it has no gap, whatever others write between and however full it gets', 
         } else {
           added += count
         }
-        const run = tail.run(1e9)
+        const run = tail.run(1e9, 100)
         if (!run) continue
         const expected = run.entries.map((_, i) => run.before + i)
         if (JSON.stringify(expected) !== JSON.stringify(run.entries.map(({ position }) => Number(position))))
