@@ -81,7 +81,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     },
     clientErrorHandler: answerBrokenRequest,
   }).withTypeProvider<TypeBoxTypeProvider>()
-  server.setValidatorCompiler(validatorCompiler)
+  server.setValidatorCompiler(validatorCompiler(config.MAX_PROPERTY_DEPTH))
   server.decorateRequest('projectId', '')
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
@@ -233,7 +233,8 @@ function register(
     async (secret) => {
       acceptJson(secret, ['application/json'])
       secret.addHook('preValidation', authenticate(keys, 'secret'))
-      secret.register(track, { journal, commits, batchBodyLimit: config.BATCH_BODY_LIMIT })
+      const limits = { batchBodyLimit: config.BATCH_BODY_LIMIT, maxPropertyDepth: config.MAX_PROPERTY_DEPTH }
+      secret.register(track, { journal, commits, ...limits })
       secret.register(events, { journal, clickhouse, edits, catchUp })
       secret.register(users, { profiles, clickhouse, catchUp, deleteTraces })
       secret.register(sessionReads, { sessions })

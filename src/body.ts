@@ -1,5 +1,6 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { isCrowded, MAX_MEMBERS } from './body-limits.js'
 import { ContractError } from './errors.js'
 import type { ScannedBody } from './scan.js'
 
@@ -29,6 +30,10 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[]): void {
 
 function parseJson(raw: Buffer): unknown {
   if (!isUtf8(raw)) throw new ContractError('invalid_json', 'The body is not valid UTF-8.')
+  if (isCrowded(raw)) {
+    const message = `The body holds more than ${MAX_MEMBERS} names, objects and arrays. Send less at once.`
+    throw new ContractError('invalid_request', message)
+  }
   try {
     // ASCII, which most bodies are, is its own Latin-1, which needs no decoding.
     return JSON.parse(raw.toString(isAscii(raw) ? 'latin1' : 'utf8'))

@@ -1,5 +1,6 @@
 import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { MAX_SCAN_DEPTH } from './scan.js'
 
 const MIB = 1024 * 1024
 
@@ -49,6 +50,12 @@ const Settings = Type.Object({
     minimum: 1024,
     maximum: 256 * MIB,
     says: 'bytes, 1024 to 268435456',
+  }),
+  MAX_PROPERTY_DEPTH: Type.Integer({
+    default: 64,
+    minimum: 1,
+    maximum: MAX_SCAN_DEPTH,
+    says: `levels, 1 to ${MAX_SCAN_DEPTH}`,
   }),
   JOURNAL_MAX_BYTES: Type.Integer({
     default: 4096 * MIB,

@@ -21,8 +21,8 @@ const NINE = 0x39
 /** "Not known": every position is 0 or more. */
 const UNKNOWN = -1
 
-/** Deeper values are not known. */
-const MAX_DEPTH = 256
+/** Deeper values are not known; what properties may have at most is set by the caller. */
+export const MAX_SCAN_DEPTH = 256
 const MAX_NAME_BYTES = 255
 /** So many digits are a timestamp from 0 to 9 999 999 999 999. */
 const MAX_TIMESTAMP_DIGITS = 13
@@ -67,28 +67,34 @@ export class ScannedBody {
   }
 }
 
-/** @param raw valid UTF-8 */
-export function scanEvent(raw: Buffer): ScannedBody | null {
-  return new Scan(raw).event()
+/**
+ * @param raw valid UTF-8
+ * @param maxDepth properties that are nested deeper are not known
+ */
+export function scanEvent(raw: Buffer, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
+  return new Scan(raw, maxDepth).event()
 }
 
 /**
  * @param raw valid UTF-8
  * @param maxEvents a body with more is not known
+ * @param maxDepth properties that are nested deeper are not known
  */
-export function scanBatch(raw: Buffer, maxEvents: number): ScannedBody | null {
-  return new Scan(raw).batch(maxEvents)
+export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
+  return new Scan(raw, maxDepth).batch(maxEvents)
 }
 
 class Scan {
   readonly #raw: Buffer
-  readonly #stack = new Uint8Array(MAX_DEPTH)
+  readonly #maxDepth: number
+  readonly #stack = new Uint8Array(MAX_SCAN_DEPTH)
   #apiKey: string | undefined
   #keyStart = 0
   #seen = 0
 
-  constructor(raw: Buffer) {
+  constructor(raw: Buffer, maxDepth: number) {
     this.#raw = raw
+    this.#maxDepth = maxDepth
   }
 
   event(): ScannedBody | null {
@@ -164,7 +170,7 @@ class Scan {
           break
         case PROPERTIES:
           if (raw[at] !== OPEN_BRACE && raw[at] !== 0x6e) return UNKNOWN
-          at = this.#skip(at)
+          at = this.#skip(at, this.#maxDepth)
           break
         case API_KEY:
           at = this.#key(at)
@@ -243,15 +249,15 @@ class Scan {
     return length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO) ? UNKNOWN : end
   }
 
-  /** The position after any value, whose depth the stack bounds. */
-  #skip(at: number): number {
+  /** The position after any value; `maxDepth` is at most what the stack holds. */
+  #skip(at: number, maxDepth = MAX_SCAN_DEPTH): number {
     const raw = this.#raw
     const stack = this.#stack
     let depth = 0
     for (;;) {
       const byte = raw[at]
       if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-        if (depth === MAX_DEPTH) return UNKNOWN
+        if (depth === maxDepth) return UNKNOWN
         const close = byte === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
         at = space(raw, at + 1)
         if (raw[at] !== close) {

@@ -1,6 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import type { FastifySchemaCompiler } from 'fastify'
+import { deepProperties } from './body-limits.js'
 import { ContractError, type ErrorDetail } from './errors.js'
 import { ScannedBody } from './scan.js'
 import { MAX_BATCH } from './schemas.js'
@@ -13,12 +14,16 @@ const MAX_DETAILS = 100
  * has no types, has its whole numbers read. What is wrong is looked for in a second pass, when it is known that
  * something is.
  */
-export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
-  const check = TypeCompiler.Compile(schema)
-  return (given: unknown) => {
-    const value = httpPart === 'querystring' ? readQuery(schema, given as Record<string, unknown>) : given
-    if (value instanceof ScannedBody || check.Check(value)) return { value }
-    return { error: describe(check.Errors(value)) }
+export function validatorCompiler(maxPropertyDepth: number): FastifySchemaCompiler<TSchema> {
+  return ({ schema, httpPart }) => {
+    const check = TypeCompiler.Compile(schema)
+    return (given: unknown) => {
+      const value = httpPart === 'querystring' ? readQuery(schema, given as Record<string, unknown>) : given
+      if (value instanceof ScannedBody) return { value }
+      const tooDeep = httpPart === 'body' ? deepProperties(value, schema.properties, maxPropertyDepth) : []
+      if (tooDeep.length === 0 && check.Check(value)) return { value }
+      return { error: describe(check.Errors(value), tooDeep) }
+    }
   }
 }
 
@@ -32,22 +37,30 @@ function readQuery(schema: TSchema, given: Record<string, unknown>): Record<stri
   return value
 }
 
-function describe(errors: Iterable<ValueError>): ContractError {
+function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ContractError {
   const details = new Map<string, ErrorDetail>()
   for (const error of errors) {
     if (error.type === ValueErrorType.ArrayMaxItems) {
       return new ContractError('too_many_events', `A batch holds at most ${MAX_BATCH} events. Split it.`)
     }
-    // One fault per event is enough, so that a batch can name a hundred of them.
-    const place = /^\/events\/\d+/.exec(error.path)?.[0] ?? error.path
+    const place = placeOf(error.path)
     if (!details.has(place)) details.set(place, { path: error.path, message: message(error) })
     if (details.size === MAX_DETAILS) break
+  }
+  for (const detail of tooDeep) {
+    const place = placeOf(detail.path)
+    if (details.size < MAX_DETAILS && !details.has(place)) details.set(place, detail)
   }
   const [first] = details.values()
   const where = first?.path ? `${first.path} ` : 'The body '
   return new ContractError('invalid_request', `${where}${first?.message ?? 'is not valid'}.`, {
     details: [...details.values()],
   })
+}
+
+/** One fault per event is enough, so that a batch can name a hundred of them. */
+function placeOf(path: string): string {
+  return /^\/events\/\d+/.exec(path)?.[0] ?? path
 }
 
 function message({ type, value, schema, message }: ValueError): string {

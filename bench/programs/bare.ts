@@ -15,7 +15,7 @@ const app = Fastify({
   logController: new LogController({ disableRequestLogging: true }),
   bodyLimit: 20 * MIB,
 }).withTypeProvider<TypeBoxTypeProvider>()
-app.setValidatorCompiler(validatorCompiler)
+app.setValidatorCompiler(validatorCompiler(64))
 app.decorateRequest('rawBody')
 acceptJson(app, ['application/json'])
 

@@ -14,7 +14,7 @@ const client = createClient({
 })
 
 const app = Fastify({ logger: false }).withTypeProvider<TypeBoxTypeProvider>()
-app.setValidatorCompiler(validatorCompiler)
+app.setValidatorCompiler(validatorCompiler(64))
 app.post('/public/track', { schema: { body: TrackBody } }, async ({ body }) => {
   const { event, distinct_id, properties, timestamp } = body
   const row = { event, distinct_id, timestamp: timestamp ?? Date.now(), properties: JSON.stringify(properties ?? {}) }

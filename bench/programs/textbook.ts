@@ -10,7 +10,7 @@ import { validatorCompiler } from '../../src/validation.js'
 const redis = new Redis(process.env.REDIS_URL ?? '')
 
 const app = Fastify({ logger: false }).withTypeProvider<TypeBoxTypeProvider>()
-app.setValidatorCompiler(validatorCompiler)
+app.setValidatorCompiler(validatorCompiler(64))
 app.post('/public/track', { schema: { body: TrackBody } }, async ({ body }) => {
   await redis.xadd('textbook', '*', 'event', JSON.stringify({ timestamp: Date.now(), ...body }))
   return { status: 1, error: null }

@@ -12,13 +12,19 @@ export interface TrackOptions {
   commits: GroupCommit
   /** bytes */
   batchBodyLimit: number
+  /** levels of objects and arrays, the properties themselves included */
+  maxPropertyDepth: number
 }
 
 /** Takes events in. A call is answered once its events are durable in the journal. */
-export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { journal, commits, batchBodyLimit }) => {
+export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
+  app,
+  { journal, commits, batchBodyLimit, maxPropertyDepth },
+) => {
   const idOf = eventIdFormatter(journal.id)
 
-  const one = { config: { scan: scanEvent }, schema: { body: TrackBody, response: { 200: Done } } }
+  const scanOne = (raw: Buffer) => scanEvent(raw, maxPropertyDepth)
+  const one = { config: { scan: scanOne }, schema: { body: TrackBody, response: { 200: Done } } }
   app.post('/track', one, async (request, reply) => {
     const { projectId, key, rawBody, body } = request
     const requestKey = requestKeyOf(request)
@@ -34,7 +40,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (app, { jour
     '/track/batch',
     {
       bodyLimit: batchBodyLimit,
-      config: { scan: (raw) => scanBatch(raw, MAX_BATCH) },
+      config: { scan: (raw) => scanBatch(raw, MAX_BATCH, maxPropertyDepth) },
       schema: { body: BatchBody, response: { 200: Accepted } },
     },
     async (request) => {
