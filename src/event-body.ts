@@ -35,14 +35,24 @@ function canBeKept(raw: Buffer, body: object, key: string): body is ScannedBody 
   return !body.hasOthers || !(raw.includes(key) || raw.includes('\\'))
 }
 
+/** An entry is not what the service writes, as when it was damaged; nothing can be made of it. */
+export class EntryError extends Error {
+  override readonly name = 'EntryError'
+}
+
 /**
  * The same events in a spelling that ClickHouse reads as `JSON.parse` does: fields of the contract only, each once, and
  * the properties as a string that holds their exact text. For entries that ClickHouse refused.
  * @param body JSON `{"events":[…]}`
+ * @throws EntryError where it is something else
  */
 export function rewriteEntry(body: Buffer): Buffer {
   const text = body.toString()
-  return Buffer.from(rewriteBatch(text, (JSON.parse(text) as { events: ParsedEvent[] }).events))
+  try {
+    return Buffer.from(rewriteBatch(text, (JSON.parse(text) as { events: ParsedEvent[] }).events))
+  } catch (error) {
+    throw new EntryError(`The entry holds no events: ${error instanceof Error ? error.message : error}`)
+  }
 }
 
 function rewriteBatch(text: string, events: ParsedEvent[]): string {

@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { rewriteEntry } from './event-body.js'
+import { EntryError, rewriteEntry } from './event-body.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from './journal/journal.js'
 import { formatPosition, type Position } from './journal/position.js'
-import { StoreError } from './store/clickhouse.js'
+import { isDataError } from './store/data-errors.js'
 import { WriterFigures } from './writer-figures.js'
 
 /** Where the writer puts things. A token that was used before must store nothing again. */
@@ -32,28 +32,6 @@ const PAUSE_MS = 200
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 const MIN_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
-
-/**
- * ClickHouse's words for data that it cannot read (src/Common/ErrorCodes.cpp). They come before anything of the block
- * is written, so the block may be cut. Every other failure leaves open what was written: the same block goes again.
- */
-const DATA_ERRORS = new Set([
-  6, // CANNOT_PARSE_TEXT
-  25, // CANNOT_PARSE_ESCAPE_SEQUENCE
-  26, // CANNOT_PARSE_QUOTED_STRING
-  27, // CANNOT_PARSE_INPUT_ASSERTION_FAILED
-  28, // CANNOT_PRINT_FLOAT_OR_DOUBLE_NUMBER
-  33, // CANNOT_READ_ALL_DATA
-  53, // TYPE_MISMATCH
-  69, // ARGUMENT_OUT_OF_BOUND
-  70, // CANNOT_CONVERT_TYPE
-  72, // CANNOT_PARSE_NUMBER
-  117, // INCORRECT_DATA
-  130, // CANNOT_READ_ARRAY_FROM_TEXT
-  131, // TOO_LARGE_STRING_SIZE
-  306, // TOO_DEEP_RECURSION
-  349, // CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
-])
 
 /**
  * Takes block after block from the journal to the store. A block is frozen before its first try and forgotten after its
@@ -149,15 +127,15 @@ export class Writer {
     const known = this.#isInDoubt ? await this.#storeRest(block) : null
     this.#isInDoubt = false
     if (known) return true
-    let stored = block
     try {
       await this.#insert(block)
     } catch (error) {
       if (!isDataError(error)) throw error
-      stored = await this.#storeRefused(block, error)
+      await this.#storeRefused(block, error)
+      return true
     }
-    await this.#settle(stored)
-    return stored !== block || bytesOf(block.entries) >= this.#maxBlockBytes
+    await this.#settle(block)
+    return bytesOf(block.entries) >= this.#maxBlockBytes
   }
 
   /**
@@ -190,17 +168,17 @@ export class Writer {
     }
   }
 
-  async #settle(block: Block): Promise<void> {
-    await this.#journal.settle(block, this.#tables.statesIn(block.entries))
+  async #settle(block: Block, states = this.#tables.statesIn(block.entries)): Promise<void> {
+    await this.#journal.settle(block, states)
     this.figures.countSettled(block)
   }
 
   /**
    * A block that ClickHouse cannot read is halved until the entry is found; that one goes in another spelling, and what
-   * even so cannot be read is kept as a dead letter.
-   * @returns the first part of the block, stored; the rest is the journal's next block
+   * even so cannot be read is kept as a dead letter. The first part of the block is settled by then; the rest is the
+   * journal's next block.
    */
-  async #storeRefused(block: Block, error: Error): Promise<Block> {
+  async #storeRefused(block: Block, error: Error): Promise<void> {
     const [only] = block.entries
     if (!only || block.entries.length > 1) {
       const entries = block.entries.slice(0, block.entries.length >> 1)
@@ -209,25 +187,26 @@ export class Writer {
       const half = { ...block, last, entries }
       try {
         await this.#insert(half)
-        return half
       } catch (again) {
         if (!isDataError(again)) throw again
         return await this.#storeRefused(half, again)
       }
+      return await this.#settle(half)
     }
     try {
       if (only.kind !== 'events') throw error
       await this.#insert({ ...block, entries: [{ ...only, body: rewriteEntry(only.body) }] })
-      this.figures.rewritten++
-      this.#log.info({ position: formatPosition(only.position) }, 'an entry was stored in another spelling')
     } catch (last) {
-      // A SyntaxError is that of rewriting: the bytes are no longer what they were when they were accepted.
-      if (!isDataError(last) && !(last instanceof SyntaxError)) throw last
+      if (!isDataError(last) && !(last instanceof EntryError)) throw last
       this.#log.error({ err: last, position: formatPosition(only.position) }, 'an entry went to the dead letters')
       await this.#tables.insertDeadLetter(only, last.message, this.#token(block))
       this.figures.noteDead(only)
+      // No states: the journal has to keep what the store does not have.
+      return await this.#settle(block, [])
     }
-    return block
+    this.figures.rewritten++
+    this.#log.info({ position: formatPosition(only.position) }, 'an entry was stored in another spelling')
+    await this.#settle(block)
   }
 
   #token({ first, last }: Block): string {
@@ -241,10 +220,6 @@ export class Writer {
     await wait(limitMs, undefined, { signal: woken.signal }).catch(() => undefined)
     this.#wake = null
   }
-}
-
-function isDataError(error: unknown): error is StoreError {
-  return error instanceof StoreError && DATA_ERRORS.has(error.code)
 }
 
 function bytesOf(entries: Entry[]): number {

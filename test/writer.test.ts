@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { formatEventId } from '../src/event-id.js'
 import { GroupCommit } from '../src/journal/group-commit.js'
 import { openLmdbJournal } from '../src/journal/lmdb.js'
+import { START } from '../src/journal/position.js'
 import { ClickHouse, StoreUnreachableError } from '../src/store/clickhouse.js'
 import { migrate } from '../src/store/migrate.js'
 import { openTables } from '../src/store/tables.js'
@@ -199,6 +200,48 @@ t.test('an entry that cannot be stored by any way becomes a dead letter, once', 
     { body: damaged.toString('utf8', 0, 20) },
   ])
   t.equal(letters.length, 2)
+})
+
+t.test('what is no JSON at all becomes a dead letter, and holds nobody up', async (t) => {
+  const { commits, projectId, event, writer, stored, drained, journal } = await start(t)
+  const bodies = [
+    'not JSON',
+    '',
+    '{"events":[{"event":"a","distinct_id":"u"}',
+    '}',
+    '[]',
+    '{"events":{}}',
+    '"',
+    '\0',
+  ].map((text) => Buffer.from(text))
+  await event('before')
+  for (const body of bodies) await commits.appendBatch(projectId, body, 1)
+  const key = 'ab'.repeat(32)
+  const row = {
+    type: 'commit',
+    kind: 'profiles',
+    stateKey: key,
+    expected: START,
+    state: 'kept',
+    row: '{"project',
+  } as const
+  await journal.write([row])
+  await event('after')
+  writer.start()
+  await drained()
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    ['before', 'after'],
+  )
+  const letters = await clickhouse.rows<{ body: string }>(
+    `SELECT body FROM dead_letters WHERE journal_id = {journal:UInt32} ORDER BY position`,
+    { journal: journal.id },
+  )
+  t.strictSame(
+    letters.map(({ body }) => body),
+    [...bodies.map(String), row.row],
+  )
+  t.equal((await journal.readStates([key]))[0]?.state, 'kept', 'a state that is not stored is not forgotten')
 })
 
 t.test('a backlog goes in blocks of the wanted size, in its order', async (t) => {

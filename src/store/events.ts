@@ -1,8 +1,7 @@
-import { formatEventId, idHalves, parseEventId } from '../event-id.js'
+import { formatEventId, idHalves, lastIdAt, parseEventId } from '../event-id.js'
 import type { Entry } from '../journal/journal.js'
 import { millisecondsOf, type Position } from '../journal/position.js'
 import type { ClickHouse } from './clickhouse.js'
-import { Fields, literal } from './fields.js'
 import { insertEntries } from './insert.js'
 
 /** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */
@@ -59,6 +58,27 @@ export async function lastStoredPosition(
   return (rows[0] && parseEventId(rows[0].id)?.position) ?? null
 }
 
+/** Whether events of the journal's entry at this position are stored. */
+export async function hasEventsOfEntry(
+  clickhouse: ClickHouse,
+  { projectId, position, journalId }: { projectId: string; position: Position; journalId: number },
+): Promise<boolean> {
+  const rows = await clickhouse.rows(
+    `SELECT 1 FROM events
+     WHERE project_id = {project:String}
+       AND toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
+       AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}
+     LIMIT 1`,
+    {
+      project: projectId,
+      first: formatEventId({ position, index: 0, journalId: 0 }),
+      last: lastIdAt(position),
+      journal: journalId,
+    },
+  )
+  return rows.length > 0
+}
+
 /** Removes all events of a user that are in the store. */
 export async function deleteEventsOfUser(clickhouse: ClickHouse, projectId: string, distinctId: string): Promise<void> {
   await clickhouse.command('DELETE FROM events WHERE project_id = {project:String} AND distinct_id = {user:String}', {
@@ -73,27 +93,4 @@ export async function hasEventsOfUser(clickhouse: ClickHouse, projectId: string,
     { project: projectId, user: distinctId },
   )
   return rows.length > 0
-}
-
-/** Keeps an entry that could not be stored as what it is, with the reason, so that it can be looked at and replayed. */
-export async function insertDeadLetter(
-  clickhouse: ClickHouse,
-  { projectId, position, kind, body }: Entry,
-  reason: string,
-  token: string,
-): Promise<void> {
-  const fields = new Fields()
-  const values = [
-    fields.text(projectId),
-    `${position}`,
-    fields.text(kind),
-    fields.text(reason),
-    literal(body),
-    `${millisecondsOf(position)}`,
-  ]
-  await clickhouse.command(
-    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at) SELECT ${values.join(', ')}`,
-    fields.parameters,
-    { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' },
-  )
 }

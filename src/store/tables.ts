@@ -4,7 +4,8 @@ import { formatSession, parseSession, type Session } from '../session.js'
 import { type StateTable, stateKeyOf } from '../state.js'
 import type { Tables } from '../writer.js'
 import type { ClickHouse } from './clickhouse.js'
-import { insertDeadLetter, insertEvents, lastStoredPosition } from './events.js'
+import { insertDeadLetter } from './dead-letters.js'
+import { insertEvents, lastStoredPosition } from './events.js'
 import { insertProfiles, profileRow, readProfiles } from './profiles.js'
 import { insertSessions, readSessions, sessionRow } from './sessions.js'
 
@@ -29,7 +30,7 @@ export function openTables(clickhouse: ClickHouse, journalId: number): StoreTabl
       }
     },
     lastStored: (first) => lastStoredPosition(clickhouse, journalId, first),
-    insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, entry, reason, token),
+    insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, journalId, entry, reason, token),
     statesIn,
     profiles: {
       kind: 'profiles',

@@ -1,0 +1,164 @@
+import type { Readable } from 'node:stream'
+import { EntryError, rewriteEntry } from '../event-body.js'
+import type { Entry, EntryKind } from '../journal/journal.js'
+import { formatPosition, millisecondsOf, type Position } from '../journal/position.js'
+import type { ClickHouse } from './clickhouse.js'
+import { isDataError } from './data-errors.js'
+import { hasEventsOfEntry } from './events.js'
+import { Fields, literal } from './fields.js'
+import { openTables } from './tables.js'
+
+/** An entry that could not be stored by any way, without its body, which may be as large as a request. */
+export interface DeadLetter {
+  position: Position
+  /** the journal that gave the position; 0 where that was not written down yet */
+  journalId: number
+  projectId: string
+  kind: EntryKind
+  /** what ClickHouse said */
+  reason: string
+  /** bytes of the body */
+  size: number
+  /** epoch milliseconds */
+  receivedAt: number
+}
+
+/** Keeps an entry that could not be stored as what it is, with the reason, so that it can be looked at and replayed. */
+export async function insertDeadLetter(
+  clickhouse: ClickHouse,
+  journalId: number,
+  { projectId, position, kind, body }: Entry,
+  reason: string,
+  token: string,
+): Promise<void> {
+  const fields = new Fields()
+  const values = [
+    fields.text(projectId),
+    `${position}`,
+    fields.text(kind),
+    fields.text(reason),
+    literal(body),
+    `${millisecondsOf(position)}`,
+    `${journalId}`,
+  ]
+  await clickhouse.command(
+    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id) SELECT ${values.join(', ')}`,
+    fields.parameters,
+    { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' },
+  )
+}
+
+interface LetterRow {
+  position: string
+  journal_id: number
+  project_id: string
+  kind: EntryKind
+  reason: string
+  size: string
+  received_at: string
+}
+
+const WAITING = '(journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)'
+
+/** The letters that were not replayed, oldest first: up to `limit`, after one of them or at one position where that is given. */
+export async function readDeadLetters(
+  clickhouse: ClickHouse,
+  { limit, after, at }: { limit: number; after?: DeadLetter; at?: Position },
+): Promise<DeadLetter[]> {
+  const rows = await clickhouse.rows<LetterRow>(
+    `SELECT position, journal_id, project_id, kind, reason, length(body) AS size, received_at
+     FROM dead_letters
+     WHERE ${WAITING}
+       ${after ? 'AND (position, journal_id) > ({position:UInt64}, {journal:UInt32})' : ''}
+       ${at === undefined ? '' : 'AND position = {at:UInt64}'}
+     ORDER BY position, journal_id
+     LIMIT {limit:UInt32}`,
+    {
+      limit,
+      ...(after && { position: after.position, journal: after.journalId }),
+      ...(at !== undefined && { at }),
+    },
+  )
+  return rows.map((row) => ({
+    position: BigInt(row.position),
+    journalId: row.journal_id,
+    projectId: row.project_id,
+    kind: row.kind,
+    reason: row.reason,
+    size: Number(row.size),
+    receivedAt: Number(row.received_at),
+  }))
+}
+
+export async function countDeadLetters(clickhouse: ClickHouse): Promise<number> {
+  const [row] = await clickhouse.rows<{ count: string }>(`SELECT count() AS count FROM dead_letters WHERE ${WAITING}`)
+  return Number(row?.count ?? 0)
+}
+
+/** The bytes of a letter's body, as they came from the journal. */
+export async function readDeadLetterBody(clickhouse: ClickHouse, letter: DeadLetter): Promise<Readable> {
+  return await clickhouse.bytes(
+    `SELECT body FROM dead_letters
+     WHERE position = {position:UInt64} AND journal_id = {journal:UInt32}
+     LIMIT 1 FORMAT RawBLOB`,
+    { position: letter.position, journal: letter.journalId },
+  )
+}
+
+/** What became of a replay; the reason is ClickHouse's, or that of what read the body. */
+export type Replay = { isStored: true } | { isStored: false; reason: string }
+
+/**
+ * Stores what a dead letter holds, under the ids that its place in the journal gives it, and offers it no more. Whoever
+ * repeats this, or does it at the same time, stores nothing twice: the token says so for as long as ClickHouse remembers it,
+ * and the ids that are there already for ever.
+ * @throws StoreError, StoreUnreachableError where the store cannot take anything at the moment; then it can be repeated
+ */
+export async function replayDeadLetter(
+  clickhouse: ClickHouse,
+  letter: DeadLetter,
+  now: number,
+  signal: AbortSignal,
+): Promise<Replay> {
+  const { position, projectId, kind } = letter
+  const journalId = letter.journalId || (await latestJournal(clickhouse))
+  const isThere = kind === 'events' && (await hasEventsOfEntry(clickhouse, { projectId, position, journalId }))
+  if (!isThere) {
+    const chunks: Buffer[] = []
+    for await (const chunk of await readDeadLetterBody(clickhouse, letter)) chunks.push(chunk)
+    const entry = { position, projectId, kind, count: 0, body: Buffer.concat(chunks) }
+    const replay = await insert(clickhouse, journalId, entry, signal)
+    if (!replay.isStored) return replay
+  }
+  await clickhouse.command('INSERT INTO dead_letter_replays SELECT {journal:UInt32}, {position:UInt64}, {now:Int64}', {
+    journal: letter.journalId,
+    position,
+    now,
+  })
+  return { isStored: true }
+}
+
+/** As the writer does: as it is, and where that is refused, in the other spelling. */
+async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry, signal: AbortSignal): Promise<Replay> {
+  const tables = openTables(clickhouse, journalId)
+  const token = `${journalId}:${formatPosition(entry.position)}:dead letter`
+  try {
+    await tables.insert(entry.kind, [entry], token, signal)
+    return { isStored: true }
+  } catch (error) {
+    if (!isDataError(error)) throw error
+    if (entry.kind !== 'events') return { isStored: false, reason: error.message }
+  }
+  try {
+    await tables.insert('events', [{ ...entry, body: rewriteEntry(entry.body) }], token, signal)
+    return { isStored: true }
+  } catch (error) {
+    if (!isDataError(error) && !(error instanceof EntryError)) throw error
+    return { isStored: false, reason: error.message }
+  }
+}
+
+async function latestJournal(clickhouse: ClickHouse): Promise<number> {
+  const [row] = await clickhouse.rows<{ id: number }>('SELECT id FROM journals ORDER BY since DESC, id LIMIT 1')
+  return row?.id ?? 0
+}
