@@ -6,6 +6,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   'dead-letters': () => import('./commands/dead-letters.js'),
   serve: () => import('./commands/serve.js'),
   keys: () => import('./commands/keys.js'),
+  import: () => import('./commands/import.js'),
 }
 
 process.exitCode = await main(process.argv.slice(2))

@@ -84,7 +84,38 @@ export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
   return new Scan(raw, maxDepth).batch(maxEvents)
 }
 
+/** Looks at the events in bytes that hold many of them, as a file to import does. */
+export class EventScan {
+  readonly #scan: Scan
+
+  /** @param raw what was found in it is only good where it is valid UTF-8 */
+  constructor(raw: Buffer) {
+    this.#scan = new Scan(raw, MAX_SCAN_DEPTH)
+  }
+
+  /** The position after the event that begins at `at`, or -1 where it is not known to be one. */
+  endOf(at: number): number {
+    return this.#scan.next(at)
+  }
+
+  /** Whether the last event has a field that is none of the contract's. */
+  get hasOthers(): boolean {
+    return (this.#scan.fields & OTHER) !== 0
+  }
+
+  get hasTimestamp(): boolean {
+    return (this.#scan.fields & TIMESTAMP) !== 0
+  }
+
+  /** Whether the last event has properties, null included. */
+  get hasProperties(): boolean {
+    return (this.#scan.fields & PROPERTIES) !== 0
+  }
+}
+
 class Scan {
+  /** of the last event */
+  fields = 0
   readonly #raw: Buffer
   readonly #maxDepth: number
   readonly #stack = new Uint8Array(MAX_SCAN_DEPTH)
@@ -95,6 +126,10 @@ class Scan {
   constructor(raw: Buffer, maxDepth: number) {
     this.#raw = raw
     this.#maxDepth = maxDepth
+  }
+
+  next(at: number): number {
+    return this.#event(at, EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES)
   }
 
   event(): ScannedBody | null {
@@ -185,6 +220,7 @@ class Scan {
       if (raw[at] !== COMMA) return UNKNOWN
       at = space(raw, at + 1)
     }
+    this.fields = fields
     return (fields & EVENT) !== 0 && (fields & DISTINCT_ID) !== 0 ? at + 1 : UNKNOWN
   }
 

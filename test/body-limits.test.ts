@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { deepProperties, isCrowded, MAX_MEMBERS } from '../src/body-limits.js'
-import { MAX_BATCH } from '../src/limits.js'
 import { scanBatch } from '../src/scan.js'
+import { MAX_BATCH } from '../src/schemas.js'
 import { PUBLIC_KEY, STORAGES, settingsFor, startApp } from './helper.js'
 
 const MAX = 64
@@ -15,7 +15,7 @@ function depthOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(depthOf))
 }
 
-t.test('the look at the bytes and the look at the value find the same depth', async () => {
+t.test('the look at the bytes and the look at the value find the same depth', async (t) => {
   const properties = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 6 }))
   fc.assert(
     fc.property(properties, fc.integer({ min: 1, max: 8 }), (given, max) => {

@@ -1,0 +1,128 @@
+import { parseArgs } from 'node:util'
+import { type FieldNames, OWN_NAMES } from '../transfer/event-text.js'
+import { FORMATS } from '../transfer/formats.js'
+import { type ImportOptions, importFile } from '../transfer/import-file.js'
+import { number } from '../transfer/progress.js'
+import { readTarget, TARGET_USAGE } from '../transfer/target.js'
+import { TIME_FORMATS } from '../transfer/time.js'
+import { VENDORS, type VendorName } from '../transfer/vendors.js'
+import { type Command, UsageError } from './command.js'
+
+const USAGE = `Usage: tallyhouse import [options] [FILE...]
+
+Sends the events in files, or in standard input, to a running service. They may be NDJSON, a JSON array or CSV with a header,
+each also compressed by gzip or zstd. Properties in JSON are sent byte for byte.
+
+${TARGET_USAGE}
+  --format FORMAT    ndjson, json (an array) or csv; where it is not given, the first character tells
+  --delimiter CHAR   between the cells of CSV; a comma where it is not given, "tab" for a tab
+  --map LIST         which fields or columns are the event's, such as event=name,distinct_id=user,timestamp=ts,properties=data;
+                     fields that are not in the list are looked for by their own names
+  --time FORM        how times are written: iso (ISO 8601; without a zone it is UTC), s or ms (since 1970). Milliseconds
+                     where it is not given; an input whose first time does not look like that is not imported
+  --from VENDOR      reads the export of mixpanel, amplitude, posthog or segment
+  --parallel N       batches under way at a time, 1 to 32 (4); with 1, events are stored in the order of the file
+  --state FILE       where it is noted what is done; FILE.import.json beside the input where it is not given
+  --rejects FILE     where rows go that are no events, with their line and the reason; FILE.rejects.ndjson beside the input
+
+The field properties holds an event's properties. Where a row has none, all its other fields are the properties; from CSV they are
+strings, and empty cells are left out. Where a row has it, other fields are left out.
+
+An import that was interrupted goes on when the same command is given again, and stores nothing twice. The exit code is 0 where
+every row was stored, 1 where some were not, 2 where the command was not understood.`
+
+export const command: Command = {
+  summary: 'sends events from files to a running service',
+  usage: USAGE,
+  async run(args, io) {
+    const { values, positionals } = parse(args)
+    const paths = positionals.length > 0 ? positionals : ['-']
+    if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {
+      throw new UsageError('--state and --rejects name the file of one input. Import the others by further commands.')
+    }
+    if (new Set(paths).size < paths.length) throw new UsageError('A file is named twice.')
+    const options: ImportOptions = {
+      target: await readTarget(values, io),
+      names: readNames(values.map),
+      time: oneOf('--time', values.time, TIME_FORMATS),
+      from: oneOf('--from', values.from, Object.keys(VENDORS) as VendorName[]),
+      format: oneOf('--format', values.format, FORMATS),
+      delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
+      parallel: readParallel(values.parallel),
+      stateFile: values.state,
+      rejectsFile: values.rejects,
+    }
+    if (options.from && values.map !== undefined) {
+      throw new UsageError('--from knows the fields of the vendor; leave --map out.')
+    }
+    if (options.delimiter.length !== 1) throw new UsageError('--delimiter must be one character, or "tab".')
+    let accepted = 0
+    let hasAll = true
+    const startedAt = performance.now()
+    for (const path of paths) {
+      const { isWhole, ...done } = await importFile(path, options, io)
+      accepted += done.accepted
+      hasAll &&= isWhole && done.rejected === 0
+      const passedOver = done.passedOver > 0 ? `, ${number(done.passedOver)} passed over as no events` : ''
+      const name = path === '-' ? 'standard input' : path
+      io.stderr.write(
+        `${name}: ${number(done.accepted)} events stored, ${number(done.rejected)} rejected${passedOver}.\n`,
+      )
+      if (!isWhole) {
+        io.stderr.write(`It was interrupted. ${path === '-' ? '' : 'Give the same command again to go on.'}\n`)
+        return 1
+      }
+    }
+    const seconds = (performance.now() - startedAt) / 1000
+    if (paths.length > 1) io.stderr.write(`${number(accepted)} events in ${seconds.toFixed(1)} s.\n`)
+    return hasAll ? 0 : 1
+  },
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        url: { type: 'string' },
+        'key-file': { type: 'string' },
+        format: { type: 'string' },
+        delimiter: { type: 'string', default: ',' },
+        map: { type: 'string' },
+        time: { type: 'string' },
+        from: { type: 'string' },
+        parallel: { type: 'string', default: '4' },
+        state: { type: 'string' },
+        rejects: { type: 'string' },
+      },
+    })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+function oneOf<Word extends string>(name: string, word: string | undefined, words: readonly Word[]): Word | undefined {
+  const found = words.find((candidate) => candidate === word)
+  if (word !== undefined && !found) throw new UsageError(`${name} must be one of ${words.join(', ')}.`)
+  return found
+}
+
+function readNames(map: string | undefined): FieldNames {
+  const names = { ...OWN_NAMES }
+  for (const pair of map?.split(',') ?? []) {
+    const [, field = '', name = ''] = /^([^=]+)=(.+)$/.exec(pair.trim()) ?? []
+    if (!Object.hasOwn(names, field) || name === '') {
+      throw new UsageError(`--map must be like event=name,distinct_id=user,timestamp=ts,properties=data.`)
+    }
+    names[field as keyof FieldNames] = name
+  }
+  return names
+}
+
+function readParallel(text: string): number {
+  if (!/^\d{1,2}$/.test(text) || Number(text) < 1 || Number(text) > 32) {
+    throw new UsageError('--parallel must be a whole number from 1 to 32.')
+  }
+  return Number(text)
+}

@@ -1,0 +1,139 @@
+import { constants } from 'node:fs'
+import { access } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { Connection } from '../client/connection.js'
+import type { CommandIo } from '../commands/command.js'
+import { MAX_BATCH } from '../schemas.js'
+import { Batches } from './batches.js'
+import { EventSource, type SourceOptions } from './event-source.js'
+import { type Format, openReader } from './formats.js'
+import { importInput } from './import.js'
+import { type Done, fingerprint, forgottenBatches, ImportJournal, type ImportState, newImport } from './import-state.js'
+import { openFile, openStream } from './input.js'
+import { number, ProgressLine } from './progress.js'
+import { RejectsFile } from './rejects.js'
+import { StateFile } from './state-file.js'
+import type { Target } from './target.js'
+
+export interface ImportOptions extends SourceOptions {
+  target: Target
+  /** undefined where the input tells by its first character */
+  format: Format | undefined
+  delimiter: string
+  parallel: number
+  /** paths; undefined for the usual ones */
+  stateFile: string | undefined
+  rejectsFile: string | undefined
+}
+
+/** Bodies are kept smaller than the service allows, so that those under way fit into memory. */
+const MAX_BODY_BYTES = 4 * 1024 * 1024
+const STREAM_NAME = 'standard-input'
+
+/**
+ * Imports a file, going on where an earlier import of it was ended.
+ * @param path `-` for standard input
+ * @returns what was done in all, and whether it came to its end
+ * @throws Error with a sentence for the user
+ */
+export async function importFile(
+  path: string,
+  options: ImportOptions,
+  io: CommandIo,
+): Promise<Done & { isWhole: boolean }> {
+  const isStream = path === '-'
+  const say = (text: string) => void io.stderr.write(`${text}\n`)
+  const input = isStream ? openStream(io.stdin) : await openFile(path)
+  const files = await filesOf(isStream ? STREAM_NAME : path, options, say)
+  const file = isStream ? null : new StateFile<ImportState>(files.state)
+  const bytes = Math.min(MAX_BODY_BYTES, options.target.config.BATCH_BODY_LIMIT)
+  const { names, time, from, format, delimiter } = options
+  const begun = newImport({
+    url: options.target.url,
+    key: options.target.keyDigest,
+    input: isStream ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
+    options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes })),
+  })
+  const earlier = (await file?.read()) ?? null
+  if (isStream) {
+    say('Standard input cannot be read again: if this import is interrupted, it cannot go on where it was.')
+  } else if (earlier) {
+    if (earlier.finishedAt !== null && isSameTarget(earlier, begun)) {
+      checkSame(earlier, begun, path, files.state)
+      say(`${path} was imported at ${earlier.finishedAt}. To import it a second time, remove ${files.state}.`)
+      return { ...earlier.done, isWhole: true }
+    }
+    if (earlier.finishedAt === null) checkSame(earlier, begun, path, files.state)
+  }
+  const state = earlier && earlier.finishedAt === null ? earlier : begun
+  const forgotten = forgottenBatches(state, Date.now())
+  if (forgotten > 0) throw new Error(forgottenText(state, forgotten, files.state))
+  if (state === earlier) say(`${path}: going on after ${number(state.done.accepted)} events.`)
+
+  const journal = new ImportJournal(state, file, Date.now)
+  const rejects = new RejectsFile(files.rejects, state.done.rejectsBytes)
+  const source = new EventSource(options, state.done.offset === 0)
+  const batches = new Batches(source, { events: MAX_BATCH, bytes }, state.done, state.done.batches)
+  const { url, secretKey } = options.target
+  const connection = new Connection({ url, secretKey })
+  const line = new ProgressLine(io.stderr, 'imported', () => ({
+    events: journal.state.done.accepted,
+    part: input.size === null ? null : Math.min(input.bytesRead / Math.max(input.size, 1), 1),
+  }))
+  try {
+    const { signal } = io
+    const reader = await openReader(input, state.done, options)
+    const { parallel } = options
+    const isWhole = await importInput({ input, reader, batches, journal, rejects, connection, parallel, signal })
+    return { ...journal.state.done, isWhole }
+  } finally {
+    line.stop()
+    await rejects.close()
+    const { rejected } = journal.state.done
+    if (rejected > 0) say(`${number(rejected)} rows of ${input.name} are no events: ${files.rejects} has them.`)
+  }
+}
+
+function isSameTarget(one: ImportState, other: ImportState): boolean {
+  return one.url === other.url && one.key === other.key
+}
+
+/** @throws Error where what was begun is not what would go on now */
+function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
+  const begin = `To begin anew, which stores again what was stored, remove ${file}.`
+  if (earlier.version !== now.version) throw new Error(`${file} was written by another version of tallyhouse. ${begin}`)
+  if (JSON.stringify(earlier.input) !== JSON.stringify(now.input)) {
+    throw new Error(`${path} has changed since its import began, so it cannot go on where it was. ${begin}`)
+  }
+  if (earlier.url !== now.url) {
+    throw new Error(`The import of ${path} was begun at ${earlier.url}, not at ${now.url}. Go on there. ${begin}`)
+  }
+  if (earlier.key !== now.key) {
+    throw new Error(`The import of ${path} was begun with another secret key. Go on with that key. ${begin}`)
+  }
+  if (JSON.stringify(earlier.options) !== JSON.stringify(now.options)) {
+    throw new Error(`The import of ${path} was begun with other options. Give the same options again. ${begin}`)
+  }
+}
+
+/** Beside the input, where that can be written to, else in the current folder. */
+async function filesOf(path: string, options: ImportOptions, say: (text: string) => void) {
+  const isWritable = await access(dirname(resolve(path)), constants.W_OK).then(
+    () => true,
+    () => false,
+  )
+  const base = isWritable ? path : join('.', basename(path))
+  if (!isWritable && options.stateFile === undefined) {
+    say(
+      `${dirname(path)} cannot be written to, so what is done is noted in ${base}.import.json; go on from this folder.`,
+    )
+  }
+  return {
+    state: options.stateFile ?? `${base}.import.json`,
+    rejects: options.rejectsFile ?? `${base}.rejects.ndjson`,
+  }
+}
+
+function forgottenText({ done, sent }: ImportState, batches: number, file: string): string {
+  return `${batches} batches from line ${done.line + 1} on may have been sent at ${sent[0]?.at}, which is too long ago: the service no longer knows whether it has them, and they might be stored twice. See ${file}.`
+}

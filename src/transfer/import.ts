@@ -1,0 +1,110 @@
+import type { Connection } from '../client/connection.js'
+import type { Batch, Batches, Reject } from './batches.js'
+import type { ImportJournal } from './import-state.js'
+import type { Input } from './input.js'
+import type { RejectsFile } from './rejects.js'
+import type { RowReader } from './rows.js'
+import { sendBatch } from './send.js'
+
+/** For batches that are under way when the import is stopped; what takes longer is repeated when it goes on. */
+const STOP_LIMIT_MS = 5_000
+
+export interface ImportParts {
+  input: Input
+  reader: RowReader
+  batches: Batches
+  journal: ImportJournal
+  rejects: RejectsFile
+  connection: Connection
+  /** batches under way at a time */
+  parallel: number
+  /** stops the reading; what is under way is brought to its end */
+  signal: AbortSignal
+}
+
+/** What became of a batch. */
+interface Answered {
+  batch: Batch
+  accepted: number
+  rejects: Reject[]
+}
+
+/**
+ * Sends an input to its end. Batches are sent in their order, several at a time, and each is noted before it is sent; they
+ * are noted as done in their order, too, whichever is answered first.
+ * @returns whether it came to the end, and was not stopped
+ * @throws Error where the input cannot be read further, or a batch is not taken; what was answered before is noted
+ */
+export async function importInput(parts: ImportParts): Promise<boolean> {
+  const { input, reader, batches, journal, rejects, connection, parallel, signal } = parts
+  const underWay = new Set<Promise<void>>()
+  const answered = new Map<number, Answered>()
+  let failure: { error: unknown } | null = null
+  let noting: Promise<void> | null = null
+
+  /** Notes what is answered without a gap; one at a time. */
+  async function note(): Promise<void> {
+    for (;;) {
+      const { done } = journal.state
+      const next = answered.get(done.batches)
+      if (!next) return
+      answered.delete(done.batches)
+      const rejectsBytes = await rejects.write(next.rejects)
+      journal.noteDone({
+        batches: done.batches + 1,
+        ...next.batch.end,
+        accepted: done.accepted + next.accepted,
+        rejected: done.rejected + next.rejects.length,
+        passedOver: done.passedOver + next.batch.passedOver,
+        rejectsBytes,
+      })
+    }
+  }
+
+  async function handle(batch: Batch): Promise<void> {
+    try {
+      const key = `${journal.state.importId}-${batch.index}`
+      answered.set(batch.index, { batch, ...(await sendBatch(connection, batch, key, giveUp.signal)) })
+      batches.release(batch)
+      while (answered.has(journal.state.done.batches)) {
+        noting ??= note().finally(() => {
+          noting = null
+        })
+        await noting
+      }
+    } catch (error) {
+      failure ??= { error }
+    }
+  }
+
+  const giveUp = new AbortController()
+  let stopping: NodeJS.Timeout | undefined
+  const stop = () => {
+    stopping = setTimeout(() => giveUp.abort(), STOP_LIMIT_MS)
+  }
+  signal.addEventListener('abort', stop)
+  try {
+    for await (const batch of batches.read(input.read(journal.state.done.offset), reader)) {
+      if (failure || signal.aborted) break
+      await journal.noteSending(batch.index)
+      const work = handle(batch).finally(() => underWay.delete(work))
+      underWay.add(work)
+      // One that waits long must not let those behind it pile up.
+      while (!failure && underWay.size > 0 && (underWay.size >= parallel || answered.size > parallel)) {
+        await Promise.race(underWay)
+      }
+    }
+  } catch (error) {
+    failure ??= { error }
+  }
+  await Promise.all(underWay)
+  clearTimeout(stopping)
+  signal.removeEventListener('abort', stop)
+  if (!failure && !signal.aborted) {
+    await journal.finish()
+    return true
+  }
+  await journal.save()
+  if (signal.aborted) return false
+  throw (failure as { error: unknown } | null)?.error
+}

@@ -1,0 +1,171 @@
+import { createReadStream } from 'node:fs'
+import { open, stat } from 'node:fs/promises'
+import { pipeline, Readable, type Transform } from 'node:stream'
+import * as zlib from 'node:zlib'
+import { Decompress } from 'fzstd'
+import { unzip } from './zip.js'
+
+const CHUNK_BYTES = 1024 * 1024
+/** Compressed bytes that are handed to fzstd at a time: each can become many. */
+const ZSTD_PIECE_BYTES = 16 * 1024
+
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
+
+/** Text to import: a file, which can be read again from any place, or a stream. */
+export interface Input {
+  /** for messages */
+  name: string
+  /** of the file as it is on disk, in bytes; null for a stream */
+  size: number | null
+  /** bytes of it that were read, as they are on disk */
+  readonly bytesRead: number
+  /**
+   * Its text, decompressed, without a byte order mark.
+   * @param offset bytes of this text to pass over; a stream can only be read from 0, and once
+   */
+  read(offset: number): AsyncIterable<Buffer>
+}
+
+type Chunks = AsyncIterable<Buffer>
+
+/** @throws Error where the file cannot be read */
+export async function openFile(path: string): Promise<Input> {
+  const info = await stat(path)
+  if (!info.isFile()) throw new Error(`${path} is not a file.`)
+  const start = await firstBytes(path)
+  const isPlain = compressionOf(start) === null
+  const mark = isPlain && start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0
+  const input = {
+    name: path,
+    size: info.size,
+    bytesRead: 0,
+    async *read(offset: number): Chunks {
+      const counted = (chunk: Buffer): Buffer => {
+        input.bytesRead += chunk.length
+        return chunk
+      }
+      if (isPlain) {
+        input.bytesRead = mark + offset
+        yield* file(path, mark + offset, counted)
+      } else {
+        input.bytesRead = 0
+        yield* skip(text(path, start, counted), offset)
+      }
+    },
+  }
+  return input
+}
+
+export function openStream(stream: Readable): Input {
+  const input = {
+    name: 'standard input',
+    size: null,
+    bytesRead: 0,
+    async *read(): Chunks {
+      yield* skip(decompress(counted()), 0)
+    },
+  }
+  async function* counted(): Chunks {
+    for await (const chunk of stream as Chunks) {
+      input.bytesRead += chunk.length
+      yield chunk
+    }
+  }
+  return input
+}
+
+async function* file(path: string, start: number, counted: (chunk: Buffer) => Buffer): Chunks {
+  for await (const chunk of createReadStream(path, { start, highWaterMark: CHUNK_BYTES })) yield counted(chunk)
+}
+
+async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {
+  if (compressionOf(start) !== 'zip') return yield* decompress(file(path, 0, counted))
+  for await (const entry of unzip(path)) {
+    yield* decompress(map(entry, counted))
+    // The last line of a file need not be ended.
+    yield Buffer.from('\n')
+  }
+}
+
+async function* map(chunks: Chunks, change: (chunk: Buffer) => Buffer): Chunks {
+  for await (const chunk of chunks) yield change(chunk)
+}
+
+async function firstBytes(path: string): Promise<Buffer> {
+  const handle = await open(path)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(4), 0, 4, 0)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await handle.close()
+  }
+}
+
+/** By the bytes that each format begins with; no text begins so. */
+function compressionOf(start: Buffer): 'gzip' | 'zstd' | 'zip' | null {
+  if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'
+  if (start.length < 4) return null
+  if (start.readUInt32LE() === 0xfd2fb528) return 'zstd'
+  return start.readUInt32LE() === 0x04034b50 ? 'zip' : null
+}
+
+async function* decompress(chunks: Chunks): Chunks {
+  const [start, all] = await peek(chunks)
+  switch (compressionOf(start)) {
+    case null:
+      return yield* all
+    case 'gzip':
+      return yield* through(all, zlib.createGunzip({ chunkSize: CHUNK_BYTES }))
+    case 'zstd':
+      return yield* unzstd(all)
+    case 'zip':
+      throw new Error('A zip archive cannot be read from a stream. Save it as a file first.')
+  }
+}
+
+/** @returns the first 4 bytes or what there is, and everything from the beginning */
+async function peek(chunks: Chunks): Promise<[start: Buffer, all: Chunks]> {
+  const iterator = chunks[Symbol.asyncIterator]()
+  let start: Buffer = Buffer.alloc(0)
+  while (start.length < 4) {
+    const { done, value } = await iterator.next()
+    if (done) break
+    start = start.length === 0 ? value : Buffer.concat([start, value])
+  }
+  async function* all(): Chunks {
+    if (start.length > 0) yield start
+    yield* { [Symbol.asyncIterator]: () => iterator }
+  }
+  return [start, all()]
+}
+
+async function* through(chunks: Chunks, transform: Transform): Chunks {
+  // Its end, with or without an error, is seen by whoever reads the transform.
+  yield* pipeline(Readable.from(chunks), transform, () => undefined) as Chunks
+}
+
+/** By Node where it can (22.15 and later), else by fzstd. */
+async function* unzstd(chunks: Chunks): Chunks {
+  const { createZstdDecompress } = zlib as { createZstdDecompress?: (options: { chunkSize: number }) => Transform }
+  if (createZstdDecompress) return yield* through(chunks, createZstdDecompress({ chunkSize: CHUNK_BYTES }))
+  const out: Buffer[] = []
+  const decompress = new Decompress((piece) => out.push(Buffer.from(piece)))
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; at += ZSTD_PIECE_BYTES) {
+      decompress.push(chunk.subarray(at, at + ZSTD_PIECE_BYTES))
+      yield* out.splice(0)
+    }
+  }
+  decompress.push(new Uint8Array(0), true)
+  yield* out
+}
+
+/** Without the byte order mark that a text may begin with, and without `offset` bytes after it. */
+async function* skip(chunks: Chunks, offset: number): Chunks {
+  const [start, all] = await peek(chunks)
+  let left = offset + (start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0)
+  for await (const chunk of all) {
+    if (left < chunk.length) yield left === 0 ? chunk : chunk.subarray(left)
+    left = Math.max(left - chunk.length, 0)
+  }
+}

@@ -1,0 +1,63 @@
+import { open, readFile, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/** JSON in a file that is replaced as a whole: a reader, also one after a crash, finds the old state or the new one. */
+export class StateFile<State> {
+  readonly path: string
+  #wanted: State | null = null
+  #writing: Promise<void> | null = null
+
+  constructor(path: string) {
+    this.path = path
+  }
+
+  /** @returns null where there is none; @throws Error where it holds something else than JSON */
+  async read(): Promise<State | null> {
+    const text = await readFile(this.path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return null
+      throw error
+    })
+    if (text === null) return null
+    try {
+      return JSON.parse(text) as State
+    } catch {
+      throw new Error(`${this.path} is damaged. Without it, it is not known what was done; see the help text.`)
+    }
+  }
+
+  /** Resolves when this state, or a later one, is on disk. States that come faster than the disk takes them are skipped. */
+  async write(state: State): Promise<void> {
+    this.#wanted = state
+    // What is being written now is older.
+    await this.#writing?.catch(() => undefined)
+    this.#writing ??= this.#writeWanted().finally(() => {
+      this.#writing = null
+    })
+    await this.#writing
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.path, { force: true })
+  }
+
+  async #writeWanted(): Promise<void> {
+    const draft = `${this.path}.new`
+    const text = `${JSON.stringify(this.#wanted, null, 2)}\n`
+    const handle = await open(draft, 'w', 0o600)
+    try {
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(draft, this.path)
+    await syncFolder(dirname(this.path))
+  }
+}
+
+/** So that the new name survives a power cut; not every system lets a folder be opened. */
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path).catch(() => null)
+  await handle?.sync().catch(() => undefined)
+  await handle?.close()
+}

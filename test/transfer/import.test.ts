@@ -1,0 +1,93 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { elements, memberText } from '../../src/json.js'
+import {
+  realEvents,
+  SECRET_KEY,
+  type Service,
+  STORAGES,
+  settingsFor,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
+
+const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+
+function startCommand(args: string[]): ChildProcess {
+  const env = { PATH: process.env.PATH, SECRET_KEY }
+  return spawn(process.execPath, [CLI, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+}
+
+async function runCommand(args: string[]): Promise<{ code: number; stderr: string }> {
+  const child = startCommand(args)
+  let stderr = ''
+  child.stderr?.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const [code] = await once(child, 'close')
+  return { code, stderr }
+}
+
+/** What must come out as it went in. */
+function essence(text: string): string {
+  return JSON.stringify(['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name)))
+}
+
+async function exportAll({ url }: Service): Promise<string[]> {
+  const texts: string[] = []
+  for (let cursor = ''; ; ) {
+    const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, { headers: { 'x-api-key': SECRET_KEY } })
+    const body = await answer.text()
+    const list = memberText(body, 'events') ?? ''
+    texts.push(...elements(list).map(({ start, end }) => list.slice(start, end)))
+    const next = JSON.parse(memberText(body, 'next') ?? 'null')
+    if (next === null) return texts
+    cursor = `&cursor=${next}`
+  }
+}
+
+for (const storage of STORAGES) {
+  t.test(`an import into ${storage}`, async (t) => {
+    const service = await startService(t, await settingsFor(t, storage))
+    const folder = await temporaryFolder(t)
+    // Every event is another one, so that a batch that is stored twice is seen.
+    const copies = Array.from({ length: 12 }, (_, copy) => `, "copy":${copy}.0 }`)
+    const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
+    const path = join(folder, 'events.ndjson')
+    await writeFile(path, `${lines.join('\n')}\n`)
+
+    let done = 0
+    for (let kills = 0; kills < 3; kills++) {
+      const child = startCommand(['import', '--url', service.url, '--parallel', '3', path])
+      const ended = once(child, 'exit')
+      done = await until('a part of the import', async () => {
+        if (child.exitCode !== null) throw new Error('the import came to its end')
+        const state = await readFile(`${path}.import.json`, 'utf8').catch(() => '{}')
+        const accepted = JSON.parse(state).done?.accepted ?? 0
+        return accepted > done && accepted
+      })
+      child.kill('SIGKILL')
+      await ended
+    }
+    const count = (await exportAll(service)).length
+    t.ok(count >= done && count < lines.length, `killed three times after ${count} of ${lines.length} events`)
+    const last = await runCommand(['import', '--url', service.url, path])
+    t.equal(last.code, 0, last.stderr)
+    t.match(last.stderr, /going on after \d/)
+    const exported = await exportAll(service)
+    t.strictSame(exported.map(essence).sort(), lines.map(essence).sort(), 'everything is there, once, byte for byte')
+
+    const again = await runCommand(['import', '--url', service.url, path])
+    t.equal(again.code, 0)
+    t.match(again.stderr, /was imported at/)
+    t.equal((await exportAll(service)).length, lines.length, 'and a further import of it stores nothing')
+    t.match(JSON.parse(await readFile(`${path}.import.json`, 'utf8')), {
+      done: { accepted: lines.length, line: lines.length },
+    })
+  })
+}
