@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ContractError, type ErrorCode } from './errors.js'
+import { REQUEST_ID, type RequestLog } from './request-log.js'
 import { StoreError, StoreUnreachableError } from './store/clickhouse.js'
 
 const RETRY_AFTER_SECONDS = '1'
@@ -27,27 +28,37 @@ export function answerInOneShape(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }
 
-/** Also for errors that never reach the error handler. */
-export function sendError(error: Error, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/**
+ * Also for errors that never reach the error handler.
+ * @param conclude called when all but the body is set
+ */
+export function sendError(
+  error: Error,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  conclude: () => void = () => undefined,
+): FastifyReply {
   const known = request.is404 ? unknownCall() : asContractError(error)
-  // Who has hung up gets no answer, and what that has cut short is no fault here.
-  const isHeard = !reply.raw.destroyed
-  if (known.status >= 500 && isHeard) request.log.error({ err: error, code: known.code }, known.message)
+  request.failure = { code: known.code, error }
   if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
-  return reply.code(known.status).send(shape(known))
+  reply.code(known.status)
+  conclude()
+  return reply.send(shape(known))
 }
 
 /** For what the HTTP parser refuses, before there is a request. */
-export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket, log: RequestLog): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
   }
   const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400
+  const id = log.newId()
+  log.refusedBeforeRouting(id, status, error.code)
   const body = JSON.stringify(shape(new ContractError('invalid_request', 'The request is not valid HTTP.')))
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+      `content-length: ${Buffer.byteLength(body)}\r\n${REQUEST_ID}: ${id}\r\nconnection: close\r\n\r\n${body}`,
   )
 }
 

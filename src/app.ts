@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import compress from '@fastify/compress'
 import cors from '@fastify/cors'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
 import { authenticate } from './auth.js'
 import { acceptJson } from './body.js'
@@ -14,8 +14,10 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/cli
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
 import { type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
+import { openLog } from './log.js'
 import { Metrics } from './metrics.js'
 import { countRequests, type RequestFigures } from './request-figures.js'
+import { RequestLog } from './request-log.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
 import { metricsRoute } from './routes/metrics.js'
@@ -48,6 +50,8 @@ const REQUEST_LIMIT_MS = 120_000
 const FLUSH_LIMIT_MS = 1_500
 
 export interface AppOptions {
+  /** by default, stdout at the configured level */
+  log?: FastifyBaseLogger
   /** told of the pair that a first start makes; later than buildApp's end where ClickHouse is away. Nothing else shows it */
   onNewKeys?: (pair: KeyPair) => void
   /** told of what waiting does not help against, such as a schema that is too new; the process should end */
@@ -62,9 +66,13 @@ export interface AppOptions {
  * @throws where the journal or the embedded engine cannot be opened; a ClickHouse server that is away is waited for
  */
 export async function buildApp(config: Config, options: AppOptions = {}): Promise<FastifyInstance> {
+  const log = options.log ?? (await openLog(config.LOG_LEVEL))
+  const requestLog = new RequestLog(log)
   const server = Fastify({
-    logger: { level: config.LOG_LEVEL },
-    logController: new LogController({ disableRequestLogging: true }),
+    // With a logger of its own, Fastify makes a child of it and two listeners for each request; what fails is logged here.
+    logger: false,
+    logController: requestLog,
+    genReqId: (raw) => requestLog.idOf(raw),
     bodyLimit: config.BODY_LIMIT,
     // A user's id in a path may be 255 characters of up to 12 bytes each when escaped.
     routerOptions: { maxParamLength: 4096 },
@@ -75,16 +83,19 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     // Requests that come while the server closes are answered like any other.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
-      sendError(error, request, reply)
-      // No hook runs for a URL that the router cannot read.
-      requests.unmatched.count(reply.statusCode, 0)
+      sendError(error, request, reply, () => {
+        // No hook runs for a URL that the router cannot read.
+        requestLog.conclude(request, reply)
+        requests.unmatched.count(reply.statusCode, 0)
+      })
     },
-    clientErrorHandler: answerBrokenRequest,
+    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, requestLog),
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.setValidatorCompiler(validatorCompiler(config.MAX_PROPERTY_DEPTH))
   server.decorateRequest('projectId', '')
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
+  requestLog.watch(server)
   const requests = countRequests(server)
 
   const closers: (() => Promise<unknown>)[] = []
@@ -104,7 +115,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   })
 
   try {
-    const parts = await open(config, server.log, closers, closing.signal, options)
+    const parts = await open(config, log, closers, closing.signal, options)
     register(server, config, parts, requests, closers)
     await server.ready()
     return server

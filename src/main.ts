@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
 import type { KeyPair } from './keys.js'
+import { openLog } from './log.js'
 
 /** A close that takes longer than this is given up; what was answered is in the journal. */
 const CLOSE_LIMIT_MS = 4_500
@@ -17,13 +18,15 @@ try {
 async function serve(config: Config): Promise<void> {
   let newKeys: KeyPair | null = null
   let isServing = false
+  const log = await openLog(config.LOG_LEVEL)
   const server = await buildApp(config, {
+    log,
     onNewKeys: (pair) => {
       newKeys = pair
       if (isServing) console.log(keysText(pair))
     },
     onFatal: (error) => {
-      server.log.fatal({ err: error }, 'the service cannot go on')
+      log.fatal({ err: error }, 'the service cannot go on')
       void end(1)
     },
   })

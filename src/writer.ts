@@ -198,7 +198,9 @@ export class Writer {
       await this.#insert({ ...block, entries: [{ ...only, body: rewriteEntry(only.body) }] })
     } catch (last) {
       if (!isDataError(last) && !(last instanceof EntryError)) throw last
-      this.#log.error({ err: last, position: formatPosition(only.position) }, 'an entry went to the dead letters')
+      // Not its words, which may quote the entry; they are kept beside it.
+      const code = isDataError(last) ? last.code : last.name
+      this.#log.error({ code, position: formatPosition(only.position) }, 'an entry went to the dead letters')
       await this.#tables.insertDeadLetter(only, last.message, this.#token(block))
       this.figures.noteDead(only)
       // No states: the journal has to keep what the store does not have.

@@ -1,0 +1,162 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { Writable } from 'node:stream'
+import { type Logger, pino } from 'pino'
+import t, { type Test } from 'tap'
+import { buildApp } from '../src/app.js'
+import { loadConfig } from '../src/config.js'
+import { describeError } from '../src/log.js'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startService, until } from './helper.js'
+
+interface Line {
+  level: number
+  reqId?: string
+  method?: string
+  route?: string
+  status?: number
+  code?: string
+  ms?: number
+  msg: string
+}
+
+function recorder(): { log: Logger; lines: Line[]; text(): string } {
+  const lines: Line[] = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(JSON.parse(String(chunk)))
+      done()
+    },
+  })
+  const log = pino({ level: 'info', serializers: { err: describeError } }, stream)
+  return { log, lines, text: () => JSON.stringify(lines) }
+}
+
+async function start(t: Test) {
+  const { log, lines, text } = recorder()
+  const app = await buildApp(loadConfig(await settingsFor(t, 'embedded')), { log })
+  t.teardown(() => app.close())
+  lines.length = 0
+  return { app, lines, text }
+}
+
+const headers = { 'x-api-key': SECRET_KEY }
+
+t.test('an answer carries an id, and a request that is answered well leaves no line', async (t) => {
+  const { app, lines } = await start(t)
+  const answers = [
+    await app.inject({ method: 'POST', url: '/public/track', headers, payload: { event: 'e', distinct_id: 'u' } }),
+    await app.inject({ url: '/public/events', headers }),
+    await app.inject({ url: '/health/live' }),
+    await app.inject({ url: '/metrics' }),
+  ]
+  for (const { statusCode } of answers) t.equal(statusCode, 200)
+  const ids = answers.map((answer) => String(answer.headers['x-request-id']))
+  for (const id of ids) t.match(id, /^[0-9a-f]{10}-[0-9a-z]+$/)
+  t.equal(new Set(ids).size, ids.length)
+  t.strictSame(lines, [])
+})
+
+t.test('a client names its own request where the name is short and harmless', async (t) => {
+  const { app } = await start(t)
+  const idFor = async (given: string) => {
+    const answer = await app.inject({ url: '/health/live', headers: { 'x-request-id': given } })
+    return answer.headers['x-request-id']
+  }
+  for (const id of ['1', 'a-b_c.D', 'x'.repeat(64), '018f4e6a-0000-7000-8000-000000000000'])
+    t.equal(await idFor(id), id)
+  for (const id of ['', ' ', 'x'.repeat(65), 'a b', 'a"b', '<b>', 'a{', 'é', 'sk_test', PUBLIC_KEY]) {
+    t.not(await idFor(id), id)
+    t.match(await idFor(id), /^[0-9a-f]{10}-/)
+  }
+})
+
+t.test('a request that fails leaves one line, without its key, its body or its URL', async (t) => {
+  const { app, lines, text } = await start(t)
+  const secret = 'something-private'
+  const failing = [
+    { method: 'POST', url: '/public/track', headers, payload: { event: secret }, expect: [400, 'invalid_request'] },
+    { method: 'POST', url: '/public/track', payload: { apiKey: secret, event: 'e' }, expect: [401, 'unauthorized'] },
+    { method: 'GET', url: `/public/users/${secret}?a=${secret}`, headers, expect: [404, 'not_found'] },
+    { method: 'GET', url: `/${secret}?apiKey=${SECRET_KEY}`, expect: [404, 'not_found'] },
+    { method: 'GET', url: `/%zz${secret}`, expect: [404, 'not_found'] },
+    {
+      method: 'POST',
+      url: '/public/users/profile',
+      headers,
+      payload: { distinct_id: secret, operations: { $set: { [secret]: secret }, $add: { [secret]: 1 } } },
+      expect: [400, 'not_numeric'],
+    },
+    {
+      method: 'POST',
+      url: '/public/track',
+      headers: { ...headers, 'content-type': 'application/json' },
+      payload: `{"${secret}`,
+      expect: [400, 'invalid_json'],
+    },
+    {
+      method: 'POST',
+      url: '/public/sessions/start',
+      headers,
+      payload: { distinct_id: secret, session_id: secret },
+      expect: [403, 'wrong_key_kind'],
+    },
+  ] as const
+  for (const { expect, ...request } of failing) {
+    lines.length = 0
+    const answer = await app.inject(request)
+    t.equal(answer.statusCode, expect[0])
+    t.equal(lines.length, 1, request.url)
+    const { reqId, method, status, code, route, level } = lines[0] ?? ({} as Line)
+    t.equal(reqId, answer.headers['x-request-id'])
+    t.strictSame([method, status, code, level], [request.method, ...expect, 30])
+    if (request.url.startsWith('/public')) t.match(route, /^\/public\/[a-z/:]+$/i)
+    else t.equal(route, undefined)
+    t.notMatch(text(), secret)
+    t.notMatch(text(), SECRET_KEY)
+  }
+})
+
+t.test('what is no HTTP has an id and a line as well', async (t) => {
+  const { app, lines } = await start(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const address = app.server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const socket = connect(address.port, '127.0.0.1')
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += chunk
+  })
+  socket.write(`NONSENSE ${SECRET_KEY}\r\n\r\n`)
+  await once(socket, 'close')
+  const id = /^x-request-id: (\S+)\r$/m.exec(answer)?.[1]
+  t.match(lines, [{ reqId: id, status: 400, code: /^HPE_/ }])
+  t.notMatch(JSON.stringify(lines), SECRET_KEY)
+})
+
+t.test('of an error only its words are logged', async (t) => {
+  const { log, text } = recorder()
+  const cause = Object.assign(new Error('the cause'), { command: { args: ['private'] } })
+  log.error({ err: Object.assign(new TypeError('the error', { cause }), { code: 'EX', command: ['private'] }) }, 'm')
+  t.match(text(), /"type":"TypeError","message":"the error: the cause"/)
+  t.match(text(), /"code":"EX"/)
+  t.match(text(), /the cause[\s\S]*at /)
+  t.notMatch(text(), 'private')
+  log.error({ err: 'private' }, 'm')
+  t.notMatch(text(), 'private')
+})
+
+t.test('LOG_LEVEL says how much is said, in JSON where nobody looks on', async (t) => {
+  const settings = await settingsFor(t, 'embedded')
+  const service = await startService(t, { ...settings, LOG_LEVEL: 'info' })
+  await fetch(`${service.url}/nothing`)
+  const line = await until('a line', () => /^\{.*"status":404.*\}$/m.exec(service.output())?.[0])
+  t.match(JSON.parse(line), { level: 30, code: 'not_found', msg: 'the request was refused' })
+  service.process.kill('SIGTERM')
+  await service.ended
+
+  const quiet = await startService(t, { ...settings, LOG_LEVEL: 'error' })
+  await fetch(`${quiet.url}/nothing`)
+  quiet.process.kill('SIGTERM')
+  await quiet.ended
+  t.notMatch(quiet.output(), /^\{/m)
+})
