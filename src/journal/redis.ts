@@ -65,6 +65,8 @@ const OPTIONS = {
   autoResendUnfulfilledCommands: false,
   enableOfflineQueue: false,
   commandTimeout: COMMAND_TIMEOUT_MS,
+  // A connection on which nothing comes back any more, as behind a firewall that forgot it, would take commands for ever.
+  socketTimeout: COMMAND_TIMEOUT_MS,
   connectTimeout: COMMAND_TIMEOUT_MS,
   keepAlive: 30_000,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000) * (0.5 + Math.random() / 2),

@@ -2,11 +2,8 @@ import t from 'tap'
 import { type Service, startClickHouse, startService, until } from '../helper.js'
 import { Ledger } from './ledger.js'
 import { assertFlawless, Producer } from './producer.js'
-import { databaseOf, enginePid, JOURNALS, journalFor } from './servers.js'
+import { BLOCK, databaseOf, enginePid, JOURNALS, journalFor } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
-
-/** Of the INSERT of a block of events. */
-const EVENTS = 'insert_deduplication_token'
 
 const engine = await startClickHouse(t)
 
@@ -44,7 +41,7 @@ for (const journal of JOURNALS) {
       const ledger = new Ledger()
       const producer = new Producer(ledger, () => service.url)
       for (const count of [1, 300]) {
-        const stored = proxy.loseReply(EVENTS, 'silence')
+        const stored = proxy.loseReply(BLOCK, 'silence')
         await producer.send(count)
         await stored
         // What comes behind the block is not to become part of it when it is repeated.

@@ -22,6 +22,9 @@ export async function journalFor(
   return { settings, dataDir, redis }
 }
 
+/** What an INSERT of a block of events has in its URL, and nothing else that the tests make the service send. */
+export const BLOCK = 'deduplicate_insert_select'
+
 /** A database of its own in a ClickHouse that the tests of a file share. */
 export function databaseOf(clickhouseUrl: string): string {
   const url = new URL(clickhouseUrl)

@@ -108,6 +108,18 @@ export class TcpProxy {
     })
   }
 
+  /** Resolves when this many requests with this text have gone through, which are not touched. */
+  notice(text: string, times: number): Promise<void> {
+    return this.#next(
+      text,
+      (link, chunk, done) => {
+        this.#forward(link, chunk)
+        done()
+      },
+      times,
+    )
+  }
+
   /** Keeps the next request with this text back until it is released, also where its client is gone by then. */
   hold(text: string): { held: Promise<void>; release(): void } {
     let kept: Link | null = null
