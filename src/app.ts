@@ -13,9 +13,10 @@ import { type FolderLock, lockDataFolder } from './data-folder.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
-import { type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
+import { type KeyKind, type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
 import { openLog } from './log.js'
 import { Metrics } from './metrics.js'
+import { type Counters, limitRate, openCounters, registerRateLimit, WrongKeys } from './rate-limits.js'
 import { countRequests, type RequestFigures } from './request-figures.js'
 import { RequestLog } from './request-log.js'
 import { events } from './routes/events.js'
@@ -46,6 +47,8 @@ const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
 const LAST_REQUESTS_MS = 2_000
 /** A client that sends a request more slowly than this is cut off. */
 const REQUEST_LIMIT_MS = 120_000
+/** What a page's script may read of an answer's headers. */
+const EXPOSED = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
 /** What the writer still stores at the end; the rest waits in the journal for the next start. */
 const FLUSH_LIMIT_MS = 1_500
 
@@ -134,6 +137,8 @@ interface Parts {
   writer: Writer
   keys: KeyRing
   catchUp: CatchUp
+  /** where the requests of keys are counted; null where they are not, or in this process */
+  counters: Counters | null
 }
 
 /** Opens the parts in the order in which they need each other; who opens one adds how it is closed. */
@@ -185,7 +190,13 @@ async function open(
     log.warn({ err: error }, 'ClickHouse is away; what is accepted meanwhile waits in the journal')
     retry(useStore, closing).catch(onFatal)
   }
-  return { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp: new CatchUp(journal, closing) }
+  let counters: Counters | null = null
+  if (config.RATE_LIMIT > 0 && config.REDIS_URL !== undefined) {
+    counters = await openCounters(config.REDIS_URL, log)
+    closers.push(async () => counters?.disconnect())
+  }
+  const catchUp = new CatchUp(journal, closing)
+  return { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters }
 }
 
 async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
@@ -210,7 +221,7 @@ function register(
   requests: RequestFigures,
   closers: (() => Promise<unknown>)[],
 ): void {
-  const { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp } = parts
+  const { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters } = parts
   const profiles = new States(journal, commits, tables.profiles)
   const sessions = new States(journal, commits, tables.sessions)
   const edits = new EventEdits(clickhouse)
@@ -240,10 +251,18 @@ function register(
   server.register(metricsRoute, { metrics })
   if (config.ROLE === 'writer') return
 
+  const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds } = config
+  if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
+  const wrongKeys = new WrongKeys(config.WRONG_KEY_LIMIT, server.log)
+  const admit = (scope: FastifyInstance, kind: KeyKind) => {
+    scope.addHook('preValidation', authenticate(keys, kind, wrongKeys))
+    if (max > 0) scope.addHook('preValidation', limitRate(scope))
+  }
+
   server.register(
     async (secret) => {
       acceptJson(secret, ['application/json'])
-      secret.addHook('preValidation', authenticate(keys, 'secret'))
+      admit(secret, 'secret')
       const limits = { batchBodyLimit: config.BATCH_BODY_LIMIT, maxPropertyDepth: config.MAX_PROPERTY_DEPTH }
       secret.register(track, { journal, commits, ...limits })
       secret.register(events, { journal, clickhouse, edits, catchUp })
@@ -256,8 +275,13 @@ function register(
     async (browser) => {
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       acceptJson(browser, ['application/json', 'text/plain'])
-      browser.register(cors, { origin: config.CORS_ORIGIN, methods: ['POST'], strictPreflight: false })
-      browser.addHook('preValidation', authenticate(keys, 'public'))
+      browser.register(cors, {
+        origin: config.CORS_ORIGIN,
+        methods: ['POST'],
+        exposedHeaders: EXPOSED,
+        strictPreflight: false,
+      })
+      admit(browser, 'public')
       browser.register(sessionCalls, { sessions })
     },
     // Not just /public, whose other calls no page of another origin is to make.

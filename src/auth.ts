@@ -1,6 +1,7 @@
 import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ContractError } from './errors.js'
 import type { KeyKind, KeyRing } from './keys.js'
+import type { WrongKeys } from './rate-limits.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -17,14 +18,17 @@ const REFUSED: Record<KeyKind, string> = {
 }
 
 /** Lets a request pass that has a key of the wanted kind, before anything else of it is checked. */
-export function authenticate(keys: KeyRing, kind: KeyKind): preValidationAsyncHookHandler {
-  return async (request) => {
+export function authenticate(keys: KeyRing, kind: KeyKind, wrongKeys: WrongKeys): preValidationAsyncHookHandler {
+  return async (request, reply) => {
     const key = keyOf(request)
     const grant = keys.find(key)
     if (!grant && !keys.isComplete) {
       throw new ContractError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
     }
-    if (!grant) throw new ContractError('unauthorized', 'The key is not known. Check the key and its project.')
+    if (!grant) {
+      wrongKeys.count(request.ip, reply)
+      throw new ContractError('unauthorized', 'The key is not known. Check the key and its project.')
+    }
     if (grant.kind !== kind) throw new ContractError('wrong_key_kind', REFUSED[kind])
     request.projectId = grant.projectId
     request.key = key

@@ -1,0 +1,147 @@
+import { randomBytes } from 'node:crypto'
+import Fastify, { type FastifyReply } from 'fastify'
+import t, { type Test } from 'tap'
+import { sendError } from '../src/answers.js'
+import { limitRate, openCounters, registerRateLimit, WrongKeys } from '../src/rate-limits.js'
+import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startRedis, until } from './helper.js'
+
+const HEADERS = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'retry-after']
+
+for (const storage of STORAGES) {
+  t.test(storage, async (t) => {
+    const env = await settingsFor(t, storage)
+
+    t.test('the requests of a key', async (t) => {
+      const settings = { ...env, RATE_LIMIT: '3', RATE_LIMIT_WINDOW: '60' }
+      const { app, call, browser } = await startApp(t, settings)
+      // Where there is Redis, all processes count together.
+      const other = storage === 'servers' ? await startApp(t, settings) : { call, browser }
+      const wrong = await call('GET', '/public/events', undefined, { 'x-api-key': PUBLIC_KEY })
+      t.equal(wrong.statusCode, 403, 'what its holder cannot do is not counted')
+      const rest = []
+      for (const { call: ask } of [other, { call }, other]) {
+        const { statusCode, headers } = await ask('POST', '/public/track', {
+          apiKey: SECRET_KEY,
+          event: 'e',
+          distinct_id: 'u',
+        })
+        t.equal(statusCode, 200)
+        t.match(headers, { 'ratelimit-limit': '3', 'ratelimit-reset': /^\d\d$/ })
+        t.notOk(headers['retry-after'])
+        rest.push(headers['ratelimit-remaining'])
+      }
+      t.strictSame(rest, ['2', '1', '0'])
+      for (const url of ['/public/events', '/public/users/u']) {
+        const { statusCode, headers, body } = await call('GET', url)
+        t.equal(statusCode, 429)
+        const seconds = String(headers['retry-after'])
+        t.match(seconds, /^\d\d$/)
+        t.match(headers, { 'ratelimit-limit': '3', 'ratelimit-remaining': '0', 'ratelimit-reset': seconds })
+        const error = `This key may make 3 requests in 60 s. Try again in ${seconds} s.`
+        t.strictSame(JSON.parse(body), { status: 0, error, code: 'rate_limited' })
+      }
+      const session = { distinct_id: 'u', session_id: 's' }
+      for (const status of [200, 200, 200, 429]) {
+        const { statusCode, headers } = await browser('/public/sessions/start', session)
+        t.equal(statusCode, status, 'another key has its own budget')
+        t.match(headers['access-control-expose-headers'], /retry-after/)
+      }
+      t.equal((await app.inject('/health/live')).statusCode, 200)
+    })
+
+    t.test('a new window is a new budget', async (t) => {
+      const key = 'sk_of_short_windows'
+      const { call } = await startApp(t, { ...env, SECRET_KEY: key, RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '1' })
+      const ask = () => call('GET', '/public/users/u', undefined, { 'x-api-key': key })
+      const is = (status: number) => async () => (await ask()).statusCode === status
+      await until('a refusal', is(429))
+      await until('the next window', is(404))
+    })
+
+    t.test('none are limited unless it is asked for', async (t) => {
+      const { call } = await startApp(t, env)
+      const { headers } = await call('GET', '/public/events')
+      for (const name of HEADERS) t.notOk(headers[name], name)
+    })
+
+    t.test('wrong keys', async (t) => {
+      const { app, call } = await startApp(t, { ...env, WRONG_KEY_LIMIT: '4' })
+      const guess = (remoteAddress: string) => {
+        const headers = { 'x-api-key': `sk_${randomBytes(32).toString('base64url')}` }
+        return app.inject({ method: 'GET', url: '/public/events', headers, remoteAddress })
+      }
+      const statuses = []
+      for (let i = 0; i < 6; i++) statuses.push((await guess('127.0.0.1')).statusCode)
+      t.strictSame(statuses, [401, 401, 401, 401, 429, 429])
+      const { headers, body } = await guess('127.0.0.1')
+      t.match(headers, { 'ratelimit-limit': '4', 'ratelimit-remaining': '0', 'retry-after': /^\d+$/ })
+      t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /\w/ })
+      t.equal((await call('GET', '/public/events')).statusCode, 200, 'a good key behind the same address is let in')
+      t.equal((await call('GET', '/public/events', undefined, { 'x-api-key': PUBLIC_KEY })).statusCode, 403)
+      t.equal((await app.inject('/public/events')).statusCode, 401, 'no key is no wrong key')
+      t.equal((await guess('127.0.0.2')).statusCode, 401, 'another address has its own budget')
+    })
+  })
+}
+
+/** A route that says whose key it was called with, limited to two requests. */
+async function limited(t: Test, url: string) {
+  const warnings: string[] = []
+  const stream = { write: (line: string) => warnings.push(JSON.parse(line).msg) }
+  const app = Fastify({ logger: { level: 'warn', stream } })
+  app.setErrorHandler(sendError)
+  app.decorateRequest('key', 'k')
+  const counters = await openCounters(url, app.log)
+  t.teardown(async () => {
+    await app.close()
+    counters.disconnect()
+  })
+  registerRateLimit(app, { max: 2, windowMs: 60_000 }, counters)
+  app.register(async (scope) => {
+    scope.addHook('preValidation', limitRate(scope))
+    scope.get('/', async () => 'served')
+  })
+  const status = async () => (await app.inject('/')).statusCode
+  return { status, warnings }
+}
+
+t.test('where Redis is away or does not answer, every request passes, and the log says so once', async (t) => {
+  const redis = await startRedis(t)
+  const { status, warnings } = await limited(t, redis.url)
+  t.strictSame([await status(), await status(), await status()], [200, 200, 429])
+  redis.process.kill('SIGSTOP')
+  t.strictSame([await status(), await status(), await status()], [200, 200, 200])
+  t.strictSame(warnings, ['Redis does not count the requests of keys; none is refused meanwhile'])
+  redis.process.kill('SIGCONT')
+  await until('a refusal', async () => (await status()) === 429)
+  await redis.kill()
+  await until('the connection to be gone', async () => (await status()) === 200)
+  t.equal(await status(), 200)
+  t.equal(warnings.length, 2)
+  await redis.restart()
+  await until('a refusal', async () => (await status()) === 429)
+})
+
+t.test('a start without Redis is no obstacle', async (t) => {
+  const { status } = await limited(t, 'redis://127.0.0.1:1')
+  t.strictSame([await status(), await status(), await status()], [200, 200, 200])
+})
+
+t.test('the counters of wrong keys last a minute and are no more than ten thousand', async (t) => {
+  const warnings: unknown[] = []
+  const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => warnings.push(line) } } })
+  const headers: unknown[] = []
+  const reply = { headers: (given: object) => headers.push(given) } as unknown as FastifyReply
+  const wrong = new WrongKeys(1, app.log)
+  wrong.count('10.0.0.1', reply, 0)
+  t.throws(() => wrong.count('10.0.0.1', reply, 59_000), { code: 'rate_limited', message: /in 1 s/ })
+  t.throws(() => wrong.count('::ffff:10.0.0.1', reply, 59_001), { code: 'rate_limited' })
+  t.match(headers, [{ 'retry-after': 1 }, { 'retry-after': 1 }])
+  t.equal(warnings.length, 1, 'one line for an address and a minute')
+  wrong.count('10.0.0.1', reply, 60_000)
+  wrong.count('2001:db8::1', reply, 60_000)
+  t.throws(() => wrong.count('2001:db8::2', reply, 60_000), { code: 'rate_limited' }, 'a network is one address')
+  for (let i = 0; i < 10_000; i++) wrong.count(`10.1.${i >> 8}.${i & 255}`, reply, 60_000)
+  t.throws(() => wrong.count('10.1.0.1', reply, 60_000), { code: 'rate_limited' })
+  for (let i = 0; i < 10; i++) wrong.count('10.2.0.1', reply, 60_000)
+})
