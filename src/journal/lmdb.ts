@@ -52,6 +52,8 @@ interface Meta {
   id: number
   stored: string
   frozen: [first: string, last: string] | null
+  /** nothing at or before it is given out; absent where no other journal was outranked */
+  outranked?: string
 }
 
 /**
@@ -77,6 +79,7 @@ class LmdbJournal implements Journal {
   #appended = START
   /** runs ahead of #appended while a write is under way, and stays ahead where it failed */
   #allocated = START
+  #outranked = START
   #frozen: { first: Position; last: Position } | null = null
   #entryCount = 0
   #bytes = 0
@@ -111,7 +114,8 @@ class LmdbJournal implements Journal {
       this.#appended = key.readBigUInt64BE()
       this.#count(decodeEntry(this.#appended, value), 1)
     }
-    this.#allocated = this.#appended
+    this.#outranked = BigInt(meta.outranked ?? START)
+    this.#allocated = laterOf(this.#appended, this.#outranked)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
@@ -257,13 +261,15 @@ class LmdbJournal implements Journal {
   }
 
   async outrank(position: Position): Promise<void> {
-    this.#allocated = laterOf(this.#allocated, position)
-    if (this.#entryCount > 0) return
-    const stored = laterOf(this.#stored, position)
+    this.#outranked = laterOf(this.#allocated, position)
+    this.#allocated = this.#outranked
+    const isEmpty = this.#entryCount === 0
+    const stored = isEmpty ? this.#outranked : this.#stored
     await this.#transact(() => {
-      for (const key of this.#states.getKeys()) this.#states.remove(key)
-      this.#meta.put('meta', this.#metaWith(stored, null))
+      if (isEmpty) for (const key of this.#states.getKeys()) this.#states.remove(key)
+      this.#meta.put('meta', this.#metaWith(stored, isEmpty ? null : this.#frozen))
     })
+    if (!isEmpty) return
     this.#stored = stored
     this.#appended = stored
   }
@@ -304,6 +310,7 @@ class LmdbJournal implements Journal {
       id: this.#id,
       stored: String(stored),
       frozen: frozen && [String(frozen.first), String(frozen.last)],
+      ...(this.#outranked !== START && { outranked: String(this.#outranked) }),
     }
   }
 

@@ -255,9 +255,14 @@ for _, entry in ipairs(redis.call('XRANGE', stream, first, last)) do
   bytes = bytes + tonumber(fields[8])
   if fields[9] == 'at' then redis.call('UNLINK', prefix .. ':body:' .. fields[10]) end
 end
-redis.call('HSET', meta, 'stored', last)
 redis.call('HDEL', meta, 'frozen')
 local settled = redis.call('XTRIM', stream, 'MINID', ARGV[3])
+-- Where nothing is left, up to all that was given out: after OUTRANK that is later than any entry.
+if redis.call('XLEN', stream) == 0 then
+  local head = redis.call('HMGET', meta, 'ms', 'seq')
+  last = head[1] .. '-' .. head[2]
+end
+redis.call('HSET', meta, 'stored', last)
 redis.call('HINCRBY', meta, 'settled', settled)
 redis.call('HINCRBY', meta, 'bytes', -bytes)
 local i = 6

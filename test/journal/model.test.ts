@@ -1,0 +1,430 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import t from 'tap'
+import type { Block, Entry, Journal, Outcome, State, StateKind, StoredState, Write } from '../../src/journal/journal.js'
+import { openLmdbJournal } from '../../src/journal/lmdb.js'
+import { laterOf, type Position, START } from '../../src/journal/position.js'
+import { openRedisJournal } from '../../src/journal/redis.js'
+import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
+
+// A journal, driven by random commands in any order, has to do what a few maps and lists do. A failure prints its seed and
+// the shortest list of commands that it was found with; { seed, path } in fc.assert repeats it.
+
+const RUNS = 40
+const COMMANDS = 60
+const MIB = 1024 * 1024
+const HOUR = 3_600_000
+/** How long requests and stored states are remembered, ms. */
+const MEMORY = { request: 24 * HOUR, state: 10 * 60_000 }
+
+const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+
+/** What a journal is, without durability, batches and speed. */
+class Model {
+  entries: Entry[] = []
+  stored: Position
+  /** nothing at or before it is given out again */
+  last: Position
+  frozen: Block | null = null
+  /** the block that the present process holds */
+  held: Block | null = null
+  /** the block that a process before it held when it was cut off */
+  stale: Block | null = null
+  states = new Map<string, State>()
+  requests = new Map<string, { fingerprint: string; position: Position }>()
+  expiries = new Map<string, { at: number; forget(): void }>()
+
+  constructor(position: Position) {
+    this.stored = position
+    this.last = position
+  }
+
+  /** Takes over what the journal says it did, and throws where it should have done something else. */
+  write(writes: Write[], outcomes: Outcome[], now: number): void {
+    const groups = new Map<StateKind, { entry: Entry; rows: string[] }>()
+    const next = (outcome: Outcome | undefined): Position => {
+      if (outcome?.status !== 'done') throw new Error(`it should be done, but is ${outcome?.status}`)
+      assert(outcome.position > this.last, 'positions rise')
+      this.last = outcome.position
+      return outcome.position
+    }
+    assert.equal(outcomes.length, writes.length)
+    for (const [i, write] of writes.entries()) {
+      const outcome = outcomes[i]
+      const { requestKey } = write
+      const known = requestKey && this.requests.get(requestKey.key)
+      if (known) {
+        const same = known.fingerprint === requestKey.fingerprint
+        assert.deepEqual(outcome, same ? { status: 'repeated', position: known.position } : { status: 'mismatch' })
+        continue
+      }
+      let position: Position
+      if (write.type === 'append') {
+        position = next(outcome)
+        this.entries.push({ position, kind: 'events', ...pick(write) })
+      } else {
+        const current = this.states.get(write.stateKey)
+        if (current && current.version !== write.expected) {
+          assert.deepEqual(outcome, { status: 'conflict' })
+          continue
+        }
+        let group = groups.get(write.kind)
+        if (!group) {
+          group = {
+            entry: { position: next(outcome), kind: write.kind, projectId: '', count: 0, body: EMPTY },
+            rows: [],
+          }
+          groups.set(write.kind, group)
+          this.entries.push(group.entry)
+        }
+        position = group.entry.position
+        assert.deepEqual(outcome, { status: 'done', position })
+        group.rows.push(write.row)
+        this.states.set(write.stateKey, { version: position, state: write.state })
+      }
+      if (requestKey) {
+        const { key, fingerprint } = requestKey
+        this.requests.set(key, { fingerprint, position })
+        this.#expire(`request ${key}`, now + MEMORY.request, () => this.requests.delete(key))
+      }
+    }
+    for (const { entry, rows } of groups.values()) {
+      entry.count = rows.length
+      entry.body = Buffer.from(rows.join(','))
+    }
+  }
+
+  claim(block: Block | null, maxBytes: number): void {
+    this.held = block
+    if (this.frozen) {
+      assert.deepEqual(block, { ...this.frozen, isRepeated: true })
+      return
+    }
+    if (this.entries.length === 0) {
+      assert.equal(block, null)
+      return
+    }
+    assert(block, 'there is something to claim')
+    assert(block.entries.length > 0)
+    assert.deepEqual(block.entries, this.entries.slice(0, block.entries.length), 'the oldest entries, as they were')
+    assert.deepEqual([block.first, block.last], [block.entries[0]?.position, block.entries.at(-1)?.position])
+    assert.equal(block.isRepeated, false)
+    assert(bytesOf(block.entries.slice(0, -1)) < maxBytes, 'no larger than it has to be')
+    this.frozen = block
+  }
+
+  narrow(last: Position): Block {
+    if (!this.frozen) throw new Error('nothing is frozen')
+    this.frozen = { ...this.frozen, last, entries: this.frozen.entries.filter(({ position }) => position <= last) }
+    this.held = this.frozen
+    return this.frozen
+  }
+
+  settle(states: StoredState[], now: number): void {
+    if (!this.frozen) throw new Error('nothing is frozen')
+    const { last, entries } = this.frozen
+    this.entries.splice(0, entries.length)
+    this.stored = last
+    this.frozen = null
+    this.held = null
+    for (const { stateKey, version } of states) {
+      this.#expire(`state ${stateKey}`, now + MEMORY.state, () => {
+        if (this.states.get(stateKey)?.version === version) this.states.delete(stateKey)
+      })
+    }
+    for (const [name, { at, forget }] of this.expiries) {
+      if (at >= now) continue
+      forget()
+      this.expiries.delete(name)
+    }
+  }
+
+  outrank(position: Position): void {
+    this.last = laterOf(this.last, position)
+    if (this.entries.length > 0) return
+    this.stored = this.last
+    this.states.clear()
+  }
+
+  #expire(name: string, at: number, forget: () => void): void {
+    this.expiries.set(`${name} ${at}`, { at, forget })
+  }
+}
+
+/** The journal under test. */
+interface Real {
+  journal: Journal
+  /** a second process that writes to it as well, where it can have one */
+  other: Journal
+  now(): number
+  /** moves the journal's clock, where it can be moved */
+  turnClock(ms: number): void
+  /** the process is gone, and another one opens the journal */
+  crash(): Promise<void>
+  close(): Promise<void>
+}
+
+type Command = fc.AsyncCommand<Model, Real>
+
+/** A command that can always be given. */
+function command(
+  name: string,
+  run: (model: Model, real: Real) => Promise<void>,
+  check = (_: Readonly<Model>) => true,
+): Command {
+  return { check, run, toString: () => name }
+}
+
+const requestKey = fc.option(
+  fc.record({ key: fc.constantFrom('a', 'b', 'c').map(digest), fingerprint: fc.constantFrom('x', 'y').map(digest) }),
+  { nil: undefined },
+)
+const append = fc.record({
+  type: fc.constant('append' as const),
+  projectId: fc.constantFrom('p', 'é'),
+  count: fc.integer({ min: 1, max: 3 }),
+  body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+  requestKey,
+})
+const commit = fc.record({
+  type: fc.constant('commit' as const),
+  kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
+  stateKey: fc.constantFrom('ada', 'bob', 'eve').map(digest),
+  isCurrent: fc.boolean(),
+  state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
+  row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
+  requestKey,
+})
+
+const write = fc
+  .tuple(fc.array(fc.oneof(append, commit), { minLength: 1, maxLength: 5 }), fc.boolean())
+  .map(([wanted, isOther]) =>
+    command(`write${isOther ? ' elsewhere' : ''} ${fc.stringify(wanted)}`, async (model, real) => {
+      const writes = wanted.map(({ requestKey, ...rest }): Write => {
+        const request = requestKey && { requestKey }
+        if (rest.type === 'append') return { ...rest, ...request }
+        const { isCurrent, ...commit } = rest
+        const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
+        return { ...commit, expected, ...request }
+      })
+      const outcomes = await (isOther ? real.other : real.journal).write(writes)
+      model.write(writes, outcomes, real.now())
+    }),
+  )
+
+const claim = fc
+  .integer({ min: 1, max: 200 })
+  .map((maxBytes) =>
+    command(`claim ${maxBytes}`, async (model, real) => model.claim(await real.journal.claim(maxBytes), maxBytes)),
+  )
+
+const narrow = fc.nat().map((n) =>
+  command(
+    `narrow ${n}`,
+    async (model, real) => {
+      const { held } = model
+      if (!held) throw new Error('nothing is held')
+      const last = held.entries[n % held.entries.length]?.position ?? START
+      await real.journal.narrow(held, last)
+      model.narrow(last)
+    },
+    ({ held }) => held !== null,
+  ),
+)
+
+const settle = fc.boolean().map((withStates) =>
+  command(
+    `settle${withStates ? '' : ' without states'}`,
+    async (model, real) => {
+      const { held } = model
+      if (!held) throw new Error('nothing is held')
+      const states = withStates ? statesIn(model, held) : []
+      await real.journal.settle(held, states)
+      model.settle(states, real.now())
+    },
+    ({ held }) => held !== null,
+  ),
+)
+
+/** A process that was cut off or paused believes that it still holds its block. */
+const settleStale = fc.constant(
+  command(
+    'settle by a process that was cut off',
+    async (model, real) => {
+      const { stale, frozen } = model
+      if (!stale) throw new Error('nothing is held')
+      const isCurrent = frozen?.first === stale.first && frozen.last === stale.last
+      if (isCurrent) {
+        await real.other.settle(stale, [])
+        model.settle([], real.now())
+      } else {
+        await assert.rejects(real.other.settle(stale, []), { code: 'unavailable' })
+        await assert.rejects(real.other.narrow(stale, stale.first), { code: 'unavailable' })
+      }
+      model.stale = null
+    },
+    ({ stale }) => stale !== null,
+  ),
+)
+
+const crash = fc.constant(
+  command('crash', async (model, real) => {
+    const isAlone = real.other === real.journal
+    await real.crash()
+    model.stale = isAlone ? null : model.held
+    model.held = null
+  }),
+)
+
+const outrank = fc.integer({ min: -5, max: 100_000 }).map((ahead) =>
+  command(`outrank ${ahead}`, async (model, real) => {
+    const position = model.last + BigInt(ahead)
+    await real.journal.outrank(position)
+    model.outrank(position)
+  }),
+)
+
+const turnClock = fc
+  .constantFrom(-HOUR, MEMORY.state + 1, MEMORY.request + 1)
+  .map((ms) => command(`turn the clock by ${ms} ms`, async (_model, real) => real.turnClock(ms)))
+
+const look = fc.constant(command('look', async (model, real) => compare(model, real)))
+
+async function compare(model: Model, { journal, other }: Real): Promise<void> {
+  for (const one of new Set([journal, other])) {
+    assert.equal(one.id, journal.id)
+    for (const projectId of ['p', 'é', 'nobody']) {
+      const progress = await one.progress(projectId)
+      const events = model.entries.filter((entry) => entry.projectId === projectId)
+      const beforeNext = (model.entries[0]?.position ?? model.last + 1n) - 1n
+      assert(progress.stored >= model.stored && progress.stored <= beforeNext, 'what is stored is known')
+      assert.equal(
+        progress.pending,
+        events.reduce((sum, { count }) => sum + count, 0),
+      )
+      assert(progress.appended >= (model.entries.at(-1)?.position ?? START), 'a reader waits for all there is')
+      assert(progress.appended <= (model.entries.length > 0 ? model.last : progress.stored), 'and for no more')
+    }
+    const { entries, bytes } = await one.depth()
+    assert.deepEqual({ entries, bytes }, { entries: model.entries.length, bytes: bytesOf(model.entries) })
+    const names = ['ada', 'bob', 'eve', 'nobody'].map(digest)
+    assert.deepEqual(
+      await one.readStates(names),
+      names.map((name) => model.states.get(name) ?? null),
+    )
+    for (const key of ['a', 'b', 'c', 'd'].map(digest)) {
+      assert.deepEqual(await one.findRequest(key), model.requests.get(key) ?? null)
+    }
+  }
+}
+
+/** What is left comes out once, in its order, and then there is nothing. */
+async function drain(model: Model, real: Real): Promise<void> {
+  while (model.entries.length > 0) {
+    model.claim(await real.journal.claim(100), 100)
+    if (!model.held) throw new Error('there is something to claim')
+    const states = statesIn(model, model.held)
+    await real.journal.settle(model.held, states)
+    model.settle(states, real.now())
+  }
+  model.claim(await real.journal.claim(100), 100)
+  await compare(model, real)
+}
+
+const EMPTY = Buffer.alloc(0)
+
+function pick({ projectId, count, body }: { projectId: string; count: number; body: Buffer }) {
+  return { projectId, count, body }
+}
+
+function bytesOf(entries: Entry[]): number {
+  return entries.reduce((sum, { body }) => sum + body.length, 0)
+}
+
+/** The states whose present version is in the block. */
+function statesIn({ states }: Model, { first, last }: Block): StoredState[] {
+  return [...states]
+    .filter(([, { version }]) => version >= first && version <= last)
+    .map(([stateKey, { version }]) => ({ stateKey, version }))
+}
+
+type Start = () => Promise<Real>
+
+const folder = await temporaryFolder(t)
+const startLmdb: Start = async () => {
+  const path = `${folder}/${randomName('journal')}`
+  let now = Date.now()
+  const open = () => openLmdbJournal({ path, maxBytes: MIB, now: () => now })
+  let journal = await open()
+  return {
+    get journal() {
+      return journal
+    },
+    get other() {
+      return journal
+    },
+    now: () => now,
+    turnClock: (ms) => {
+      now += ms
+    },
+    crash: async () => {
+      await journal.close()
+      journal = await open()
+    },
+    close: () => journal.close(),
+  }
+}
+
+const redis = await startRedis(t)
+const admin = new Redis(redis.url)
+t.teardown(() => admin.disconnect())
+const startRedisJournal: Start = async () => {
+  const prefix = `{${randomName('journal')}}`
+  const open = () => openRedisJournal({ url: redis.url, maxBytes: MIB, prefix, log: silent })
+  let journal = await open()
+  let other = await open()
+  return {
+    get journal() {
+      return journal
+    },
+    get other() {
+      return other
+    },
+    now: Date.now,
+    turnClock: () => undefined,
+    crash: async () => {
+      await other.close()
+      // It lives on as one that was only paused, and knows nothing of the next one. Its lease would run out in time.
+      other = journal
+      journal = await open()
+      await admin.del(`${prefix}:writer`)
+    },
+    close: async () => {
+      await Promise.all([journal.close(), other.close()])
+    },
+  }
+}
+
+for (const [name, start] of Object.entries({ lmdb: startLmdb, redis: startRedisJournal })) {
+  t.test(`${name}: it does what its model does`, async (t) => {
+    const commands = [write, write, write, claim, claim, narrow, settle, settle, settleStale, crash, outrank, look]
+    const arbitraries: fc.Arbitrary<Command>[] = name === 'lmdb' ? [...commands, turnClock] : commands
+    const property = fc.asyncProperty(
+      fc.commands(arbitraries, { maxCommands: COMMANDS, size: 'max' }),
+      async (commands) => {
+        const real = await start()
+        try {
+          const model = new Model((await real.journal.progress()).stored)
+          await fc.asyncModelRun(() => ({ model, real }), commands)
+          await drain(model, real)
+        } finally {
+          await real.close()
+        }
+      },
+    )
+    await fc.assert(property, { numRuns: RUNS, endOnFailure: false })
+    t.pass(`${RUNS} runs`)
+  })
+}
