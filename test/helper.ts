@@ -19,10 +19,16 @@ export const SECRET_KEY = 'sk_test_secret'
 export const silent = { info() {}, warn() {}, error() {} }
 
 const WAIT_LIMIT_MS = 20_000
-const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+/** npm and tap run everything in the root of the repository. */
+const MAIN = join(process.cwd(), 'dist/main.js')
+
+/** What ends the things that are started for it: a test, or a program that is no test. */
+export interface Scope {
+  teardown(close: () => unknown): unknown
+}
 
 /** A folder that is gone after the test. */
-export async function temporaryFolder(t: Test): Promise<string> {
+export async function temporaryFolder(t: Scope): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'tallyhouse-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   return folder
@@ -61,7 +67,7 @@ export interface RedisServer {
 const REDIS_SERVER = spawnSync('redis-server', ['--version']).status === 0 ? 'redis-server' : 'valkey-server'
 
 /** A real Redis with its own folder, every write on disk before it is answered. */
-export async function startRedis(t: Test, args: string[] = []): Promise<RedisServer> {
+export async function startRedis(t: Scope, args: string[] = []): Promise<RedisServer> {
   const dir = await temporaryFolder(t)
   const port = await freePort()
   const options = ['--port', port, '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes']
@@ -93,7 +99,7 @@ export async function startRedis(t: Test, args: string[] = []): Promise<RedisSer
 }
 
 /** A ClickHouse that is reached over HTTP, as a server is; the service under test does not know that it is embedded. */
-export async function startClickHouse(t: Test) {
+export async function startClickHouse(t: Scope) {
   const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
   t.teardown(() => engine.close())
   return engine
@@ -174,7 +180,7 @@ export interface Service {
 }
 
 /** The service as users run it: its own process, with a socket. */
-export async function startService(t: Test, env: NodeJS.ProcessEnv): Promise<Service> {
+export async function startService(t: Scope, env: NodeJS.ProcessEnv): Promise<Service> {
   const child = spawn(process.execPath, [MAIN], {
     env: { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

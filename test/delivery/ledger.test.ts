@@ -20,6 +20,17 @@ t.test('all that was answered, once and in order, is flawless', async (t) => {
   t.equal(ledger.answered, 3)
 })
 
+t.test('a walk that breaks off leaves no trace', async (t) => {
+  const ledger = ledgerOf('answered', 'answered')
+  async function* broken() {
+    yield* read(0)
+    throw new Error('the page was refused')
+  }
+  await t.rejects(ledger.verdict(broken()))
+  t.match(await ledger.verdict(read(1)), { lost: 1, twice: 0 })
+  t.strictSame(await ledger.verdict(read(0, 1)), FLAWLESS)
+})
+
 t.test('a loss is found, at any place', async (t) => {
   for (const missing of [0, 1, 2]) {
     const ledger = ledgerOf('answered', 'answered', 'answered')

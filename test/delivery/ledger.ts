@@ -81,6 +81,8 @@ export class Ledger {
       verdict[fault]++
       if (verdict.examples.length < MAX_EXAMPLES) verdict.examples.push(`${event} is ${fault}`)
     }
+    // Also what a walk that broke off has left.
+    for (const account of this.#accounts.values()) account.marks = account.marks.map((mark) => mark & ~FOUND)
     const lastNumbers = new Map<string, number>()
     let lastId = ''
     for await (const { producer, number, eventId } of found) {
@@ -97,9 +99,7 @@ export class Ledger {
     }
     for (const [producer, { marks, length }] of this.#accounts) {
       for (let number = 0; number < length; number++) {
-        const mark = marks[number] ?? 0
-        if (mark === ANSWERED) blame('lost', nameOf(producer, number))
-        marks[number] = mark & ~FOUND
+        if (marks[number] === ANSWERED) blame('lost', nameOf(producer, number))
       }
     }
     return verdict

@@ -1,13 +1,20 @@
 import { readFile } from 'node:fs/promises'
-import type { Test } from 'tap'
-import { PUBLIC_KEY, type RedisServer, randomName, SECRET_KEY, startRedis, temporaryFolder } from '../helper.js'
+import {
+  PUBLIC_KEY,
+  type RedisServer,
+  randomName,
+  type Scope,
+  SECRET_KEY,
+  startRedis,
+  temporaryFolder,
+} from '../helper.js'
 
 export const JOURNALS = ['lmdb', 'redis'] as const
 export type JournalKind = (typeof JOURNALS)[number]
 
 /** Settings of a service with a journal of its own; ClickHouse is the embedded one unless it is set too. */
 export async function journalFor(
-  t: Test,
+  t: Scope,
   kind: JournalKind,
 ): Promise<{ settings: Record<string, string>; dataDir: string; redis: RedisServer | null }> {
   const redis = kind === 'redis' ? await startRedis(t) : null

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import type { Scope } from '../helper.js'
 
 /** What happens to a connection whose request or reply was lost: it ends, or nothing is ever heard on it again. */
 export type Ending = 'cut' | 'silence'
@@ -50,7 +51,7 @@ export class TcpProxy {
   }
 
   /** @param target the URL of a server on this machine, of any scheme */
-  static async open(t: { teardown(close: () => unknown): void }, target: string): Promise<TcpProxy> {
+  static async open(t: Scope, target: string): Promise<TcpProxy> {
     const listener = createServer().listen(0, '127.0.0.1')
     await once(listener, 'listening')
     const proxy = new TcpProxy(listener, target)
