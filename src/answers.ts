@@ -20,6 +20,12 @@ const OF_FASTIFY: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 
+/** Errors of Node's HTTP server; after each of them the connection ends. */
+const OF_NODE: Record<string, [status: number, message: string]> = {
+  HPE_HEADER_OVERFLOW: [431, 'The URL and the headers are over 16 KiB. Send less in them.'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time. Send it again.'],
+}
+
 /** Gives every answer the shape of the contract: errors, unknown paths, bad URLs and requests that are no HTTP. */
 export function answerInOneShape(app: FastifyInstance): void {
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
@@ -52,10 +58,10 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
     socket.destroy()
     return
   }
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400
+  const [status, message] = OF_NODE[error.code ?? ''] ?? [400, 'The request is not valid HTTP.']
   const id = log.newId()
   log.refusedBeforeRouting(id, status, error.code)
-  const body = JSON.stringify(shape(new ContractError('invalid_request', 'The request is not valid HTTP.')))
+  const body = JSON.stringify(shape(new ContractError('invalid_request', message)))
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\n${REQUEST_ID}: ${id}\r\nconnection: close\r\n\r\n${body}`,

@@ -8,6 +8,7 @@ import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
 import { authenticate } from './auth.js'
 import { acceptJson } from './body.js'
 import { CatchUp } from './catch-up.js'
+import { CLIENT_LIMITS, type ClientLimits, cutOffSlowReader, limitConnections, serverLimits } from './client-limits.js'
 import type { Config } from './config.js'
 import { type FolderLock, lockDataFolder } from './data-folder.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
@@ -45,8 +46,6 @@ const STORE_RETRY_MS = 1_000
 const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
 /** How long requests that are under way may take at the end. */
 const LAST_REQUESTS_MS = 2_000
-/** A client that sends a request more slowly than this is cut off. */
-const REQUEST_LIMIT_MS = 120_000
 /** What a page's script may read of an answer's headers. */
 const EXPOSED = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
 /** What the writer still stores at the end; the rest waits in the journal for the next start. */
@@ -61,6 +60,8 @@ export interface AppOptions {
   onFatal?: (error: unknown) => void
   /** how often the keys are read again, in ms; default 5000 */
   keysRefreshMs?: number
+  /** default: `CLIENT_LIMITS` */
+  clientLimits?: ClientLimits
 }
 
 /**
@@ -71,6 +72,8 @@ export interface AppOptions {
 export async function buildApp(config: Config, options: AppOptions = {}): Promise<FastifyInstance> {
   const log = options.log ?? (await openLog(config.LOG_LEVEL))
   const requestLog = new RequestLog(log)
+  const limits = options.clientLimits ?? CLIENT_LIMITS
+  const { http, ...timeouts } = serverLimits(limits)
   const server = Fastify({
     // With a logger of its own, Fastify makes a child of it and two listeners for each request; what fails is logged here.
     logger: false,
@@ -80,9 +83,9 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     // A user's id in a path may be 255 characters of up to 12 bytes each when escaped.
     routerOptions: { maxParamLength: 4096 },
     forceCloseConnections: 'idle',
+    ...timeouts,
     // Node would refuse a request without the header itself, in another shape.
-    http: { requireHostHeader: false },
-    requestTimeout: REQUEST_LIMIT_MS,
+    http: { ...http, requireHostHeader: false },
     // Requests that come while the server closes are answered like any other.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
@@ -100,6 +103,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   server.decorateRequest('key')
   requestLog.watch(server)
   const requests = countRequests(server)
+  limitConnections(server.server, config.MAX_CONNECTIONS, log)
 
   const closers: (() => Promise<unknown>)[] = []
   const closing = new AbortController()
@@ -108,7 +112,8 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     // Whoever has not sent a request's end by then gets no answer; else one could hold up the end.
     setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
   })
-  server.addHook('onSend', (_request, reply, _payload, done) => {
+  server.addHook('onSend', (_request, reply, payload, done) => {
+    cutOffSlowReader(payload, limits)
     // An idle keep-alive connection would hold up the end.
     if (closing.signal.aborted) reply.header('connection', 'close')
     done()
@@ -139,6 +144,7 @@ interface Parts {
   catchUp: CatchUp
   /** where the requests of keys are counted; null where they are not, or in this process */
   counters: Counters | null
+  log: FastifyBaseLogger
 }
 
 /** Opens the parts in the order in which they need each other; who opens one adds how it is closed. */
@@ -196,7 +202,7 @@ async function open(
     closers.push(async () => counters?.disconnect())
   }
   const catchUp = new CatchUp(journal, closing)
-  return { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters }
+  return { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters, log }
 }
 
 async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
@@ -221,7 +227,7 @@ function register(
   requests: RequestFigures,
   closers: (() => Promise<unknown>)[],
 ): void {
-  const { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters } = parts
+  const { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters, log } = parts
   const profiles = new States(journal, commits, tables.profiles)
   const sessions = new States(journal, commits, tables.sessions)
   const edits = new EventEdits(clickhouse)
@@ -253,10 +259,10 @@ function register(
 
   const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds } = config
   if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
-  const wrongKeys = new WrongKeys(config.WRONG_KEY_LIMIT, server.log)
+  const wrongKeys = new WrongKeys(config.WRONG_KEY_LIMIT, log)
   const admit = (scope: FastifyInstance, kind: KeyKind) => {
     scope.addHook('preValidation', authenticate(keys, kind, wrongKeys))
-    if (max > 0) scope.addHook('preValidation', limitRate(scope))
+    if (max > 0) scope.addHook('preValidation', limitRate(scope, log))
   }
 
   server.register(

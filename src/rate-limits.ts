@@ -56,14 +56,14 @@ export function registerRateLimit(app: FastifyInstance, { max, windowMs }: RateL
  * Refuses the requests of a key that has made too many; after the authentication. Where the counter cannot be reached the
  * request passes: a limit is to protect the service, not to take it down.
  */
-export function limitRate(app: FastifyInstance): preValidationAsyncHookHandler {
+export function limitRate(app: FastifyInstance, log: FastifyBaseLogger): preValidationAsyncHookHandler {
   const limit = app.rateLimit()
   let isCounting = true
   const note = (counts: boolean, error?: unknown) => {
     if (counts === isCounting) return
     isCounting = counts
-    if (counts) app.log.info('Redis counts the requests of keys again')
-    else app.log.warn({ err: error }, 'Redis does not count the requests of keys; none is refused meanwhile')
+    if (counts) log.info('Redis counts the requests of keys again')
+    else log.warn({ err: error }, 'Redis does not count the requests of keys; none is refused meanwhile')
   }
   return async function (request, reply) {
     try {

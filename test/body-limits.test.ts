@@ -15,7 +15,7 @@ function depthOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(depthOf))
 }
 
-t.test('the look at the bytes and the look at the value find the same depth', async (t) => {
+t.test('the look at the bytes and the look at the value find the same depth', async () => {
   const properties = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 6 }))
   fc.assert(
     fc.property(properties, fc.integer({ min: 1, max: 8 }), (given, max) => {

@@ -98,7 +98,7 @@ async function limited(t: Test, url: string) {
   })
   registerRateLimit(app, { max: 2, windowMs: 60_000 }, counters)
   app.register(async (scope) => {
-    scope.addHook('preValidation', limitRate(scope))
+    scope.addHook('preValidation', limitRate(scope, app.log))
     scope.get('/', async () => 'served')
   })
   const status = async () => (await app.inject('/')).statusCode
