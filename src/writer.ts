@@ -30,6 +30,8 @@ export interface WriterOptions {
 const KINDS: EntryKind[] = ['profiles', 'sessions', 'events']
 const PAUSE_MS = 200
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
+/** A refused block is gone through in pieces: rewriting one holds this thread for some 20 ms. */
+const PIECE_BYTES = 2 * 1024 * 1024
 const MIN_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 
@@ -46,6 +48,8 @@ export class Writer {
   readonly #maxBlockBytes: number
   readonly #stop = new AbortController()
   readonly #stopListening: () => void
+  /** of the next block: less than usual after a refusal, so that what is refused again is found soon */
+  #blockBytes: number
   #hurried = false
   #wake: (() => void) | null = null
   #running: Promise<void> | null = null
@@ -59,6 +63,7 @@ export class Writer {
     this.#log = log
     this.#pauseMs = pauseMs
     this.#maxBlockBytes = maxBlockBytes
+    this.#blockBytes = maxBlockBytes
     this.#stopListening = journal.listen({
       onHurry: () => {
         this.#hurried = true
@@ -122,7 +127,8 @@ export class Writer {
   /** @returns whether there is probably more to do at once */
   async #storeNext(): Promise<boolean> {
     this.#hurried = false
-    const block = await this.#journal.claim(this.#maxBlockBytes)
+    const limit = this.#blockBytes
+    const block = await this.#journal.claim(limit)
     if (!block) return false
     const known = this.#isInDoubt ? await this.#storeRest(block) : null
     this.#isInDoubt = false
@@ -131,11 +137,12 @@ export class Writer {
       await this.#insert(block)
     } catch (error) {
       if (!isDataError(error)) throw error
-      await this.#storeRefused(block, error)
+      await this.#storeRefused(block)
       return true
     }
     await this.#settle(block)
-    return bytesOf(block.entries) >= this.#maxBlockBytes
+    this.#blockBytes = Math.min(Math.max(2 * limit, PIECE_BYTES), this.#maxBlockBytes)
+    return bytesOf(block.entries) >= limit
   }
 
   /**
@@ -174,41 +181,52 @@ export class Writer {
   }
 
   /**
-   * A block that ClickHouse cannot read is halved until the entry is found; that one goes in another spelling, and what
-   * even so cannot be read is kept as a dead letter. The first part of the block is settled by then; the rest is the
-   * journal's next block.
+   * What ClickHouse cannot read goes in another spelling, together with what is around it: so any number of such entries
+   * costs hardly more than one. What is refused even so is halved until the entry is found, which becomes a dead letter.
+   * A first part of the block is settled by then; the rest is the journal's next block.
    */
-  async #storeRefused(block: Block, error: Error): Promise<void> {
-    const [only] = block.entries
-    if (!only || block.entries.length > 1) {
-      const entries = block.entries.slice(0, block.entries.length >> 1)
-      const last = entries.at(-1)?.position ?? block.last
-      await this.#journal.narrow(block, last)
-      const half = { ...block, last, entries }
+  async #storeRefused(block: Block): Promise<void> {
+    this.#blockBytes = Math.min(PIECE_BYTES, this.#maxBlockBytes)
+    const { entries, fault } = rewrite(block.entries, PIECE_BYTES)
+    let part = await this.#cut(block, Math.max(1, entries.length))
+    if (fault && entries.length === 0) return await this.#bury(part, fault)
+    for (;;) {
+      const { length } = part.entries
       try {
-        await this.#insert(half)
-      } catch (again) {
-        if (!isDataError(again)) throw again
-        return await this.#storeRefused(half, again)
+        await this.#insert({ ...part, entries: entries.slice(0, length) })
+      } catch (error) {
+        if (!isDataError(error)) throw error
+        if (length === 1) return await this.#bury(part, error)
+        const before = part
+        part = await this.#cut(part, length >> 1)
+        // The other half, which is then next, should be alone.
+        this.#blockBytes = Math.max(1, bytesOf(before.entries) - bytesOf(part.entries))
+        continue
       }
-      return await this.#settle(half)
+      this.figures.rewritten += part.entries.filter(({ kind }) => kind === 'events').length
+      this.#log.info({ entries: length, first: formatPosition(part.first) }, 'entries were stored in another spelling')
+      return await this.#settle(part)
     }
-    try {
-      if (only.kind !== 'events') throw error
-      await this.#insert({ ...block, entries: [{ ...only, body: rewriteEntry(only.body) }] })
-    } catch (last) {
-      if (!isDataError(last) && !(last instanceof EntryError)) throw last
-      // Not its words, which may quote the entry; they are kept beside it.
-      const code = isDataError(last) ? last.code : last.name
-      this.#log.error({ code, position: formatPosition(only.position) }, 'an entry went to the dead letters')
-      await this.#tables.insertDeadLetter(only, last.message, this.#token(block))
-      this.figures.noteDead(only)
-      // No states: the journal has to keep what the store does not have.
-      return await this.#settle(block, [])
+  }
+
+  /** Ends a block after some of its entries. */
+  async #cut(block: Block, count: number): Promise<Block> {
+    if (count >= block.entries.length) return block
+    const entries = block.entries.slice(0, count)
+    const last = entries.at(-1)?.position ?? block.last
+    await this.#journal.narrow(block, last)
+    return { ...block, last, entries }
+  }
+
+  /** Keeps a block's only entry as a dead letter. */
+  async #bury(block: Block, reason: Error): Promise<void> {
+    for (const entry of block.entries) {
+      this.#log.error({ err: reason, position: formatPosition(entry.position) }, 'an entry went to the dead letters')
+      await this.#tables.insertDeadLetter(entry, reason.message, this.#token(block))
+      this.figures.noteDead(entry)
     }
-    this.figures.rewritten++
-    this.#log.info({ position: formatPosition(only.position) }, 'an entry was stored in another spelling')
-    await this.#settle(block)
+    // No states: the journal has to keep what the store does not have.
+    await this.#settle(block, [])
   }
 
   #token({ first, last }: Block): string {
@@ -226,4 +244,21 @@ export class Writer {
 
 function bytesOf(entries: Entry[]): number {
   return entries.reduce((bytes, { body }) => bytes + body.length, 0)
+}
+
+/** The entries in another spelling, up to `maxBytes` but one at least, or up to one of which nothing can be made. */
+function rewrite(entries: Entry[], maxBytes: number): { entries: Entry[]; fault: EntryError | null } {
+  const rewritten: Entry[] = []
+  let bytes = 0
+  for (const entry of entries) {
+    if (bytes >= maxBytes) break
+    bytes += entry.body.length
+    try {
+      rewritten.push(entry.kind === 'events' ? { ...entry, body: rewriteEntry(entry.body) } : entry)
+    } catch (error) {
+      if (!(error instanceof EntryError)) throw error
+      return { entries: rewritten, fault: error }
+    }
+  }
+  return { entries: rewritten, fault: null }
 }
