@@ -12,11 +12,13 @@ import { CLIENT_LIMITS, type ClientLimits, cutOffSlowReader, limitConnections, s
 import type { Config } from './config.js'
 import { type FolderLock, lockDataFolder } from './data-folder.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
+import { Erasure } from './erasure.js'
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
 import { type KeyKind, type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
 import { openLog } from './log.js'
 import { Metrics } from './metrics.js'
+import { Purge } from './purge.js'
 import { type Counters, limitRate, openCounters, registerRateLimit, WrongKeys } from './rate-limits.js'
 import { countRequests, type RequestFigures } from './request-figures.js'
 import { RequestLog } from './request-log.js'
@@ -33,7 +35,6 @@ import { EventEdits } from './store/event-edits.js'
 import { takeOver } from './store/journals.js'
 import { migrate } from './store/migrate.js'
 import { openTables, type StoreTables } from './store/tables.js'
-import { deleteTracesOfUser } from './traces.js'
 import { validatorCompiler } from './validation.js'
 import { Writer } from './writer.js'
 
@@ -231,7 +232,9 @@ function register(
   const profiles = new States(journal, commits, tables.profiles)
   const sessions = new States(journal, commits, tables.sessions)
   const edits = new EventEdits(clickhouse)
-  const deleteTraces = config.DELETE_USER_EVENTS ? deleteTracesOfUser({ journal, clickhouse, sessions, catchUp }) : null
+  const erasure = new Erasure({ journal, clickhouse, profiles, sessions, catchUp })
+  const purge = new Purge({ clickhouse, catchUp, log: server.log })
+  closers.push(async () => purge.close())
 
   answerInOneShape(server)
   // Bodies only: the limit on a body holds for its inflated size.
@@ -272,7 +275,8 @@ function register(
       const limits = { batchBodyLimit: config.BATCH_BODY_LIMIT, maxPropertyDepth: config.MAX_PROPERTY_DEPTH }
       secret.register(track, { journal, commits, ...limits })
       secret.register(events, { journal, clickhouse, edits, catchUp })
-      secret.register(users, { profiles, clickhouse, catchUp, deleteTraces })
+      const deletesEvents = config.DELETE_USER_EVENTS
+      secret.register(users, { profiles, clickhouse, catchUp, erasure, purge, deletesEvents })
       secret.register(sessionReads, { sessions })
     },
     { prefix: '/public' },

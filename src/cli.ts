@@ -4,6 +4,7 @@ import { type Command, UsageError } from './commands/command.js'
 /** Loaded when it is run, so that no command waits for what another one needs. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   'dead-letters': () => import('./commands/dead-letters.js'),
+  erase: () => import('./commands/erase.js'),
   serve: () => import('./commands/serve.js'),
   keys: () => import('./commands/keys.js'),
   import: () => import('./commands/import.js'),

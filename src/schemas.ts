@@ -6,6 +6,8 @@ export const MAX_BATCH = 1000
 export const MAX_PAGE = 10_000
 const MAX_NAME = 255
 const MAX_TIMESTAMP = 9_999_999_999_999
+/** Users that one call may erase. */
+const MAX_ERASED = 100
 
 /**
  * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic plane has two units. A
@@ -64,6 +66,18 @@ export const IdentifyBody = Type.Object(
 
 export const ProfileBody = Type.Object(
   { apiKey, distinct_id: Name, operations: Type.Object({}, { additionalProperties: true, says: says.object }) },
+  { says: says.object },
+)
+
+export const EraseBody = Type.Object(
+  {
+    apiKey,
+    distinct_ids: Type.Array(Name, {
+      minItems: 1,
+      maxItems: MAX_ERASED,
+      says: `must be an array of 1 to ${MAX_ERASED} distinct_ids`,
+    }),
+  },
   { says: says.object },
 )
 

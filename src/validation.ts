@@ -40,7 +40,7 @@ function readQuery(schema: TSchema, given: Record<string, unknown>): Record<stri
 function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ContractError {
   const details = new Map<string, ErrorDetail>()
   for (const error of errors) {
-    if (error.type === ValueErrorType.ArrayMaxItems) {
+    if (error.type === ValueErrorType.ArrayMaxItems && error.path === '/events') {
       return new ContractError('too_many_events', `A batch holds at most ${MAX_BATCH} events. Split it.`)
     }
     const place = placeOf(error.path)

@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CatchUp } from '../catch-up.js'
+import type { Erased, Erasure } from '../erasure.js'
 import { ContractError } from '../errors.js'
 import { memberText } from '../json.js'
 import {
@@ -11,8 +13,9 @@ import {
   parseOperations,
   parseProperties,
 } from '../profile.js'
+import type { Purge } from '../purge.js'
 import { requestKeyOf } from '../request-key.js'
-import { Done, IdentifyBody, ProfileBody, UserParams, UsersQuery } from '../schemas.js'
+import { Done, EraseBody, IdentifyBody, ProfileBody, UserParams, UsersQuery } from '../schemas.js'
 import type { States } from '../state.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import { aroundRows, offsetOf } from '../store/page.js'
@@ -22,14 +25,19 @@ export interface UsersOptions {
   profiles: States<Profile>
   clickhouse: ClickHouse
   catchUp: CatchUp
-  /** deletes what else a user has; resolves with whether there was anything */
-  deleteTraces: ((projectId: string, distinctId: string) => Promise<boolean>) | null
+  erasure: Erasure
+  purge: Purge
+  /** whether a user's events and sessions are deleted with it */
+  deletesEvents: boolean
 }
+
+/** What takes longer to leave the disk goes on after the answer. */
+const PURGE_WAIT_MS = 10_000
 
 /** Keeps the profiles of users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app,
-  { profiles, clickhouse, catchUp, deleteTraces },
+  { profiles, clickhouse, catchUp, erasure, purge, deletesEvents },
 ) => {
   app.post(
     '/users/identify',
@@ -54,15 +62,37 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/:userId',
     { schema: { params: UserParams, response: { 200: Done } } },
     async ({ projectId, params }) => {
-      // First what else there is: a delete that was cut off can be repeated as long as the profile is there.
-      const hadTraces = (await deleteTraces?.(projectId, params.userId)) ?? false
-      await profiles.change(projectId, params.userId, (profile) => {
-        if (!profile && !hadTraces) throw unknownUser()
-        return null
-      })
+      if (deletesEvents) {
+        const { users } = await erasure.erase(projectId, [params.userId])
+        if (!users.some(hadAnything)) throw unknownUser()
+      } else {
+        await profiles.change(projectId, params.userId, (profile) => {
+          if (!profile) throw unknownUser()
+          return null
+        })
+      }
+      purge.later()
       return { status: 1, error: null } as const
     },
   )
+
+  app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body, log }) => {
+    const { users, unreadableLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
+    // Not before the journal's and the store's answers above: what is purged is what was deleted by now.
+    const purged = purge.now().catch((error) => {
+      log.warn({ err: error }, 'what was erased is hidden, but still on disk; the next purge takes it along')
+      return null
+    })
+    return {
+      status: 1,
+      error: null,
+      erased: users.map(({ distinctId, profile, events, sessions, deadLetters }) => {
+        return { distinct_id: distinctId, profile, events, sessions, dead_letters: deadLetters }
+      }),
+      unreadable_dead_letters: unreadableLetters,
+      gone_at: await Promise.race([purged, wait(PURGE_WAIT_MS, null, { ref: false })]),
+    }
+  })
 
   app.get('/users/:userId', { schema: { params: UserParams } }, async ({ projectId, params }, reply) => {
     const profile = await profiles.get(projectId, params.userId)
@@ -82,6 +112,10 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       }),
     )
   })
+}
+
+function hadAnything({ profile, events, sessions, deadLetters }: Erased): boolean {
+  return profile || events + sessions + deadLetters > 0
 }
 
 function unknownUser(): ContractError {

@@ -4,7 +4,7 @@ import type { Entry, EntryKind } from '../journal/journal.js'
 import { formatPosition, millisecondsOf, type Position } from '../journal/position.js'
 import type { ClickHouse } from './clickhouse.js'
 import { isDataError } from './data-errors.js'
-import { hasEventsOfEntry } from './events.js'
+import { deleteErasedEvents, hasEventsOfEntry } from './events.js'
 import { Fields, literal } from './fields.js'
 import { openTables } from './tables.js'
 
@@ -130,6 +130,7 @@ export async function replayDeadLetter(
     const replay = await insert(clickhouse, journalId, entry, signal)
     if (!replay.isStored) return replay
   }
+  if (kind === 'events') await deleteErasedEvents(clickhouse, projectId)
   await clickhouse.command('INSERT INTO dead_letter_replays SELECT {journal:UInt32}, {position:UInt64}, {now:Int64}', {
     journal: letter.journalId,
     position,

@@ -2,6 +2,7 @@ import { formatEventId, idHalves, lastIdAt, parseEventId } from '../event-id.js'
 import type { Entry } from '../journal/journal.js'
 import { millisecondsOf, type Position } from '../journal/position.js'
 import type { ClickHouse } from './clickhouse.js'
+import { Fields } from './fields.js'
 import { insertEntries } from './insert.js'
 
 /** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */
@@ -79,18 +80,38 @@ export async function hasEventsOfEntry(
   return rows.length > 0
 }
 
-/** Removes all events of a user that are in the store. */
-export async function deleteEventsOfUser(clickhouse: ClickHouse, projectId: string, distinctId: string): Promise<void> {
-  await clickhouse.command('DELETE FROM events WHERE project_id = {project:String} AND distinct_id = {user:String}', {
-    project: projectId,
-    user: distinctId,
-  })
+/** Removes the events that stand in a dead letter where erased ones were. */
+export async function deleteErasedEvents(clickhouse: ClickHouse, projectId: string): Promise<void> {
+  const { size } = await countEventsOfUsers(clickhouse, projectId, [''])
+  if (size > 0) await deleteEventsOfUsers(clickhouse, projectId, [''])
 }
 
-export async function hasEventsOfUser(clickhouse: ClickHouse, projectId: string, distinctId: string): Promise<boolean> {
-  const rows = await clickhouse.rows(
-    'SELECT 1 FROM events WHERE project_id = {project:String} AND distinct_id = {user:String} LIMIT 1',
-    { project: projectId, user: distinctId },
+/** How many events each of these users has in the store; who has none is missing. */
+export async function countEventsOfUsers(
+  clickhouse: ClickHouse,
+  projectId: string,
+  distinctIds: string[],
+): Promise<Map<string, number>> {
+  const fields = new Fields()
+  const rows = await clickhouse.rows<{ distinct_id: string; count: string }>(
+    `SELECT distinct_id, count() AS count FROM events
+     WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}
+     GROUP BY distinct_id`,
+    fields.parameters,
   )
-  return rows.length > 0
+  return new Map(rows.map(({ distinct_id, count }) => [distinct_id, Number(count)]))
+}
+
+/** Hides all events of these users that are in the store; what takes them off the disk is a purge. */
+export async function deleteEventsOfUsers(
+  clickhouse: ClickHouse,
+  projectId: string,
+  distinctIds: string[],
+): Promise<void> {
+  const fields = new Fields()
+  await clickhouse.command(
+    `DELETE FROM events
+     WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,
+    fields.parameters,
+  )
 }

@@ -84,15 +84,17 @@ export async function readSessions(
   )
 }
 
-/** The ids of all sessions that a user has in the store. */
-export async function sessionIdsOfUser(
+/** All sessions that these users have in the store. */
+export async function sessionsOfUsers(
   clickhouse: ClickHouse,
   projectId: string,
-  distinctId: string,
-): Promise<string[]> {
-  const rows = await clickhouse.rows<{ session_id: string }>(
-    `SELECT session_id FROM sessions FINAL WHERE project_id = {project:String} AND distinct_id = {user:String}`,
-    { project: projectId, user: distinctId },
+  distinctIds: string[],
+): Promise<{ sessionId: string; distinctId: string }[]> {
+  const fields = new Fields()
+  const rows = await clickhouse.rows<{ session_id: string; distinct_id: string }>(
+    `SELECT session_id, distinct_id FROM sessions FINAL
+     WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,
+    fields.parameters,
   )
-  return rows.map(({ session_id }) => session_id)
+  return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
 }

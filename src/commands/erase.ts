@@ -1,0 +1,158 @@
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { setTimeout as wait } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { Connection } from '../client/connection.js'
+import { type Command, type CommandIo, UsageError } from './command.js'
+
+const DEFAULT_URL = 'http://127.0.0.1:3000'
+
+const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [options]
+       tallyhouse erase --file LIST [options]
+
+Erases users with everything that a running service has of them: profile, events, sessions, what is still on its way to
+ClickHouse, and dead letters. The output has a line for each user with what was removed.
+
+--distinct-id ID   a user
+--file LIST        a file with one distinct_id in each line; - is standard input
+--url URL          where the service is (${DEFAULT_URL})
+--json             the lines as JSON
+
+The environment holds the project's SECRET_KEY. No answer has anything of a user whose line was written. That it has left
+the disks of ClickHouse takes longer, and the command waits until it can say when; to end it then changes nothing. Backups
+are not touched. It may be cut off and repeated at any time. The exit code is 0 where all is erased.`
+
+/** Users of one call. */
+const BATCH = 100
+/** The service waits for the store and for the purge before it answers. */
+const TIMEOUT_MS = 120_000
+/** How often, and for how long, it is asked when the data leave the disk. */
+const PURGE_POLL_MS = 2_000
+const PURGE_LIMIT_MS = 60 * 60 * 1000
+
+interface Erased {
+  distinct_id: string
+  profile: boolean
+  events: number
+  sessions: number
+  dead_letters: number
+}
+
+interface Answer {
+  erased: Erased[]
+  unreadable_dead_letters: number
+  /** epoch milliseconds; null where ClickHouse is still at it */
+  gone_at: number | null
+}
+
+export const command: Command = {
+  summary: 'erases users, with all that there is of them',
+  usage: USAGE,
+  async run(args, io) {
+    const { names, file, url, json } = parse(args)
+    const secretKey = io.env.SECRET_KEY
+    if (!secretKey) throw new UsageError("Set SECRET_KEY to the project's secret key.")
+    const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
+    const erase = async (distinct_ids: string[]): Promise<Answer> => {
+      const call = { method: 'POST', path: '/public/users/erase', body: JSON.stringify({ distinct_ids }) } as const
+      const { value } = await connection.call(call, { signal: io.signal })
+      return value as unknown as Answer
+    }
+
+    const total = { users: 0, unknown: 0, events: 0, sessions: 0, dead_letters: 0 }
+    let unreadable = 0
+    let last: { users: string[]; answer: Answer } | null = null
+    for await (const users of batches(file === undefined ? names : lines(file, io))) {
+      const answer = await erase(users)
+      for (const user of answer.erased) {
+        io.stdout.write(`${json ? JSON.stringify(user) : described(user)}\n`)
+        total.users++
+        if (isUnknown(user)) total.unknown++
+        total.events += user.events
+        total.sessions += user.sessions
+        total.dead_letters += user.dead_letters
+      }
+      unreadable = Math.max(unreadable, answer.unreadable_dead_letters)
+      last = { users, answer }
+    }
+    if (!last) throw new UsageError('There is no distinct_id in the list.')
+    const { users, unknown, events, sessions, dead_letters } = total
+    io.stderr.write(
+      `${users} users, ${unknown} of them unknown: ${events} events, ${sessions} sessions and parts of ${dead_letters} dead letters were removed.\n`,
+    )
+    if (unreadable > 0) {
+      io.stderr.write(
+        `${unreadable} dead letters name one of them or could, but cannot be read; look at them: tallyhouse dead-letters list\n`,
+      )
+    }
+    const goneAt = last.answer.gone_at ?? (await whenGone(() => erase(last.users.slice(0, 1)), io))
+    io.stderr.write(
+      goneAt === null
+        ? 'ClickHouse is still rewriting its tables. Run the command again to see when the data have left its disks.\n'
+        : `By ${new Date(goneAt).toISOString()} it has left the disks of ClickHouse; backups keep what they have.\n`,
+    )
+    return goneAt === null || unreadable > 0 ? 1 : 0
+  },
+}
+
+/** Erasing again changes nothing, and tells how far the purge is. */
+async function whenGone(again: () => Promise<Answer>, { stderr, signal }: CommandIo): Promise<number | null> {
+  stderr.write('ClickHouse is rewriting its tables without them.\n')
+  const deadline = Date.now() + PURGE_LIMIT_MS
+  while (Date.now() < deadline && !signal.aborted) {
+    const { gone_at } = await again()
+    if (gone_at !== null) return gone_at
+    await wait(PURGE_POLL_MS, undefined, { signal }).catch(() => undefined)
+  }
+  return null
+}
+
+function parse(args: string[]): { names: string[]; file: string | undefined; url: string; json: boolean } {
+  try {
+    const { values } = parseArgs({
+      args,
+      options: {
+        'distinct-id': { type: 'string', multiple: true },
+        file: { type: 'string' },
+        url: { type: 'string', default: DEFAULT_URL },
+        json: { type: 'boolean', default: false },
+      },
+    })
+    const names = values['distinct-id'] ?? []
+    if ((names.length === 0) === (values.file === undefined)) {
+      throw new UsageError('Say whom to erase: --distinct-id ID, or --file LIST.')
+    }
+    return { names, file: values.file, url: values.url, json: values.json }
+  } catch (error) {
+    if (error instanceof TypeError) throw new UsageError(error.message)
+    throw error
+  }
+}
+
+async function* lines(file: string, { stdin }: CommandIo): AsyncGenerator<string> {
+  const input = file === '-' ? stdin : createReadStream(file)
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) if (line !== '') yield line
+}
+
+async function* batches(names: Iterable<string> | AsyncIterable<string>): AsyncGenerator<string[]> {
+  let batch: string[] = []
+  for await (const name of names) {
+    batch.push(name)
+    if (batch.length < BATCH) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+function isUnknown({ profile, events, sessions, dead_letters }: Erased): boolean {
+  return !profile && events + sessions + dead_letters === 0
+}
+
+function described(user: Erased): string {
+  // Nothing that a terminal would obey.
+  const name = user.distinct_id.replace(/\p{Cc}/gu, '\uFFFD')
+  if (isUnknown(user)) return `${name}: unknown`
+  const letters = user.dead_letters > 0 ? `, ${user.dead_letters} dead letters` : ''
+  return `${name}: ${user.profile ? 'profile' : 'no profile'}, ${user.events} events, ${user.sessions} sessions${letters}`
+}
