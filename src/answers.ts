@@ -9,7 +9,6 @@ const RETRY_AFTER_SECONDS = '1'
 
 /** Errors of Fastify and its plugins that a caller is at fault for; every other one is a request that cannot be read. */
 const OF_FASTIFY: Record<string, [code: ErrorCode, message: string]> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is over the limit. Send less at once.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
   FST_CP_ERR_INVALID_CONTENT_ENCODING: [
     'unsupported_media_type',

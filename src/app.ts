@@ -7,6 +7,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
 import { authenticate } from './auth.js'
 import { acceptJson } from './body.js'
+import { BodyMemory } from './body-memory.js'
 import { CatchUp } from './catch-up.js'
 import { CLIENT_LIMITS, type ClientLimits, cutOffSlowReader, limitConnections, serverLimits } from './client-limits.js'
 import type { Config } from './config.js'
@@ -236,6 +237,9 @@ function register(
   const purge = new Purge({ clickhouse, catchUp, log: server.log })
   closers.push(async () => purge.close())
 
+  const memory = new BodyMemory()
+  journal.listen({ onUnused: (body) => memory.giveBack(body) })
+
   answerInOneShape(server)
   // Bodies only: the limit on a body holds for its inflated size.
   server.register(compress, { global: false, globalDecompression: true })
@@ -270,7 +274,7 @@ function register(
 
   server.register(
     async (secret) => {
-      acceptJson(secret, ['application/json'])
+      acceptJson(secret, ['application/json'], memory)
       admit(secret, 'secret')
       const limits = { batchBodyLimit: config.BATCH_BODY_LIMIT, maxPropertyDepth: config.MAX_PROPERTY_DEPTH }
       secret.register(track, { journal, commits, ...limits })
@@ -284,7 +288,7 @@ function register(
   server.register(
     async (browser) => {
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
-      acceptJson(browser, ['application/json', 'text/plain'])
+      acceptJson(browser, ['application/json', 'text/plain'], memory)
       browser.register(cors, {
         origin: config.CORS_ORIGIN,
         methods: ['POST'],

@@ -1,6 +1,8 @@
 import { isAscii, isUtf8 } from 'node:buffer'
+import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { isCrowded, MAX_MEMBERS } from './body-limits.js'
+import type { BodyMemory } from './body-memory.js'
 import { ContractError } from './errors.js'
 import type { ScannedBody } from './scan.js'
 
@@ -16,9 +18,10 @@ declare module 'fastify' {
 }
 
 /** Parses bodies of these types as JSON once, and keeps the bytes beside the value. Whatever else comes is a 415. */
-export function acceptJson(app: FastifyInstance, contentTypes: string[]): void {
+export function acceptJson(app: FastifyInstance, contentTypes: string[], memory: BodyMemory): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(contentTypes, { parseAs: 'buffer' }, async (request: FastifyRequest, raw: Buffer) => {
+  app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
+    const raw = await readBody(request, payload, memory)
     request.rawBody = raw
     const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (scanned) return scanned
@@ -26,6 +29,48 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[]): void {
     if (raw.length === 0 && request.method === 'DELETE') return undefined
     return parseJson(raw)
   })
+}
+
+/** A request's body as it arrives, decompressed. */
+interface Payload extends Readable {
+  /** bytes that came over the wire, where they are not those of the body */
+  receivedEncodedLength?: number
+}
+
+/**
+ * As Fastify reads a body itself, but into memory that is used again.
+ * @throws ContractError where the body is over the route's limit or not as long as announced
+ */
+function readBody(request: FastifyRequest, payload: Payload, memory: BodyMemory): Promise<Buffer> {
+  const limit = request.routeOptions.bodyLimit ?? 0
+  const announced = request.headers['content-length']
+  return new Promise((resolve, reject) => {
+    if (Number(announced) > limit) return reject(tooLarge())
+    const chunks: Buffer[] = []
+    let length = 0
+    const onData = (chunk: Buffer) => {
+      length += chunk.length
+      if (length > limit || (payload.receivedEncodedLength ?? 0) > limit) {
+        payload.off('data', onData)
+        reject(tooLarge())
+      } else {
+        chunks.push(chunk)
+      }
+    }
+    payload.on('data', onData)
+    payload.on('error', (error) => reject(Object.assign(error, { statusCode: 400 })))
+    payload.on('end', () => {
+      if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
+        reject(new ContractError('invalid_request', 'The body is not as long as its Content-Length says.'))
+      } else {
+        resolve(memory.concat(chunks, length))
+      }
+    })
+  })
+}
+
+function tooLarge(): ContractError {
+  return new ContractError('payload_too_large', 'The body is over the limit. Send less at once.')
 }
 
 function parseJson(raw: Buffer): unknown {

@@ -1,8 +1,7 @@
-// The limit: the same framework, body parsing, schemas, validator and answers as the service, and nothing behind them.
+// The limit: the same framework, schemas, validator and answers as the service, Fastify's own parser, and nothing behind.
 import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { LogController } from 'fastify'
-import { acceptJson } from '../../src/body.js'
 import { Accepted, BatchBody, Done, EditBody, EventParams, ProfileBody, TrackBody } from '../../src/schemas.js'
 import { validatorCompiler } from '../../src/validation.js'
 
@@ -16,8 +15,6 @@ const app = Fastify({
   bodyLimit: 20 * MIB,
 }).withTypeProvider<TypeBoxTypeProvider>()
 app.setValidatorCompiler(validatorCompiler(64))
-app.decorateRequest('rawBody')
-acceptJson(app, ['application/json'])
 
 app.post('/public/track', { schema: { body: TrackBody, response: { 200: Done } } }, async (_request, reply) => {
   reply.header('x-event-id', EVENT_ID)

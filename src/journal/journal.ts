@@ -110,6 +110,8 @@ export interface JournalListener {
   onHurry?(): void
   /** the store has everything up to here; only ever a hint */
   onStored?(position: Position): void
+  /** the journal reads the body of an append no more, nor does a writer that it has given it to; not told of every one */
+  onUnused?(body: Buffer): void
 }
 
 /**

@@ -148,6 +148,10 @@ class LmdbJournal implements Journal {
       this.#count(entry, 1)
       this.#appended = laterOf(this.#appended, entry.position)
     }
+    for (const write of writes) {
+      if (write.type !== 'append') continue
+      for (const { onUnused } of this.#listeners) onUnused?.(write.body)
+    }
     return outcomes
   }
 

@@ -116,7 +116,7 @@ class RedisJournal implements Journal {
   #renewal: NodeJS.Timeout | undefined
   /** shared by all who wait for the connection */
   #ready: Promise<void> | null = null
-  /** kept from the first claim on: before it, no writer runs here that could use it */
+  /** kept while a writer runs here that could use it */
   #tail: Tail | null = null
 
   constructor({ url, maxBytes, prefix = '{tallyhouse}', log }: RedisJournalOptions) {
@@ -186,7 +186,11 @@ class RedisJournal implements Journal {
         }
         const [added, outcomes = ''] = String(await this.#script(WRITE, keys, args)).split(' ')
         const parsed = outcomes.split(',').map(parseOutcome)
-        this.#tail?.add(Number(added), entriesOf(writes, parsed))
+        const isKept = this.#tail?.add(Number(added), entriesOf(writes, parsed)) ?? false
+        writes.forEach((write, i) => {
+          const isInTail = isKept && parsed[i]?.status === 'done'
+          if (write.type === 'append' && !isInTail) this.#letGo(write.body)
+        })
         return parsed
       } catch (failure) {
         if (isGone(failure)) {
@@ -248,7 +252,11 @@ class RedisJournal implements Journal {
     const run = this.#tail.run(maxBytes, MAX_BLOCK_ENTRIES)
     if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
     const answer = await this.#call(() => this.#script(CLAIM, keys, args))
-    if (answer === null) return null
+    if (answer === null) {
+      // Where another process is the writer, nobody here would ever forget what is stored.
+      this.#tail = null
+      return null
+    }
     this.#holdLease()
     const [frozen, isRepeated, entries] = answer as [Buffer, number, [Buffer, Buffer[]][]?]
     const [first = '', last = ''] = frozen.toString().split(' ')
@@ -313,7 +321,7 @@ class RedisJournal implements Journal {
     for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
     assertCurrent(await this.#call(() => this.#script(SETTLE, keys, args)))
-    this.#tail?.forget(block.last)
+    for (const { body } of this.#tail?.forget(block.last) ?? []) this.#letGo(body)
   }
 
   async outrank(position: Position): Promise<void> {
@@ -380,6 +388,10 @@ class RedisJournal implements Journal {
     }
     this.#redis.disconnect()
     this.#subscriber.disconnect()
+  }
+
+  #letGo(body: Buffer): void {
+    for (const { onUnused } of this.#listeners) onUnused?.(body)
   }
 
   #notify(channel: string, message: string): void {
