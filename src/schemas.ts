@@ -1,22 +1,12 @@
 import { Kind, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS } from './formats.js'
+import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 
-/** Events that a batch may hold. */
-export const MAX_BATCH = 1000
 export const MAX_PAGE = 10_000
-const MAX_NAME = 255
-const MAX_TIMESTAMP = 9_999_999_999_999
 /** Users that one call may erase. */
 const MAX_ERASED = 100
 
-/**
- * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic plane has two units. A
- * string with half a surrogate pair has no UTF-8 form, so it could not come out as it went in.
- */
-TypeRegistry.Set<{ says: string }>('Name', (_schema, value) => {
-  if (typeof value !== 'string' || value.length === 0 || !value.isWellFormed()) return false
-  return value.length <= MAX_NAME || (value.length <= 2 * MAX_NAME && [...value].length <= MAX_NAME)
-})
+TypeRegistry.Set<{ says: string }>('Name', (_schema, value) => isName(value))
 
 const says = {
   name: `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`,

@@ -3,8 +3,8 @@ import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox
 import type { FastifySchemaCompiler } from 'fastify'
 import { deepProperties } from './body-limits.js'
 import { ContractError, type ErrorDetail } from './errors.js'
+import { MAX_BATCH } from './limits.js'
 import { ScannedBody } from './scan.js'
-import { MAX_BATCH } from './schemas.js'
 
 /** Details that an answer names at most. */
 const MAX_DETAILS = 100

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { deepProperties, isCrowded, MAX_MEMBERS } from '../src/body-limits.js'
+import { MAX_BATCH } from '../src/limits.js'
 import { scanBatch } from '../src/scan.js'
-import { MAX_BATCH } from '../src/schemas.js'
 import { PUBLIC_KEY, STORAGES, settingsFor, startApp } from './helper.js'
 
 const MAX = 64

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { keptBatch, keptEvent, type ParsedEvent, rewriteEntry } from '../src/event-body.js'
 import { elements, memberText } from '../src/json.js'
+import { MAX_BATCH } from '../src/limits.js'
 import { scanBatch, scanEvent } from '../src/scan.js'
-import { MAX_BATCH } from '../src/schemas.js'
 
 const KEY = 'sk_3xAmPle-key_0123456789'
 

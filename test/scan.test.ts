@@ -4,8 +4,9 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fc from 'fast-check'
 import t from 'tap'
 import { elements, members } from '../src/json.js'
+import { MAX_BATCH } from '../src/limits.js'
 import { type ScannedBody, scanBatch, scanEvent } from '../src/scan.js'
-import { BatchBody, MAX_BATCH, TrackBody } from '../src/schemas.js'
+import { BatchBody, TrackBody } from '../src/schemas.js'
 import { realEvents } from './helper.js'
 
 interface Found {

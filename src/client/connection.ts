@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import { TallyhouseError } from './errors.js'
-import { CALL_RETRY, type RetryPolicy, retry } from './retry.js'
+import { CALL_RETRY, mayBeDone, type RetryPolicy, retry } from './retry.js'
 
 export interface ConnectionOptions {
   /** where the service is, such as `https://tallyhouse.example.com`; a path in front of `/public` may follow */
@@ -8,7 +9,7 @@ export interface ConnectionOptions {
   secretKey: string
   /** how long one try may take, in milliseconds; 30 000 where absent, as a read may wait 5 s for the store */
   timeoutMs?: number
-  /** how often and how patiently a call is tried again; what is absent is as in `CALL_RETRY` */
+  /** how often and how patiently a call is tried again; 8 times within half a minute where absent */
   retry?: Partial<RetryPolicy>
 }
 
@@ -69,6 +70,25 @@ export class Connection {
     return await retry(() => this.#attempt(call, signal), policy, signal)
   }
 
+  /**
+   * Deletes what is at the path. Where an earlier try may have done it without its answer coming through, that nothing
+   * is there any more is the success.
+   * @throws TallyhouseError as `call`
+   */
+  async delete(path: string, { signal }: CallOptions = {}): Promise<void> {
+    let isPerhapsDone = false
+    const attempt = async () => {
+      try {
+        await this.#attempt({ method: 'DELETE', path }, signal)
+      } catch (error) {
+        if (isPerhapsDone && error instanceof TallyhouseError && error.code === 'not_found') return
+        isPerhapsDone ||= mayBeDone(error)
+        throw error
+      }
+    }
+    await retry(attempt, this.#retry, signal)
+  }
+
   async #attempt({ method, path, body, idempotencyKey }: Call, signal: AbortSignal | undefined): Promise<Answer> {
     // AbortSignal.any is younger than the oldest Node that is supported.
     const end = new AbortController()
@@ -103,6 +123,11 @@ export class Connection {
       signal?.removeEventListener('abort', abort)
     }
   }
+}
+
+/** A POST that may be tried again, since the service knows its key and does it once. */
+export function repeatable(path: string, body: string): Call {
+  return { method: 'POST', path, body, idempotencyKey: randomUUID() }
 }
 
 /** Takes nothing for a success but Tallyhouse's own: a proxy that answers 200 has stored nothing. */

@@ -21,13 +21,19 @@ export const QUEUE_RETRY: RetryPolicy = { attempts: 100, baseDelayMs: 250, maxDe
 
 /** Answers after which the same request can succeed; those of a proxy (502, 504) too, which may come from a restart. */
 const RETRYABLE_STATUS = new Set([408, 429, 500, 502, 503, 504])
-/** Failures after which it is not known whether the service has done what it was asked. */
+/** Of these, the ones with which the service says that it has done nothing. */
+const NOTHING_DONE_STATUS = new Set([408, 429, 503])
 const RETRYABLE_WITHOUT_ANSWER = new Set<string>(['network', 'timeout'])
 
 /** Whether trying again can help. Only what may be repeated is to be tried again: a change needs an `Idempotency-Key`. */
 export function isRetryable(error: unknown): error is TallyhouseError {
   if (!(error instanceof TallyhouseError)) return false
   return error.status === null ? RETRYABLE_WITHOUT_ANSWER.has(error.code) : RETRYABLE_STATUS.has(error.status)
+}
+
+/** Whether the service may have done what it was asked, although the call failed. */
+export function mayBeDone(error: unknown): boolean {
+  return isRetryable(error) && !NOTHING_DONE_STATUS.has(error.status ?? 0)
 }
 
 /**

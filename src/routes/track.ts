@@ -3,9 +3,10 @@ import { keptBatch, keptEvent } from '../event-body.js'
 import { eventIdFormatter } from '../event-id.js'
 import type { GroupCommit } from '../journal/group-commit.js'
 import type { Journal } from '../journal/journal.js'
+import { MAX_BATCH } from '../limits.js'
 import { requestKeyOf } from '../request-key.js'
 import { ScannedBody, scanBatch, scanEvent } from '../scan.js'
-import { Accepted, BatchBody, Done, MAX_BATCH, TrackBody } from '../schemas.js'
+import { Accepted, BatchBody, Done, TrackBody } from '../schemas.js'
 
 export interface TrackOptions {
   journal: Journal

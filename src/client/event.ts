@@ -1,0 +1,85 @@
+import { memberText } from '../json.js'
+import { isName, MAX_NAME, MAX_TIMESTAMP } from '../limits.js'
+import { TallyhouseError } from './errors.js'
+
+/** Any values that JSON has; a value without a place in JSON goes the way of `JSON.stringify`. */
+export type Properties = Record<string, unknown>
+
+/** The text of a JSON object. It is sent to the byte, so that `12345678901234567890` and `1.0` stay what they are. */
+export type JsonText = string
+
+export interface TrackEvent {
+  /** 1 to 255 characters */
+  event: string
+  /** whose event it is: 1 to 255 characters */
+  distinct_id: string
+  properties?: Properties | JsonText | null | undefined
+  /** epoch milliseconds; where absent, the moment of the call, however long the event waits in the queue */
+  timestamp?: number | Date | null | undefined
+}
+
+/**
+ * The event as the service takes it.
+ * @param now epoch milliseconds
+ * @throws TallyhouseError `invalid_request`, as the service would answer: in a batch it would refuse the others too
+ */
+export function formatEvent({ event, distinct_id, properties, timestamp }: TrackEvent, now: number): JsonText {
+  const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
+  checkName('event', event)
+  checkName('distinct_id', distinct_id)
+  if (typeof time !== 'number' || !(time >= 0 && time <= MAX_TIMESTAMP)) {
+    throw invalid('timestamp', `must be a Date or a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`)
+  }
+  const rest = properties == null ? '' : `,"properties":${formatObject('properties', properties)}`
+  return `${JSON.stringify({ event, distinct_id, timestamp: time }).slice(0, -1)}${rest}}`
+}
+
+/** Reads what `formatEvent` wrote; the properties stay their exact text. */
+export function parseEvent(text: JsonText): TrackEvent {
+  const { event, distinct_id, timestamp } = JSON.parse(text) as {
+    event: string
+    distinct_id: string
+    timestamp: number
+  }
+  const properties = memberText(text, 'properties')
+  return { event, distinct_id, timestamp, ...(properties !== undefined && { properties }) }
+}
+
+/**
+ * @param value an object, or the text of one, which stays as it is
+ * @throws TallyhouseError `invalid_request`
+ */
+export function formatObject(field: string, value: object | JsonText): JsonText {
+  const text = typeof value === 'string' ? value : toJson(field, value)
+  if (!isObjectText(text)) throw invalid(field, 'must be an object, or the JSON text of one')
+  return text
+}
+
+/** @throws TallyhouseError `invalid_request` */
+export function checkName(field: string, value: unknown): asserts value is string {
+  if (isName(value)) return
+  throw invalid(field, `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`)
+}
+
+function toJson(field: string, value: object): string | undefined {
+  try {
+    return JSON.stringify(value)
+  } catch (error) {
+    throw invalid(field, `cannot be written as JSON: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+/** What follows a text inside a body must not be taken for a part of it, so a text that came as such is parsed. */
+function isObjectText(text: string | undefined): text is JsonText {
+  if (text === undefined || !text.isWellFormed()) return false
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+  } catch {
+    return false
+  }
+}
+
+function invalid(field: string, message: string): TallyhouseError {
+  return new TallyhouseError('invalid_request', `${field} ${message}.`, { details: [{ path: `/${field}`, message }] })
+}

@@ -1,0 +1,7 @@
+export type { CallOptions, ConnectionOptions } from './connection.js'
+export { type ClientErrorCode, TallyhouseError } from './errors.js'
+export type { JsonText, Properties, TrackEvent } from './event.js'
+export type { EventQueueOptions } from './event-queue.js'
+export type { EventFilter, ExportOptions, StoredEvent } from './export.js'
+export type { RetryPolicy } from './retry.js'
+export { type ProfileOperations, type Session, Tallyhouse, type TallyhouseOptions, type User } from './tallyhouse.js'

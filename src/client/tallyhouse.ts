@@ -1,0 +1,181 @@
+import { type CallOptions, Connection, type ConnectionOptions, repeatable } from './connection.js'
+import { checkName, formatEvent, formatObject, type JsonText, type Properties, type TrackEvent } from './event.js'
+import { EventQueue, type EventQueueOptions } from './event-queue.js'
+import { type ExportOptions, exportEvents, type StoredEvent } from './export.js'
+
+export interface TallyhouseOptions extends ConnectionOptions, EventQueueOptions {}
+
+/** Applied in this order, all or nothing. */
+export interface ProfileOperations {
+  /** sets each property */
+  $set?: Properties
+  /** adds to each number; a missing one counts as 0 */
+  $add?: Record<string, number>
+  /** appends the value to each array; a missing one counts as empty */
+  $append?: Properties
+  /** sets each property that is missing */
+  $set_once?: Properties
+  /** removes each property */
+  $unset?: string[]
+  /** appends to each array the values that it does not hold */
+  $union?: Record<string, unknown[]>
+  /** removes the value from each array */
+  $remove?: Properties
+}
+
+export interface User {
+  distinct_id: string
+  properties: Properties
+  /** epoch milliseconds */
+  created_at: number
+  updated_at: number
+}
+
+export interface Session {
+  session_id: string
+  distinct_id: string
+  state: 'active' | 'completed'
+  properties: Properties
+  /** in the unit of the client that sent it; seconds where none did */
+  duration: number
+  /** epoch milliseconds */
+  started_at: number
+  updated_at: number
+  ended_at: number | null
+}
+
+const CLOSE_TIMEOUT_MS = 10_000
+
+/**
+ * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must never reach a browser.
+ *
+ * `track` puts events into a queue in memory, which is sent in batches; what a process has not sent when it crashes is
+ * lost, so await `flush()` or the promise of `track` for what must not be. Every other call is made at once. All calls
+ * are tried again after passing faults, and no repetition counts twice. They throw a `TallyhouseError`.
+ */
+export class Tallyhouse {
+  readonly #connection: Connection
+  readonly #queue: EventQueue
+
+  /** @throws TypeError where the URL or the key cannot be used */
+  constructor(options: TallyhouseOptions) {
+    this.#connection = new Connection(options)
+    this.#queue = new EventQueue(this.#connection, options)
+  }
+
+  /**
+   * Puts an event into the queue.
+   * @returns when the service has stored it for good; rejects where it is dropped: `queue_full`, `closed`,
+   * `invalid_request`, or why the service refused it. The promise may be left alone: `onDrop` and `dropped` tell as
+   * well. To wait for many events, await `flush()` once
+   */
+  track(event: TrackEvent): Promise<void> {
+    return this.#queue.add(event)
+  }
+
+  /**
+   * Sends one event past the queue, for when its id is needed.
+   * @returns the event's id
+   */
+  async trackNow(event: TrackEvent, options?: CallOptions): Promise<string> {
+    const body = formatEvent(event, Date.now())
+    const { headers } = await this.#connection.call(repeatable('/public/track', body), options)
+    return headers.get('x-event-id') ?? ''
+  }
+
+  /** Creates the user's profile, or overwrites its properties; without properties it leaves them alone. */
+  async identify(distinctId: string, properties?: Properties | JsonText | null, options?: CallOptions): Promise<void> {
+    const body = bodyFor(distinctId, 'properties', properties == null ? 'null' : formatObject('properties', properties))
+    await this.#connection.call({ method: 'POST', path: '/public/users/identify', body }, options)
+  }
+
+  /** Changes the user's profile, which is created where it is missing. */
+  async updateProfile(distinctId: string, operations: ProfileOperations, options?: CallOptions): Promise<void> {
+    const body = bodyFor(distinctId, 'operations', formatObject('operations', operations))
+    await this.#connection.call(repeatable('/public/users/profile', body), options)
+  }
+
+  /** @throws TallyhouseError `not_found` where there is none */
+  async getUser(distinctId: string, options?: CallOptions): Promise<User> {
+    const { value } = await this.#connection.call({ method: 'GET', path: pathTo('users', distinctId) }, options)
+    return value.user as User
+  }
+
+  /**
+   * Deletes the user's profile for good; with the service's `DELETE_USER_EVENTS` its events and sessions too.
+   * @throws TallyhouseError `not_found` where there is none
+   */
+  async deleteUser(distinctId: string, options?: CallOptions): Promise<void> {
+    await this.#connection.delete(pathTo('users', distinctId), options)
+  }
+
+  /**
+   * Replaces the event's properties.
+   * @throws TallyhouseError `not_found`
+   */
+  async editEvent(eventId: string, properties: Properties | JsonText, options?: CallOptions): Promise<void> {
+    const body = `{"properties":${formatObject('properties', properties)}}`
+    await this.#connection.call({ method: 'PUT', path: pathTo('events', eventId), body }, options)
+  }
+
+  /** @throws TallyhouseError `not_found` */
+  async deleteEvent(eventId: string, options?: CallOptions): Promise<void> {
+    await this.#connection.delete(pathTo('events', eventId), options)
+  }
+
+  /** @throws TallyhouseError `not_found` */
+  async getSession(sessionId: string, options?: CallOptions): Promise<Session> {
+    const { value } = await this.#connection.call({ method: 'GET', path: pathTo('sessions', sessionId) }, options)
+    return value.session as Session
+  }
+
+  /**
+   * All events of the project, or those that a filter picks, in the order in which the service accepted them, page by
+   * page as they are asked for. Every event whose call was answered before is among them, but not one that waits in
+   * the queue.
+   * @throws TallyhouseError `incomplete` after the last event that can be had, where the store does not catch up with
+   * what was accepted
+   */
+  exportEvents(options: ExportOptions & { raw: true }): AsyncGenerator<StoredEvent<JsonText>, void, undefined>
+  exportEvents(options?: ExportOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
+  exportEvents(options: ExportOptions = {}): AsyncGenerator<StoredEvent<Properties | JsonText>, void, undefined> {
+    return exportEvents(this.#connection, options)
+  }
+
+  /** events that are in the queue or under way */
+  get queued(): number {
+    return this.#queue.size
+  }
+
+  /** events that `track` took and that were given up, for whatever reason */
+  get dropped(): number {
+    return this.#queue.dropped
+  }
+
+  /**
+   * Sends what is in the queue, without waiting for more.
+   * @returns when all of it is stored; rejects where an event was dropped meanwhile, when the others are through
+   */
+  async flush(): Promise<void> {
+    await this.#queue.flush()
+  }
+
+  /**
+   * Flushes and takes no more events. A process that ends by itself waits for its events anyway; this one bounds the wait.
+   * @param timeoutMs what is not delivered by then is dropped as `closed`
+   * @returns as `flush`
+   */
+  async close(timeoutMs: number = CLOSE_TIMEOUT_MS): Promise<void> {
+    await this.#queue.close(timeoutMs)
+  }
+}
+
+function bodyFor(distinctId: string, field: string, text: JsonText): JsonText {
+  checkName('distinct_id', distinctId)
+  return `{"distinct_id":${JSON.stringify(distinctId)},"${field}":${text}}`
+}
+
+function pathTo(kind: 'users' | 'events' | 'sessions', id: string): string {
+  checkName('The id', id)
+  return `/public/${kind}/${encodeURIComponent(id)}`
+}

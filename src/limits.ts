@@ -1,0 +1,17 @@
+/** Limits of the contract that the service checks and the client too, which is told at once instead of by an answer. */
+
+/** Events that a batch may hold. */
+export const MAX_BATCH = 1000
+/** Characters of an event's name, a distinct_id or a session_id. */
+export const MAX_NAME = 255
+/** Epoch milliseconds. */
+export const MAX_TIMESTAMP = 9_999_999_999_999
+
+/**
+ * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic plane has two units. A
+ * string with half a surrogate pair has no UTF-8 form, so it could not come out as it went in.
+ */
+export function isName(value: unknown): value is string {
+  if (typeof value !== 'string' || value.length === 0 || !value.isWellFormed()) return false
+  return value.length <= MAX_NAME || (value.length <= 2 * MAX_NAME && [...value].length <= MAX_NAME)
+}

@@ -1,0 +1,99 @@
+import type { Static } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import fc from 'fast-check'
+import t from 'tap'
+import { TallyhouseError } from '../../src/client/errors.js'
+import { formatEvent, formatObject, parseEvent, type TrackEvent } from '../../src/client/event.js'
+import type { ProfileOperations } from '../../src/client/tallyhouse.js'
+import { memberText } from '../../src/json.js'
+import { parseOperations } from '../../src/profile.js'
+import { type ProfileBody, TrackBody } from '../../src/schemas.js'
+
+const NOW = 1_700_000_000_000
+
+/** Fails to compile where the client's type lets through what the service's schema does not. */
+type Fits<Given extends Wanted, Wanted> = Given
+type Parsed = Omit<TrackEvent, 'properties' | 'timestamp'> & { properties?: object | null; timestamp?: number | null }
+export type Checked = [
+  Fits<Parsed, Static<typeof TrackBody>>,
+  Fits<{ distinct_id: string; operations: ProfileOperations }, Static<typeof ProfileBody>>,
+]
+
+t.test('what the client takes, the service takes; what it refuses, the service refuses', async (t) => {
+  const fitsService = TypeCompiler.Compile(TrackBody)
+  const name = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.constantFrom('', '\ud800', '😀'.repeat(255)))
+  const event = fc.record(
+    {
+      event: fc.oneof(name, fc.anything()),
+      distinct_id: name,
+      properties: fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue()),
+      timestamp: fc.oneof(fc.nat(), fc.double(), fc.constant(null), fc.jsonValue()),
+    },
+    { requiredKeys: ['event', 'distinct_id'] },
+  )
+  let taken = 0
+  fc.assert(
+    fc.property(event, (given) => {
+      // JSON has no NaN and no infinity; and a text as properties is the client's own.
+      fc.pre(typeof given.properties !== 'string' && Number.isFinite(given.timestamp ?? 0))
+      const fits = fitsService.Check(given)
+      try {
+        const text = formatEvent(given as TrackEvent, NOW)
+        taken++
+        return fits && fitsService.Check(JSON.parse(text))
+      } catch (error) {
+        return !fits && error instanceof TallyhouseError && error.code === 'invalid_request'
+      }
+    }),
+    { numRuns: 2000, examples: [[{ event: 'a', distinct_id: 'b', properties: {}, timestamp: 0 }]] },
+  )
+  t.ok(taken > 20, 'both cases come')
+})
+
+t.test('an event has the time of its call, or its own', async (t) => {
+  const time = (timestamp: TrackEvent['timestamp']) =>
+    JSON.parse(formatEvent({ event: 'a', distinct_id: 'b', timestamp }, NOW)).timestamp
+  t.equal(time(undefined), NOW)
+  t.equal(time(null), NOW)
+  t.equal(time(5), 5)
+  t.equal(time(new Date(6)), 6)
+  t.throws(() => time(new Date('never')), { code: 'invalid_request', details: [{ path: '/timestamp' }] })
+})
+
+t.test('properties given as a text stay that text', async (t) => {
+  const properties = '{ "n" : 12345678901234567890, "x":1.0,"e":1e400 ,"s":"\\u0061"}'
+  const text = formatEvent({ event: 'a', distinct_id: 'b', properties }, NOW)
+  t.equal(memberText(text, 'properties'), properties)
+  t.strictSame(parseEvent(text), { event: 'a', distinct_id: 'b', timestamp: NOW, properties })
+  t.equal(formatEvent(parseEvent(text), 1), text, 'one that was dropped can be tracked again')
+})
+
+t.test('what is no object is refused before it can spoil a body', async (t) => {
+  const loop: Record<string, unknown> = {}
+  loop.self = loop
+  const bad = ['{}}', '{},"event":"b"', '[]', '1', '', '{"a":"\ud800"}', [], () => undefined, { n: 1n }, loop]
+  for (const value of bad) {
+    t.throws(() => formatObject('operations', value), {
+      name: 'TallyhouseError',
+      code: 'invalid_request',
+      message: /^operations /,
+      details: [{ path: '/operations', message: String }],
+    })
+  }
+})
+
+t.test('the service knows every operation of the type', async (t) => {
+  const all: Required<ProfileOperations> = {
+    $set: { a: 1 },
+    $add: { b: 1 },
+    $append: { c: 1 },
+    $set_once: { d: 1 },
+    $unset: ['e'],
+    $union: { f: [1] },
+    $remove: { g: 1 },
+  }
+  t.strictSame(
+    parseOperations(JSON.stringify(all)).map(({ operator }) => operator),
+    Object.keys(all),
+  )
+})

@@ -1,0 +1,52 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Test } from 'tap'
+
+export interface Received {
+  method: string | undefined
+  url: string | undefined
+  headers: IncomingHttpHeaders
+  body: string
+}
+
+export type Fault = (response: ServerResponse, request: Received) => void
+
+export const DONE = '{"status":1,"error":null}'
+
+export const answer =
+  (status: number, body: string, headers: Record<string, string> = {}): Fault =>
+  (response) => {
+    response.writeHead(status, headers).end(body)
+  }
+
+export const failure = (status: number, code: string, headers = {}) =>
+  answer(status, JSON.stringify({ status: 0, error: 'A sentence.', code }), headers)
+
+export const cut: Fault = (response) => response.destroy()
+
+export const cutInside: Fault = (response) => {
+  response.writeHead(200, { 'content-length': 1000 }).write('{"status":1')
+  setImmediate(() => response.destroy())
+}
+
+export const silence: Fault = () => undefined
+
+/** A server that is at fault: it answers each request by the next of the answers, and by the last one ever after. */
+export async function faultyServer(t: Test, answers: Fault[]) {
+  const received: Received[] = []
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    const { method, url, headers } = request
+    const all = { method, url, headers, body }
+    received.push(all)
+    answers[Math.min(received.length, answers.length) - 1]?.(response, all)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received }
+}

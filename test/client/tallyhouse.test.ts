@@ -1,0 +1,194 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, request as forward } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { type StoredEvent, Tallyhouse, TallyhouseError, type TallyhouseOptions } from '../../src/client/index.js'
+import {
+  freePort,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  STORAGES,
+  settingsFor,
+  startApp,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
+
+const AT_ONCE = { baseDelayMs: 10, maxDelayMs: 100 }
+
+async function all<E>(events: AsyncIterable<E>): Promise<E[]> {
+  const found: E[] = []
+  for await (const event of events) found.push(event)
+  return found
+}
+
+const numbersOf = (events: StoredEvent[]) => events.map(({ properties }) => Number(properties.n))
+const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
+
+function connect(t: Test, url: string, options: Partial<TallyhouseOptions> = {}): Tallyhouse {
+  const tallyhouse = new Tallyhouse({ url, secretKey: SECRET_KEY, retry: AT_ONCE, queueRetry: AT_ONCE, ...options })
+  t.teardown(() => tallyhouse.close(0).catch(() => undefined))
+  return tallyhouse
+}
+
+for (const storage of STORAGES) {
+  t.test(`on ${storage}`, async (t) => {
+    const client = await startApp(t, await settingsFor(t, storage))
+    const url = await client.app.listen({ port: 0 })
+    const tallyhouse = connect(t, url)
+
+    t.test('events go in by the queue and come out, in their order and to the byte', async (t) => {
+      const properties = '{ "id":12345678901234567890, "price":9.90 }'
+      const before = Date.now()
+      await Promise.all([
+        tallyhouse.track({ event: 'a', distinct_id: 'ann', properties: { n: 1 } }),
+        tallyhouse.track({ event: 'b', distinct_id: 'bob', properties, timestamp: new Date(5) }),
+        tallyhouse.track({ event: 'c', distinct_id: 'ann' }),
+        tallyhouse.flush(),
+      ])
+      const [a, b, c] = await all(tallyhouse.exportEvents())
+      t.match(a, { eventId: /^[\da-f-]{36}$/, event: 'a', distinct_id: 'ann', properties: { n: 1 } })
+      t.ok(a && a.timestamp >= before && a.timestamp <= Date.now())
+      t.match(b, { event: 'b', timestamp: 5, properties: { price: 9.9 } })
+      t.match(c, { event: 'c', properties: {} })
+      const raw = await all(tallyhouse.exportEvents({ raw: true, pageSize: 2 }))
+      t.strictSame(
+        raw.map((event) => event.properties),
+        ['{"n":1}', properties, '{}'],
+      )
+      const filtered = await all(tallyhouse.exportEvents({ distinct_id: 'ann', from: new Date(before) }))
+      t.strictSame(
+        filtered.map(({ event }) => event),
+        ['a', 'c'],
+      )
+      t.strictSame(await all(tallyhouse.exportEvents({ to: 5 })), [])
+    })
+
+    t.test('an event that is sent at once has an id, by which it is edited and deleted', async (t) => {
+      const eventId = await tallyhouse.trackNow({ event: 'now', distinct_id: 'ann', properties: { n: 1 } })
+      const find = async () => (await all(tallyhouse.exportEvents({ event: 'now', raw: true })))[0]
+      t.match(await find(), { eventId, properties: '{"n":1}' })
+      await tallyhouse.editEvent(eventId, '{"n":1.50}')
+      t.match(await find(), { eventId, properties: '{"n":1.50}' })
+      await tallyhouse.deleteEvent(eventId)
+      t.equal(await find(), undefined)
+      await t.rejects(tallyhouse.deleteEvent(eventId), { name: 'TallyhouseError', code: 'not_found', status: 404 })
+    })
+
+    t.test('profiles', async (t) => {
+      await tallyhouse.identify('ann/äöü', { plan: 'free', visits: 1 })
+      await tallyhouse.updateProfile('ann/äöü', { $set: { plan: 'pro' }, $add: { visits: 1 }, $append: { tags: 'a' } })
+      await tallyhouse.identify('ann/äöü')
+      const user = await tallyhouse.getUser('ann/äöü')
+      t.match(user, { distinct_id: 'ann/äöü', properties: { plan: 'pro', visits: 2, tags: ['a'] }, created_at: Number })
+      await t.rejects(tallyhouse.updateProfile('ann/äöü', { $add: { plan: 1 } }), { code: 'not_numeric' })
+      await tallyhouse.deleteUser('ann/äöü')
+      await t.rejects(tallyhouse.getUser('ann/äöü'), { code: 'not_found' })
+      await t.rejects(tallyhouse.identify(''), { code: 'invalid_request' })
+    })
+
+    t.test('sessions are read', async (t) => {
+      await client.browser('/public/sessions/start', { distinct_id: 'ann', session_id: 's/1', properties: { a: 1 } })
+      const session = await tallyhouse.getSession('s/1')
+      t.match(session, { session_id: 's/1', distinct_id: 'ann', state: 'active', properties: { a: 1 }, ended_at: null })
+    })
+
+    t.test('what the service refuses is told', async (t) => {
+      const stranger = connect(t, url, { secretKey: 'sk_unknown' })
+      await t.rejects(stranger.trackNow({ event: 'a', distinct_id: 'b' }), { code: 'unauthorized', status: 401 })
+      await t.rejects(all(stranger.exportEvents()), TallyhouseError)
+      await t.rejects(all(tallyhouse.exportEvents({ pageSize: 0 })), {
+        code: 'invalid_request',
+        details: [{ path: '/limit' }],
+      })
+      await t.rejects(all(tallyhouse.exportEvents({ signal: AbortSignal.abort() })), { code: 'aborted' })
+    })
+  })
+
+  t.test(`kill -9 in the middle of a flush, on ${storage}`, async (t) => {
+    const settings = { ...(await settingsFor(t, storage)), PORT: String(await freePort()) }
+    let service = await startService(t, settings)
+    const drops: unknown[] = []
+    const tallyhouse = connect(t, service.url, { onDrop: (...drop) => drops.push(drop) })
+    const count = 20_000
+    const sent = upTo(count).map((n) => tallyhouse.track({ event: 'e', distinct_id: 'u', properties: { n } }))
+    const flushed = tallyhouse.flush()
+    await sent[5_000]
+    service.process.kill('SIGKILL')
+    await service.ended
+    t.ok(tallyhouse.queued > 0, 'it was in the middle')
+
+    service = await startService(t, settings)
+    await flushed
+    t.strictSame(drops, [])
+    t.strictSame(numbersOf(await all(tallyhouse.exportEvents({ pageSize: 10_000 }))), upTo(count))
+  })
+}
+
+/** Hands each request to the service; of the answers to what changes something it loses every other one. */
+async function losingProxy(t: Test, target: string): Promise<{ url: string; lost: () => number }> {
+  let changes = 0
+  let lost = 0
+  const server = createServer((request, response) => {
+    const { method, url, headers } = request
+    const toService = forward(`${target}${url}`, { method, headers }, (answer) => {
+      const isLost = method !== 'GET' && changes++ % 2 === 0
+      if (!isLost) {
+        answer.pipe(response.writeHead(answer.statusCode ?? 500, answer.headers))
+        return
+      }
+      answer.resume().on('end', () => {
+        lost++
+        response.destroy()
+      })
+    })
+    request.pipe(toService)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, lost: () => lost }
+}
+
+t.test('nothing counts twice where answers are lost', async (t) => {
+  for (const storage of STORAGES) {
+    const client = await startApp(t, await settingsFor(t, storage))
+    const proxy = await losingProxy(t, await client.app.listen({ port: 0 }))
+    const tallyhouse = connect(t, proxy.url)
+    for (const n of upTo(3000)) tallyhouse.track({ event: 'e', distinct_id: 'u', properties: { n } })
+    await tallyhouse.flush()
+    t.strictSame(numbersOf(await all(tallyhouse.exportEvents())), upTo(3000))
+
+    const eventId = await tallyhouse.trackNow({ event: 'now', distinct_id: 'u' })
+    t.strictSame(
+      (await all(tallyhouse.exportEvents({ event: 'now' }))).map((event) => event.eventId),
+      [eventId],
+    )
+    await tallyhouse.deleteEvent(eventId)
+    await tallyhouse.updateProfile('u', { $add: { visits: 1 } })
+    t.match(await tallyhouse.getUser('u'), { properties: { visits: 1 } })
+    await tallyhouse.deleteUser('u')
+    t.ok(proxy.lost() >= 6, `${proxy.lost()} answers were lost`)
+  }
+})
+
+t.test('a process that ends by itself delivers its events first', async (t) => {
+  const service = await startService(t, {
+    DATA_DIR: await temporaryFolder(t),
+    SECRET_KEY,
+    PUBLIC_API_KEY: PUBLIC_KEY,
+  })
+  const script = `
+    import { Tallyhouse } from ${JSON.stringify(new URL('../../dist/client/index.js', import.meta.url))}
+    const tallyhouse = new Tallyhouse({ url: '${service.url}', secretKey: '${SECRET_KEY}', flushIntervalMs: 50 })
+    tallyhouse.track({ event: 'last words', distinct_id: 'u' })
+  `
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' })
+  t.strictSame(await once(child, 'exit'), [0, null])
+  const names = async () => (await all(connect(t, service.url).exportEvents())).map(({ event }) => event)
+  t.strictSame(await until('the events', names), ['last words'])
+})
