@@ -177,21 +177,22 @@ export class EventQueue {
   }
 
   async #deliverRest(batch: Entry[], error: TallyhouseError): Promise<void> {
-    if (error.status === 413 && batch.length > 1) {
+    const named = indexesIn(error)
+    const others = batch.filter((_entry, i) => !named.has(i))
+    const isNoneNamed = others.length === batch.length
+    // The body as a whole is at fault, such as by its size; or one event of it in a way that has no name.
+    if (isNoneNamed && (error.status === 413 || error.status === 400) && batch.length > 1) {
       const half = batch.length >> 1
       await this.#deliver(batch.slice(0, half))
       return await this.#deliver(batch.slice(half))
     }
-    const named = indexesIn(error)
-    const others = batch.filter((_entry, i) => !named.has(i))
-    // Where none is named, the batch would come back the same.
-    const refused = others.length === batch.length ? batch : batch.filter((_entry, i) => named.has(i))
+    const refused = isNoneNamed ? batch : batch.filter((_entry, i) => named.has(i))
     for (const entry of refused) {
       this.#leave(entry)
       this.#drop(parseEvent(entry.text), error)
       entry.reject(error)
     }
-    if (refused !== batch) await this.#deliver(others)
+    if (!isNoneNamed) await this.#deliver(others)
   }
 
   #leave({ bytes }: Entry): void {
@@ -218,8 +219,8 @@ function closedInTransit(cause: TallyhouseError): TallyhouseError {
 }
 
 function newEntry(text: JsonText, bytes: number): Entry {
-  let resolve = () => undefined as void
-  let reject = (_error: TallyhouseError) => undefined as void
+  let resolve: Entry['resolve'] = () => undefined
+  let reject: Entry['reject'] = () => undefined
   const settled = new Promise<void>((...settle) => {
     ;[resolve, reject] = settle
   })
