@@ -1,0 +1,247 @@
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import type { Session } from '../../src/client/index.js'
+import { type Client, freePort, PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { startChromium } from './chromium.js'
+
+const SHIPPED = new URL('../../dist/browser/index.js', import.meta.url)
+const HEARTBEAT_MS = 40
+
+/**
+ * A site of another origin than the service's. Each page starts a session with the options in its query, under its path
+ * as a property, and keeps it as `session`.
+ */
+async function startSite(t: Test, service: string) {
+  const script = await readFile(SHIPPED)
+  const html = `<!doctype html><title>A page</title><a id="next" href="/next">next</a><script type="module">
+    import { TallyhouseSession } from '/tallyhouse.js'
+    window.failures = []
+    addEventListener('pageshow', ({ persisted }) => persisted && session.setProperties({ fromCache: true }))
+    try {
+      window.session = new TallyhouseSession({
+        url: ${JSON.stringify(service)},
+        publicKey: ${JSON.stringify(PUBLIC_KEY)},
+        distinct_id: 'ann',
+        heartbeatMs: ${HEARTBEAT_MS},
+        properties: { [location.pathname.slice(1)]: true },
+        onError: ({ code }) => failures.push(code),
+        ...JSON.parse(new URLSearchParams(location.search).get('options') ?? '{}'),
+      })
+    } catch (error) {
+      window.refused = error.message
+    }
+  </script>`
+  const server = createServer(({ url = '' }, response) => {
+    if (url === '/tallyhouse.js') {
+      // For the page that has no origin.
+      response.writeHead(200, { 'content-type': 'text/javascript', 'access-control-allow-origin': '*' }).end(script)
+      return
+    }
+    const headers = url.startsWith('/sandbox') ? { 'content-security-policy': 'sandbox allow-scripts' } : {}
+    response.writeHead(200, { 'content-type': 'text/html', ...headers }).end(html)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return (path: string, options: object = {}) =>
+    `${origin}/${path}?options=${encodeURIComponent(JSON.stringify(options))}`
+}
+
+/** The page's session, once it has one other than `other`. */
+const idOf = async (page: Page, other: string | null = null) =>
+  await until('a session', async () => {
+    const id = await page.evaluate<string | null>('window.session?.id ?? null')
+    return id !== other && id
+  })
+
+const failuresOf = (page: Page) => page.evaluate<string[]>('failures')
+
+function reader({ call }: Client) {
+  const read = async (id: string): Promise<Session | null> =>
+    (await call('GET', `/public/sessions/${id}`)).json().session ?? null
+  /** the session once it is as wanted */
+  const when = async (id: string, what: string, isSo: (session: Session) => boolean) =>
+    await until(what, async () => {
+      const session = await read(id)
+      return session && isSo(session) && session
+    })
+  const completed = (id: string) => when(id, 'the end', ({ state }) => state === 'completed')
+  const active = (id: string, property: string) =>
+    when(id, property, ({ state, properties }) => state === 'active' && properties[property] === true)
+  return { when, completed, active }
+}
+
+t.test('it is small', async (t) => {
+  const bytes = gzipSync(await readFile(SHIPPED)).length
+  t.ok(bytes < 3_000, `${bytes} bytes`)
+})
+
+for (const storage of STORAGES) {
+  t.test(`on ${storage}`, async (t) => {
+    const client = await startApp(t, await settingsFor(t, storage))
+    const service = await client.app.listen({ port: 0 })
+    const { when, completed, active } = reader(client)
+    const site = await startSite(t, service)
+    const browser = await startChromium(t)
+    const open = async (t: Test, path: string, options: object = {}) => {
+      const page = await browser.newPage()
+      t.teardown(() => page.close())
+      await page.goto(site(path, options))
+      return page
+    }
+
+    t.test('a session starts with the page and has a heartbeat', async (t) => {
+      const page = await open(t, 'first')
+      const id = await idOf(page)
+      const { started_at } = await active(id, 'first')
+      const later = await when(id, 'heartbeats', ({ duration }) => duration >= (HEARTBEAT_MS * 3) / 1000)
+      t.match(later, { distinct_id: 'ann', state: 'active', started_at, ended_at: null })
+      await page.evaluate('session.setProperties({ more: true })')
+      t.match(await active(id, 'more'), { properties: { first: true, more: true } })
+      t.strictSame(await failuresOf(page), [])
+    })
+
+    t.test('out of sight it is silent, and goes on when it is seen again', async (t) => {
+      const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
+      const id = await idOf(page)
+      const { duration } = await active(id, 'hidden')
+      const other = await open(t, 'other')
+      const last = await when(id, 'the beacon', (session) => session.duration > duration)
+      const otherId = await idOf(other)
+      await when(otherId, 'heartbeats', (session) => session.duration >= 0.2)
+      t.strictSame(await when(id, 'the session', () => true), last, 'nothing came meanwhile')
+      await page.bringToFront()
+      await when(id, 'a heartbeat', (session) => session.updated_at > last.updated_at)
+      t.equal(await idOf(page), id)
+    })
+
+    t.test('it goes on on the next page, and on the page before, out of the cache', async (t) => {
+      const page = await open(t, 'one')
+      const id = await idOf(page)
+      await active(id, 'one')
+      await page.click('#next')
+      t.match(await active(id, 'next'), { properties: { one: true, next: true } })
+      t.equal(await idOf(page), id)
+
+      // Playwright loses a page that comes out of the cache: from here on the service tells.
+      await page.evaluate('history.back()')
+      await active(id, 'fromCache')
+    })
+
+    t.test("it goes on after an address was typed, and after a script's reload", async (t) => {
+      const page = await open(t, 'first')
+      const id = await idOf(page)
+      await active(id, 'first')
+      await page.goto(site('typed'))
+      await active(id, 'typed')
+      t.equal(await idOf(page), id)
+      await Promise.all([page.waitForEvent('load'), page.evaluate('location.reload()')])
+      t.equal(await idOf(page), id)
+      t.match(await active(id, 'typed'), { properties: { first: true }, ended_at: null })
+    })
+
+    t.test('closed, it ends', async (t) => {
+      const page = await open(t, 'closed')
+      const id = await idOf(page)
+      await when(id, 'heartbeats', ({ duration }) => duration > 0)
+      await page.close()
+      const { ended_at, updated_at, duration, started_at } = await completed(id)
+      t.equal(ended_at, updated_at)
+      t.ok(duration > 0 && duration <= (updated_at - started_at) / 1000 + 0.1, `${duration} s`)
+    })
+
+    t.test('after the reload button a new session starts cleanly, or the same goes on', async (t) => {
+      const page = await open(t, 'reloaded')
+      const id = await idOf(page)
+      await active(id, 'reloaded')
+      await page.reload()
+      await completed(id)
+      await active(await idOf(page, id), 'reloaded')
+      t.strictSame(await failuresOf(page), [])
+
+      const patient = await open(t, 'reloaded', { endOnClose: false })
+      const sameId = await idOf(patient)
+      await active(sameId, 'reloaded')
+      await patient.reload()
+      t.equal(await idOf(patient), sameId)
+      const { updated_at } = await active(sameId, 'reloaded')
+      await when(sameId, 'a heartbeat', (session) => session.updated_at > updated_at)
+      t.strictSame(await failuresOf(patient), [])
+    })
+
+    t.test('out of sight for too long it ends, and a new one begins when it is seen again', async (t) => {
+      const page = await open(t, 'timeout', { timeoutMs: 500 })
+      const id = await idOf(page)
+      await active(id, 'timeout')
+      await open(t, 'other')
+      const { duration, started_at, ended_at } = await completed(id)
+      t.ok(duration < (Number(ended_at) - started_at) / 1000, 'the time out of sight does not count')
+      await page.bringToFront()
+      await active(await idOf(page, id), 'timeout')
+    })
+
+    t.test('one that was ended elsewhere is followed by a new one', async (t) => {
+      const page = await open(t, 'elsewhere')
+      const id = await idOf(page)
+      await active(id, 'elsewhere')
+      await client.browser('/public/sessions/end', { distinct_id: 'ann', session_id: id })
+      await active(await idOf(page, id), 'elsewhere')
+      t.strictSame(await failuresOf(page), [])
+    })
+
+    t.test('end ends it', async (t) => {
+      const page = await open(t, 'ended')
+      const id = await idOf(page)
+      await page.evaluate('session.end()')
+      t.equal((await completed(id)).distinct_id, 'ann')
+      t.equal(await page.evaluate('session.id'), null)
+      await page.reload()
+      await active(await idOf(page), 'ended')
+    })
+
+    t.test("another visitor's session is not gone on with", async (t) => {
+      const page = await open(t, 'ann')
+      const id = await idOf(page)
+      await page.goto(site('bob', { distinct_id: 'bob' }))
+      t.match(await active(await idOf(page, id), 'bob'), { distinct_id: 'bob' })
+    })
+
+    t.test('it works where the page may not store anything', async (t) => {
+      const page = await open(t, 'sandbox')
+      await active(await idOf(page), 'sandbox')
+      t.strictSame(await failuresOf(page), [])
+    })
+
+    t.test('a mistake in the set-up is told, once', async (t) => {
+      const page = await open(t, 'unknown', { publicKey: 'pk_unknown' })
+      t.strictSame(await until('the failure', async () => (await failuresOf(page))[0] && failuresOf(page)), [
+        'unauthorized',
+      ])
+      await page.goto(site('secret', { publicKey: SECRET_KEY }))
+      t.match(await page.evaluate('refused'), /secret key, which must never be in a browser/)
+      await page.goto(site('address', { url: 'tallyhouse' }))
+      t.match(await page.evaluate('refused'), /url must be/)
+    })
+  })
+}
+
+t.test('a service that is away is waited for', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const port = await freePort()
+  const site = await startSite(t, `http://127.0.0.1:${port}`)
+  const browser = await startChromium(t)
+  const page = await browser.newPage()
+  await page.goto(site('away'))
+  const id = await idOf(page)
+  await until('a failure', async () => (await failuresOf(page)).includes('network'))
+  await client.app.listen({ port })
+  await reader(client).active(id, 'away')
+})
