@@ -1,0 +1,182 @@
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
+import t, { type Test } from 'tap'
+import { ClickHouse } from '../src/store/clickhouse.js'
+import { TcpProxy } from './delivery/tcp-proxy.js'
+import { SECRET_KEY, settingsFor, startApp, startService, until } from './helper.js'
+
+const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
+const MIB = 1024 * 1024
+
+/** An id from before every journal of these tests, so that it is stored for certain. */
+const OLD_ID = `reinterpret(bitOr(
+  bitShiftLeft(toUInt128(0x8000000000000000) + bitShiftLeft(number, 32), 64),
+  toUInt128(bitShiftLeft(toUInt64(1600000000000), 16) + 0x7000)), 'UUID')`
+
+/** Events of the project as if they had been tracked long ago. */
+async function fill(clickhouse: ClickHouse, count: number, properties: string): Promise<void> {
+  await clickhouse.command(
+    `INSERT INTO events SELECT 'default', ${OLD_ID}, 'e', concat('u', toString(number % 10)), number, 0, ${properties} FROM numbers(${count})`,
+  )
+}
+
+/** In the place of the table what makes every read do this; nothing writes any more. */
+async function replaceEvents(clickhouse: ClickHouse, condition: string): Promise<void> {
+  await clickhouse.command('RENAME TABLE events TO stored_events')
+  await clickhouse.command(
+    `CREATE VIEW events AS
+     SELECT 'default' AS project_id, ${OLD_ID} AS event_id, 'e' AS event, 'u' AS distinct_id, 0. AS timestamp, '{}' AS properties
+     FROM system.numbers WHERE ${condition} SETTINGS max_block_size = 1`,
+  )
+}
+
+/** Answers of the service, as they come from its socket. */
+function reader(t: Test, url: string) {
+  return async (query: string): Promise<IncomingMessage> => {
+    const request = get(`${url}/public/events?${query}`, { headers: { 'x-api-key': SECRET_KEY }, agent: false })
+    t.teardown(() => request.destroy())
+    const [response] = (await once(request, 'response')) as [IncomingMessage]
+    return response
+  }
+}
+
+const isRunning = async (clickhouse: ClickHouse) => {
+  const rows = await clickhouse.rows(
+    `SELECT 1 FROM system.processes WHERE query LIKE '%FROM events%' AND query NOT LIKE '%system.processes%' LIMIT 1`,
+  )
+  return rows.length > 0
+}
+
+async function start(t: Test) {
+  const settings = await settingsFor(t, 'servers')
+  const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
+  t.teardown(() => clickhouse.close())
+  const { app } = await startApp(t, settings)
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  return { url, clickhouse, read: reader(t, url) }
+}
+
+t.test('who hangs up before the answer ends its query', async (t) => {
+  const { url, clickhouse } = await start(t)
+  // No end, and a second for each row.
+  await replaceEvents(clickhouse, 'sleepEachRow(1) = 0')
+  for (const query of ['', 'page=5000&limit=10000', ...FORMATS.map((format) => `format=${format}`)]) {
+    const request = get(`${url}/public/events?${query}`, {
+      headers: { 'x-api-key': SECRET_KEY },
+      agent: false,
+    })
+    request.on('error', () => undefined)
+    await until('the query', () => isRunning(clickhouse))
+    request.destroy()
+    await until('its end', async () => !(await isRunning(clickhouse)))
+    t.pass(query)
+  }
+})
+
+t.test('who hangs up in the middle of the answer ends its query', async (t) => {
+  const { clickhouse, read } = await start(t)
+  await fill(clickhouse, 1000, `concat('{"x":"', randomPrintableASCII(100000), '"}')`)
+  for (const format of FORMATS) {
+    const response = await read(`limit=1000&format=${format}`)
+    await once(response, 'readable')
+    t.ok(await isRunning(clickhouse), format)
+    response.destroy()
+    await until('its end', async () => !(await isRunning(clickhouse)))
+  }
+})
+
+t.test('an answer that cannot be completed is an error', async (t) => {
+  const { clickhouse, read } = await start(t)
+  await replaceEvents(clickhouse, 'throwIf(number = 40) = 0')
+  for (const format of FORMATS) {
+    for (const query of ['limit=100', 'limit=40', 'limit=100&page=2']) {
+      const response = await read(`${query}&format=${format}`)
+      const body = await response.toArray()
+      t.equal(response.statusCode, 503, `${format}, ${query}`)
+      t.match(JSON.parse(body.join('')), { status: 0, code: 'unavailable' })
+      t.match(response.headers, { 'content-type': /json/, 'x-has-more': undefined, 'content-disposition': undefined })
+    }
+  }
+})
+
+t.test('an answer that is cut off on its way from ClickHouse does not look complete', async (t) => {
+  const settings = await settingsFor(t, 'servers')
+  const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
+  t.teardown(() => direct.close())
+  const proxy = await TcpProxy.open(t, settings.CLICKHOUSE_URL ?? '')
+  const { app } = await startApp(t, { ...settings, CLICKHOUSE_URL: proxy.url })
+  const read = reader(t, await app.listen({ port: 0, host: '127.0.0.1' }))
+  await fill(direct, 1000, `concat('{"x":"', repeat('x', 100000), '"}')`)
+  for (const format of ['json', 'ndjson', 'csv'] as const) {
+    const response = await read(`limit=1000&format=${format}`)
+    t.equal(response.statusCode, 200)
+    await once(response, 'readable')
+    proxy.cut()
+    await t.rejects(response.toArray(), { code: 'ECONNRESET' }, format)
+    t.equal(response.complete, false)
+    proxy.mend()
+  }
+})
+
+t.test('a reader that stops reading fills no memory', async (t) => {
+  const settings = await settingsFor(t, 'servers')
+  const { url } = await startService(t, settings)
+  const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
+  t.teardown(() => clickhouse.close())
+  const size = 200 * MIB
+  await fill(clickhouse, Math.ceil(size / 100_000), `concat('{"x":"', repeat('x', 100000), '"}')`)
+  const residentBytes = async () => {
+    const text = await (await fetch(`${url}/metrics`)).text()
+    return Number(/^process_resident_memory_bytes (\S+)$/m.exec(text)?.[1])
+  }
+  const read = reader(t, url)
+  for (const format of ['json', 'ndjson', 'csv'] as const) {
+    const before = await residentBytes()
+    const response = await read(`limit=10000&format=${format}`)
+    await once(response, 'readable')
+    // It has taken what it takes when its memory has not changed for a while.
+    let last = 0
+    let same = 0
+    await until('the memory to stay', async () => {
+      const now = await residentBytes()
+      same = Math.abs(now - last) < MIB ? same + 1 : 0
+      if (same === 0) last = now
+      return same === 30
+    })
+    t.ok(last - before < 64 * MIB, `${format}: ${Math.round((last - before) / MIB)} MiB more`)
+    let bytes = 0
+    for await (const chunk of response) bytes += chunk.length
+    t.ok(response.complete && bytes > size, `${format} in the end`)
+  }
+})
+
+t.test('a page reads as much of the store however deep it is', async (t) => {
+  const { clickhouse, read } = await start(t)
+  const pages = 30
+  const limit = 10_000
+  await fill(clickhouse, pages * limit, `concat('{"n":', toString(number), '}')`)
+  const selected = async () => {
+    const [row] = await clickhouse.rows<{ value: string }>(
+      `SELECT value FROM system.events WHERE event = 'SelectedRows'`,
+    )
+    return Number(row?.value)
+  }
+  // ClickHouse reads blocks of so many rows, once for the bounds of a page and once for its rows.
+  const most = 2 * 65_536 + limit
+  for (const format of ['json', 'csv'] as const) {
+    for (const by of ['page', 'cursor']) {
+      const costs: number[] = []
+      let cursor = ''
+      for (let page = 1; page <= pages; page++) {
+        const before = await selected()
+        const response = await read(`limit=${limit}&format=${format}${by === 'page' ? `&page=${page}` : cursor}`)
+        const body = Buffer.concat(await response.toArray()).toString()
+        costs.push((await selected()) - before)
+        const next = format === 'json' ? JSON.parse(body).next : response.headers['x-next-cursor']
+        t.equal(typeof next === 'string', page < pages)
+        cursor = `&cursor=${next}`
+      }
+      t.ok(Math.max(...costs) < most, `${format} by ${by}: ${costs} rows`)
+    }
+  }
+})
