@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import compress from '@fastify/compress'
 import cors from '@fastify/cors'
+import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
@@ -19,10 +20,12 @@ import type { Journal } from './journal/journal.js'
 import { type KeyKind, type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
 import { openLog } from './log.js'
 import { Metrics } from './metrics.js'
+import { documentation } from './openapi/document.js'
 import { Purge } from './purge.js'
 import { type Counters, limitRate, openCounters, registerRateLimit, WrongKeys } from './rate-limits.js'
 import { countRequests, type RequestFigures } from './request-figures.js'
 import { RequestLog } from './request-log.js'
+import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
 import { metricsRoute } from './routes/metrics.js'
@@ -77,7 +80,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   const limits = options.clientLimits ?? CLIENT_LIMITS
   const { http, ...timeouts } = serverLimits(limits)
   const server = Fastify({
-    // With a logger of its own, Fastify makes a child of it and two listeners for each request; what fails is logged here.
+    // With a logger, Fastify makes a child of it and two listeners for each request. What fails is logged by requestLog.
     logger: false,
     logController: requestLog,
     genReqId: (raw) => requestLog.idOf(raw),
@@ -99,6 +102,8 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     },
     clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, requestLog),
   }).withTypeProvider<TypeBoxTypeProvider>()
+  // For all but requests, whose `log` stays mute.
+  server.log = log
   server.setValidatorCompiler(validatorCompiler(config.MAX_PROPERTY_DEPTH))
   server.decorateRequest('projectId', '')
   server.decorateRequest('rawBody')
@@ -241,6 +246,8 @@ function register(
   journal.listen({ onUnused: (body) => memory.giveBack(body) })
 
   answerInOneShape(server)
+  // Before the routes, which it describes.
+  server.register(swagger, documentation)
   // Bodies only: the limit on a body holds for its inflated size.
   server.register(compress, { global: false, globalDecompression: true })
   server.register(health, {
@@ -264,6 +271,7 @@ function register(
   server.register(metricsRoute, { metrics })
   if (config.ROLE === 'writer') return
 
+  server.register(docs)
   const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds } = config
   if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
   const wrongKeys = new WrongKeys(config.WRONG_KEY_LIMIT, log)

@@ -116,9 +116,26 @@ t.test('a request that fails leaves one line, without its key, its body or its U
   }
 })
 
+t.test('what the parts say of themselves is in the same log', async (t) => {
+  const { log, lines } = recorder()
+  const app = await buildApp(loadConfig({ ...(await settingsFor(t, 'embedded')), WRONG_KEY_LIMIT: '1' }), { log })
+  t.teardown(() => app.close())
+  lines.length = 0
+  for (let i = 0; i < 2; i++) await app.inject({ url: '/public/events', headers: { 'x-api-key': 'wrong' } })
+  t.strictSame(
+    lines.map(({ level, code }) => [level, code]),
+    [
+      [30, 'unauthorized'],
+      [40, undefined],
+      [30, 'rate_limited'],
+    ],
+  )
+})
+
 t.test('what is no HTTP has an id and a line as well', async (t) => {
   const { app, lines } = await start(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
+  lines.length = 0
   const address = app.server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
   const socket = connect(address.port, '127.0.0.1')
