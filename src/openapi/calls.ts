@@ -61,6 +61,13 @@ const Session = Type.Object({
   updated_at: milliseconds,
   ended_at: Type.Union([milliseconds, Type.Null()]),
 })
+const Erased = Type.Object({
+  distinct_id: Type.String(),
+  profile: Type.Boolean({ description: 'Whether there was one.' }),
+  events: Type.Integer(),
+  sessions: Type.Integer(),
+  dead_letters: Type.Integer(),
+})
 const page = { page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }
 
 const user = { distinct_id: 'ada', properties: { name: 'Ada', plan: 'pro' }, created_at: DAY_MS, updated_at: DAY_MS }
@@ -211,6 +218,31 @@ export const CALLS: Record<string, Call> = {
     parameters: { userId: 'ada' },
     answer: done,
     errors: ['not_found', 'overloaded'],
+  },
+  'POST /public/users/erase': {
+    id: 'eraseUsers',
+    tag: 'Users',
+    summary: 'Erase up to 100 users with all that there is of them',
+    description: '`gone_at` says when it has left the disk; null where that takes longer than the answer.',
+    key: 'secret',
+    example: { distinct_ids: ['grace'] },
+    answer: {
+      schema: withFields({
+        erased: Type.Array(Erased),
+        unreadable_dead_letters: Type.Integer({
+          description: 'Dead letters that name one of them but cannot be read; they are left as they are.',
+        }),
+        gone_at: Type.Union([milliseconds, Type.Null()]),
+      }),
+      example: {
+        status: 1,
+        error: null,
+        erased: [{ distinct_id: 'grace', profile: false, events: 1, sessions: 0, dead_letters: 0 }],
+        unreadable_dead_letters: 0,
+        gone_at: DAY_MS,
+      },
+    },
+    errors: ['overloaded'],
   },
   'GET /public/users/:userId': {
     id: 'readUser',

@@ -76,11 +76,11 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     },
   )
 
-  app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body, log }) => {
+  app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body }) => {
     const { users, unreadableLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
     // Not before the journal's and the store's answers above: what is purged is what was deleted by now.
     const purged = purge.now().catch((error) => {
-      log.warn({ err: error }, 'what was erased is hidden, but still on disk; the next purge takes it along')
+      app.log.warn({ err: error }, 'what was erased is hidden, but still on disk; the next purge takes it along')
       return null
     })
     return {
