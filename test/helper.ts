@@ -66,13 +66,22 @@ export interface RedisServer {
 /** Valkey serves as well, where only that is installed. */
 const REDIS_SERVER = spawnSync('redis-server', ['--version']).status === 0 ? 'redis-server' : 'valkey-server'
 
-/** A real Redis with its own folder, every write on disk before it is answered. */
-export async function startRedis(t: Scope, args: string[] = []): Promise<RedisServer> {
+/** A command under the limits that the shell sets, such as `ulimit -f 8000`. */
+function limited(limits: string, command: string, args: string[]): [command: string, args: string[]] {
+  return limits ? ['bash', ['-c', `${limits}; exec "$0" "$@"`, command, ...args]] : [command, args]
+}
+
+/**
+ * A real Redis with its own folder, every write on disk before it is answered.
+ * @param limits for the shell to set, until a restart
+ */
+export async function startRedis(t: Scope, args: string[] = [], limits = ''): Promise<RedisServer> {
   const dir = await temporaryFolder(t)
   const port = await freePort()
   const options = ['--port', port, '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes']
-  const start = async (): Promise<ChildProcess> => {
-    const child = spawn(REDIS_SERVER, [...options.map(String), '--appendfsync', 'always', ...args], { stdio: 'pipe' })
+  const start = async (limits: string): Promise<ChildProcess> => {
+    const all = [...options.map(String), '--appendfsync', 'always', ...args]
+    const child = spawn(...limited(limits, REDIS_SERVER, all), { stdio: 'pipe' })
     let output = ''
     child.stdout.on('data', (chunk) => {
       output += chunk
@@ -88,10 +97,10 @@ export async function startRedis(t: Scope, args: string[] = []): Promise<RedisSe
   }
   const server: RedisServer = {
     url: `redis://127.0.0.1:${port}`,
-    process: await start(),
+    process: await start(limits),
     kill,
     restart: async () => {
-      server.process = await start()
+      server.process = await start('')
     },
   }
   t.teardown(kill)
@@ -179,9 +188,12 @@ export interface Service {
   ended: Promise<number | string>
 }
 
-/** The service as users run it: its own process, with a socket. */
-export async function startService(t: Scope, env: NodeJS.ProcessEnv): Promise<Service> {
-  const child = spawn(process.execPath, [MAIN], {
+/**
+ * The service as users run it: its own process, with a socket.
+ * @param limits for the shell to set
+ */
+export async function startService(t: Scope, env: NodeJS.ProcessEnv, limits = ''): Promise<Service> {
+  const child = spawn(...limited(limits, process.execPath, [MAIN]), {
     env: { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -4,10 +4,11 @@ import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, create
 export interface StoreOptions {
   /** http://user:password@host:8123/database; the database is made where it is missing */
   url: string
+  /** an INSERT that takes longer, in ms, is sent again; the token of its block keeps it from being stored twice */
+  insertTimeoutMs?: number
 }
 
 const QUERY_TIMEOUT_MS = 30_000
-/** An INSERT that takes longer is sent again; the token of its block keeps it from being stored twice. */
 const INSERT_TIMEOUT_MS = 120_000
 const PING_TIMEOUT_MS = 2_000
 /** A statement may hold what a request's body held, in base64. */
@@ -40,9 +41,11 @@ export type Parameters = Record<string, string | number | bigint | string[]>
 /** Queries over HTTP, alike for the embedded engine and a cluster. Every call ends in bounded time. */
 export class ClickHouse {
   readonly #client: ClickHouseClient
+  readonly #insertTimeoutMs: number
   readonly database: string
 
-  constructor({ url }: StoreOptions) {
+  constructor({ url, insertTimeoutMs = INSERT_TIMEOUT_MS }: StoreOptions) {
+    this.#insertTimeoutMs = insertTimeoutMs
     const address = new URL(url)
     this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
     this.#client = createClient({
@@ -138,7 +141,7 @@ export class ClickHouse {
       // An answer that is left unread holds its connection.
       for await (const _ of stream);
     }
-    await answered(INSERT_TIMEOUT_MS, insert, signal)
+    await answered(this.#insertTimeoutMs, insert, signal)
   }
 
   /** @throws when the store does not answer a query within 2 s, which it also does not with a wrong password */

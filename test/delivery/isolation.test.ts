@@ -1,27 +1,14 @@
 import t, { type Test } from 'tap'
-import type { Journal } from '../../src/journal/journal.js'
-import { openLmdbJournal } from '../../src/journal/lmdb.js'
-import { openRedisJournal } from '../../src/journal/redis.js'
 import { ClickHouse } from '../../src/store/clickhouse.js'
 import { migrate } from '../../src/store/migrate.js'
 import { openTables } from '../../src/store/tables.js'
 import { Writer } from '../../src/writer.js'
-import { randomName, silent, startClickHouse, startRedis, temporaryFolder, until } from '../helper.js'
+import { randomName, silent, startClickHouse, until } from '../helper.js'
 import { FLAWLESS, type Found, Ledger } from './ledger.js'
-import { databaseOf, JOURNALS, type JournalKind } from './servers.js'
+import { databaseOf, JOURNALS, type JournalKind, openJournal } from './servers.js'
 
 const PROJECT = 'p'
 const engine = await startClickHouse(t)
-
-async function openJournal(t: Test, kind: JournalKind): Promise<Journal> {
-  const maxBytes = 1e9
-  const journal =
-    kind === 'redis'
-      ? await openRedisJournal({ url: (await startRedis(t)).url, maxBytes, log: silent })
-      : await openLmdbJournal({ path: await temporaryFolder(t), maxBytes })
-  t.teardown(() => journal.close())
-  return journal
-}
 
 /** What an entry of one numbered event can be like. */
 const SPELLINGS = {

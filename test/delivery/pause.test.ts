@@ -31,8 +31,8 @@ t.test('redis: a writer that is paused in an INSERT and wakes when another has i
   await assertFlawless(t, ledger, other.url)
 
   // The block that the other one has stored arrives again, and then what its writer would do after it.
-  late.release()
   sleeper.process.kill('SIGCONT')
+  await late.release()
   for (const producer of [first, second, first]) t.equal(await producer.send(50), 'answered')
   await assertFlawless(t, ledger, sleeper.url)
   other.process.kill('SIGKILL')
@@ -51,7 +51,7 @@ t.test('lmdb: a service that is paused in an INSERT and wakes', async (t) => {
   await producer.send(200)
   await late.held
   service.process.kill('SIGSTOP')
-  late.release()
+  await late.release()
   const waiting = producer.send()
   service.process.kill('SIGCONT')
   t.equal(await waiting, 'answered')
@@ -69,16 +69,13 @@ t.test('redis: two writers at once, as when the lease is lost again and again', 
   for (const { url } of proxies) services.push(await startService(t, { ...settings, CLICKHOUSE_URL: url }))
   const ledger = new Ledger()
   const producers = services.map(({ url }) => new Producer(ledger, () => url))
-  let haveBothWritten = false
-  void Promise.all(proxies.map((proxy) => proxy.notice(BLOCK, 5))).then(() => {
-    haveBothWritten = true
-  })
+  const blocks = proxies.map((proxy) => proxy.watch(BLOCK))
   // An INSERT takes long enough for the other one to begin the same block.
   for (const proxy of proxies) proxy.delayMs = 5
   await until('five blocks of each', async () => {
     await direct.del(LEASE)
     await Promise.all(producers.map((producer, i) => producer.send(i === 0 ? 1 : 20)))
-    return haveBothWritten
+    return blocks.every(({ seen }) => seen >= 5)
   })
   for (const { url } of services) await assertFlawless(t, ledger, url)
 })

@@ -44,9 +44,9 @@ for (const journal of JOURNALS) {
     t.test('late and cut at random', async (t) => {
       clickhouse.delayMs = 20
       for (let i = 0; i < 5; i++) {
-        const passed = clickhouse.notice(BLOCK, 1)
+        const blocks = clickhouse.watch(BLOCK)
         t.equal(await producer.send(100), 'answered')
-        await passed
+        await until('a block', () => blocks.seen > 0)
         clickhouse.cut()
         t.equal(await producer.send(), 'answered')
         clickhouse.mend()

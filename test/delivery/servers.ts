@@ -1,10 +1,14 @@
 import { readFile } from 'node:fs/promises'
+import type { Journal } from '../../src/journal/journal.js'
+import { openLmdbJournal } from '../../src/journal/lmdb.js'
+import { openRedisJournal } from '../../src/journal/redis.js'
 import {
   PUBLIC_KEY,
   type RedisServer,
   randomName,
   type Scope,
   SECRET_KEY,
+  silent,
   startRedis,
   temporaryFolder,
 } from '../helper.js'
@@ -27,6 +31,17 @@ export async function journalFor(
     ...(redis && { REDIS_URL: redis.url }),
   }
   return { settings, dataDir, redis }
+}
+
+/** A journal without a service. */
+export async function openJournal(t: Scope, kind: JournalKind): Promise<Journal> {
+  const maxBytes = 1e9
+  const journal =
+    kind === 'redis'
+      ? await openRedisJournal({ url: (await startRedis(t)).url, maxBytes, log: silent })
+      : await openLmdbJournal({ path: await temporaryFolder(t), maxBytes })
+  t.teardown(() => journal.close())
+  return journal
 }
 
 /** What an INSERT of a block of events has in its URL, and nothing else that the tests make the service send. */

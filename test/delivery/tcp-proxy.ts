@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import type { Scope } from '../helper.js'
 
-/** What happens to a connection whose request or reply was lost: it ends, or nothing is ever heard on it again. */
+/** What happens to a connection whose reply was lost: it ends, or nothing is ever heard on it again. */
 export type Ending = 'cut' | 'silence'
 
 interface Link {
@@ -37,6 +37,7 @@ export class TcpProxy {
   readonly #listener: Server
   readonly #target: { host: string; port: number }
   readonly #links = new Set<Link>()
+  readonly #watches: { text: Buffer; seen: number }[] = []
   #rules: Rule[] = []
   #isDown = false
 
@@ -73,12 +74,12 @@ export class TcpProxy {
     })
   }
 
-  /** The next request with this text does not reach the server, or only its beginning does. */
-  loseRequest(text: string, ending: Ending = 'cut'): Promise<void> {
+  /** The next request with this text is cut off: at most its beginning reaches the server. */
+  loseRequest(text: string): Promise<void> {
     return this.#next(text, (link, chunk, done, at) => {
       this.#forward(link, chunk.subarray(0, at))
       link.requests = 'drop'
-      if (ending === 'cut') link.client.destroy()
+      link.client.destroy()
       done()
     })
   }
@@ -109,20 +110,15 @@ export class TcpProxy {
     })
   }
 
-  /** Resolves when this many requests with this text have gone through, which are not touched. */
-  notice(text: string, times: number): Promise<void> {
-    return this.#next(
-      text,
-      (link, chunk, done) => {
-        this.#forward(link, chunk)
-        done()
-      },
-      times,
-    )
+  /** Counts the requests with this text from now on, whatever becomes of them. */
+  watch(text: string): { readonly seen: number } {
+    const watch = { text: Buffer.from(text), seen: 0 }
+    this.#watches.push(watch)
+    return watch
   }
 
-  /** Keeps the next request with this text back until it is released, also where its client is gone by then. */
-  hold(text: string): { held: Promise<void>; release(): void } {
+  /** Keeps the next request with this text back until it is released, also where its client is gone by then. A release resolves with its reply. */
+  hold(text: string): { held: Promise<void>; release(): Promise<void> } {
     let kept: Link | null = null
     const held = this.#next(text, (link, chunk, done) => {
       link.requests = 'hold'
@@ -132,10 +128,15 @@ export class TcpProxy {
     })
     return {
       held,
-      release: () => {
+      release: async () => {
         if (!kept) return
         kept.requests = 'pass'
+        const { server } = kept
+        const replied = new Promise<void>((resolve) => {
+          for (const event of ['data', 'close']) server.once(event, () => resolve())
+        })
         for (const chunk of kept.held.splice(0)) this.#forward(kept, chunk)
+        await replied
       },
     }
   }
@@ -211,15 +212,19 @@ export class TcpProxy {
       return
     }
     const seen = Buffer.concat([link.carry, chunk])
+    const before = link.carry.length
+    // What is in the carry as a whole was found there before.
+    const find = (text: Buffer) => seen.indexOf(text, Math.max(0, before - text.length + 1))
+    for (const watch of this.#watches) if (find(watch.text) !== -1) watch.seen++
     for (const rule of this.#rules) {
-      const at = seen.indexOf(rule.text)
+      const at = find(rule.text)
       if (at === -1) continue
       if (--rule.left === 0) this.#rules = this.#rules.filter((other) => other !== rule)
       link.carry = Buffer.alloc(0)
-      rule.act(link, chunk, Math.max(0, at - (seen.length - chunk.length)))
+      rule.act(link, chunk, Math.max(0, at - before))
       return
     }
-    const longest = Math.max(0, ...this.#rules.map(({ text }) => text.length - 1))
+    const longest = Math.max(0, ...[...this.#rules, ...this.#watches].map(({ text }) => text.length - 1))
     link.carry = longest === 0 ? Buffer.alloc(0) : seen.subarray(-longest)
     this.#forward(link, chunk)
   }
