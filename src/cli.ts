@@ -8,6 +8,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   serve: () => import('./commands/serve.js'),
   keys: () => import('./commands/keys.js'),
   import: () => import('./commands/import.js'),
+  export: () => import('./commands/export.js'),
 }
 
 process.exitCode = await main(process.argv.slice(2))

@@ -36,6 +36,12 @@ export interface Answer {
   headers: Headers
 }
 
+/** An answer that is rows alone. */
+export interface RowsAnswer {
+  bytes: Uint8Array<ArrayBuffer>
+  headers: Headers
+}
+
 const TIMEOUT_MS = 30_000
 
 /** Makes calls with the secret key, and tries again what failed for the moment. */
@@ -67,7 +73,7 @@ export class Connection {
    * @throws TallyhouseError for everything but a success of the service
    */
   async call(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<Answer> {
-    return await retry(() => this.#attempt(call, signal), policy, signal)
+    return await retry(() => this.#attempt(call, signal, readAnswer), policy, signal)
   }
 
   /**
@@ -79,7 +85,7 @@ export class Connection {
     let isPerhapsDone = false
     const attempt = async () => {
       try {
-        await this.#attempt({ method: 'DELETE', path }, signal)
+        await this.#attempt({ method: 'DELETE', path }, signal, readAnswer)
       } catch (error) {
         if (isPerhapsDone && error instanceof TallyhouseError && error.code === 'not_found') return
         isPerhapsDone ||= mayBeDone(error)
@@ -89,7 +95,16 @@ export class Connection {
     await retry(attempt, this.#retry, signal)
   }
 
-  async #attempt({ method, path, body, idempotencyKey }: Call, signal: AbortSignal | undefined): Promise<Answer> {
+  /** As `call`, for `/events` in a format that has no envelope. */
+  async rows(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<RowsAnswer> {
+    return await retry(() => this.#attempt(call, signal, readRows), policy, signal)
+  }
+
+  async #attempt<T>(
+    { method, path, body, idempotencyKey }: Call,
+    signal: AbortSignal | undefined,
+    read: (response: Response) => Promise<T>,
+  ): Promise<T> {
     // AbortSignal.any is younger than the oldest Node that is supported.
     const end = new AbortController()
     const abort = () => {
@@ -113,7 +128,7 @@ export class Connection {
         redirect: 'manual',
         signal: end.signal,
       })
-      return readAnswer(response, await response.text())
+      return await read(response)
     } catch (error) {
       if (error instanceof TallyhouseError) throw error
       if (end.signal.aborted) throw end.signal.reason
@@ -131,19 +146,32 @@ export function repeatable(path: string, body: string): Call {
 }
 
 /** Takes nothing for a success but Tallyhouse's own: a proxy that answers 200 has stored nothing. */
-function readAnswer({ status, headers }: Response, text: string): Answer {
+async function readAnswer(response: Response): Promise<Answer> {
+  const { status, headers } = response
+  const text = await response.text()
   const value = parseObject(text)
   if (status === 200 && value?.status === 1) return { value, text, headers }
+  throw refusal(response, value)
+}
+
+function refusal({ status, headers }: Response, value: Record<string, unknown> | null): TallyhouseError {
   const context = { status, requestId: headers.get('x-request-id'), retryAfterMs: retryAfterMs(headers) }
   if (value && typeof value.code === 'string' && typeof value.error === 'string') {
     const details = Array.isArray(value.details) ? value.details : []
-    throw new TallyhouseError(value.code, value.error, { ...context, details })
+    return new TallyhouseError(value.code, value.error, { ...context, details })
   }
-  throw new TallyhouseError(
+  return new TallyhouseError(
     'unexpected_answer',
     `The answer, with status ${status}, is not one of Tallyhouse. Check the url and what stands in front of the service.`,
     context,
   )
+}
+
+async function readRows(response: Response): Promise<RowsAnswer> {
+  const { status, headers } = response
+  // Only Tallyhouse has this header.
+  if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
+  return { bytes: new Uint8Array(await response.arrayBuffer()), headers }
 }
 
 function parseObject(text: string): Record<string, unknown> | null {

@@ -55,7 +55,9 @@ export const command: Command = {
     if (options.from && values.map !== undefined) {
       throw new UsageError('--from knows the fields of the vendor; leave --map out.')
     }
-    if (options.delimiter.length !== 1) throw new UsageError('--delimiter must be one character, or "tab".')
+    if (!/^[\t !#-~]$/.test(options.delimiter)) {
+      throw new UsageError('--delimiter must be one ASCII character that is no quote, or "tab".')
+    }
     let accepted = 0
     let hasAll = true
     const startedAt = performance.now()

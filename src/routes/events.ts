@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CatchUp } from '../catch-up.js'
+import { formatCursor, parseCursor } from '../cursor.js'
 import { ContractError } from '../errors.js'
 import { formatEventId, lastIdAt, parseEventId } from '../event-id.js'
 import { acceptedFormat, MEDIA_TYPES, type RowFormat } from '../formats.js'
@@ -34,7 +35,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const { projectId, query, headers, signal } = request
     const { limit, page, cursor, event, distinct_id: distinctId, from, to } = query
     const filter = given({ event, distinctId, from, to })
-    const cursorStart = cursor === undefined ? null : { startAt: parseCursor(cursor), offset: 0 }
+    const cursorStart = cursor === undefined ? null : { startAt: idOf(cursor), offset: 0 }
     const { stored, pending, deletions } = await catchUp.wait(projectId)
     // Only what the writer is done with: a block that is half in would let a walk skip the other half.
     const read = { projectId, upTo: lastIdAt(stored), limit, ...filter }
@@ -126,15 +127,9 @@ function unknownEvent(): ContractError {
   return new ContractError('not_found', 'There is no event with this id.')
 }
 
-/** The first id of a page, as 22 characters. */
-function formatCursor(id: string): string {
-  return Buffer.from(id.replaceAll('-', ''), 'hex').toString('base64url')
-}
-
-function parseCursor(cursor: string): string {
-  const hex = Buffer.from(cursor, 'base64url').toString('hex')
-  const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
-  if (!parseEventId(id) || formatCursor(id) !== cursor) {
+function idOf(cursor: string): string {
+  const id = parseCursor(cursor)
+  if (id === null) {
     const message = 'must be the `next` of an earlier answer'
     throw new ContractError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
   }

@@ -42,7 +42,7 @@ export class NoEvent extends Error {
 /** A JSON object whose members can be taken by their names, as the texts they are. */
 export class JsonRow {
   readonly text: string
-  /** whether it comes from a table, where every value is a string */
+  /** whether it comes from a table, where every value is a string, and an empty one is missing */
   readonly isTable: boolean
   readonly #values: Record<string, unknown>
   readonly #members: Member[]
@@ -62,7 +62,8 @@ export class JsonRow {
   }
 
   value(name: string): unknown {
-    return this.has(name) ? this.#values[name] : undefined
+    const value = this.has(name) ? this.#values[name] : undefined
+    return this.isTable && value === '' ? undefined : value
   }
 
   /** The text of a member's value; undefined where it is missing or null. */
@@ -82,7 +83,7 @@ export class JsonRow {
   without(names: readonly string[]): string {
     return objectText(
       this.#members
-        .filter(({ name }) => !names.includes(name))
+        .filter(({ name }) => !names.includes(name) && (!this.isTable || this.value(name) !== undefined))
         .map(({ name, start, end }) => [name, this.text.slice(start, end)]),
     )
   }

@@ -6,7 +6,7 @@ import type { CommandIo } from '../commands/command.js'
 import { MAX_BATCH } from '../limits.js'
 import { Batches } from './batches.js'
 import { EventSource, type SourceOptions } from './event-source.js'
-import { type Format, openReader } from './formats.js'
+import { type Format, findFormat, openReader } from './formats.js'
 import { importInput } from './import.js'
 import { type Done, fingerprint, forgottenBatches, ImportJournal, type ImportState, newImport } from './import-state.js'
 import { openFile, openStream } from './input.js'
@@ -47,7 +47,8 @@ export async function importFile(
   const files = await filesOf(isStream ? STREAM_NAME : path, options, say)
   const file = isStream ? null : new StateFile<ImportState>(files.state)
   const bytes = Math.min(MAX_BODY_BYTES, options.target.config.BATCH_BODY_LIMIT)
-  const { names, time, from, format, delimiter } = options
+  const { names, time, from, delimiter } = options
+  const format = options.format ?? (await findFormat(input))
   const begun = newImport({
     url: options.target.url,
     key: options.target.keyDigest,
@@ -82,7 +83,7 @@ export async function importFile(
   }))
   try {
     const { signal } = io
-    const reader = await openReader(input, state.done, options)
+    const reader = await openReader(input, state.done, format, delimiter)
     const { parallel } = options
     const isWhole = await importInput({ input, reader, batches, journal, rejects, connection, parallel, signal })
     return { ...journal.state.done, isWhole }

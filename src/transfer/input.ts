@@ -9,6 +9,7 @@ const CHUNK_BYTES = 1024 * 1024
 /** Compressed bytes that are handed to fzstd at a time: each can become many. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
+const EMPTY = Buffer.alloc(0)
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
 /** Text to import: a file, which can be read again from any place, or a stream. */
@@ -19,6 +20,8 @@ export interface Input {
   size: number | null
   /** bytes of it that were read, as they are on disk */
   readonly bytesRead: number
+  /** The first bytes of its text; they are read again by `read`. */
+  beginning(): Promise<Buffer>
   /**
    * Its text, decompressed, without a byte order mark.
    * @param offset bytes of this text to pass over; a stream can only be read from 0, and once
@@ -39,6 +42,10 @@ export async function openFile(path: string): Promise<Input> {
     name: path,
     size: info.size,
     bytesRead: 0,
+    async beginning(): Promise<Buffer> {
+      for await (const chunk of input.read(0)) return chunk
+      return EMPTY
+    },
     async *read(offset: number): Chunks {
       const counted = (chunk: Buffer): Buffer => {
         input.bytesRead += chunk.length
@@ -57,12 +64,19 @@ export async function openFile(path: string): Promise<Input> {
 }
 
 export function openStream(stream: Readable): Input {
+  let opened: ReturnType<typeof peek> | undefined
+  const open = () => {
+    opened ??= peek(skip(decompress(counted()), 0))
+    return opened
+  }
   const input = {
     name: 'standard input',
     size: null,
     bytesRead: 0,
+    beginning: async () => (await open())[0],
     async *read(): Chunks {
-      yield* skip(decompress(counted()), 0)
+      const [, all] = await open()
+      yield* all
     },
   }
   async function* counted(): Chunks {
@@ -123,18 +137,22 @@ async function* decompress(chunks: Chunks): Chunks {
   }
 }
 
-/** @returns the first 4 bytes or what there is, and everything from the beginning */
+/** @returns the first bytes, at least 4 where there are as many, and everything from the beginning */
 async function peek(chunks: Chunks): Promise<[start: Buffer, all: Chunks]> {
   const iterator = chunks[Symbol.asyncIterator]()
-  let start: Buffer = Buffer.alloc(0)
+  let start: Buffer = EMPTY
   while (start.length < 4) {
     const { done, value } = await iterator.next()
     if (done) break
     start = start.length === 0 ? value : Buffer.concat([start, value])
   }
   async function* all(): Chunks {
-    if (start.length > 0) yield start
-    yield* { [Symbol.asyncIterator]: () => iterator }
+    try {
+      if (start.length > 0) yield start
+      yield* { [Symbol.asyncIterator]: () => iterator }
+    } finally {
+      await iterator.return?.()
+    }
   }
   return [start, all()]
 }

@@ -41,7 +41,7 @@ export interface RowReader {
 }
 
 /** No service takes a body of this size. */
-const MAX_ROW_BYTES = 256 * 1024 * 1024
+export const MAX_ROW_BYTES = 256 * 1024 * 1024
 
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d

@@ -1,8 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { elements, memberText } from '../../src/json.js'
 import {
@@ -15,23 +13,7 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
-
-const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
-
-function startCommand(args: string[]): ChildProcess {
-  const env = { PATH: process.env.PATH, SECRET_KEY }
-  return spawn(process.execPath, [CLI, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
-}
-
-async function runCommand(args: string[]): Promise<{ code: number; stderr: string }> {
-  const child = startCommand(args)
-  let stderr = ''
-  child.stderr?.on('data', (chunk) => {
-    stderr += chunk
-  })
-  const [code] = await once(child, 'close')
-  return { code, stderr }
-}
+import { runCommand, startCommand } from './command.js'
 
 /** What must come out as it went in. */
 function essence(text: string): string {

@@ -1,0 +1,98 @@
+import { mkdir, open, rename, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CommandIo } from '../commands/command.js'
+import type { RowFormat } from '../formats.js'
+import { csvHeaderLength, type Page } from './pages.js'
+
+/** What an output has from before. */
+export interface Written {
+  pages: number
+  /** of the file; of all files of a folder */
+  bytes: number
+}
+
+/** Where the pages of an export go. */
+export interface Output {
+  /** Resolves when the page is there for good. @returns the bytes that it takes */
+  write(page: Page, before: Written): Promise<number>
+  /** @throws Error where what was written is not all there */
+  check(written: Written): Promise<void>
+  close(): Promise<void>
+}
+
+/** @param path a file, for Parquet a folder; null for standard output */
+export async function openOutput(
+  path: string | null,
+  format: RowFormat,
+  before: Written,
+  { stdout }: CommandIo,
+): Promise<Output> {
+  if (path === null) return streamOutput(stdout, format)
+  return format === 'parquet' ? await folderOutput(path) : await fileOutput(path, format, before)
+}
+
+/** One file; what was written behind the pages that are noted is cut off. */
+async function fileOutput(path: string, format: RowFormat, { bytes }: Written): Promise<Output> {
+  const handle = await open(path, bytes > 0 ? 'r+' : 'w', 0o600)
+  await handle.truncate(bytes)
+  return {
+    async write(page, before) {
+      const rows = rowsOf(page, format, before)
+      await handle.write(rows, 0, rows.length, before.bytes)
+      await handle.sync()
+      return rows.length
+    },
+    async check({ bytes }) {
+      const { size } = await handle.stat()
+      if (size !== bytes) throw new Error(`${path} has ${size} bytes, where ${bytes} were written. Export it again.`)
+    },
+    close: () => handle.close(),
+  }
+}
+
+/** A folder of Parquet files, one for each page, numbered in their order; each has its name when it is whole. */
+async function folderOutput(path: string): Promise<Output> {
+  await mkdir(path, { recursive: true })
+  const nameOf = (page: number) => join(path, `events-${String(page + 1).padStart(6, '0')}.parquet`)
+  return {
+    async write({ bytes }, { pages }) {
+      const draft = `${nameOf(pages)}.new`
+      const handle = await open(draft, 'w', 0o600)
+      try {
+        await handle.writeFile(bytes)
+        await handle.sync()
+      } finally {
+        await handle.close()
+      }
+      await rename(draft, nameOf(pages))
+      return bytes.length
+    },
+    async check({ pages, bytes }) {
+      let found = 0
+      for (let page = 0; page < pages; page++) found += (await stat(nameOf(page))).size
+      if (found !== bytes) throw new Error(`${path} has ${found} bytes, where ${bytes} were written. Export it again.`)
+    },
+    close: async () => undefined,
+  }
+}
+
+function streamOutput(stdout: CommandIo['stdout'], format: RowFormat): Output {
+  // A write whose reader is gone fails by its callback; the event would end the process.
+  const ignore = () => undefined
+  stdout.on('error', ignore)
+  return {
+    write(page, before) {
+      const rows = rowsOf(page, format, before)
+      return new Promise((resolve, reject) => {
+        stdout.write(rows, (error) => (error ? reject(error) : resolve(rows.length)))
+      })
+    },
+    check: async () => undefined,
+    close: async () => void stdout.off('error', ignore),
+  }
+}
+
+/** The names of the columns come once. */
+function rowsOf({ bytes }: Page, format: RowFormat, { pages }: Written): Uint8Array {
+  return format === 'csv' && pages > 0 ? bytes.subarray(csvHeaderLength(bytes)) : bytes
+}

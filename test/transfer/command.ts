@@ -1,0 +1,32 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { SECRET_KEY } from '../helper.js'
+
+const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+
+/** A command as users run it: in its own process. */
+export function startCommand(args: string[]): ChildProcess {
+  const env = { PATH: process.env.PATH, SECRET_KEY }
+  return spawn(process.execPath, [CLI, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+}
+
+export interface Ended {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+export async function runCommand(args: string[], stdin: string | Buffer = ''): Promise<Ended> {
+  const child = startCommand(args)
+  const ended = { code: -1, stdout: '', stderr: '' }
+  child.stdout?.setEncoding('utf8').on('data', (text) => {
+    ended.stdout += text
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text) => {
+    ended.stderr += text
+  })
+  child.stdin?.on('error', () => undefined).end(stdin)
+  const [code] = await once(child, 'close')
+  return { ...ended, code: code ?? -1 }
+}
