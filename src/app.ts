@@ -59,8 +59,15 @@ const FLUSH_LIMIT_MS = 1_500
 export interface AppOptions {
   /** by default, stdout at the configured level */
   log?: FastifyBaseLogger
-  /** told of the pair that a first start makes; later than buildApp's end where ClickHouse is away. Nothing else shows it */
+  /**
+   * told of the pair that a first start makes; later than buildApp's end where ClickHouse is away. Nothing else shows it,
+   * so where nobody is told, none is made
+   */
   onNewKeys?: (pair: KeyPair) => void
+  /** told where ClickHouse is, password included; the embedded engine goes on there whenever it is started again */
+  onClickHouse?: (url: string) => void
+  /** given what tells the figures of this process, returns what tells those that `/metrics` answers */
+  shareFigures?: (own: () => Promise<string>) => () => Promise<string>
   /** told of what waiting does not help against, such as a schema that is too new; the process should end */
   onFatal?: (error: unknown) => void
   /** how often the keys are read again, in ms; default 5000 */
@@ -131,7 +138,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
 
   try {
     const parts = await open(config, log, closers, closing.signal, options)
-    register(server, config, parts, requests, closers)
+    register(server, config, parts, requests, closers, options)
     await server.ready()
     return server
   } catch (error) {
@@ -160,7 +167,7 @@ async function open(
   log: FastifyBaseLogger,
   closers: (() => Promise<unknown>)[],
   closing: AbortSignal,
-  { onNewKeys = () => undefined, onFatal = () => undefined, keysRefreshMs = KEYS_REFRESH_MS }: AppOptions,
+  { onNewKeys, onClickHouse, onFatal = () => undefined, keysRefreshMs = KEYS_REFRESH_MS }: AppOptions,
 ): Promise<Parts> {
   let folder: FolderLock | null = null
   if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
@@ -174,7 +181,9 @@ async function open(
     closers.push(embedded.close)
     await folder?.announce(embedded.url)
   }
-  const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL ?? embedded?.url ?? '' })
+  const clickhouseUrl = config.CLICKHOUSE_URL ?? embedded?.url ?? ''
+  onClickHouse?.(clickhouseUrl)
+  const clickhouse = new ClickHouse({ url: clickhouseUrl })
   closers.push(() => clickhouse.close())
 
   const journal = await openJournal(config, log)
@@ -192,7 +201,9 @@ async function open(
     await takeOver(clickhouse, journal, Date.now())
     keys.replaceStored(await readKeys(clickhouse))
     // Not where all were revoked: then nobody waits for a pair in the log.
-    if (keys.size === 0 && (await listKeys(clickhouse)).length === 0) onNewKeys(await makeKeys(clickhouse, keys))
+    if (onNewKeys && keys.size === 0 && (await listKeys(clickhouse)).length === 0) {
+      onNewKeys(await makeKeys(clickhouse, keys))
+    }
     refreshKeys(clickhouse, keys, keysRefreshMs, closing, log)
     if (config.ROLE !== 'api') writer.start()
   }
@@ -233,6 +244,7 @@ function register(
   parts: Parts,
   requests: RequestFigures,
   closers: (() => Promise<unknown>)[],
+  { shareFigures = (own) => own }: AppOptions,
 ): void {
   const { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters, log } = parts
   const profiles = new States(journal, commits, tables.profiles)
@@ -268,7 +280,7 @@ function register(
     journal,
   })
   closers.push(async () => metrics.close())
-  server.register(metricsRoute, { metrics })
+  server.register(metricsRoute, { contentType: metrics.contentType, figures: shareFigures(() => metrics.text()) })
   if (config.ROLE === 'writer') return
 
   server.register(docs)

@@ -31,6 +31,7 @@ const Settings = Type.Object({
     default: 'all',
     says: 'one of all, api, writer',
   }),
+  WORKERS: Type.Integer({ default: 1, minimum: 1, maximum: 64, says: 'a number of processes from 1 to 64' }),
   DELETE_USER_EVENTS: Type.Boolean({ default: false, says: 'true or false' }),
   LOG_LEVEL: Type.Union(
     [
@@ -101,6 +102,12 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
         `ROLE=${config.ROLE} needs ${name}: the embedded parts serve one process. Set it, or leave ROLE at all.`,
       )
     }
+  }
+  if (config.WORKERS > 1 && config.REDIS_URL === undefined) {
+    throw new ConfigError('WORKERS above 1 needs REDIS_URL: the embedded journal serves one process.')
+  }
+  if (config.WORKERS > 1 && config.ROLE !== 'all') {
+    throw new ConfigError(`WORKERS above 1 is for ROLE=all; of ROLE=${config.ROLE} start as many processes as wanted.`)
   }
   if (config.SECRET_KEY !== undefined && config.SECRET_KEY === config.PUBLIC_API_KEY) {
     throw new ConfigError('SECRET_KEY and PUBLIC_API_KEY must differ: the public one is shown to every browser.')

@@ -164,6 +164,14 @@ t.test('roles need the parts that services share', async (t) => {
   t.equal(refusal({ CLICKHOUSE_URL: SERVERS.CLICKHOUSE_URL }), undefined)
 })
 
+t.test('several workers need Redis, and a service that does everything', async (t) => {
+  t.match(refusal({ WORKERS: '2' }), /WORKERS above 1 needs REDIS_URL/)
+  t.match(refusal({ WORKERS: '2', ROLE: 'api', ...SERVERS }), /WORKERS above 1 is for ROLE=all/)
+  for (const WORKERS of ['0', '65', 'two']) t.match(refusal({ WORKERS, ...SERVERS }), /WORKERS must be/)
+  t.equal(loadConfig({ WORKERS: '2', REDIS_URL: SERVERS.REDIS_URL }).WORKERS, 2)
+  t.equal(loadConfig({}).WORKERS, 1)
+})
+
 t.test('what is not a setting is passed over', async (t) => {
   const config = loadConfig({ PATH: '/bin', port: '1', UNKNOWN: 'x' })
   t.strictSame(config, loadConfig({}))

@@ -1,14 +1,15 @@
 import type { FastifyPluginAsync } from 'fastify'
-import type { Metrics } from '../metrics.js'
 
 export interface MetricsOptions {
-  metrics: Metrics
+  contentType: string
+  /** the text that Prometheus reads */
+  figures: () => Promise<string>
 }
 
 /** What Prometheus scrapes. It holds counts and names of routes, and nothing of anybody's data. */
-export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { metrics }) => {
+export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { contentType, figures }) => {
   app.get('/metrics', async (_request, reply) => {
-    reply.header('content-type', metrics.contentType)
-    return await metrics.text()
+    reply.header('content-type', contentType)
+    return await figures()
   })
 }
