@@ -66,6 +66,8 @@ function readBody(request: FastifyRequest, payload: Payload, memory: BodyMemory)
         resolve(memory.concat(chunks, length))
       }
     })
+    // What decompresses comes paused.
+    payload.resume()
   })
 }
 
