@@ -1,12 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { STATUS_OF } from '../src/errors.js'
 import { settingsFor, startApp } from './helper.js'
 
 /** Made by Prometheus itself for every target. */
 const OF_PROMETHEUS = new Map([['up', new Set(['job', 'instance'])]])
-/** On every sample, from the scrape. */
-const OF_TARGET = ['job', 'instance']
+/** On every sample, from the scrape; `process` is there where WORKERS has several. */
+const OF_TARGET = ['job', 'instance', 'process']
 const WORDS = new Set(['by', 'or', 'and', 'unless'])
 
 async function file(name: string): Promise<string> {
@@ -69,6 +70,13 @@ t.test('the queries of the dashboard and of the alerts read what the service tel
     const opened = [...expr].filter((letter) => letter === '(').length
     t.equal([...expr].filter((letter) => letter === ')').length, opened, `${expr} is balanced`)
   }
+})
+
+t.test('the manual says of every alert and every error what to do', async (t) => {
+  const manual = await file('../operations.md')
+  const alerts = [...(await file('alerts.yml')).matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
+  t.ok(alerts.length >= 8)
+  for (const name of [...alerts, ...Object.keys(STATUS_OF)]) t.ok(manual.includes(`\`${name}\``), name)
 })
 
 t.test('a misspelled query is noticed', async (t) => {
