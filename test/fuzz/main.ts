@@ -1,0 +1,67 @@
+import { parseArgs } from 'node:util'
+import fc from 'fast-check'
+import { JOURNALS, journalFor } from '../delivery/servers.js'
+import { type Scope, startService } from '../helper.js'
+import { checkAll, LIMIT, PROPERTIES, Target } from './properties.js'
+
+const USAGE = `usage: npm run fuzz -- [--minutes N] [--seed S]
+
+Sends free-form requests to a service over each journal, for N minutes in all (1), and ends with 1 and the shortest request
+that it found where one is not answered as the contract has it, ends the process, or is not stored as it was sent.`
+
+/** Each property has its turn of so many requests. */
+const RUNS = 50
+
+async function fuzz(
+  scope: Scope,
+  journal: (typeof JOURNALS)[number],
+  until: number,
+  firstSeed: number,
+): Promise<boolean> {
+  const { settings } = await journalFor(scope, journal)
+  const target = new Target(await startService(scope, { ...settings, LOG_LEVEL: 'error' }))
+  scope.teardown(() => target.close())
+  const runs: Record<string, number> = {}
+  for (let seed = firstSeed; Date.now() < until; seed++) {
+    for (const [name, property] of Object.entries(PROPERTIES)) {
+      const result = await fc.check(property(target), { ...LIMIT, seed, numRuns: RUNS })
+      runs[name] = (runs[name] ?? 0) + result.numRuns
+      if (!result.failed) continue
+      console.error(
+        `${journal}, seed ${seed}: it does not hold that ${name}\n${await fc.asyncDefaultReportMessage(result)}`,
+      )
+      console.error(`The service said:\n${target.service.output()}`)
+      return false
+    }
+  }
+  await checkAll(target)
+  for (const [name, count] of Object.entries(runs)) console.log(`${journal}: ${name}: ${count} times`)
+  console.log(`${journal}: ${target.accepted} events accepted, all there`)
+  return true
+}
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '1' },
+    seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+    help: { type: 'boolean', default: false },
+  },
+})
+const minutes = Number(values.minutes)
+const seed = Number(values.seed)
+if (values.help || !(minutes > 0) || !Number.isInteger(seed)) {
+  console.log(USAGE)
+  process.exit(values.help ? 0 : 2)
+}
+console.log(`seed ${seed}`)
+const closers: (() => unknown)[] = []
+let isClean = true
+try {
+  for (const journal of JOURNALS) {
+    const until = Date.now() + (minutes * 60_000) / JOURNALS.length
+    isClean = (await fuzz({ teardown: (close) => closers.unshift(close) }, journal, until, seed)) && isClean
+  }
+} finally {
+  for (const close of closers) await close()
+}
+process.exitCode = isClean ? 0 : 1
