@@ -8,6 +8,7 @@ import { direct } from './benchmarks/direct.js'
 import { edit } from './benchmarks/edit.js'
 import { exportPages } from './benchmarks/export.js'
 import { growth } from './benchmarks/growth.js'
+import { importFile } from './benchmarks/import.js'
 import { profile } from './benchmarks/profile.js'
 import { track } from './benchmarks/track.js'
 import { Figures } from './figures.js'
@@ -16,14 +17,23 @@ import { asMarkdown, asText, type Baseline, describeRun } from './report.js'
 import { Servers } from './servers.js'
 import { Store } from './store.js'
 
-const BENCHMARKS: Record<string, Benchmark> = { track, batch, export: exportPages, edit, profile, growth, direct }
+const BENCHMARKS: Record<string, Benchmark> = {
+  track,
+  batch,
+  import: importFile,
+  export: exportPages,
+  edit,
+  profile,
+  growth,
+  direct,
+}
 const BASELINE = fileURLToPath(new URL('../../baseline.json', import.meta.url))
 
 const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [options]
 
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measured stretch (2)
-  --events N            stored events to begin with, in export, edit and growth (5, 10 and 20 million)
+  --events N            stored events to begin with, in export, edit and growth (5, 10 and 20 million); in the file of import (1 million)
   --journal redis|lmdb  what Tallyhouse accepts into (redis)
   --set NAME=VALUE      a setting for Tallyhouse; may come again
   --cpu-prof            lets Tallyhouse write a profile of its CPU into bench/data

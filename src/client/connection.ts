@@ -11,7 +11,21 @@ export interface ConnectionOptions {
   timeoutMs?: number
   /** how often and how patiently a call is tried again; 8 times within half a minute where absent */
   retry?: Partial<RetryPolicy>
+  /** makes the requests instead of the global `fetch` */
+  fetch?: Fetch
 }
+
+/** The part of `fetch` that is used. */
+export type Fetch = (
+  url: string,
+  init: {
+    method: string
+    headers: Record<string, string>
+    body?: string | Uint8Array<ArrayBuffer>
+    redirect: 'manual'
+    signal: AbortSignal
+  },
+) => Promise<Response>
 
 export interface Call {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -50,9 +64,10 @@ export class Connection {
   readonly #key: string
   readonly #timeoutMs: number
   readonly #retry: RetryPolicy
+  readonly #fetch: Fetch
 
   /** @throws TypeError where the URL or the key cannot be used */
-  constructor({ url, secretKey, timeoutMs = TIMEOUT_MS, retry = {} }: ConnectionOptions) {
+  constructor({ url, secretKey, timeoutMs = TIMEOUT_MS, retry = {}, fetch = globalThis.fetch }: ConnectionOptions) {
     if (!URL.canParse(url) || !/^https?:/.test(url)) {
       throw new TypeError('url must be the address of the service, such as https://tallyhouse.example.com')
     }
@@ -66,6 +81,7 @@ export class Connection {
     this.#key = secretKey
     this.#timeoutMs = timeoutMs
     this.#retry = { ...CALL_RETRY, ...retry }
+    this.#fetch = fetch
   }
 
   /**
@@ -116,7 +132,8 @@ export class Connection {
     if (signal?.aborted) abort()
     signal?.addEventListener('abort', abort)
     try {
-      const response = await fetch(this.#url + path, {
+      const send = this.#fetch
+      const response = await send(this.#url + path, {
         method,
         headers: {
           'x-api-key': this.#key,

@@ -5,6 +5,7 @@ import { type ImportOptions, importFile } from '../transfer/import-file.js'
 import { number } from '../transfer/progress.js'
 import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { TIME_FORMATS } from '../transfer/time.js'
+import { UNANSWERED } from '../transfer/unanswered.js'
 import { VENDORS, type VendorName } from '../transfer/vendors.js'
 import { type Command, UsageError } from './command.js'
 
@@ -23,6 +24,9 @@ ${TARGET_USAGE}
   --from VENDOR      reads the export of mixpanel, amplitude, posthog or segment
   --parallel N       batches under way at a time, 1 to 32 (4); with 1, events are stored in the order of the file
   --state FILE       where it is noted what is done; FILE.import.json beside the input where it is not given
+  --unanswered WHAT  what is done with batches that were sent before an interruption and not answered, when the import goes on more
+                     than 23 hours later, as the service knows for 24 hours what it has: check (looks for each in what the
+                     service exports, and stops where it cannot be told, such as when events were changed since), send or skip
   --rejects FILE     where rows go that are no events, with their line and the reason; FILE.rejects.ndjson beside the input
 
 The field properties holds an event's properties. Where a row has none, all its other fields are the properties; from CSV they are
@@ -49,6 +53,7 @@ export const command: Command = {
       format: oneOf('--format', values.format, FORMATS),
       delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
       parallel: readParallel(values.parallel),
+      unanswered: oneOf('--unanswered', values.unanswered, UNANSWERED) ?? 'check',
       stateFile: values.state,
       rejectsFile: values.rejects,
     }
@@ -96,6 +101,7 @@ function parse(args: string[]) {
         from: { type: 'string' },
         parallel: { type: 'string', default: '4' },
         state: { type: 'string' },
+        unanswered: { type: 'string', default: 'check' },
         rejects: { type: 'string' },
       },
     })

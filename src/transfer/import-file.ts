@@ -7,6 +7,7 @@ import { MAX_BATCH } from '../limits.js'
 import { Batches } from './batches.js'
 import { EventSource, type SourceOptions } from './event-source.js'
 import { type Format, findFormat, openReader } from './formats.js'
+import { HttpTransport } from './http.js'
 import { importInput } from './import.js'
 import { type Done, fingerprint, forgottenBatches, ImportJournal, type ImportState, newImport } from './import-state.js'
 import { openFile, openStream } from './input.js'
@@ -14,6 +15,7 @@ import { number, ProgressLine } from './progress.js'
 import { RejectsFile } from './rejects.js'
 import { StateFile } from './state-file.js'
 import type { Target } from './target.js'
+import type { Unanswered } from './unanswered.js'
 
 export interface ImportOptions extends SourceOptions {
   target: Target
@@ -21,6 +23,7 @@ export interface ImportOptions extends SourceOptions {
   format: Format | undefined
   delimiter: string
   parallel: number
+  unanswered: Unanswered
   /** paths; undefined for the usual ones */
   stateFile: string | undefined
   rejectsFile: string | undefined
@@ -68,7 +71,7 @@ export async function importFile(
   }
   const state = earlier && earlier.finishedAt === null ? earlier : begun
   const forgotten = forgottenBatches(state, Date.now())
-  if (forgotten > 0) throw new Error(forgottenText(state, forgotten, files.state))
+  if (forgotten > 0) say(`${path}: ${forgottenText(state, forgotten, options.unanswered)}`)
   if (state === earlier) say(`${path}: going on after ${number(state.done.accepted)} events.`)
 
   const journal = new ImportJournal(state, file, Date.now)
@@ -76,7 +79,8 @@ export async function importFile(
   const source = new EventSource(options, state.done.offset === 0)
   const batches = new Batches(source, { events: MAX_BATCH, bytes }, state.done, state.done.batches)
   const { url, secretKey } = options.target
-  const connection = new Connection({ url, secretKey })
+  const transport = new HttpTransport()
+  const connection = new Connection({ url, secretKey, fetch: transport.fetch })
   const line = new ProgressLine(io.stderr, 'imported', () => ({
     events: journal.state.done.accepted,
     part: input.size === null ? null : Math.min(input.bytesRead / Math.max(input.size, 1), 1),
@@ -84,11 +88,23 @@ export async function importFile(
   try {
     const { signal } = io
     const reader = await openReader(input, state.done, format, delimiter)
-    const { parallel } = options
-    const isWhole = await importInput({ input, reader, batches, journal, rejects, connection, parallel, signal })
+    const { parallel, unanswered } = options
+    const isWhole = await importInput({
+      input,
+      reader,
+      batches,
+      journal,
+      rejects,
+      connection,
+      parallel,
+      forgottenUpTo: forgotten === 0 ? 0 : state.done.batches + forgotten,
+      unanswered,
+      signal,
+    })
     return { ...journal.state.done, isWhole }
   } finally {
     line.stop()
+    transport.close()
     await rejects.close()
     const { rejected } = journal.state.done
     if (rejected > 0) say(`${number(rejected)} rows of ${input.name} are no events: ${files.rejects} has them.`)
@@ -135,6 +151,13 @@ async function filesOf(path: string, options: ImportOptions, say: (text: string)
   }
 }
 
-function forgottenText({ done, sent }: ImportState, batches: number, file: string): string {
-  return `${batches} batches from line ${done.line + 1} on may have been sent at ${sent[0]?.at}, which is too long ago: the service no longer knows whether it has them, and they might be stored twice. See ${file}.`
+const DONE_WITH: Record<Unanswered, string> = {
+  check: 'Each is looked for in what the service exports, and sent where it is not there.',
+  send: 'They are sent again, as --unanswered says.',
+  skip: 'They are not sent again, as --unanswered says.',
+}
+
+function forgottenText({ done, sent }: ImportState, batches: number, unanswered: Unanswered): string {
+  const what = `up to ${batches} batches from line ${done.line + 1} on may have been sent at ${sent[0]?.at} without an answer`
+  return `${what}, and the service knows for 24 h only whether it has them. ${DONE_WITH[unanswered]}`
 }

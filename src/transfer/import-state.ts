@@ -40,9 +40,9 @@ export interface Fingerprint {
 }
 
 /** Batches that are noted as sent at a time, so that the note is written once for many of them. */
-const NOTED_BATCHES = 32
+const NOTED_BATCHES = 64
 /** What was done since the last note is repeated after a crash, which costs time and nothing else. */
-const NOTE_MS = 250
+const NOTE_MS = 1000
 const FINGERPRINT_BYTES = 64 * 1024
 /** The service knows a key for 24 h; an hour is left for clocks and for the repetition itself. */
 const KEY_LIFE_MS = 23 * 60 * 60 * 1000

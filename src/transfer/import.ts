@@ -1,10 +1,11 @@
 import type { Connection } from '../client/connection.js'
-import type { Batch, Batches, Reject } from './batches.js'
+import type { Batch, Batches } from './batches.js'
 import type { ImportJournal } from './import-state.js'
 import type { Input } from './input.js'
 import type { RejectsFile } from './rejects.js'
 import type { RowReader } from './rows.js'
-import { sendBatch } from './send.js'
+import { type Sent, sendBatch } from './send.js'
+import { isStored, type Unanswered } from './unanswered.js'
 
 /** For batches that are under way when the import is stopped; what takes longer is repeated when it goes on. */
 const STOP_LIMIT_MS = 5_000
@@ -18,15 +19,17 @@ export interface ImportParts {
   connection: Connection
   /** batches under way at a time */
   parallel: number
+  /** Batches before this one may have been sent so long ago that the service no longer knows their keys. */
+  forgottenUpTo: number
+  /** what is done with those */
+  unanswered: Unanswered
   /** stops the reading; what is under way is brought to its end */
   signal: AbortSignal
 }
 
 /** What became of a batch. */
-interface Answered {
+interface Answered extends Sent {
   batch: Batch
-  accepted: number
-  rejects: Reject[]
 }
 
 /**
@@ -61,10 +64,17 @@ export async function importInput(parts: ImportParts): Promise<boolean> {
     }
   }
 
+  async function send(batch: Batch): Promise<Sent> {
+    if (batch.index < parts.forgottenUpTo && batch.count > 0 && parts.unanswered !== 'send') {
+      const isDone = parts.unanswered === 'skip' || (await isStored(connection, batch, giveUp.signal))
+      if (isDone) return { accepted: batch.count, rejects: batch.rejects }
+    }
+    return await sendBatch(connection, batch, `${journal.state.importId}-${batch.index}`, giveUp.signal)
+  }
+
   async function handle(batch: Batch): Promise<void> {
     try {
-      const key = `${journal.state.importId}-${batch.index}`
-      answered.set(batch.index, { batch, ...(await sendBatch(connection, batch, key, giveUp.signal)) })
+      answered.set(batch.index, { batch, ...(await send(batch)) })
       batches.release(batch)
       while (answered.has(journal.state.done.batches)) {
         noting ??= note().finally(() => {

@@ -5,7 +5,7 @@ import * as zlib from 'node:zlib'
 import { Decompress } from 'fzstd'
 import { unzip } from './zip.js'
 
-const CHUNK_BYTES = 1024 * 1024
+const CHUNK_BYTES = 256 * 1024
 /** Compressed bytes that are handed to fzstd at a time: each can become many. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 

@@ -5,7 +5,7 @@ import { elements, memberText } from '../json.js'
 import type { Batch, Reject } from './batches.js'
 
 /** About six minutes of pauses: enough for a restart of the service, or of its machine. */
-const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
+export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 
 export interface Sent {
   accepted: number

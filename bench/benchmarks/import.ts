@@ -1,0 +1,102 @@
+import { once } from 'node:events'
+import { createWriteStream, existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { type Bench, type Benchmark, eachRound, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
+import { load } from '../load.js'
+import { BATCH, batches, realEvents, writeRequests } from '../requests.js'
+import { peakMemory, SECRET_KEY } from '../servers.js'
+import { Store } from '../store.js'
+
+const CLI = fileURLToPath(new URL('../../../../dist/cli.js', import.meta.url))
+const CONNECTIONS = 8
+const EVENTS = 1_000_000
+const LINES_TOGETHER = 5_000
+const POLL_MS = 20
+
+/** A file of events by the command line: how many a second can be exported, beside what bare batch calls make visible. */
+export const importFile: Benchmark = async (bench) => {
+  const { servers, seconds } = bench
+  if (!existsSync(CLI)) throw new Error(`${CLI} is missing; run npm run build`)
+  const clickhouse = await servers.clickhouse()
+  const service = await servers.tallyhouse(clickhouse)
+  const store = new Store(clickhouse)
+  const events = bench.events(EVENTS)
+  const file = join(servers.folder, 'events.ndjson')
+  await writeEvents(file, events)
+  const requests = await writeRequests(servers.folder, await batches())
+  const stretch = { requests, connections: CONNECTIONS, url: service.url }
+  const visible = bench.figure('visible', {
+    unit: 'events/s',
+    over: 'batch calls',
+    goal: { of: 'ratio', target: 0.5, stretch: 0.8 },
+  })
+  const memory = bench.figure('peak memory of the command', {
+    unit: 'MiB',
+    goal: { of: 'value', target: 200, stretch: 120 },
+  })
+
+  await load(servers, { ...stretch, seconds: WARM_UP_SECONDS })
+  await untilVisible(service.url)
+
+  await eachRound(bench, store, async (round) => {
+    const limit = await measured(store, service.url, async () => {
+      const { requests, startedAt } = await load(servers, { ...stretch, seconds })
+      return { sent: requests * BATCH, startedAt }
+    })
+    await store.quiet()
+    let peak: number | null = null
+    const ours = await measured(store, service.url, async () => {
+      const startedAt = performance.now()
+      peak = await runImport(bench, service.url, file, round)
+      return { sent: events, startedAt }
+    })
+    visible(ours, limit)
+    if (peak !== null) memory(peak)
+  })
+}
+
+/** @param send resolves with how many events it has sent since when. @returns how many events a second became visible */
+async function measured(store: Store, url: string, send: () => Promise<{ sent: number; startedAt: number }>) {
+  const before = await store.count()
+  const { sent, startedAt } = await send()
+  await untilVisible(url)
+  const elapsed = (performance.now() - startedAt) / 1000
+  const arrived = (await store.count()) - before
+  if (arrived < sent) throw new Error(`${sent} were accepted, ${arrived} arrived`)
+  return arrived / elapsed
+}
+
+/** @returns the most memory that the command had, in MiB; null where the system does not tell */
+async function runImport({ servers }: Bench, url: string, file: string, round: number): Promise<number | null> {
+  const state = join(servers.folder, `import-${round}.json`)
+  const args = [CLI, 'import', '--url', url, '--state', state, file]
+  const child = servers.spawn('import', process.execPath, args, { SECRET_KEY })
+  const ended = once(child.process, 'exit')
+  let peak: number | null = null
+  while (child.process.exitCode === null && child.process.signalCode === null) {
+    peak = (await peakMemory(child.process)) ?? peak
+    await Promise.race([wait(POLL_MS), ended])
+  }
+  if (child.process.exitCode !== 0) throw new Error(`the import failed: ${child.output}`)
+  return peak
+}
+
+/** The real events over and over, each with a number of its own. */
+async function writeEvents(file: string, count: number): Promise<void> {
+  const real = await realEvents()
+  function* lines() {
+    let text = ''
+    for (let i = 0; i < count; i++) {
+      text += `${real[i % real.length]?.replace(/\}\}$/, `,"number":${i}}}`)}\n`
+      if (i % LINES_TOGETHER === LINES_TOGETHER - 1 || i === count - 1) {
+        yield text
+        text = ''
+      }
+    }
+  }
+  await pipeline(Readable.from(lines()), createWriteStream(file))
+}

@@ -1,0 +1,44 @@
+import * as http from 'node:http'
+import * as https from 'node:https'
+import type { Fetch } from '../client/connection.js'
+
+/** A `fetch` on kept connections that does not copy its bodies, as Node's own does: it takes half of the CPU. */
+export class HttpTransport {
+  readonly #http = new http.Agent({ keepAlive: true })
+  readonly #https = new https.Agent({ keepAlive: true })
+
+  /** Never follows a redirect. */
+  readonly fetch: Fetch = (url, { method, headers, body, signal }) =>
+    new Promise((resolve, reject) => {
+      const isSecure = url.startsWith('https:')
+      const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
+      const options = { method, headers: { ...headers, ...length }, signal, agent: isSecure ? this.#https : this.#http }
+      const request = (isSecure ? https : http).request(url, options)
+      request.on('error', reject)
+      request.on('response', (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () => {
+          try {
+            resolve(answer(response, Buffer.concat(chunks)))
+          } catch (error) {
+            reject(error)
+          }
+        })
+      })
+      request.end(body)
+    })
+
+  close(): void {
+    this.#http.destroy()
+    this.#https.destroy()
+  }
+}
+
+/** @throws RangeError where the status is none that HTTP has */
+function answer({ statusCode: status = 0, headers }: http.IncomingMessage, body: Buffer<ArrayBuffer>): Response {
+  const pairs = Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string])
+  // These have no body.
+  return new Response([204, 205, 304].includes(status) ? null : body, { status, headers: pairs })
+}

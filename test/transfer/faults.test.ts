@@ -1,0 +1,140 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { elements, memberText } from '../../src/json.js'
+import { answer, cut, failure, faultyServer } from '../client/faulty-server.js'
+import { realEvents, SECRET_KEY, type Service, settingsFor, startService, temporaryFolder } from '../helper.js'
+import { runCommand } from './command.js'
+
+const HOUR_MS = 60 * 60 * 1000
+
+async function countOf(service: Service): Promise<number> {
+  const { stdout } = await runCommand(['export', '--url', service.url])
+  return stdout === '' ? 0 : stdout.trimEnd().split('\n').length
+}
+
+function accepted(count: number) {
+  return answer(200, JSON.stringify({ status: 1, error: null, accepted: count }))
+}
+
+t.test('a batch that fails for the moment is sent again, the same bytes under the same key', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, '{"event":"a","distinct_id":"u"}\n{"event":"b","distinct_id":"u"}\n')
+  const faults = [failure(503, 'unavailable'), failure(429, 'rate_limited', { 'retry-after': '1' }), cut, accepted(2)]
+  const server = await faultyServer(t, faults)
+  const startedAt = performance.now()
+  const { code, stderr } = await runCommand(['import', '--url', server.url, path])
+  t.equal(code, 0, stderr)
+  t.ok(performance.now() - startedAt >= 1000, 'after the time that Retry-After asks for')
+  t.equal(server.received.length, 4)
+  t.equal(new Set(server.received.map(({ headers }) => headers['idempotency-key'])).size, 1)
+  t.equal(new Set(server.received.map(({ body }) => body)).size, 1)
+})
+
+t.test('what the service alone refuses is rejected, and the others are stored', async (t) => {
+  const service = await startService(t, {
+    ...(await settingsFor(t, 'embedded')),
+    BATCH_BODY_LIMIT: '20000',
+    MAX_PROPERTY_DEPTH: '10',
+  })
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  const real = (await realEvents()).slice(0, 1500)
+  const deep = `{"event":"deep","distinct_id":"u","properties":{"a":${'['.repeat(20)}${']'.repeat(20)}}}`
+  const large = `{"event":"large","distinct_id":"u","properties":{"text":"${'x'.repeat(30_000)}"}}`
+  await writeFile(path, [...real.slice(0, 10), deep, ...real.slice(10, 20), large, ...real.slice(20)].join('\n'))
+  const { code, stderr } = await runCommand(['import', '--url', service.url, path])
+  t.equal(code, 1)
+  t.match(stderr, /1 500 events stored, 2 rejected/)
+  t.equal(await countOf(service), 1500)
+  const rejects = (await readFile(`${path}.rejects.ndjson`, 'utf8'))
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.match(rejects, [
+    { line: 11, reason: /nested/ },
+    { line: 22, reason: /too large|larger|limit/i },
+  ])
+})
+
+t.test('what cannot be gone on with is refused with a sentence', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  const state = `${path}.import.json`
+  await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
+  const run = (...args: string[]) => runCommand(['import', '--url', service.url, ...args, path])
+  t.equal((await run()).code, 0)
+  const finished = JSON.parse(await readFile(state, 'utf8'))
+  const begun = (changes: object) => writeFile(state, JSON.stringify({ ...finished, finishedAt: null, ...changes }))
+
+  await begun({})
+  t.match(await run('--time', 'ms'), { code: 1, stderr: /begun with other options/ })
+  await begun({ url: 'http://127.0.0.1:1' })
+  t.match(await run(), { code: 1, stderr: /begun at http:\/\/127\.0\.0\.1:1, not at/ })
+  await begun({ key: 'another' })
+  t.match(await run(), { code: 1, stderr: /another secret key/ })
+  await begun({})
+  await writeFile(path, '{"event":"b","distinct_id":"u"}\n')
+  t.match(await run(), { code: 1, stderr: /has changed since its import began/ })
+  await writeFile(state, '{"version":')
+  t.match(await run(), { code: 1, stderr: /is damaged/ })
+  t.equal(await countOf(service), 1)
+  t.match(await runCommand(['import', '--url', service.url, '--map', 'user', path]), {
+    code: 2,
+    stderr: /--map must be like/,
+  })
+})
+
+t.test('batches that the service no longer knows are looked for in what it exports', async (t) => {
+  const services = [
+    await startService(t, await settingsFor(t, 'embedded')),
+    await startService(t, await settingsFor(t, 'embedded')),
+  ] as const
+  const [first, empty] = services
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  const lines = (await realEvents()).slice(0, 4_500)
+  await writeFile(path, `${lines.join('\n')}\n`)
+  const run = (service: Service, ...args: string[]) => runCommand(['import', '--url', service.url, ...args, path])
+  t.equal((await run(first)).code, 0)
+  const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
+  // As an import that was killed 25 h ago with three of its five batches sent and not answered: its keys are forgotten.
+  const done = { ...state.done, batches: 2, line: 2000, accepted: 2000 }
+  done.offset = Buffer.byteLength(
+    lines
+      .slice(0, 2000)
+      .map((line) => `${line}\n`)
+      .join(''),
+  )
+  const sent = [{ upTo: 64, at: new Date(Date.now() - 25 * HOUR_MS).toISOString() }]
+  const killed = (service: Service) =>
+    writeFile(
+      `${path}.import.json`,
+      JSON.stringify({ ...state, url: service.url, importId: 'forgotten', done, sent, finishedAt: null }),
+    )
+
+  await killed(first)
+  const checked = await run(first)
+  t.equal(checked.code, 0, checked.stderr)
+  t.match(checked.stderr, /Each is looked for/)
+  t.match(checked.stderr, /4 500 events stored/)
+  t.equal(await countOf(first), 4_500, 'found, and not sent again')
+
+  await killed(empty)
+  t.equal((await run(empty)).code, 0)
+  t.equal(await countOf(empty), 2_500, 'not found, and sent')
+
+  const body = await (
+    await fetch(`${first.url}/public/events?limit=1&page=3001`, { headers: { 'x-api-key': SECRET_KEY } })
+  ).text()
+  const [span = { start: 0, end: 0 }] = elements(memberText(body, 'events') ?? '[]')
+  const id = JSON.parse(memberText((memberText(body, 'events') ?? '').slice(span.start, span.end), 'eventId') ?? '""')
+  const edit = await fetch(`${first.url}/public/events/${id}`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
+    body: '{"properties":{"edited":true}}',
+  })
+  t.equal(edit.status, 200)
+  await killed(first)
+  t.match(await run(first), { code: 1, stderr: /of the 1000 events from line \d+ on are stored; others were changed/ })
+  t.match(await run(first, '--unanswered', 'skip'), { code: 0, stderr: /4 500 events stored/ })
+  t.equal(await countOf(first), 4_500)
+})
