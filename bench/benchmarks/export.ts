@@ -2,7 +2,7 @@ import { type Bench, type Benchmark, eachRound, forTimes, get, WARM_UP_SECONDS }
 import { load } from '../load.js'
 import { directPage, PAGE, servicePage, servicePageAt } from '../pages.js'
 import { type HttpRequest, type RequestList, writeRequests } from '../requests.js'
-import { programFile, type Running, SECRET_KEY } from '../servers.js'
+import { programFile, type Running } from '../servers.js'
 import { Store } from '../store.js'
 
 const EVENTS = 5_000_000
@@ -68,28 +68,20 @@ async function cursorOf({ url }: Running, page: number): Promise<string> {
   return next
 }
 
-/** All events of the project in one answer, where the service can give that. */
+/** All events of the project, page after page, over one answer of ClickHouse with all of them. */
 async function wholeProject(bench: Bench, service: Running, store: Store, count: number): Promise<void> {
   const { servers } = bench
-  const path = '/public/events?format=ndjson'
-  const probe = await fetch(`${service.url}${path}&limit=1`, { headers: { 'x-api-key': SECRET_KEY } })
-  await probe.body?.cancel()
-  if (!probe.headers.get('content-type')?.includes('ndjson')) {
-    bench.note('export: the service has no ?format=ndjson, so the whole project was not measured.')
-    return
-  }
-  const figure = bench.figure('whole project as NDJSON', { unit: 'MB/s', over: 'same query' })
-  const ours = await writeRequests(servers.folder, [{ method: 'GET', path }])
+  const figure = bench.figure('whole project as NDJSON', { unit: 'MB/s', over: 'same query, one answer' })
   const streamed = { wait_end_of_query: 0, format_custom_row_between_delimiter: '\n' }
   const direct = await writeRequests(servers.folder, [await directPage(store, { offset: 0, limit: count }, streamed)])
-  const speed = async (url: string, { file }: RequestList) => {
-    const output = await servers.run('the download', process.execPath, [programFile('download'), url, file, '0'])
+  const speed = async (program: string, ...args: string[]) => {
+    const output = await servers.run('the download', process.execPath, [programFile(program), ...args])
     const { status, bytes, seconds } = JSON.parse(output) as { status: number; bytes: number; seconds: number }
     if (status !== 200) throw new Error(`the download was answered with ${status}`)
     return bytes / 1e6 / seconds
   }
   await eachRound(bench, store, async () => {
-    const limit = await speed(store.url, direct)
-    figure(await speed(service.url, ours), limit)
+    const limit = await speed('download', store.url, direct.file, '0')
+    figure(await speed('walk', service.url), limit)
   })
 }
