@@ -19,6 +19,21 @@ t.test('the files of schema/ are applied once, in their order, by however many s
   )
 })
 
+t.test('what is in a table survives a power cut, when it is inserted and when it is merged', async (t) => {
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse)
+  const tables = await clickhouse.rows<{ name: string; sql: string }>(
+    "SELECT name, create_table_query AS sql FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'",
+  )
+  // Its files may be applied again.
+  for (const { name, sql } of tables.filter(({ name }) => name !== 'schema_migrations')) {
+    for (const setting of ['fsync_after_insert', 'fsync_part_directory', 'min_rows_to_fsync_after_merge']) {
+      t.match(sql, `${setting} = 1`, `${name}: ${setting}`)
+    }
+  }
+})
+
 t.test('in a folder of our own', async (t) => {
   const schema = await temporaryFolder(t)
   await cp('schema', schema, { recursive: true })
