@@ -1,8 +1,8 @@
 import type { ErrorDetail } from './errors.js'
 
 /**
- * Names, objects and arrays in a body that is to be parsed. JSON.parse takes 0.2 s for so many, during which nothing else is
- * answered, and 2 s for the most that 20 MiB can hold.
+ * Names, objects and arrays in a body, whether or not it need be parsed. JSON.parse takes 0.2 s for so many, during which
+ * nothing else is answered, and 2 s for the most that 20 MiB can hold.
  */
 export const MAX_MEMBERS = 500_000
 

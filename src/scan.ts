@@ -5,6 +5,8 @@
  * finds the words for what is wrong. It takes half the time of parsing alone.
  */
 
+import { MAX_MEMBERS } from './body-limits.js'
+
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
@@ -122,6 +124,8 @@ class Scan {
   #apiKey: string | undefined
   #keyStart = 0
   #seen = 0
+  /** names, objects and arrays so far */
+  #members = 0
 
   constructor(raw: Buffer, maxDepth: number) {
     this.#raw = raw
@@ -141,6 +145,8 @@ class Scan {
     const raw = this.#raw
     let at = space(raw, 0)
     if (raw[at] !== OPEN_BRACE) return null
+    // The body itself and its events.
+    this.#members += 2
     let count = 0
     let fields = 0
     at = space(raw, at + 1)
@@ -178,7 +184,7 @@ class Scan {
   }
 
   #body(end: number, count: number): ScannedBody | null {
-    if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length) return null
+    if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length || this.#members > MAX_MEMBERS) return null
     return new ScannedBody(count, this.#apiKey, this.#keyStart, (this.#seen & OTHER) !== 0)
   }
 
@@ -186,6 +192,7 @@ class Scan {
   #event(at: number, known: number): number {
     const raw = this.#raw
     if (raw[at] !== OPEN_BRACE) return UNKNOWN
+    this.#members++
     let fields = 0
     at = space(raw, at + 1)
     for (;;) {
@@ -239,6 +246,7 @@ class Scan {
     at = space(raw, end + 1)
     if (raw[at] !== COLON) return UNKNOWN
     this.#value = space(raw, at + 1)
+    this.#members++
     for (const [name, field] of NAMES) {
       if (name.length === end - start && isAt(raw, start, name)) return field
     }
@@ -290,10 +298,12 @@ class Scan {
     const raw = this.#raw
     const stack = this.#stack
     let depth = 0
+    let members = 0
     for (;;) {
       const byte = raw[at]
       if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
         if (depth === maxDepth) return UNKNOWN
+        members++
         const close = byte === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
         at = space(raw, at + 1)
         if (raw[at] !== close) {
@@ -301,6 +311,7 @@ class Scan {
           if (close === CLOSE_BRACKET) continue
           at = anyName(raw, at)
           if (at === UNKNOWN) return UNKNOWN
+          members++
           continue
         }
         at++
@@ -310,12 +321,18 @@ class Scan {
       }
       // After a value: what is around it ends, or goes on.
       for (;;) {
-        if (depth === 0) return at
+        if (depth === 0) {
+          this.#members += members
+          return at
+        }
         at = space(raw, at)
         const close = stack[depth - 1]
         if (raw[at] === COMMA) {
           at = space(raw, at + 1)
-          if (close === CLOSE_BRACE) at = anyName(raw, at)
+          if (close === CLOSE_BRACE) {
+            at = anyName(raw, at)
+            members++
+          }
           if (at === UNKNOWN) return UNKNOWN
           break
         }

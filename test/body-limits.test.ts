@@ -39,6 +39,24 @@ t.test('names, objects and arrays are counted, and what looks like them in a str
   t.notOk(isCrowded(Buffer.from(`"${'\\'.repeat(MAX_MEMBERS + 1)}`)), 'what is no JSON has an answer too')
 })
 
+t.test('the look at the bytes takes as many names, objects and arrays as the count allows', async (t) => {
+  // The body, its name and array; the event, its three names, the properties and the name in these.
+  const around = 3 + 6
+  const body = (arrays: number) =>
+    Buffer.from(
+      `{"events":[{"event":"e","distinct_id":"u","properties":{"a":[${'[],'.repeat(arrays - 1)}0]}}]}`.padEnd(
+        2_000_000,
+      ),
+    )
+  for (const [arrays, isTaken] of [
+    [MAX_MEMBERS - around, true],
+    [MAX_MEMBERS - around + 1, false],
+  ] as const) {
+    t.equal(scanBatch(body(arrays), MAX_BATCH) !== null, isTaken)
+    t.equal(isCrowded(body(arrays)), !isTaken)
+  }
+})
+
 for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const { call, app } = await startApp(t, await settingsFor(t, storage))
@@ -103,11 +121,17 @@ for (const storage of STORAGES) {
     })
 
     t.test('a crowded body is refused before it is parsed', async (t) => {
-      const response = await post('/track/batch', `{"events":${'['.repeat(10_000_000)}`)
-      t.equal(response.statusCode, 400)
-      t.match(response.json(), { code: 'invalid_request', error: /more than 500000 names, objects and arrays/ })
-      const names = `{"events":[${text(`"properties":{${'"a":1,'.repeat(MAX_MEMBERS)}"é":"\\u00e9"}`)},{}]}`
-      t.equal((await post('/track/batch', names)).statusCode, 400)
+      const isCrowdedOut = async (path: string, body: string) => {
+        const response = await post(path, body)
+        t.equal(response.statusCode, 400, response.body)
+        t.match(response.json(), { code: 'invalid_request', error: /more than 500000 names, objects and arrays/ })
+      }
+      await isCrowdedOut('/track/batch', `{"events":${'['.repeat(10_000_000)}`)
+      // In a body that need not be parsed, in one that is, and beside the properties.
+      const names = '"a":1,'.repeat(MAX_MEMBERS)
+      await isCrowdedOut('/track/batch', `{"events":[${text(`"properties":{${names}"b":"c"}`)}]}`)
+      await isCrowdedOut('/track/batch', `{"events":[${text(`"\\u0070roperties":{${names}"b":"c"}`)}]}`)
+      await isCrowdedOut('/track/batch', `{"events":[${text(`${names}"b":"c"`)}]}`)
     })
 
     t.test('what was taken is there', async (t) => {
