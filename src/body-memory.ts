@@ -4,6 +4,8 @@ const SLAB_BYTES = 2 * 1024 * 1024
 const MIN_BYTES = 4 * 1024
 /** What is kept for later where nobody needs it now. */
 const MAX_FREE_SLABS = 32
+/** Room for what the journal's tail and those who wait for the journal hold; bodies beyond get memory of their own. */
+const MAX_SLABS = 96
 
 interface Slab {
   bytes: Buffer
@@ -15,19 +17,23 @@ interface Slab {
  * Memory for bodies, used again once they are stored. V8 counts the bytes of every buffer, and marks its whole heap each
  * time that 64 MB more of them live; under full load that were 20 times a second, and a third of the process' CPU.
  *
- * Giving back is voluntary: what nobody gives back is freed by the garbage collector, as any buffer, with its slab.
+ * Giving back is voluntary: what nobody gives back is freed by the garbage collector, as any buffer, with its slab. Until
+ * then one body that stays holds the whole slab, so the slabs that live are bounded.
  */
 export class BodyMemory {
   readonly #lentFrom = new WeakMap<ArrayBufferLike, Slab>()
   readonly #free: Slab[] = []
   #current: Slab | null = null
   #used = 0
+  #living = 0
+  readonly #collected = new FinalizationRegistry(() => {
+    this.#living--
+  })
 
   /** @returns one buffer with the bytes of all; never a view of one of them */
   concat(chunks: Buffer[], length: number): Buffer {
-    if (length < MIN_BYTES || length > SLAB_BYTES / 2) return Buffer.concat(chunks, length)
-    let slab = this.#current
-    if (!slab || this.#used + length > SLAB_BYTES) slab = this.#nextSlab()
+    const slab = length < MIN_BYTES || length > SLAB_BYTES / 2 ? null : this.#slabFor(length)
+    if (!slab) return Buffer.concat(chunks, length)
     let at = this.#used
     const body = slab.bytes.subarray(at, at + length)
     for (const chunk of chunks) {
@@ -47,16 +53,22 @@ export class BodyMemory {
     else this.#keep(slab)
   }
 
-  #nextSlab(): Slab {
-    const full = this.#current
-    let slab = this.#free.pop()
-    if (!slab) {
-      slab = { bytes: Buffer.allocUnsafeSlow(SLAB_BYTES), lent: 0 }
-      this.#lentFrom.set(slab.bytes.buffer, slab)
-    }
+  /** The slab to lay a body into at #used; null where none has room and as many live as may. */
+  #slabFor(length: number): Slab | null {
+    if (this.#current && this.#used + length <= SLAB_BYTES) return this.#current
+    const slab = this.#free.pop() ?? this.#makeSlab()
+    if (!slab) return null
     this.#current = slab
     this.#used = 0
-    if (full && full.lent === 0) this.#keep(full)
+    return slab
+  }
+
+  #makeSlab(): Slab | null {
+    if (this.#living >= MAX_SLABS) return null
+    const slab = { bytes: Buffer.allocUnsafeSlow(SLAB_BYTES), lent: 0 }
+    this.#lentFrom.set(slab.bytes.buffer, slab)
+    this.#collected.register(slab.bytes.buffer, undefined)
+    this.#living++
     return slab
   }
 
