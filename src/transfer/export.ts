@@ -3,7 +3,7 @@ import { Connection } from '../client/connection.js'
 import type { CommandIo } from '../commands/command.js'
 import { cursorAfter } from '../cursor.js'
 import type { RowFormat } from '../formats.js'
-import { openOutput } from './output.js'
+import { bytesOnDisk, openOutput } from './output.js'
 import { type Filter, Pages } from './pages.js'
 import { number, ProgressLine } from './progress.js'
 import { StateFile } from './state-file.js'
@@ -74,6 +74,7 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
   if (file && path !== null) {
     if (state === begun) await refuseExisting(path)
     else checkSame(state, begun, path, file.path)
+    await checkBytes(path, state, file.path)
   }
   if (state.finishedAt !== null) {
     say(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.`)
@@ -97,7 +98,7 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
       state.lastId = page.lastId ?? state.lastId
       state.next = page.next ?? nextTime(state)
       if (page.next === null) {
-        await output.check(state)
+        if (path !== null && file) await checkBytes(path, state, file.path)
         if (since === null) await checkCount(pages, state, line, io.signal)
         if (page.pending === 0) state.finishedAt = new Date().toISOString()
       }
@@ -113,6 +114,18 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
     line.stop()
     await output.close()
   }
+}
+
+/**
+ * There may be more, of a page that was not noted, or of whoever adds later exports to the file.
+ * @throws Error where something of what was written is gone
+ */
+async function checkBytes(path: string, { format, pages, bytes }: ExportState, file: string): Promise<void> {
+  const found = await bytesOnDisk(path, format, pages)
+  if (found >= bytes) return
+  throw new Error(
+    `${path} has ${found} bytes, where ${bytes} were written. To export it again, remove what is left of it and ${file}.`,
+  )
 }
 
 /** The cursor for the events that come after all that was written. */

@@ -13,6 +13,7 @@ import { type Done, fingerprint, forgottenBatches, ImportJournal, type ImportSta
 import { openFile, openStream } from './input.js'
 import { number, ProgressLine } from './progress.js'
 import { RejectsFile } from './rejects.js'
+import { checkKey } from './send.js'
 import { StateFile } from './state-file.js'
 import type { Target } from './target.js'
 import type { Unanswered } from './unanswered.js'
@@ -87,6 +88,7 @@ export async function importFile(
   }))
   try {
     const { signal } = io
+    await checkKey(connection, signal)
     const reader = await openReader(input, state.done, format, delimiter)
     const { parallel, unanswered } = options
     const isWhole = await importInput({

@@ -96,6 +96,11 @@ export class ImportJournal {
     this.#notedAt = now()
   }
 
+  /** Whether anything may have been sent. If not, there is nothing to go on with, and other options may be chosen. */
+  get isBegun(): boolean {
+    return this.state.done.batches > 0 || this.state.sent.length > 0
+  }
+
   /** Resolves when it is on disk that this batch may have been sent. Batches come in their order. */
   async noteSending(index: number): Promise<void> {
     if (index >= this.#noted) this.#noteMore()

@@ -114,7 +114,7 @@ export async function importInput(parts: ImportParts): Promise<boolean> {
     await journal.finish()
     return true
   }
-  await journal.save()
+  if (journal.isBegun) await journal.save()
   if (signal.aborted) return false
   throw (failure as { error: unknown } | null)?.error
 }

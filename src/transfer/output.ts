@@ -15,8 +15,6 @@ export interface Written {
 export interface Output {
   /** Resolves when the page is there for good. @returns the bytes that it takes */
   write(page: Page, before: Written): Promise<number>
-  /** @throws Error where what was written is not all there */
-  check(written: Written): Promise<void>
   close(): Promise<void>
 }
 
@@ -31,6 +29,19 @@ export async function openOutput(
   return format === 'parquet' ? await folderOutput(path) : await fileOutput(path, format, before)
 }
 
+/** The bytes that an output has on disk: its file, or the files of its pages; 0 for what is missing. */
+export async function bytesOnDisk(path: string, format: RowFormat, pages: number): Promise<number> {
+  const files = format === 'parquet' ? Array.from({ length: pages }, (_, page) => pageFile(path, page)) : [path]
+  let bytes = 0
+  for (const file of files) {
+    bytes += await stat(file).then(
+      ({ size }) => size,
+      () => 0,
+    )
+  }
+  return bytes
+}
+
 /** One file; what was written behind the pages that are noted is cut off. */
 async function fileOutput(path: string, format: RowFormat, { bytes }: Written): Promise<Output> {
   const handle = await open(path, bytes > 0 ? 'r+' : 'w', 0o600)
@@ -42,10 +53,6 @@ async function fileOutput(path: string, format: RowFormat, { bytes }: Written): 
       await handle.sync()
       return rows.length
     },
-    async check({ bytes }) {
-      const { size } = await handle.stat()
-      if (size !== bytes) throw new Error(`${path} has ${size} bytes, where ${bytes} were written. Export it again.`)
-    },
     close: () => handle.close(),
   }
 }
@@ -53,10 +60,10 @@ async function fileOutput(path: string, format: RowFormat, { bytes }: Written): 
 /** A folder of Parquet files, one for each page, numbered in their order; each has its name when it is whole. */
 async function folderOutput(path: string): Promise<Output> {
   await mkdir(path, { recursive: true })
-  const nameOf = (page: number) => join(path, `events-${String(page + 1).padStart(6, '0')}.parquet`)
   return {
     async write({ bytes }, { pages }) {
-      const draft = `${nameOf(pages)}.new`
+      const file = pageFile(path, pages)
+      const draft = `${file}.new`
       const handle = await open(draft, 'w', 0o600)
       try {
         await handle.writeFile(bytes)
@@ -64,16 +71,15 @@ async function folderOutput(path: string): Promise<Output> {
       } finally {
         await handle.close()
       }
-      await rename(draft, nameOf(pages))
+      await rename(draft, file)
       return bytes.length
-    },
-    async check({ pages, bytes }) {
-      let found = 0
-      for (let page = 0; page < pages; page++) found += (await stat(nameOf(page))).size
-      if (found !== bytes) throw new Error(`${path} has ${found} bytes, where ${bytes} were written. Export it again.`)
     },
     close: async () => undefined,
   }
+}
+
+function pageFile(folder: string, page: number): string {
+  return join(folder, `events-${String(page + 1).padStart(6, '0')}.parquet`)
 }
 
 function streamOutput(stdout: CommandIo['stdout'], format: RowFormat): Output {
@@ -84,12 +90,15 @@ function streamOutput(stdout: CommandIo['stdout'], format: RowFormat): Output {
     write(page, before) {
       const rows = rowsOf(page, format, before)
       return new Promise((resolve, reject) => {
-        stdout.write(rows, (error) => (error ? reject(error) : resolve(rows.length)))
+        stdout.write(rows, (error) => (error ? reject(closedBefore(error)) : resolve(rows.length)))
       })
     },
-    check: async () => undefined,
     close: async () => void stdout.off('error', ignore),
   }
+}
+
+function closedBefore(cause: NodeJS.ErrnoException): Error {
+  return cause.code === 'EPIPE' ? new Error('Whoever reads the output closed it before its end.', { cause }) : cause
 }
 
 /** The names of the columns come once. */

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { type CommandIo, UsageError } from '../commands/command.js'
 import { type Config, loadConfig } from '../config.js'
 
-/** The service that a transfer talks to. */
+/** The service that a command talks to. */
 export interface Target {
   url: string
   secretKey: string

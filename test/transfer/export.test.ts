@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { memberText } from '../../src/json.js'
@@ -81,6 +81,23 @@ t.test('what was imported is exported', async (t) => {
     await writeFile(other, 'x')
     t.match(await runCommand(to('--output', other)), { code: 1, stderr: /is there already, and is not overwritten/ })
     t.equal(await readFile(other, 'utf8'), 'x')
+  })
+
+  t.test('what was taken away from an output is missed', async (t) => {
+    const few = ['--event', 'prerelease published', '--distinct-id', 'fastify']
+    for (const format of ['ndjson', 'parquet']) {
+      const path = join(folder, `shortened-${format}`)
+      const again = () => runCommand(to('--format', format, '--output', path, ...few))
+      t.match(await again(), { code: 0, stderr: /exported to/ })
+      const file = format === 'parquet' ? join(path, 'events-000001.parquet') : path
+      const state = JSON.parse(await readFile(`${path}.export.json`, 'utf8'))
+      await truncate(file, 100)
+      t.match(await again(), { code: 1, stderr: /has 100 bytes/ }, 'of one that is finished')
+      await writeFile(`${path}.export.json`, JSON.stringify({ ...state, finishedAt: null }))
+      t.match(await again(), { code: 1, stderr: /has 100 bytes/ }, 'of one that goes on')
+      await rm(file)
+      t.match(await again(), { code: 1, stderr: /has 0 bytes/ })
+    }
   })
 
   t.test('CSV, which can be imported again', async (t) => {

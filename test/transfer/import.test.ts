@@ -73,3 +73,23 @@ for (const storage of STORAGES) {
     })
   })
 }
+
+t.test('what was begun by mistake does not stand in the way', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, '{"event":"e","distinct_id":"ada","timestamp":1700000000}\n')
+  const to = ['import', '--url', service.url, path]
+  t.match(await runCommand(to), { code: 1, stderr: /--time s reads seconds/ })
+  const keyFile = join(await temporaryFolder(t), 'key')
+  await writeFile(keyFile, 'sk_mistaken')
+  const withOtherKey = [...to, '--time', 's', '--key-file', keyFile]
+  t.match(await runCommand(withOtherKey), { code: 1, stderr: /key is not known/ })
+  t.match(await runCommand([...to, '--time', 's']), { code: 0, stderr: /1 events stored/ })
+  t.match(await runCommand(withOtherKey), { code: 1, stderr: /key is not known/ })
+  t.match(
+    await runCommand([...to, '--time', 's']),
+    { code: 0, stderr: /was imported at/ },
+    'what was done is still known',
+  )
+  t.equal((await exportAll(service)).length, 1)
+})
