@@ -3,9 +3,8 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Connection } from '../client/connection.js'
+import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
-
-const DEFAULT_URL = 'http://127.0.0.1:3000'
 
 const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [options]
        tallyhouse erase --file LIST [options]
@@ -13,14 +12,13 @@ const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [o
 Erases users with everything that a running service has of them: profile, events, sessions, what is still on its way to
 ClickHouse, and dead letters. The output has a line for each user with what was removed.
 
---distinct-id ID   a user
---file LIST        a file with one distinct_id in each line; - is standard input
---url URL          where the service is (${DEFAULT_URL})
---json             the lines as JSON
+  --distinct-id ID   a user
+  --file LIST        a file with one distinct_id in each line; - is standard input
+  --json             the lines as JSON
+${TARGET_USAGE}
 
-The environment holds the project's SECRET_KEY. No answer has anything of a user whose line was written. That it has left
-the disks of ClickHouse takes longer, and the command waits until it can say when; to end it then changes nothing. Backups
-are not touched. It may be cut off and repeated at any time. The exit code is 0 where all is erased.`
+No answer has anything of a user whose line was written. That it has left the disks of ClickHouse takes longer, and the
+command waits until it can say when; to end it then changes nothing. Backups are not touched. It may be cut off and repeated at any time. The exit code is 0 where all is erased.`
 
 /** Users of one call. */
 const BATCH = 100
@@ -49,9 +47,8 @@ export const command: Command = {
   summary: 'erases users, with all that there is of them',
   usage: USAGE,
   async run(args, io) {
-    const { names, file, url, json } = parse(args)
-    const secretKey = io.env.SECRET_KEY
-    if (!secretKey) throw new UsageError("Set SECRET_KEY to the project's secret key.")
+    const { names, file, json, ...target } = parse(args)
+    const { url, secretKey } = await readTarget(target, io)
     const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
     const erase = async (distinct_ids: string[]): Promise<Answer> => {
       const call = { method: 'POST', path: '/public/users/erase', body: JSON.stringify({ distinct_ids }) } as const
@@ -107,22 +104,23 @@ async function whenGone(again: () => Promise<Answer>, { stderr, signal }: Comman
   return null
 }
 
-function parse(args: string[]): { names: string[]; file: string | undefined; url: string; json: boolean } {
+function parse(args: string[]) {
   try {
     const { values } = parseArgs({
       args,
       options: {
         'distinct-id': { type: 'string', multiple: true },
         file: { type: 'string' },
-        url: { type: 'string', default: DEFAULT_URL },
+        url: { type: 'string' },
+        'key-file': { type: 'string' },
         json: { type: 'boolean', default: false },
       },
     })
-    const names = values['distinct-id'] ?? []
+    const { 'distinct-id': names = [], ...others } = values
     if ((names.length === 0) === (values.file === undefined)) {
       throw new UsageError('Say whom to erase: --distinct-id ID, or --file LIST.')
     }
-    return { names, file: values.file, url: values.url, json: values.json }
+    return { names, file: undefined, ...others }
   } catch (error) {
     if (error instanceof TypeError) throw new UsageError(error.message)
     throw error

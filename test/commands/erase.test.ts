@@ -69,6 +69,14 @@ t.test('a list from a file or standard input, in as many calls as it takes', asy
   )
 })
 
+t.test('where the service is, and its key, as for import and export', async (t) => {
+  const keyFile = join(await temporaryFolder(t), 'key')
+  await writeFile(keyFile, `${SECRET_KEY}\n`)
+  const env = { PORT: new URL(url).port }
+  const { code, output } = await run(['--distinct-id', 'nobody', '--key-file', keyFile], { env })
+  t.match({ code, output }, { code: 0, output: 'nobody: unknown\n' })
+})
+
 t.test('what it cannot do', async (t) => {
   const wrong: [args: string[], message: RegExp, env?: NodeJS.ProcessEnv][] = [
     [[], /--distinct-id ID, or --file/],
