@@ -28,7 +28,7 @@ export async function checkKey(connection: Connection, signal: AbortSignal): Pro
 
 /**
  * Sends the events of a batch until they are answered. Events that the service refuses are taken out and the others sent;
- * a body that is too large for it is halved. What is sent instead is the same after a crash, under a key of its own.
+ * a body that is too much for it is halved. What is sent instead is the same after a crash, under a key of its own.
  * @param key the `Idempotency-Key`, which belongs to these bytes for good
  * @throws TallyhouseError where the batch is not taken
  */
@@ -51,13 +51,13 @@ export async function sendBatch(
       throw new Error(`Of ${lines.length} events the service accepted ${value.accepted}, which is all or nothing.`)
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
-      const events = error.status === 413 || error.status === 400 ? eventsOf(body) : []
+      const events = isTooMuch(error) || error.status === 400 ? eventsOf(body) : []
       const faults = faultsOf(error, events.length)
       if (faults.size > 0) {
         const refused = [...faults].map(([i, reason]) => ({ line: lines[i] ?? 0, reason, row: events[i] ?? '' }))
         return [...refused, ...(await sendSome((i) => !faults.has(i), `${key}-rest`))]
       }
-      if (error.status !== 413) throw error
+      if (!isTooMuch(error)) throw error
       const half = events.length / 2
       return [...(await sendSome((i) => i < half, `${key}-1`)), ...(await sendSome((i) => i >= half, `${key}-2`))]
 
@@ -78,9 +78,15 @@ function eventsOf(body: Uint8Array): string[] {
   return elements(list).map(({ start, end }) => list.slice(start, end))
 }
 
+/** Whether less might be taken: the body is too large, or refused as a whole, as one of too many names is. */
+function isTooMuch({ status, code, details }: TallyhouseError): boolean {
+  return status === 413 || (code === 'invalid_request' && details.length === 0)
+}
+
 /** Which events are at fault, and why. */
-function faultsOf({ status, details, message }: TallyhouseError, count: number): Map<number, string> {
-  if (status === 413) return new Map(count === 1 ? [[0, message]] : [])
+function faultsOf(error: TallyhouseError, count: number): Map<number, string> {
+  const { details, message } = error
+  if (isTooMuch(error)) return new Map(count === 1 ? [[0, message]] : [])
   const faults = new Map<number, string>()
   for (const { path, message } of details) {
     const [, index, field] = /^\/events\/(\d+)(?:\/(.*))?$/.exec(path) ?? []

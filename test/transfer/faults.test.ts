@@ -56,6 +56,17 @@ t.test('what the service alone refuses is rejected, and the others are stored', 
   ])
 })
 
+t.test('events with more names together than the service takes go in smaller batches', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  const event = (names: number) => `{"event":"e","distinct_id":"u","properties":{${'"a":1,'.repeat(names)}"b":2}}\n`
+  await writeFile(path, event(100_000).repeat(7) + event(600_000))
+  const { code, stderr } = await runCommand(['import', '--url', service.url, path])
+  t.equal(code, 1)
+  t.match(stderr, /7 events stored, 1 rejected/)
+  t.equal(await countOf(service), 7)
+})
+
 t.test('what cannot be gone on with is refused with a sentence', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
