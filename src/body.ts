@@ -52,6 +52,12 @@ function readBody(request: FastifyRequest, payload: Payload, memory: BodyMemory)
       length += chunk.length
       if (length > limit || (payload.receivedEncodedLength ?? 0) > limit) {
         payload.off('data', onData)
+        // The rest is read, else the connection could be reset before the answer is; but it is not inflated any more.
+        if (payload !== request.raw) {
+          request.raw.unpipe()
+          request.raw.resume()
+          payload.pause()
+        }
         reject(tooLarge())
       } else {
         chunks.push(chunk)
