@@ -68,8 +68,13 @@ export class ClickHouse {
   }
 
   /** Runs a statement that has no rows to give. Its parameters go in the URL, so large values belong into its text. */
-  async command(query: string, parameters: Parameters = {}, settings: ClickHouseSettings = {}): Promise<void> {
-    await answered(QUERY_TIMEOUT_MS, (abort_signal) =>
+  async command(
+    query: string,
+    parameters: Parameters = {},
+    settings: ClickHouseSettings = {},
+    limitMs = QUERY_TIMEOUT_MS,
+  ): Promise<void> {
+    await answered(limitMs, (abort_signal) =>
       this.#client.command({
         query,
         query_params: parameters,
