@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { elements, memberText } from '../../src/json.js'
+import { TcpProxy } from '../delivery/tcp-proxy.js'
 import {
   realEvents,
   SECRET_KEY,
@@ -36,6 +37,9 @@ async function exportAll({ url }: Service): Promise<string[]> {
 for (const storage of STORAGES) {
   t.test(`an import into ${storage}`, async (t) => {
     const service = await startService(t, await settingsFor(t, storage))
+    // So slow that the command is far from its end when it notes for the third time what is done.
+    const proxy = await TcpProxy.open(t, service.url)
+    proxy.delayMs = 50
     const folder = await temporaryFolder(t)
     // Every event is another one, so that a batch that is stored twice is seen.
     const copies = Array.from({ length: 12 }, (_, copy) => `, "copy":${copy}.0 }`)
@@ -45,7 +49,7 @@ for (const storage of STORAGES) {
 
     let done = 0
     for (let kills = 0; kills < 3; kills++) {
-      const child = startCommand(['import', '--url', service.url, '--parallel', '3', path])
+      const child = startCommand(['import', '--url', proxy.url, '--parallel', '3', path])
       const ended = once(child, 'exit')
       done = await until('a part of the import', async () => {
         if (child.exitCode !== null) throw new Error('the import came to its end')
@@ -58,13 +62,13 @@ for (const storage of STORAGES) {
     }
     const count = (await exportAll(service)).length
     t.ok(count >= done && count < lines.length, `killed three times after ${count} of ${lines.length} events`)
-    const last = await runCommand(['import', '--url', service.url, path])
+    const last = await runCommand(['import', '--url', proxy.url, path])
     t.equal(last.code, 0, last.stderr)
     t.match(last.stderr, /going on after \d/)
     const exported = await exportAll(service)
     t.strictSame(exported.map(essence).sort(), lines.map(essence).sort(), 'everything is there, once, byte for byte')
 
-    const again = await runCommand(['import', '--url', service.url, path])
+    const again = await runCommand(['import', '--url', proxy.url, path])
     t.equal(again.code, 0)
     t.match(again.stderr, /was imported at/)
     t.equal((await exportAll(service)).length, lines.length, 'and a further import of it stores nothing')
