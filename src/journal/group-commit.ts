@@ -43,6 +43,15 @@ interface WaitingWrite extends Waiting<Outcome> {
   write: Write
 }
 
+/** What is written together; its outcomes are those of the appends of `events`, then those of `writes`. */
+interface Group {
+  /** by project, as each becomes one entry */
+  events: WaitingEvent[][]
+  writes: WaitingWrite[]
+  batch: Write[]
+  written: Promise<Outcome[] | { error: unknown }>
+}
+
 /**
  * The way into the journal. What arrives while a write is under way goes into the next one, single events of one
  * project as one entry, so that the cost of a write is shared by however many requests are waiting. One write at a
@@ -115,51 +124,82 @@ export class GroupCommit {
       throw new ContractError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
     }
     this.#waitingBytes += bytes
-    // After the I/O of this turn of the event loop, so that all requests which it brought share the write.
-    this.#running ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => this.#run())
+    this.#running ??= this.#run()
   }
 
   async #run(): Promise<void> {
-    while (this.#events.length > 0 || this.#writes.length > 0) await this.#writeNext()
+    await turn()
+    let group = this.#send()
+    while (group) {
+      const written = await group.written
+      await turn()
+      let next: Group | null
+      try {
+        // What waits goes on its way first, so that the journal works on it while the answers are sent.
+        next = this.#send()
+      } finally {
+        this.#answer(group, written)
+      }
+      group = next
+    }
     this.#running = null
   }
 
-  async #writeNext(): Promise<void> {
+  /** Takes what waits, up to the bytes of a write, and gives it to the journal; null where nothing waits. */
+  #send(): Group | null {
     let room = MAX_WRITE_BYTES
     const take = <T extends { bytes: number }>(queue: T[]): T[] => {
       let taken = 0
       while (taken < queue.length && (room > 0 || taken === 0)) room -= queue[taken++]?.bytes ?? 0
       return queue.splice(0, taken)
     }
-    const events = take(this.#events)
+    const events = groupByProject(take(this.#events))
     const writes = take(this.#writes)
-    const shared = groupByProject(events)
-    const batch = [...shared.map(toAppend), ...writes.map(({ write }) => write)]
+    if (events.length === 0 && writes.length === 0) return null
+    const batch = [...events.map(toAppend), ...writes.map(({ write }) => write)]
+    return { events, writes, batch, written: this.#write(batch) }
+  }
+
+  async #write(batch: Write[]): Promise<Outcome[] | { error: unknown }> {
     const startedAt = performance.now()
     try {
       const outcomes = await this.#journal.write(batch)
       this.figures.writeSeconds.observe((performance.now() - startedAt) / 1000)
-      batch.forEach((write, i) => {
-        if (outcomes[i]?.status === 'done') this.figures.accepted += eventsOf(write)
-      })
-      shared.forEach((group, i) => {
-        const position = positionOf(outcomes[i])
-        group.forEach(({ resolve }, index) => {
-          resolve({ position, index })
-        })
-      })
-      writes.forEach(({ resolve, reject }, i) => {
-        const outcome = outcomes[shared.length + i]
-        if (outcome) resolve(outcome)
-        else reject(new Error('the journal left a write without its outcome'))
-      })
+      return outcomes
     } catch (error) {
-      for (const write of batch) this.figures.refused[refusalOf(error)] += eventsOf(write)
-      for (const { reject } of [...events, ...writes]) reject(error)
-    } finally {
-      for (const { bytes } of [...events, ...writes]) this.#waitingBytes -= bytes
+      return { error }
     }
   }
+
+  #answer({ events, writes, batch }: Group, written: Outcome[] | { error: unknown }): void {
+    const all = [...events.flat(), ...writes]
+    for (const { bytes } of all) this.#waitingBytes -= bytes
+    if ('error' in written) {
+      for (const write of batch) this.figures.refused[refusalOf(written.error)] += eventsOf(write)
+      for (const { reject } of all) reject(written.error)
+      return
+    }
+    batch.forEach((write, i) => {
+      if (written[i]?.status === 'done') this.figures.accepted += eventsOf(write)
+    })
+    events.forEach((sharers, i) => {
+      const outcome = written[i]
+      sharers.forEach(({ resolve, reject }, index) => {
+        if (outcome?.status === 'done') resolve({ position: outcome.position, index })
+        else reject(new Error(`the journal answered an append with ${outcome?.status ?? 'nothing'}`))
+      })
+    })
+    writes.forEach(({ resolve, reject }, i) => {
+      const outcome = written[events.length + i]
+      if (outcome) resolve(outcome)
+      else reject(new Error('the journal left a write without its outcome'))
+    })
+  }
+}
+
+/** After the I/O of this turn of the event loop, so that all requests which it brought share the next write. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
 }
 
 function eventsOf(write: Write): number {

@@ -19,9 +19,6 @@ export class PutBody extends Command {
   }
 
   override toWritable(socket: Socket): string {
-    // One system call for all that is sent in this turn of the event loop.
-    socket.cork()
-    process.nextTick(() => socket.uncork())
     socket.write(this.#head)
     socket.write(this.#body)
     return TAIL

@@ -177,14 +177,17 @@ class RedisJournal implements Journal {
       let bodyError: unknown
       try {
         await this.#connected(CONNECTION_WAIT_MS)
-        for (const { key, body } of bodies) {
-          const put = new PutBody(key, body)
-          put.promise.catch((error) => {
-            bodyError = error
-          })
-          this.#redis.sendCommand(put)
-        }
-        const [added, outcomes = ''] = String(await this.#script(WRITE, keys, args)).split(' ')
+        const answer = this.#together(() => {
+          for (const { key, body } of bodies) {
+            const put = new PutBody(key, body)
+            put.promise.catch((error) => {
+              bodyError = error
+            })
+            this.#redis.sendCommand(put)
+          }
+          return this.#script(WRITE, keys, args)
+        })
+        const [added, outcomes = ''] = String(await answer).split(' ')
         const parsed = outcomes.split(',').map(parseOutcome)
         const isKept = this.#tail?.add(Number(added), entriesOf(writes, parsed)) ?? false
         writes.forEach((write, i) => {
@@ -213,6 +216,17 @@ class RedisJournal implements Journal {
         }
         await wait(RETRY_PAUSE_MS)
       }
+    }
+  }
+
+  /** Sends commands in one system call, and at once: whoever writes has more to do in this turn of the event loop. */
+  #together<T>(send: () => T): T {
+    const { stream } = this.#redis
+    stream.cork()
+    try {
+      return send()
+    } finally {
+      stream.uncork()
     }
   }
 
