@@ -30,8 +30,11 @@ export class BodyMemory {
     this.#living--
   })
 
-  /** @returns one buffer with the bytes of all; never a view of one of them */
+  /** @returns one buffer with the bytes of all: never a view into something larger, which would stay with it */
   concat(chunks: Buffer[], length: number): Buffer {
+    const [first] = chunks
+    const isWhole = first?.length === length && first.buffer.byteLength === length
+    if (first && isWhole && length < MIN_BYTES) return first
     const slab = length < MIN_BYTES || length > SLAB_BYTES / 2 ? null : this.#slabFor(length)
     if (!slab) return Buffer.concat(chunks, length)
     let at = this.#used

@@ -31,6 +31,18 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], memory:
   })
 }
 
+/**
+ * Spells the coding of a body as the decompression knows it. Codings are named in any case, and gzip by its old name, too
+ * (RFC 9110, 8.4.1).
+ */
+export function readCodings(app: FastifyInstance): void {
+  app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
+    const coding = headers['content-encoding']?.trim().toLowerCase()
+    if (coding !== undefined) headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
+    done()
+  })
+}
+
 /** A request's body as it arrives, decompressed. */
 interface Payload extends Readable {
   /** bytes that came over the wire, where they are not those of the body */

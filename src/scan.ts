@@ -115,12 +115,14 @@ export class EventScan {
   }
 }
 
+/** What is open around a value, by how it closes; one for all scans, as none ever waits. */
+const stack = new Uint8Array(MAX_SCAN_DEPTH)
+
 class Scan {
   /** of the last event */
   fields = 0
   readonly #raw: Buffer
   readonly #maxDepth: number
-  readonly #stack = new Uint8Array(MAX_SCAN_DEPTH)
   #apiKey: string | undefined
   #keyStart = 0
   #seen = 0
@@ -296,7 +298,6 @@ class Scan {
   /** The position after any value; `maxDepth` is at most what the stack holds. */
   #skip(at: number, maxDepth = MAX_SCAN_DEPTH): number {
     const raw = this.#raw
-    const stack = this.#stack
     let depth = 0
     let members = 0
     for (;;) {

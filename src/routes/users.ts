@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CatchUp } from '../catch-up.js'
@@ -106,11 +105,9 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     await catchUp.reachAll()
     const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) })
     reply.header('content-type', 'application/json; charset=utf-8')
-    return Readable.from(
-      aroundRows(rows, '{"status":1,"error":null,"users":[', (mark) => {
-        return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
-      }),
-    )
+    return aroundRows(rows, '{"status":1,"error":null,"users":[', (mark) => {
+      return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
+    })
   })
 }
 
