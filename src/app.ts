@@ -7,7 +7,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
 import { authenticate } from './auth.js'
-import { acceptJson } from './body.js'
+import { acceptJson, readCodings } from './body.js'
 import { BodyMemory } from './body-memory.js'
 import { CatchUp } from './catch-up.js'
 import { CLIENT_LIMITS, type ClientLimits, cutOffSlowReader, limitConnections, serverLimits } from './client-limits.js'
@@ -92,6 +92,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     logController: requestLog,
     genReqId: (raw) => requestLog.idOf(raw),
     bodyLimit: config.BODY_LIMIT,
+    trustProxy: config.TRUST_PROXY ?? false,
     // A user's id in a path may be 255 characters of up to 12 bytes each when escaped.
     routerOptions: { maxParamLength: 4096 },
     forceCloseConnections: 'idle',
@@ -260,6 +261,7 @@ function register(
   answerInOneShape(server)
   // Before the routes, which it describes.
   server.register(swagger, documentation)
+  readCodings(server)
   // Bodies only: the limit on a body holds for its inflated size.
   server.register(compress, { global: false, globalDecompression: true })
   server.register(health, {

@@ -1,6 +1,7 @@
 import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ContractError } from './errors.js'
 import type { KeyKind, KeyRing } from './keys.js'
+import { clientAddress } from './proxies.js'
 import type { WrongKeys } from './rate-limits.js'
 
 declare module 'fastify' {
@@ -26,7 +27,7 @@ export function authenticate(keys: KeyRing, kind: KeyKind, wrongKeys: WrongKeys)
       throw new ContractError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
     }
     if (!grant) {
-      wrongKeys.count(request.ip, reply)
+      wrongKeys.count(clientAddress(request), reply)
       throw new ContractError('unauthorized', 'The key is not known. Check the key and its project.')
     }
     if (grant.kind !== kind) throw new ContractError('wrong_key_kind', REFUSED[kind])

@@ -1,5 +1,6 @@
 import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { isProxyList } from './proxies.js'
 import { MAX_SCAN_DEPTH } from './scan.js'
 
 const MIB = 1024 * 1024
@@ -15,6 +16,8 @@ TypeRegistry.Set<{ pattern: string }>('Url', ({ pattern }, value) => {
     return false
   }
 })
+
+TypeRegistry.Set('ProxyList', (_schema, value) => typeof value === 'string' && isProxyList(value))
 
 const url = (pattern: string, says: string) => Type.Unsafe<string>({ [Kind]: 'Url', pattern, says, isSecret: true })
 
@@ -68,6 +71,12 @@ const Settings = Type.Object({
   RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, says: 'seconds, 1 to 86400' }),
   WRONG_KEY_LIMIT: Type.Integer({ default: 10_000, minimum: 0, maximum: 1e9, says: 'a number of requests, 0 for any' }),
   MAX_CONNECTIONS: Type.Integer({ default: 10_000, minimum: 1, maximum: 1e6, says: 'a number of connections' }),
+  TRUST_PROXY: Type.Optional(
+    Type.Unsafe<string>({
+      [Kind]: 'ProxyList',
+      says: 'the addresses or networks of proxies, such as 127.0.0.1,10.1.0.0/16',
+    }),
+  ),
   CORS_ORIGIN: Type.String({ default: '*', says: 'an origin, or * for any' }),
 })
 

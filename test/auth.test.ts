@@ -169,9 +169,10 @@ for (const storage of STORAGES) {
         }
       }
       const events = await send('GET', '/public/events?distinct_id=refused', undefined, key)
-      t.match(events.json().events, [{ properties: {} }])
-      t.strictSame(Object.keys(events.json().events[0].properties), [])
-      t.equal(events.json().events.length, 1)
+      t.strictSame(
+        events.json().events.map(({ properties }: { properties: object }) => properties),
+        [{}],
+      )
       t.equal((await send('GET', '/public/users/refused', undefined, key)).statusCode, 404)
     })
 

@@ -172,6 +172,24 @@ t.test('several workers need Redis, and a service that does everything', async (
   t.equal(loadConfig({}).WORKERS, 1)
 })
 
+t.test('trusted proxies are named, neither counted nor all that there are', async (t) => {
+  for (const TRUST_PROXY of ['10.0.0.1', '10.0.0.0/8,192.168.1.1', ' ::1 , fd00::/8', '127.0.0.1/32']) {
+    t.equal(loadConfig({ TRUST_PROXY }).TRUST_PROXY, TRUST_PROXY)
+  }
+  const wrong = ['true', '0', '1', '10.0.0', '10.0.0.0/0', '10.0.0.0/33', '::/0', 'fd00::/129', '10.0.0.1,']
+  for (const TRUST_PROXY of [
+    ...wrong,
+    'proxy.example',
+    '10.0.0.1 10.0.0.2',
+    '10.0.0.0/8/8',
+    '10.0.0.1,2',
+    'fe80::1%eth0',
+  ]) {
+    t.match(refusal({ TRUST_PROXY }), /^TRUST_PROXY must be .*10\.1\.0\.0\/16.*, but is "/, TRUST_PROXY)
+  }
+  t.equal(loadConfig({}).TRUST_PROXY, undefined)
+})
+
 t.test('what is not a setting is passed over', async (t) => {
   const config = loadConfig({ PATH: '/bin', port: '1', UNKNOWN: 'x' })
   t.strictSame(config, loadConfig({}))

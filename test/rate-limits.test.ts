@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import Fastify, { type FastifyReply } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import t, { type Test } from 'tap'
 import { sendError } from '../src/answers.js'
 import { limitRate, openCounters, registerRateLimit, WrongKeys } from '../src/rate-limits.js'
@@ -83,6 +83,39 @@ for (const storage of STORAGES) {
     })
   })
 }
+
+t.test('wrong keys that come through proxies', async (t) => {
+  const LIST = '10.1.0.0/16, ::1'
+  /** The statuses of three guesses where two are allowed. */
+  const guesses = async (app: FastifyInstance, remoteAddress: string, forwarded: (i: number) => string) => {
+    const statuses = []
+    for (let i = 0; i < 3; i++) {
+      const headers = { 'x-api-key': 'sk_wrong', 'x-forwarded-for': forwarded(i) }
+      const response = await app.inject({ method: 'GET', url: '/public/events', headers, remoteAddress })
+      statuses.push(response.statusCode)
+    }
+    return statuses
+  }
+  const TOGETHER = [401, 401, 429]
+  const APART = [401, 401, 401]
+  const rows: [setting: string, peer: string, forwarded: (i: number) => string, expected: number[], what: string][] = [
+    ['', '10.1.0.1', (i) => `203.0.113.${i}`, TOGETHER, 'no proxy is trusted unless it is asked for'],
+    [LIST, '10.1.0.2', (i) => `203.0.113.${i}`, APART, 'clients behind a trusted proxy are told apart'],
+    [LIST, '::ffff:10.1.0.3', (i) => `203.0.114.${i}`, APART, 'where it is IPv4 over IPv6, too'],
+    [LIST, '::1', () => '203.0.115.1', TOGETHER, 'and one of them has one budget'],
+    [LIST, '192.0.2.1', (i) => `203.0.116.${i}`, TOGETHER, 'who is no proxy cannot name an address'],
+    [LIST, '10.1.0.2', (i) => `203.0.117.${i}, 192.0.2.2`, TOGETHER, 'nor behind a proxy'],
+    [LIST, '10.1.0.4', (i) => `203.0.118.${i}, 10.1.0.5`, APART, 'two proxies'],
+    [LIST, '10.1.0.6', (i) => `unknown-${i}`, TOGETHER, 'what is no address is no client'],
+  ]
+  for (const setting of ['', LIST]) {
+    const env = { ...(await settingsFor(t, 'embedded')), WRONG_KEY_LIMIT: '2', TRUST_PROXY: setting }
+    const { app } = await startApp(t, env)
+    for (const [, peer, forwarded, expected, what] of rows.filter(([of]) => of === setting)) {
+      t.strictSame(await guesses(app, peer, forwarded), expected, what)
+    }
+  }
+})
 
 /** A route that says whose key it was called with, limited to two requests. */
 async function limited(t: Test, url: string) {
