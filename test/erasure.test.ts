@@ -222,10 +222,11 @@ for (const storage of STORAGES) {
       await identify('fay', { secret: 2 })
       await track('fay', 'e')
       await session('fay', 'session-f')
+      t.equal((await call('GET', '/public/sessions/session-f')).statusCode, 200)
       const response = await call('DELETE', '/public/users/fay')
       t.equal(response.body, DONE)
       t.strictSame(await eventsOf('fay'), [])
-      t.equal((await call('GET', '/public/sessions/session-of-fay')).statusCode, 404)
+      t.equal((await call('GET', '/public/sessions/session-f')).statusCode, 404)
       t.equal((await call('DELETE', '/public/users/fay')).statusCode, 404)
       await call('GET', '/public/users') // waits for the store
       t.ok((await onDisk()).some((row) => row.includes('fay')))

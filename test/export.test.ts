@@ -3,7 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../src/store/clickhouse.js'
 import { TcpProxy } from './delivery/tcp-proxy.js'
-import { SECRET_KEY, settingsFor, startApp, startService, until } from './helper.js'
+import { SECRET_KEY, settingsFor, startApp, startClickHouse, startService, until } from './helper.js'
 
 const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
 const MIB = 1024 * 1024
@@ -97,6 +97,92 @@ t.test('an answer that cannot be completed is an error', async (t) => {
       t.match(response.headers, { 'content-type': /json/, 'x-has-more': undefined, 'content-disposition': undefined })
     }
   }
+})
+
+/** Reads an answer that was 200 at first; fails where it looks complete. */
+async function brokenBody(t: Test, response: IncomingMessage, what: string): Promise<string> {
+  const chunks: Buffer[] = []
+  response.on('data', (chunk) => chunks.push(chunk))
+  await t.rejects(once(response, 'end'), { code: 'ECONNRESET' }, what)
+  t.equal(response.statusCode, 200)
+  t.equal(response.complete, false)
+  return Buffer.concat(chunks).toString()
+}
+
+t.test('an answer that fails when a part of it was sent does not look complete', async (t) => {
+  const { clickhouse, read } = await start(t)
+  await fill(clickhouse, 6000, `concat('{"x":"', repeat('x', 10000), '"}')`)
+  await clickhouse.command('ALTER TABLE events RENAME COLUMN properties TO text')
+  await clickhouse.command(
+    'ALTER TABLE events ADD COLUMN properties String ALIAS if(throwIf(timestamp = 5500) = 0, text, text)',
+  )
+  for (const format of ['json', 'ndjson', 'csv']) {
+    for (const query of ['limit=10000', 'limit=3000&page=2', 'limit=10000&event=e']) {
+      const body = await brokenBody(t, await read(`${query}&format=${format}`), `${format}, ${query}`)
+      t.match(body, 'xxxxx')
+      t.notMatch(body, /Exception|throwIf/, 'and does not say what went wrong inside')
+    }
+    const whole = await read(`limit=100&format=${format}`)
+    t.equal(
+      Buffer.concat(await whole.toArray())
+        .toString()
+        .match(/x{10000}/g)?.length,
+      100,
+    )
+  }
+  // No byte of a Parquet page is made before its last row is read.
+  const parquet = await read('limit=10000&format=parquet')
+  t.equal(parquet.statusCode, 503)
+  t.match(JSON.parse(Buffer.concat(await parquet.toArray()).toString()), { status: 0, code: 'unavailable' })
+})
+
+t.test('an answer whose query is killed, or whose engine, does not look complete', async (t) => {
+  const engine = await startClickHouse(t)
+  const { app } = await startApp(t, { ...(await settingsFor(t, 'servers')), CLICKHOUSE_URL: engine.url })
+  const read = reader(t, await app.listen({ port: 0, host: '127.0.0.1' }))
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+  await fill(clickhouse, 1000, `concat('{"x":"', repeat('x', 100000), '"}')`)
+  const faults = {
+    query: () => clickhouse.command(`KILL QUERY WHERE query LIKE '%FROM events%' AND query NOT LIKE 'KILL%' ASYNC`),
+    engine: async () => {
+      const pid = engine.pid()
+      if (pid !== undefined) process.kill(pid, 'SIGKILL')
+      await until('its end', () => engine.pid() !== pid)
+      await until('the next', () =>
+        clickhouse.ping().then(
+          () => true,
+          () => false,
+        ),
+      )
+    },
+  }
+  for (const [name, fault] of Object.entries(faults)) {
+    for (const format of ['json', 'ndjson', 'csv']) {
+      const response = await read(`limit=1000&format=${format}`)
+      await once(response, 'readable')
+      await fault()
+      t.notMatch(await brokenBody(t, response, `${name}, ${format}`), 'Exception')
+    }
+  }
+})
+
+t.test('events that look like an error of ClickHouse are given out as they are', async (t) => {
+  const { clickhouse, read } = await start(t)
+  const text =
+    '\r\n__exception__\r\nabcdefghijklmnop\r\nCode: 395. DB::Exception: no. (NO) \n9 abcdefghijklmnop\r\n__exception__\r\n'
+  await fill(clickhouse, 1000, `concat('{"x":"', repeat('x', 1000), '"}')`)
+  await clickhouse.command('ALTER TABLE events UPDATE event = {text:String} WHERE 1', { text }, { mutations_sync: '2' })
+  const json = JSON.parse(Buffer.concat(await (await read('limit=1000')).toArray()).toString())
+  t.ok(json.events.length === 1000 && json.events.every(({ event }: { event: string }) => event === text))
+  const csv = await read('limit=1000&format=csv')
+  t.equal(
+    Buffer.concat(await csv.toArray())
+      .toString()
+      .split(`"${text}"`).length,
+    1001,
+  )
+  t.equal(csv.complete, true)
 })
 
 t.test('an answer that is cut off on its way from ClickHouse does not look complete', async (t) => {

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CatchUp } from '../catch-up.js'
 import { formatCursor, parseCursor } from '../cursor.js'
@@ -49,13 +48,11 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
       const start = cursorStart ?? (await find(walk, page, read, signal))
       const rows = await readEventPage(clickhouse, { ...read, ...start }, signal)
       reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
-      return Readable.from(
-        aroundRows(rows, '{"status":1,"error":null,"events":[', (next) => {
-          remember(next)
-          const rest = { page, limit, hasMore: next !== null, next: next && formatCursor(next), pending }
-          return `],${JSON.stringify(rest).slice(1)}`
-        }),
-      )
+      return aroundRows(rows, '{"status":1,"error":null,"events":[', (next) => {
+        remember(next)
+        const rest = { page, limit, hasMore: next !== null, next: next && formatCursor(next), pending }
+        return `],${JSON.stringify(rest).slice(1)}`
+      })
     }
     const start = cursorStart ?? starts.find(walk, page, limit)
     const bounds = await findPageBounds(clickhouse, { ...read, ...start }, signal)

@@ -1,5 +1,13 @@
 import { addAbortSignal, type Readable } from 'node:stream'
-import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import {
+  type ClickHouseClient,
+  ClickHouseError,
+  type ClickHouseSettings,
+  createClient,
+  EXCEPTION_TAG_HEADER_NAME,
+} from '@clickhouse/client'
+import { AnswerStreams } from './answer-streams.js'
+import { untilException } from './until-exception.js'
 
 export interface StoreOptions {
   /** http://user:password@host:8123/database; the database is made where it is missing */
@@ -11,6 +19,8 @@ export interface StoreOptions {
 const QUERY_TIMEOUT_MS = 30_000
 const INSERT_TIMEOUT_MS = 120_000
 const PING_TIMEOUT_MS = 2_000
+/** Within an answer that has begun; a query that finds little sends little. */
+const SILENT_MS = 120_000
 /** A statement may hold what a request's body held, in base64. */
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const CONNECTIONS = 32
@@ -36,11 +46,17 @@ export class StoreUnreachableError extends Error {
   override readonly name = 'StoreUnreachableError'
 }
 
-export type Parameters = Record<string, string | number | bigint | string[]>
+/** Values of `{name:Type}` in a query. */
+export type Scalars = Record<string, string | number | bigint>
+export type Parameters = Record<string, Scalars[string] | string[]>
 
-/** Queries over HTTP, alike for the embedded engine and a cluster. Every call ends in bounded time. */
+/**
+ * Queries over HTTP, alike for the embedded engine and a cluster. Every call ends in bounded time; how long the answer of
+ * `bytes` may be read is for its reader to say.
+ */
 export class ClickHouse {
   readonly #client: ClickHouseClient
+  readonly #streams: AnswerStreams
   readonly #insertTimeoutMs: number
   readonly database: string
 
@@ -48,10 +64,20 @@ export class ClickHouse {
     this.#insertTimeoutMs = insertTimeoutMs
     const address = new URL(url)
     this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
+    const user = decodeURIComponent(address.username) || 'default'
+    const password = decodeURIComponent(address.password)
+    this.#streams = new AnswerStreams({
+      origin: address.origin,
+      user,
+      password,
+      connections: CONNECTIONS,
+      idleMs: IDLE_SOCKET_MS,
+      silentMs: SILENT_MS,
+    })
     this.#client = createClient({
       url: address.origin,
-      username: decodeURIComponent(address.username) || 'default',
-      password: decodeURIComponent(address.password),
+      username: user,
+      password,
       database: this.database,
       application: 'tallyhouse',
       max_open_connections: CONNECTIONS,
@@ -113,24 +139,25 @@ export class ClickHouse {
   /**
    * The answer's bytes in the format that the query names. The server completes its answer before it sends the first
    * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
-   * never a short stream. An abort cancels the query, and breaks the stream.
+   * never a short stream. With `wait_end_of_query: 0` it does not, and such an error breaks the stream: what is read from
+   * it is complete if, and only if, it ends. An abort cancels the query, and breaks the stream.
    */
   async bytes(
     query: string,
-    parameters: Parameters = {},
+    parameters: Scalars = {},
     settings: ClickHouseSettings = {},
     signal?: AbortSignal,
   ): Promise<Readable> {
-    const read = async (abort_signal: AbortSignal) => {
-      const { stream } = await this.#client.exec({
-        query,
-        query_params: parameters,
-        clickhouse_settings: { ...READ, ...settings, wait_end_of_query: 1 },
-        abort_signal,
-      })
-      return stream
+    const all = { database: this.database, wait_end_of_query: 1, ...READ, ...settings } as const
+    const read = (abort: AbortSignal) => this.#streams.open(query, parameters, all, abort)
+    const answer = await answered(QUERY_TIMEOUT_MS, read, signal)
+    const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
+    if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
+      // Something on the way took the header off, and may as well complete a transfer that ClickHouse broke.
+      answer.destroy()
+      return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, signal)
     }
-    const stream = await answered(QUERY_TIMEOUT_MS, read, signal)
+    const stream = all.wait_end_of_query === 0 ? untilException(answer, String(tag)) : answer
     return signal ? addAbortSignal(signal, stream) : stream
   }
 
@@ -158,6 +185,7 @@ export class ClickHouse {
   }
 
   async close(): Promise<void> {
+    this.#streams.close()
     await this.#client.close()
   }
 }

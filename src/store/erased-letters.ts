@@ -1,6 +1,6 @@
 import type { EntryKind } from '../journal/journal.js'
 import { elements, memberText } from '../json.js'
-import type { ClickHouse, Parameters } from './clickhouse.js'
+import type { ClickHouse, Scalars } from './clickhouse.js'
 import { Fields, literal } from './fields.js'
 
 /** Stands for an event that was erased, as the ids of those behind it go by their place; no accepted one looks like it. */
@@ -27,7 +27,7 @@ export async function eraseFromDeadLetters(
 ): Promise<ErasedLetters> {
   const found: ErasedLetters = { erased: new Map(), unreadable: 0 }
   for (const letter of await lettersThatMayName(clickhouse, projectId, [...distinctIds])) {
-    const at: Parameters = { position: letter.position, journal: letter.journal_id }
+    const at: Scalars = { position: letter.position, journal: letter.journal_id }
     const where = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
     const chunks: Buffer[] = []
     for await (const chunk of await clickhouse.bytes(

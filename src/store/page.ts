@@ -1,8 +1,9 @@
-import type { Readable } from 'node:stream'
+import { pipeline, type Readable, Transform } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
 
 /** Every mark has this length, so that it is found at the end of a stream that nobody parses. */
 const MARK_BYTES = 36
+const MARK = /^[0-9a-f-]{36}$/
 
 /** Rows as they are, with commas between them. */
 export const PAGE_SETTINGS: ClickHouseSettings = {
@@ -16,12 +17,26 @@ export const PAGE_SETTINGS: ClickHouseSettings = {
   output_format_json_escape_forward_slashes: 0,
 }
 
+/** Else ClickHouse may find out which rows these are before it reads the first of them, which takes longer. */
+export const IN_ORDER: ClickHouseSettings = { query_plan_optimize_lazy_materialization: 0 }
+
+/**
+ * The rows are sent while ClickHouse reads the next ones. An error before 64 KiB of them are made is still an error of the
+ * call, a later one breaks the stream.
+ */
+export const STREAMED: ClickHouseSettings = {
+  ...IN_ORDER,
+  wait_end_of_query: 0,
+  http_response_buffer_size: String(64 * 1024),
+  output_format_parallel_formatting: 0,
+}
+
 /**
  * A query for `{limit:UInt32}` rows from `{offset:UInt64}` on, each as a JSON text. Where there is one more row, its
  * mark comes instead of it: by that a reader knows, at the end of the stream, that there is a next page and where.
  *
  * @param json an expression for the JSON text of an object
- * @param mark an expression for a text of exactly 36 ASCII characters that does not end with a brace
+ * @param mark an expression for a text of exactly 36 hexadecimal digits and hyphens
  * @param from an ordered SELECT of the columns that the two need
  */
 export function pageOf({ json, mark, from }: { json: string; mark: string; from: string }): string {
@@ -40,21 +55,26 @@ export function offsetOf(page: number, limit: number): number {
  * The bytes of an answer around the rows of a page, which pass through untouched.
  * @param tail makes what follows the rows; its argument is the mark, null on the last page
  */
-export async function* aroundRows(
-  rows: Readable,
-  head: string,
-  tail: (mark: string | null) => string,
-): AsyncGenerator<Buffer | string> {
-  yield head
+export function aroundRows(rows: Readable, head: string, tail: (mark: string | null) => string): Readable {
   let held: Buffer = Buffer.alloc(0)
-  for await (const chunk of rows as AsyncIterable<Buffer>) {
-    const bytes = chunk.length > MARK_BYTES ? chunk : Buffer.concat([held, chunk])
-    if (bytes === chunk && held.length > 0) yield held
-    const end = Math.max(0, bytes.length - MARK_BYTES - 1)
-    if (end > 0) yield bytes.subarray(0, end)
-    held = bytes.subarray(end)
-  }
-  const hasMark = held.length > MARK_BYTES && held.at(-1) !== '}'.charCodeAt(0)
-  if (!hasMark && held.length > 0) yield held
-  yield tail(hasMark ? held.toString('latin1', held.length - MARK_BYTES) : null)
+  const around = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      const last = chunk.length > MARK_BYTES ? chunk : Buffer.concat([held, chunk])
+      if (last === chunk && held.length > 0) this.push(held)
+      // What is held is a chunk as it came, so that each makes one write to the socket.
+      held = last
+      done()
+    },
+    flush(done) {
+      const hasMark = held.length > MARK_BYTES && held.at(-1) !== '}'.charCodeAt(0)
+      const end = hasMark ? held.length - MARK_BYTES : held.length
+      const mark = hasMark ? held.toString('latin1', end) : null
+      if (mark !== null && !MARK.test(mark)) return done(new Error('the rows of a page end in the middle of one'))
+      const rest = tail(mark)
+      // Between the last row and the mark there is a comma.
+      done(null, Buffer.concat([held.subarray(0, hasMark ? end - 1 : end), Buffer.from(rest)]))
+    },
+  })
+  around.push(head)
+  return pipeline(rows, around, () => undefined)
 }
