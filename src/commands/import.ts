@@ -67,7 +67,15 @@ export const command: Command = {
     let hasAll = true
     const startedAt = performance.now()
     for (const path of paths) {
-      const { isWhole, ...done } = await importFile(path, options, io)
+      const imported = await importFile(path, options, io).catch((error: unknown) => {
+        if (io.signal.aborted && isAbort(error)) return null
+        throw error
+      })
+      if (!imported) {
+        io.stderr.write('It was interrupted before it sent anything.\n')
+        return 1
+      }
+      const { isWhole, goOn, ...done } = imported
       accepted += done.accepted
       hasAll &&= isWhole && done.rejected === 0
       const passedOver = done.passedOver > 0 ? `, ${number(done.passedOver)} passed over as no events` : ''
@@ -76,7 +84,7 @@ export const command: Command = {
         `${name}: ${number(done.accepted)} events stored, ${number(done.rejected)} rejected${passedOver}.\n`,
       )
       if (!isWhole) {
-        io.stderr.write(`It was interrupted. ${path === '-' ? '' : 'Give the same command again to go on.'}\n`)
+        io.stderr.write(`It was interrupted. ${goOn}\n`)
         return 1
       }
     }
@@ -84,6 +92,11 @@ export const command: Command = {
     if (paths.length > 1) io.stderr.write(`${number(accepted)} events in ${seconds.toFixed(1)} s.\n`)
     return hasAll ? 0 : 1
   },
+}
+
+/** Of a stream, or of a call. */
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ABORT_ERR' || error.code === 'aborted')
 }
 
 function parse(args: string[]) {

@@ -9,8 +9,16 @@ import { EventSource, type SourceOptions } from './event-source.js'
 import { type Format, findFormat, openReader } from './formats.js'
 import { HttpTransport } from './http.js'
 import { importInput } from './import.js'
-import { type Done, fingerprint, forgottenBatches, ImportJournal, type ImportState, newImport } from './import-state.js'
-import { openFile, openStream } from './input.js'
+import {
+  type Done,
+  type Fingerprint,
+  fingerprint,
+  forgottenBatches,
+  ImportJournal,
+  type ImportState,
+  newImport,
+} from './import-state.js'
+import { CompressedDataError, openFile, openStream } from './input.js'
 import { number, ProgressLine } from './progress.js'
 import { RejectsFile } from './rejects.js'
 import { checkKey } from './send.js'
@@ -34,20 +42,23 @@ export interface ImportOptions extends SourceOptions {
 const MAX_BODY_BYTES = 4 * 1024 * 1024
 const STREAM_NAME = 'standard-input'
 
+export interface Imported extends Done {
+  /** whether it came to its end */
+  isWhole: boolean
+  /** how to go on where it did not, in a sentence */
+  goOn: string
+}
+
 /**
  * Imports a file, going on where an earlier import of it was ended.
  * @param path `-` for standard input
- * @returns what was done in all, and whether it came to its end
+ * @returns what was done in all
  * @throws Error with a sentence for the user
  */
-export async function importFile(
-  path: string,
-  options: ImportOptions,
-  io: CommandIo,
-): Promise<Done & { isWhole: boolean }> {
+export async function importFile(path: string, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const isStream = path === '-'
   const say = (text: string) => void io.stderr.write(`${text}\n`)
-  const input = isStream ? openStream(io.stdin) : await openFile(path)
+  const input = isStream ? openStream(io.stdin, io.signal) : await openFile(path)
   const files = await filesOf(isStream ? STREAM_NAME : path, options, say)
   const file = isStream ? null : new StateFile<ImportState>(files.state)
   const bytes = Math.min(MAX_BODY_BYTES, options.target.config.BATCH_BODY_LIMIT)
@@ -66,9 +77,16 @@ export async function importFile(
     if (earlier.finishedAt !== null && isSameTarget(earlier, begun)) {
       checkSame(earlier, begun, path, files.state)
       say(`${path} was imported at ${earlier.finishedAt}. To import it a second time, remove ${files.state}.`)
-      return { ...earlier.done, isWhole: true }
+      return { ...earlier.done, isWhole: true, goOn: '' }
     }
-    if (earlier.finishedAt === null) checkSame(earlier, begun, path, files.state)
+    if (earlier.finishedAt === null) {
+      const { isCut, input: known } = earlier
+      const isMore = isCut && begun.input.bytes > known.bytes && (await isBeginningOf(known, path))
+      if (isMore) Object.assign(earlier, { input: begun.input, isCut: false })
+      checkSame(earlier, begun, path, files.state)
+      // Before anything is sent that was not in the shorter file.
+      if (isMore) await file?.write(earlier)
+    }
   }
   const state = earlier && earlier.finishedAt === null ? earlier : begun
   const forgotten = forgottenBatches(state, Date.now())
@@ -103,7 +121,15 @@ export async function importFile(
       unanswered,
       signal,
     })
-    return { ...journal.state.done, isWhole }
+    return { ...journal.state.done, isWhole, goOn: goOnText(journal, isStream ? format : null) }
+  } catch (error) {
+    if (!(error instanceof CompressedDataError)) throw error
+    state.isCut = error.isCut
+    if (journal.isBegun) await journal.save()
+    const stored = `${number(state.done.accepted)} events that come before are stored.`
+    const copy = isStream ? '' : error.isCut ? 'Get the whole file. ' : 'Get a good copy. '
+    const goOn = goOnText(journal, isStream || !error.isCut ? format : null)
+    throw new Error(`${error.message} ${stored} ${copy}${goOn}`, { cause: error })
   } finally {
     line.stop()
     transport.close()
@@ -111,6 +137,26 @@ export async function importFile(
     const { rejected } = journal.state.done
     if (rejected > 0) say(`${number(rejected)} rows of ${input.name} are no events: ${files.rejects} has them.`)
   }
+}
+
+/** @param format where only what follows can be given, as of a stream; null where the file can be given again */
+function goOnText({ state: { done }, unanswered }: ImportJournal, format: Format | null): string {
+  if (format === null) return 'Give the same command again to go on.'
+  const events = number(MAX_BATCH * unanswered)
+  const unknown = `Up to ${events} events that follow were sent and not answered, so they may be stored.`
+  if (done.batches === 0) return unanswered === 0 ? 'Nothing of it was stored.' : unknown
+  const rest = {
+    ndjson: `the lines after its first ${number(done.line)}`,
+    csv: `its header and the lines after its first ${number(done.line)}`,
+    json: `an array of its elements after the first ${number(done.accepted + done.rejected + done.passedOver)}`,
+  }[format]
+  return `To go on, import ${rest}.${unanswered === 0 ? '' : ` ${unknown}`}`
+}
+
+/** Whether a file begins with all that there was of it when it was cut off. */
+async function isBeginningOf(cut: Fingerprint, path: string): Promise<boolean> {
+  const { bytes, digest } = await fingerprint(path, cut.bytes)
+  return bytes === cut.bytes && digest === cut.digest
 }
 
 function isSameTarget(one: ImportState, other: ImportState): boolean {

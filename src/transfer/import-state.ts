@@ -18,6 +18,8 @@ export interface ImportState {
   done: Done
   /** Batches before `upTo` may have been sent, none of them before `at` (ISO 8601); the first that are not done come first. */
   sent: { upTo: number; at: string }[]
+  /** Whether the input ended in the middle of its compressed data; a longer one that begins the same is gone on with. */
+  isCut?: boolean
   /** when the last batch was answered, else null */
   finishedAt: string | null
 }
@@ -47,13 +49,16 @@ const FINGERPRINT_BYTES = 64 * 1024
 /** The service knows a key for 24 h; an hour is left for clocks and for the repetition itself. */
 const KEY_LIFE_MS = 23 * 60 * 60 * 1000
 
-export async function fingerprint(path: string): Promise<Fingerprint> {
+/** @param bytes where the file is taken to end; where it does end if it is not given */
+export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER): Promise<Fingerprint> {
   const handle = await open(path)
   try {
-    const { size, mtime } = await handle.stat()
+    const { size: all, mtime } = await handle.stat()
+    const size = Math.min(all, bytes)
     const hash = createHash('sha256')
     for (const start of [0, Math.max(size - FINGERPRINT_BYTES, 0)]) {
-      const { buffer, bytesRead } = await handle.read(Buffer.alloc(FINGERPRINT_BYTES), 0, FINGERPRINT_BYTES, start)
+      const length = Math.min(FINGERPRINT_BYTES, size)
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(FINGERPRINT_BYTES), 0, length, start)
       hash.update(buffer.subarray(0, bytesRead))
     }
     return { bytes: size, modifiedAt: mtime.toISOString(), digest: hash.digest('hex') }
@@ -85,6 +90,7 @@ export class ImportJournal {
   readonly #file: StateFile<ImportState> | null
   readonly #now: () => number
   #noted: number
+  #sent = 0
   #noting: Promise<void> = Promise.resolve()
   #notedAt: number
 
@@ -105,8 +111,14 @@ export class ImportJournal {
   async noteSending(index: number): Promise<void> {
     if (index >= this.#noted) this.#noteMore()
     await this.#noting
+    this.#sent = index + 1
     // In good time for those that follow, which then need not wait.
     if (index === this.#noted - NOTED_BATCHES / 2) this.#noteMore()
+  }
+
+  /** Batches that were sent in this run, and not answered. */
+  get unanswered(): number {
+    return Math.max(this.#sent - this.state.done.batches, 0)
   }
 
   noteDone(done: Done): void {

@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
-import { pipeline, Readable, type Transform } from 'node:stream'
-import * as zlib from 'node:zlib'
-import { Decompress } from 'fzstd'
+import { addAbortSignal, pipeline, Readable } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { Decompress, ZstdErrorCode } from 'fzstd'
 import { unzip } from './zip.js'
 
 const CHUNK_BYTES = 256 * 1024
@@ -31,6 +31,21 @@ export interface Input {
 
 type Chunks = AsyncIterable<Buffer>
 
+/** What is compressed cannot be read further. */
+export class CompressedDataError extends Error {
+  override readonly name = 'CompressedDataError'
+  /** whether it ends too early, as a file does that was not copied to its end; else it is damaged */
+  readonly isCut: boolean
+
+  constructor(input: string, isCut: boolean, cause: Error) {
+    const what = isCut
+      ? 'ends in the middle of its compressed data'
+      : `cannot be decompressed further, as it is damaged or of a kind that is not known here (${cause.message})`
+    super(`${input} ${what}.`, { cause })
+    this.isCut = isCut
+  }
+}
+
 /** @throws Error where the file cannot be read */
 export async function openFile(path: string): Promise<Input> {
   const info = await stat(path)
@@ -56,17 +71,19 @@ export async function openFile(path: string): Promise<Input> {
         yield* file(path, mark + offset, counted)
       } else {
         input.bytesRead = 0
-        yield* skip(text(path, start, counted), offset)
+        yield* skip(named(text(path, start, counted), path), offset)
       }
     },
   }
   return input
 }
 
-export function openStream(stream: Readable): Input {
+/** @param signal ends the stream at once, which is an error to whoever reads it */
+export function openStream(stream: Readable, signal?: AbortSignal): Input {
+  if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
   const open = () => {
-    opened ??= peek(skip(decompress(counted()), 0))
+    opened ??= peek(skip(named(decompress(counted()), input.name), 0))
     return opened
   }
   const input = {
@@ -129,7 +146,7 @@ async function* decompress(chunks: Chunks): Chunks {
     case null:
       return yield* all
     case 'gzip':
-      return yield* through(all, zlib.createGunzip({ chunkSize: CHUNK_BYTES }))
+      return yield* gunzip(all)
     case 'zstd':
       return yield* unzstd(all)
     case 'zip':
@@ -157,15 +174,17 @@ async function peek(chunks: Chunks): Promise<[start: Buffer, all: Chunks]> {
   return [start, all()]
 }
 
-async function* through(chunks: Chunks, transform: Transform): Chunks {
-  // Its end, with or without an error, is seen by whoever reads the transform.
-  yield* pipeline(Readable.from(chunks), transform, () => undefined) as Chunks
+async function* gunzip(chunks: Chunks): Chunks {
+  // Its end, with or without an error, is seen by whoever reads it.
+  yield* pipeline(Readable.from(chunks), createGunzip({ chunkSize: CHUNK_BYTES }), () => undefined) as Chunks
 }
 
-/** By Node where it can (22.15 and later), else by fzstd. */
+/**
+ * Not by Node, whose zstd takes data that are cut off for whole, and may leave out all frames but the first
+ * (https://github.com/nodejs/node/issues/64592, https://github.com/nodejs/node/pull/64748). Checksums are not looked at;
+ * `zstd --test` does that.
+ */
 async function* unzstd(chunks: Chunks): Chunks {
-  const { createZstdDecompress } = zlib as { createZstdDecompress?: (options: { chunkSize: number }) => Transform }
-  if (createZstdDecompress) return yield* through(chunks, createZstdDecompress({ chunkSize: CHUNK_BYTES }))
   const out: Buffer[] = []
   const decompress = new Decompress((piece) => out.push(Buffer.from(piece)))
   for await (const chunk of chunks) {
@@ -176,6 +195,18 @@ async function* unzstd(chunks: Chunks): Chunks {
   }
   decompress.push(new Uint8Array(0), true)
   yield* out
+}
+
+/** Makes what zlib and fzstd say of data that they cannot read an error that names the input. */
+async function* named(chunks: Chunks, input: string): Chunks {
+  try {
+    yield* chunks
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const isOfData = typeof code === 'number' || (typeof code === 'string' && code.startsWith('Z_'))
+    if (!isOfData) throw error
+    throw new CompressedDataError(input, code === 'Z_BUF_ERROR' || code === ZstdErrorCode.UnexpectedEOF, error as Error)
+  }
 }
 
 /** Without the byte order mark that a text may begin with, and without `offset` bytes after it. */

@@ -1,10 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
+import { command } from '../../src/commands/import.js'
 import { elements, memberText } from '../../src/json.js'
 import { answer, cut, failure, faultyServer } from '../client/faulty-server.js'
-import { realEvents, SECRET_KEY, type Service, settingsFor, startService, temporaryFolder } from '../helper.js'
-import { runCommand } from './command.js'
+import { realEvents, SECRET_KEY, type Service, settingsFor, startService, temporaryFolder, until } from '../helper.js'
+import { runCommand, startCommand } from './command.js'
 
 const HOUR_MS = 60 * 60 * 1000
 
@@ -67,6 +70,76 @@ t.test('events with more names together than the service takes go in smaller bat
   t.equal(code, 1)
   t.match(stderr, /7 events stored, 1 rejected/)
   t.equal(await countOf(service), 7)
+})
+
+t.test('Ctrl-C ends an import that waits for its input, and says where to go on', async (t) => {
+  const server = await faultyServer(t, [failure(400, 'invalid_request'), accepted(1000), accepted(1000)])
+  const interrupt = async (given: string, isReached: (stderr: string) => boolean) => {
+    const child = startCommand(['import', '--url', server.url, '--parallel', '1', '-'])
+    t.teardown(() => child.kill('SIGKILL'))
+    let stderr = ''
+    child.stderr?.setEncoding('utf8').on('data', (text) => {
+      stderr += text
+    })
+    child.stdin?.write(given)
+    await until('the input to be read', () => isReached(stderr))
+    child.kill('SIGINT')
+    const code = await until('the end', () => child.exitCode ?? child.signalCode ?? undefined)
+    return { code, stderr }
+  }
+  const row = '{"event":"e","distinct_id":"u"}\n'
+  const some = await interrupt(row.repeat(2500), () => server.received.length === 3)
+  t.equal(some.code, 1)
+  t.match(some.stderr, /2 000 events stored.*\nIt was interrupted\. To go on, import the lines after its first 2 000\./)
+  const none = await interrupt(row, (stderr) => stderr.includes('Standard input'))
+  t.equal(none.code, 1)
+  t.match(none.stderr, /It was interrupted(\. Nothing of it was stored| before it sent anything)\./)
+})
+
+t.test('Ctrl-C ends an import to which nothing has come yet', async (t) => {
+  const stop = new AbortController()
+  const stderr = new PassThrough()
+  const io = { env: { SECRET_KEY }, stdin: new PassThrough(), stdout: new PassThrough(), stderr, signal: stop.signal }
+  const code = command.run(['--url', 'http://127.0.0.1:1'], io)
+  setImmediate(() => stop.abort())
+  t.equal(await code, 1)
+  t.match(stderr.read().toString(), 'It was interrupted before it sent anything.')
+})
+
+t.test('a compressed file that was cut off is gone on with when it is there as a whole', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const path = join(await temporaryFolder(t), 'events.ndjson.gz')
+  const lines = (await realEvents()).slice(0, 6000)
+  const whole = gzipSync(`${lines.join('\n')}\n`)
+  const run = () => runCommand(['import', '--url', service.url, path])
+  await writeFile(path, whole.subarray(0, whole.length / 2))
+  const cut = await run()
+  t.equal(cut.code, 1)
+  const [, stored = ''] =
+    /compressed data\. ([1-5] 000) events that come before are stored\. Get the whole/.exec(cut.stderr) ?? []
+  t.equal(await countOf(service), Number(stored.replace(' ', '')), cut.stderr)
+  await writeFile(path, gzipSync(`${[...lines].reverse().join('\n')}\n`))
+  t.match(await run(), { code: 1, stderr: /has changed since its import began/ }, 'another file is not its whole')
+  await writeFile(path, whole)
+  t.match(await run(), { code: 0, stderr: /6 000 events stored, 0 rejected/ })
+  t.equal(await countOf(service), 6000, 'nothing is stored twice')
+
+  const damaged = `${path}.damaged`
+  const end = whole.length - 1000
+  await writeFile(damaged, Buffer.from(whole).fill(0xff, end, end + 20))
+  const { stderr } = await runCommand(['import', '--url', service.url, damaged])
+  t.match(
+    stderr,
+    /damaged .*\. ([1-5] 000) events .* Get a good copy\. To go on, import the lines after its first \1\./,
+  )
+})
+
+t.test('standard input that is cut off is told how to go on', async (t) => {
+  const server = await faultyServer(t, [failure(400, 'invalid_request'), accepted(1000)])
+  const cut = gzipSync((await realEvents()).slice(0, 6000).join('\n')).subarray(0, 40_000)
+  const { code, stderr } = await runCommand(['import', '--url', server.url, '-'], cut)
+  t.equal(code, 1)
+  t.match(stderr, /standard input ends .* ([1-5] 000) events .* To go on, import the lines after its first \1\./)
 })
 
 t.test('what cannot be gone on with is refused with a sentence', async (t) => {
