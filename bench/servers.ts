@@ -83,7 +83,7 @@ export class Servers {
     return engine.url
   }
 
-  /** The service as users run it, with a journal of its own. */
+  /** The service as `npm start` runs it, with a journal of its own. */
   async tallyhouse(clickhouseUrl: string): Promise<Running> {
     if (!existsSync(SERVICE)) throw new Error(`${SERVICE} is missing; run npm run build`)
     const journal =
@@ -91,7 +91,7 @@ export class Servers {
         ? { REDIS_URL: await this.redis() }
         : { DATA_DIR: await mkdtemp(join(this.folder, 'lmdb-')) }
     const profile = this.#options.cpuProfile ? ['--cpu-prof', `--cpu-prof-dir=${DATA}`] : []
-    const child = this.spawn('Tallyhouse', process.execPath, [...profile, SERVICE], {
+    const child = this.spawn('Tallyhouse', process.execPath, ['--v8-pool-size=1', ...profile, SERVICE], {
       ...journal,
       CLICKHOUSE_URL: clickhouseUrl,
       SECRET_KEY,

@@ -58,7 +58,12 @@ async function serveByWorkers(config: Config): Promise<void> {
     await workers.close()
     await server.close()
   })
-  greeting.tell(await workers.start())
+  try {
+    greeting.tell(await workers.start())
+  } catch (error) {
+    await server.close()
+    throw error
+  }
 }
 
 /** How the process ends: with code 0 when it is asked to, with 1 where it cannot go on. */

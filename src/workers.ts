@@ -7,6 +7,8 @@ import type { FastifyBaseLogger } from 'fastify'
 const SHORT_LIFE_MS = 5_000
 const MAX_SHORT_LIVES = 5
 const RESTART_PAUSE_MS = 500
+/** Workers that listen this late hang: each thing that a start asks of Redis and ClickHouse is given up after 30 s at most. */
+const START_LIMIT_MS = 120_000
 /** Figures that come later are left out of the answer. */
 const FIGURES_LIMIT_MS = 1_000
 
@@ -28,6 +30,8 @@ export interface WorkersOptions {
   figures: () => Promise<string>
   /** told when workers end as soon as they have started, again and again */
   onFatal: (error: Error) => void
+  /** how long the first worker may take until it listens, in ms; default 120 000 */
+  startLimitMs?: number
 }
 
 /** The processes that answer requests on one port. One that dies is replaced; connections are given to them in turn. */
@@ -43,10 +47,23 @@ export class Workers {
     this.#options = options
   }
 
-  /** Resolves with the address that all listen on, once the first does. */
+  /**
+   * Resolves with the address that all listen on, once the first does.
+   * @throws Error where none does in time; they are ended
+   */
   async start(): Promise<AddressInfo> {
-    for (let place = 1; place <= this.#options.count; place++) this.#fork(place)
-    const [, { address, port, addressType }] = await once(cluster, 'listening')
+    const { count, startLimitMs = START_LIMIT_MS } = this.#options
+    for (let place = 1; place <= count; place++) this.#fork(place)
+    const signal = AbortSignal.timeout(startLimitMs)
+    const listening = await once(cluster, 'listening', { signal }).catch(() => null)
+    if (!listening) {
+      this.#isClosing = true
+      // One that hangs may not see a signal that asks.
+      for (const worker of living()) worker.process.kill('SIGKILL')
+      const seconds = startLimitMs / 1000
+      throw new Error(`no worker listens ${seconds} s after its start; the log says how far they came. Start it again.`)
+    }
+    const [, { address, port, addressType }] = listening
     return { address: address ?? '::', port, family: addressType === 6 ? 'IPv6' : 'IPv4' }
   }
 

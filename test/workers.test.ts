@@ -1,6 +1,10 @@
 import { spawnSync } from 'node:child_process'
+import cluster from 'node:cluster'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import Fastify from 'fastify'
 import t from 'tap'
-import { joinFigures } from '../src/workers.js'
+import { joinFigures, Workers } from '../src/workers.js'
 import { PUBLIC_KEY, SECRET_KEY, startRedis, startService, temporaryFolder, until } from './helper.js'
 
 const headers = { 'content-type': 'application/json', 'x-api-key': SECRET_KEY }
@@ -58,6 +62,31 @@ t.test('several processes answer on one port, one stores, and one that dies is r
 
   process.kill('SIGTERM')
   t.equal(await ended, 0)
+})
+
+t.test('workers that never listen end the start with a reason, and themselves', async (t) => {
+  const exec = join(await temporaryFolder(t), 'hangs.cjs')
+  // It hears no signal that asks.
+  const hang = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)'
+  await writeFile(exec, `process.on('SIGTERM', () => undefined); ${hang}`)
+  cluster.setupPrimary({ exec, execArgv: [], silent: true })
+  const faults: Error[] = []
+  const workers = new Workers({
+    count: 2,
+    env: {},
+    log: Fastify().log,
+    figures: async () => '',
+    onFatal: (error) => faults.push(error),
+    startLimitMs: 100,
+  })
+  const started = workers.start()
+  const processes = Object.values(cluster.workers ?? {}).map((worker) => worker?.process)
+  t.equal(processes.length, 2)
+  t.teardown(() => processes.map((child) => child?.kill('SIGKILL')))
+  await t.rejects(started, { message: /no worker listens 0\.1 s after its start/ })
+  await until('their end', () => processes.every((child) => child?.signalCode === 'SIGKILL'))
+  t.strictSame(Object.keys(cluster.workers ?? {}), [], 'none takes their place')
+  t.strictSame(faults, [])
 })
 
 t.test('figures of several processes stand together under one heading', async (t) => {
