@@ -29,6 +29,7 @@ for (const storage of STORAGES) {
         typed.map(([, name]) => name),
         helped,
       )
+      t.ok(helped.length > 30, `${helped.length} metrics`)
       t.equal(new Set(helped).size, helped.length, 'no name is there twice')
       for (const [, name, type] of typed) {
         t.match(name, /^(tallyhouse|process|nodejs)_[a-z][a-z0-9_]*$/)

@@ -121,7 +121,9 @@ t.test('the examples are answered as described', async (t) => {
 })
 
 t.test('the formats of the export are described', async (t) => {
-  for (const type of Object.keys(document.paths['/public/events']?.get?.responses[200]?.content ?? {})) {
+  const types = Object.keys(document.paths['/public/events']?.get?.responses[200]?.content ?? {})
+  t.equal(types.length, 4)
+  for (const type of types) {
     const response = await app.inject({ url: '/public/events', headers: { 'x-api-key': SECRET_KEY, accept: type } })
     t.equal(response.statusCode, 200)
     t.equal(String(response.headers['content-type']).replace(/;.*/, ''), type)

@@ -41,7 +41,7 @@ const DESCRIPTION = `Takes sessions, user profiles and events in, and keeps them
 
 A project has a **secret key** for servers and a **public key** for browsers, which may only make session calls. A key comes as the
 header \`x-api-key\` or, where there is a body, as its field \`apiKey\`. Unknown fields are passed over, and an optional field that
-is null counts as absent. Bodies may be compressed (\`Content-Encoding: gzip\`, \`deflate\`, \`br\`, or \`zstd\` where Node has it).`
+is null counts as absent. Bodies may be compressed (\`Content-Encoding: gzip\`, \`deflate\`, \`br\`, or \`zstd\` where Node has it; one of them, once).`
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
 

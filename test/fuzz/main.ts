@@ -30,6 +30,8 @@ async function fuzz(
       console.error(
         `${journal}, seed ${seed}: it does not hold that ${name}\n${await fc.asyncDefaultReportMessage(result)}`,
       )
+      // The report leaves it out.
+      console.error(result.errorInstance)
       console.error(`The service said:\n${target.service.output()}`)
       return false
     }
