@@ -50,7 +50,8 @@ export class Target {
     const asked = send({
       method,
       path,
-      headers,
+      // Node leaves the length out for some methods; the service then reads the body as the next request, and hangs up.
+      headers: { ...headers, ...(body && { 'content-length': body.length }) },
       host: url.hostname,
       port: url.port,
       agent: this.#agent,
