@@ -1,5 +1,5 @@
 import { ContractError } from './errors.js'
-import type { Journal } from './journal/journal.js'
+import type { Journal, Progress } from './journal/journal.js'
 import type { Position } from './journal/position.js'
 
 /** How long a reader waits for the store, as the contract has it. */
@@ -32,8 +32,8 @@ export class CatchUp {
 
   /** Waits until the store has everything that was accepted before the call, for at most 5 s. */
   async wait(projectId: string): Promise<CaughtUp> {
-    const { appended } = await this.#journal.progress()
-    return await this.#until(appended, projectId)
+    const now = await this.#journal.progress(projectId)
+    return await this.#until(now.appended, now, projectId)
   }
 
   /**
@@ -41,7 +41,17 @@ export class CatchUp {
    * @throws ContractError `unavailable` where it has not within 5 s
    */
   async reach(position: Position): Promise<void> {
-    const { stored } = await this.#until(position)
+    await this.#reach(position, await this.#journal.progress())
+  }
+
+  /** As `reach`, for everything that was accepted before the call. */
+  async reachAll(): Promise<void> {
+    const now = await this.#journal.progress()
+    await this.#reach(now.appended, now)
+  }
+
+  async #reach(position: Position, now: Progress): Promise<void> {
+    const { stored } = await this.#until(position, now)
     if (stored >= position) return
     throw new ContractError(
       'unavailable',
@@ -49,16 +59,11 @@ export class CatchUp {
     )
   }
 
-  /** As `reach`, for everything that was accepted before the call. */
-  async reachAll(): Promise<void> {
-    const { appended } = await this.#journal.progress()
-    await this.reach(appended)
-  }
-
-  async #until(wanted: Position, projectId?: string): Promise<CaughtUp> {
+  /** @param now what the journal says at first; who has caught up already asks it nothing more */
+  async #until(wanted: Position, now: Progress, projectId?: string): Promise<CaughtUp> {
     const deadline = Date.now() + this.#limitMs
-    for (;;) {
-      const { stored, pending, deletions } = await this.#journal.progress(projectId)
+    for (let progress = now; ; progress = await this.#journal.progress(projectId)) {
+      const { stored, pending, deletions } = progress
       if (stored >= wanted) return { stored, pending: 0, deletions }
       if (Date.now() >= deadline || this.#closing.aborted) return { stored, pending, deletions }
       const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
