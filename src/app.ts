@@ -10,7 +10,14 @@ import { authenticate } from './auth.js'
 import { acceptJson, readCodings } from './body.js'
 import { BodyMemory } from './body-memory.js'
 import { CatchUp } from './catch-up.js'
-import { CLIENT_LIMITS, type ClientLimits, cutOffSlowReader, limitConnections, serverLimits } from './client-limits.js'
+import {
+  CLIENT_LIMITS,
+  type ClientLimits,
+  cutOffSlowReader,
+  limitConnections,
+  resetBrokenAnswer,
+  serverLimits,
+} from './client-limits.js'
 import type { Config } from './config.js'
 import { type FolderLock, lockDataFolder } from './data-folder.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
@@ -127,8 +134,9 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     // Whoever has not sent a request's end by then gets no answer; else one could hold up the end.
     setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
   })
-  server.addHook('onSend', (_request, reply, payload, done) => {
+  server.addHook('onSend', (request, reply, payload, done) => {
     cutOffSlowReader(payload, limits)
+    resetBrokenAnswer(payload, request)
     // An idle keep-alive connection would hold up the end.
     if (closing.signal.aborted) reply.header('connection', 'close')
     done()

@@ -30,7 +30,7 @@ export class BodyMemory {
     this.#living--
   })
 
-  /** @returns one buffer with the bytes of all: never a view into something larger, which would stay with it */
+  /** @returns one buffer with the bytes of all: a piece of a slab, or memory that holds nothing else */
   concat(chunks: Buffer[], length: number): Buffer {
     const [first] = chunks
     const isWhole = first?.length === length && first.buffer.byteLength === length

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import { Readable } from 'node:stream'
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 
 /** How long a client may take, in ms. Who takes longer is cut off, so that nobody holds what others wait for. */
 export interface ClientLimits {
@@ -41,6 +41,15 @@ export function cutOffSlowReader(payload: unknown, { answerMs }: ClientLimits): 
   const cutOff = () => payload.destroy(new Error(`the answer was not read within ${answerMs} ms`))
   const timer = setTimeout(cutOff, answerMs).unref()
   payload.once('close', () => clearTimeout(timer))
+}
+
+/**
+ * An answer to HTTP/1.0 is over where its connection ends, so one that is cut short would look whole there. A reset does
+ * not; a proxy that speaks 1.0 to the service sees by it that it must not complete what it passes on.
+ */
+export function resetBrokenAnswer(payload: unknown, { raw }: FastifyRequest): void {
+  if (!(payload instanceof Readable) || raw.httpVersion !== '1.0') return
+  payload.once('error', () => raw.socket.resetAndDestroy())
 }
 
 /** Further connections are closed at once. */

@@ -61,8 +61,7 @@ async function serveByWorkers(config: Config): Promise<void> {
   try {
     greeting.tell(await workers.start())
   } catch (error) {
-    await server.close()
-    throw error
+    lifetime.fail(error)
   }
 }
 

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../src/store/clickhouse.js'
 import { TcpProxy } from './delivery/tcp-proxy.js'
@@ -34,6 +35,8 @@ async function replaceEvents(clickhouse: ClickHouse, condition: string): Promise
 function reader(t: Test, url: string) {
   return async (query: string): Promise<IncomingMessage> => {
     const request = get(`${url}/public/events?${query}`, { headers: { 'x-api-key': SECRET_KEY }, agent: false })
+    // After its answer has begun, an error is the answer's, and may come here as well.
+    request.on('error', () => undefined)
     t.teardown(() => request.destroy())
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     return response
@@ -118,7 +121,7 @@ async function brokenBody(
 }
 
 t.test('an answer that fails when a part of it was sent does not look complete', async (t) => {
-  const { clickhouse, read } = await start(t)
+  const { url, clickhouse, read } = await start(t)
   await fill(clickhouse, 6000, `concat('{"x":"', repeat('x', 10000), '"}')`)
   await clickhouse.command('ALTER TABLE events RENAME COLUMN properties TO text')
   await clickhouse.command(
@@ -137,6 +140,10 @@ t.test('an answer that fails when a part of it was sent does not look complete',
         .match(/x{10000}/g)?.length,
       100,
     )
+    // Where an answer is over with its connection, nothing but a reset tells.
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write(`GET /public/events?limit=10000&format=${format} HTTP/1.0\r\nx-api-key: ${SECRET_KEY}\r\n\r\n`)
+    await t.rejects(socket.toArray(), { code: 'ECONNRESET' }, `${format} over HTTP/1.0`)
   }
   // No byte of a Parquet page is made before its last row is read.
   const parquet = await read('limit=10000&format=parquet')
@@ -169,7 +176,10 @@ t.test('an answer whose query is killed, or whose engine, does not look complete
     for (const format of ['json', 'ndjson', 'csv']) {
       const response = await read(`limit=1000&format=${format}`)
       await once(response, 'readable')
-      t.notMatch(await brokenBody(t, response, `${name}, ${format}`, fault), 'Exception')
+      const body = await brokenBody(t, response, `${name}, ${format}`, fault)
+      // What came before its engine was dead may be gone with the connection.
+      if (name === 'query') t.match(body, 'xxxxx')
+      t.notMatch(body, 'Exception')
     }
   }
 })

@@ -10,7 +10,14 @@ import { type PageStart, PageStarts } from '../page-starts.js'
 import { Done, EditBody, EventParams, EventsQuery } from '../schemas.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import type { EventEdits } from '../store/event-edits.js'
-import { type EventPage, findPageBounds, findPageStart, readEventPage, readEventRows } from '../store/event-pages.js'
+import {
+  type EventPage,
+  FAR_ROWS,
+  findPageBounds,
+  findPageStart,
+  readEventPage,
+  readEventRows,
+} from '../store/event-pages.js'
 import { aroundRows } from '../store/page.js'
 
 export interface EventsOptions {
@@ -19,9 +26,6 @@ export interface EventsOptions {
   edits: EventEdits
   catchUp: CatchUp
 }
-
-/** Passing over fewer rows than this costs less than asking for the page's start. */
-const FAR_ROWS = 20_000
 
 /** Gives events out, changes them and deletes them. */
 export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (

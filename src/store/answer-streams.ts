@@ -59,6 +59,10 @@ export class AnswerStreams {
     for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
     for (const [name, value] of Object.entries(parameters)) search.set(`param_${name}`, formatParameter(value))
     const answer = await this.#send(`/?${search}`, query, signal)
+    if (answer.headers['transfer-encoding'] === undefined && answer.headers['content-length'] === undefined) {
+      answer.destroy()
+      throw new Error('the answer does not say where it ends; what is in front of ClickHouse has to speak HTTP/1.1')
+    }
     const isError = answer.statusCode !== 200 || answer.headers['x-clickhouse-exception-code'] !== undefined
     if (isError) throw parseError(await errorText(answer))
     return answer
@@ -74,6 +78,7 @@ export class AnswerStreams {
       })
       request.on('error', reject)
       const onSilence = () => {
+        if (answer?.complete) return
         // Then whoever reads this is slow, not the server; how long that may go on is not decided here.
         if (answer && answer.readableLength > 0) return answer.socket.setTimeout(this.#silentMs, onSilence)
         // Not the request where there is an answer: that would drop what was not read, and end the answer as if it were whole.
@@ -85,7 +90,7 @@ export class AnswerStreams {
     })
   }
 
-  /** Ends the connections, whatever is under way on them. */
+  /** Ends the connections, whatever is under way on them; to be called when no query waits for one. */
   close(): void {
     this.#agent.destroy()
   }

@@ -143,14 +143,14 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
 function goOnText({ state: { done }, unanswered }: ImportJournal, format: Format | null): string {
   if (format === null) return 'Give the same command again to go on.'
   const events = number(MAX_BATCH * unanswered)
-  const unknown = `Up to ${events} events that follow were sent and not answered, so they may be stored.`
-  if (done.batches === 0) return unanswered === 0 ? 'Nothing of it was stored.' : unknown
+  const unknown = (which: string) => `Up to ${events} ${which} were sent and not answered, so they may be stored.`
+  if (done.batches === 0) return unanswered === 0 ? 'Nothing of it was stored.' : unknown('of its first events')
   const rest = {
     ndjson: `the lines after its first ${number(done.line)}`,
     csv: `its header and the lines after its first ${number(done.line)}`,
     json: `an array of its elements after the first ${number(done.accepted + done.rejected + done.passedOver)}`,
   }[format]
-  return `To go on, import ${rest}.${unanswered === 0 ? '' : ` ${unknown}`}`
+  return `To go on, import ${rest}.${unanswered === 0 ? '' : ` ${unknown('events that follow')}`}`
 }
 
 /** Whether a file begins with all that there was of it when it was cut off. */

@@ -99,6 +99,7 @@ export class ImportJournal {
     this.#file = file
     this.#now = now
     this.#noted = state.sent.at(-1)?.upTo ?? 0
+    this.#sent = this.#noted
     this.#notedAt = now()
   }
 
@@ -116,7 +117,7 @@ export class ImportJournal {
     if (index === this.#noted - NOTED_BATCHES / 2) this.#noteMore()
   }
 
-  /** Batches that were sent in this run, and not answered. */
+  /** Batches that may have been sent, in this run or one before, and were not answered. */
   get unanswered(): number {
     return Math.max(this.#sent - this.state.done.batches, 0)
   }

@@ -80,6 +80,8 @@ export async function openFile(path: string): Promise<Input> {
 
 /** @param signal ends the stream at once, which is an error to whoever reads it */
 export function openStream(stream: Readable, signal?: AbortSignal): Input {
+  // Its error is for whoever reads it, who may come later than the error.
+  stream.on('error', () => undefined)
   if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
   const open = () => {
@@ -187,13 +189,21 @@ async function* gunzip(chunks: Chunks): Chunks {
 async function* unzstd(chunks: Chunks): Chunks {
   const out: Buffer[] = []
   const decompress = new Decompress((piece) => out.push(Buffer.from(piece)))
+  const push = (chunk: Uint8Array, isLast = false) => {
+    try {
+      decompress.push(chunk, isLast)
+    } catch (error) {
+      // Over some damaged data it stumbles, such as by a RangeError, instead of naming what is wrong.
+      throw Object.assign(error as Error, { code: (error as { code?: number }).code ?? ZstdErrorCode.InvalidData })
+    }
+  }
   for await (const chunk of chunks) {
     for (let at = 0; at < chunk.length; at += ZSTD_PIECE_BYTES) {
-      decompress.push(chunk.subarray(at, at + ZSTD_PIECE_BYTES))
+      push(chunk.subarray(at, at + ZSTD_PIECE_BYTES))
       yield* out.splice(0)
     }
   }
-  decompress.push(new Uint8Array(0), true)
+  push(new Uint8Array(0), true)
   yield* out
 }
 

@@ -57,6 +57,8 @@ export class Target {
       agent: this.#agent,
       timeout: ANSWER_LIMIT_MS,
     })
+    // Once there is an answer, an error is the answer's, and may come here as well.
+    asked.on('error', () => undefined)
     asked.on('timeout', () => asked.destroy(new Error(`no answer within ${ANSWER_LIMIT_MS} ms`)))
     asked.end(body ?? undefined)
     const [response] = await once(asked, 'response')

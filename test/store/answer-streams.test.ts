@@ -45,7 +45,8 @@ t.test('answers that are passed on', async (t) => {
 
   await t.test('who reads slowly gets all of it, and who hears nothing more an error', async (t) => {
     const { origin, username, password } = new URL(url)
-    const silentMs = 500
+    // Longer than the engine ever takes for a byte on a slow machine; its own longest sleep is 3 s.
+    const silentMs = 2_000
     const streams = new AnswerStreams({ origin, user: username, password, connections: 1, idleMs: 2_500, silentMs })
     t.teardown(() => streams.close())
     const open = (query: string, settings: ClickHouseSettings = {}) =>
@@ -57,8 +58,8 @@ t.test('answers that are passed on', async (t) => {
       t.equal((await text(slow)).length, rows * 1001)
     }
 
-    const silence = { message: 'there was not a byte for 500 ms' }
-    await t.rejects(open('SELECT sleep(2)'), silence, 'before the answer')
+    const silence = { message: 'there was not a byte for 2000 ms' }
+    await t.rejects(open('SELECT sleep(3)'), silence, 'before the answer')
     const query = `SELECT repeat('x', 1000000), number = 2 AND sleepEachRow(3) FROM numbers(3)`
     const begun = await open(query, {
       max_block_size: '1',
@@ -68,6 +69,22 @@ t.test('answers that are passed on', async (t) => {
     })
     await t.rejects(text(begun), silence, 'in its middle')
   })
+
+  await t.test(
+    'an answer that is over where its connection ends is refused, as nothing tells whether it is whole',
+    async (t) => {
+      const server = createServer((socket) => {
+        socket.once('data', () =>
+          socket.end('HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Tag: abcdefghijklmnop\r\n\r\n1\n'),
+        )
+      }).listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      t.teardown(() => server.close())
+      const other = new ClickHouse({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/default` })
+      t.teardown(() => other.close())
+      await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
+    },
+  )
 
   await t.test('behind what takes the tag of an error off, an answer is completed first', async (t) => {
     const gateway = createHttpServer((request, response) => {

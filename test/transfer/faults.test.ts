@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
@@ -83,8 +84,9 @@ t.test('Ctrl-C ends an import that waits for its input, and says where to go on'
     })
     child.stdin?.write(given)
     await until('the input to be read', () => isReached(stderr))
+    const closed = once(child, 'close')
     child.kill('SIGINT')
-    const code = await until('the end', () => child.exitCode ?? child.signalCode ?? undefined)
+    const [code] = await closed
     return { code, stderr }
   }
   const row = '{"event":"e","distinct_id":"u"}\n'
@@ -103,6 +105,14 @@ t.test('Ctrl-C ends an import to which nothing has come yet', async (t) => {
   const code = command.run(['--url', 'http://127.0.0.1:1'], io)
   setImmediate(() => stop.abort())
   t.equal(await code, 1)
+  t.match(stderr.read().toString(), 'It was interrupted before it sent anything.')
+})
+
+t.test('Ctrl-C before an import has opened its input ends it as well', async (t) => {
+  const stderr = new PassThrough()
+  const signal = AbortSignal.abort()
+  const io = { env: { SECRET_KEY }, stdin: new PassThrough(), stdout: new PassThrough(), stderr, signal }
+  t.equal(await command.run(['--url', 'http://127.0.0.1:1', '-'], io), 1)
   t.match(stderr.read().toString(), 'It was interrupted before it sent anything.')
 })
 
