@@ -32,7 +32,7 @@ const ONE_PIECE: ClickHouseSettings = {
   min_insert_block_size_bytes: String(64 * 1024 ** 3),
 }
 
-/** Bodies from this size on are not copied. */
+/** Small bodies are joined into pieces of this size; those from this size on go as they are, and are not copied. */
 const PIECE_BYTES = 32 * 1024
 /** How long the event loop is held at a time: a block of single events took 8 ms, by which every request was late. */
 const SLICE_MS = 1

@@ -1,14 +1,26 @@
 import { once } from 'node:events'
 import { createServer as createHttpServer, request as httpRequest } from 'node:http'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { pipeline } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import fc from 'fast-check'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { AnswerStreams } from '../../src/store/answer-streams.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from '../../src/store/clickhouse.js'
 import { startClickHouse, until } from '../helper.js'
+
+/** Lets a server listen in front of ClickHouse until the test ends. @returns ClickHouse as it is seen through it */
+async function behind(t: Test, server: Server, url: string): Promise<ClickHouse> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const seen = new URL(url)
+  seen.port = String((server.address() as AddressInfo).port)
+  const clickhouse = new ClickHouse({ url: seen.href })
+  t.teardown(() => clickhouse.close())
+  return clickhouse
+}
 
 t.test('answers that are passed on', async (t) => {
   const { url } = await startClickHouse(t)
@@ -77,11 +89,8 @@ t.test('answers that are passed on', async (t) => {
         socket.once('data', () =>
           socket.end('HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Tag: abcdefghijklmnop\r\n\r\n1\n'),
         )
-      }).listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      t.teardown(() => server.close())
-      const other = new ClickHouse({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/default` })
-      t.teardown(() => other.close())
+      })
+      const other = await behind(t, server, url)
       await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
     },
   )
@@ -99,13 +108,8 @@ t.test('answers that are passed on', async (t) => {
         answer.on('error', () => undefined)
       })
       request.pipe(onward)
-    }).listen(0, '127.0.0.1')
-    await once(gateway, 'listening')
-    t.teardown(() => gateway.close())
-    const behind = new URL(url)
-    behind.port = String((gateway.address() as AddressInfo).port)
-    const other = new ClickHouse({ url: behind.href })
-    t.teardown(() => other.close())
+    })
+    const other = await behind(t, gateway, url)
     const streamed = { wait_end_of_query: 0, max_block_size: '1000', http_response_buffer_size: '1000' } as const
     const rows = (last: number) => `SELECT throwIf(number = ${last}) FROM numbers(100000)`
     t.equal((await text(await other.bytes(rows(100_000), {}, streamed))).length, 200_000)
@@ -118,13 +122,8 @@ t.test('answers that are passed on', async (t) => {
       open.add(client)
       client.on('close', () => open.delete(client))
       pipeline(client, connect(Number(new URL(url).port), '127.0.0.1'), client, () => undefined)
-    }).listen(0, '127.0.0.1')
-    await once(proxy, 'listening')
-    t.teardown(() => proxy.close())
-    const behind = new URL(url)
-    behind.port = String((proxy.address() as AddressInfo).port)
-    const other = new ClickHouse({ url: behind.href })
-    t.teardown(() => other.close())
+    })
+    const other = await behind(t, proxy, url)
     for (let i = 0; i < 10; i++) t.equal(await text(await other.bytes('SELECT 1')), '1\n')
     t.equal(open.size, 1)
     await until('its end', () => open.size === 0)
