@@ -161,6 +161,7 @@ interface Parts {
   clickhouse: ClickHouse
   embedded: EmbeddedClickHouse | null
   tables: StoreTables
+  memory: BodyMemory
   commits: GroupCommit
   writer: Writer
   keys: KeyRing
@@ -202,7 +203,9 @@ async function open(
   const tables = openTables(clickhouse, journal.id)
   const writer = new Writer({ journal, tables, log })
   closers.push(() => writer.close(FLUSH_LIMIT_MS))
-  const commits = new GroupCommit(journal)
+  const memory = new BodyMemory()
+  journal.listen({ onUnused: (body) => memory.giveBack(body) })
+  const commits = new GroupCommit(journal, memory)
   closers.push(() => commits.close())
 
   const useStore = async () => {
@@ -229,7 +232,7 @@ async function open(
     closers.push(async () => counters?.disconnect())
   }
   const catchUp = new CatchUp(journal, closing)
-  return { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters, log }
+  return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log }
 }
 
 async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
@@ -255,16 +258,13 @@ function register(
   closers: (() => Promise<unknown>)[],
   { shareFigures = (own) => own }: AppOptions,
 ): void {
-  const { journal, clickhouse, embedded, tables, commits, writer, keys, catchUp, counters, log } = parts
+  const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log } = parts
   const profiles = new States(journal, commits, tables.profiles)
   const sessions = new States(journal, commits, tables.sessions)
   const edits = new EventEdits(clickhouse)
   const erasure = new Erasure({ journal, clickhouse, profiles, sessions, catchUp })
   const purge = new Purge({ clickhouse, catchUp, log: server.log })
   closers.push(async () => purge.close())
-
-  const memory = new BodyMemory()
-  journal.listen({ onUnused: (body) => memory.giveBack(body) })
 
   answerInOneShape(server)
   // Before the routes, which it describes.

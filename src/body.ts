@@ -6,6 +6,9 @@ import type { BodyMemory } from './body-memory.js'
 import { ContractError } from './errors.js'
 import type { ScannedBody } from './scan.js'
 
+/** Smaller bodies cost less in Node's own pool: they are copied into a shared entry, and so never live long. */
+const MIN_LENT_BYTES = 4 * 1024
+
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** looks at a body that need not be parsed where the look is enough */
@@ -81,12 +84,18 @@ function readBody(request: FastifyRequest, payload: Payload, memory: BodyMemory)
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
         reject(new ContractError('invalid_request', 'The body is not as long as its Content-Length says.'))
       } else {
-        resolve(memory.concat(chunks, length))
+        resolve(length < MIN_LENT_BYTES ? inOne(chunks, length) : memory.concat(chunks, length))
       }
     })
     // What decompresses comes paused.
     payload.resume()
   })
+}
+
+function inOne(chunks: Buffer[], length: number): Buffer {
+  const [first] = chunks
+  const isWhole = first?.length === length && first.buffer.byteLength === length
+  return isWhole ? first : Buffer.concat(chunks, length)
 }
 
 function tooLarge(): ContractError {

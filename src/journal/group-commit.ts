@@ -1,3 +1,4 @@
+import { BodyMemory } from '../body-memory.js'
 import { ContractError, idempotencyConflict } from '../errors.js'
 import { Histogram, SECONDS } from '../histogram.js'
 import type { Append, Commit, Journal, Outcome, RequestKey, Write } from './journal.js'
@@ -64,17 +65,20 @@ export class GroupCommit {
     writeSeconds: new Histogram(SECONDS),
   }
   readonly #journal: Journal
+  readonly #memory: BodyMemory
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   #waitingBytes = 0
   #running: Promise<void> | null = null
   #closed = false
 
-  constructor(journal: Journal) {
+  /** @param memory of the bodies, and for the entries that are made of events; `Journal.listen` says when to give one back */
+  constructor(journal: Journal, memory = new BodyMemory()) {
     this.#journal = journal
+    this.#memory = memory
   }
 
-  /** Appends one event, given as a JSON object. Shares its entry with others of the same moment. */
+  /** Appends one event, a JSON object whose bytes nobody else needs. Shares its entry with others of the same moment. */
   appendEvent(projectId: string, body: Buffer): Promise<Appended> {
     return new Promise((resolve, reject) => {
       this.#admit(body.length, 1)
@@ -90,9 +94,9 @@ export class GroupCommit {
     return { position: positionOf(outcome), index: 0 }
   }
 
-  /** Appends one event as an entry of its own, which its request key finds again. */
+  /** Appends one event, as `appendEvent`, but as an entry of its own, which its request key finds again. */
   appendKeyedEvent(projectId: string, body: Buffer, requestKey: RequestKey): Promise<Appended> {
-    return this.appendBatch(projectId, Buffer.concat([OPEN, body, CLOSE]), 1, requestKey)
+    return this.appendBatch(projectId, this.#entryOf([body]), 1, requestKey)
   }
 
   /** @returns the new version, or null where the state is no longer the expected one */
@@ -156,8 +160,27 @@ export class GroupCommit {
     const events = groupByProject(take(this.#events))
     const writes = take(this.#writes)
     if (events.length === 0 && writes.length === 0) return null
-    const batch = [...events.map(toAppend), ...writes.map(({ write }) => write)]
+    const batch = [...events.map((group) => this.#toAppend(group)), ...writes.map(({ write }) => write)]
     return { events, writes, batch, written: this.#write(batch) }
+  }
+
+  #toAppend(group: WaitingEvent[]): Append {
+    const body = this.#entryOf(group.map(({ body }) => body))
+    return { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
+  }
+
+  /** The events in one piece, after which nobody needs their own bytes. */
+  #entryOf(events: Buffer[]): Buffer {
+    const parts: Buffer[] = [OPEN]
+    let length = OPEN.length + CLOSE.length - COMMA.length
+    for (const event of events) {
+      parts.push(event, COMMA)
+      length += event.length + COMMA.length
+    }
+    parts[parts.length - 1] = CLOSE
+    const entry = this.#memory.concat(parts, length)
+    for (const event of events) this.#memory.giveBack(event)
+    return entry
   }
 
   async #write(batch: Write[]): Promise<Outcome[] | { error: unknown }> {
@@ -219,14 +242,6 @@ function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
     else groups.set(event.projectId, [event])
   }
   return [...groups.values()]
-}
-
-function toAppend(group: WaitingEvent[]): Append {
-  const projectId = group[0]?.projectId ?? ''
-  const parts: Buffer[] = [OPEN]
-  for (const { body } of group) parts.push(body, COMMA)
-  parts[parts.length - 1] = CLOSE
-  return { type: 'append', projectId, count: group.length, body: Buffer.concat(parts) }
 }
 
 function positionOf(outcome: Outcome | undefined): Position {

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { BodyMemory } from '../../src/body-memory.js'
 import { GroupCommit } from '../../src/journal/group-commit.js'
 import type { Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
@@ -56,4 +57,30 @@ t.test('a write that fails is refused to those who share it, and to nobody else'
   await until('the answer', () => happened.includes('b answered'))
   t.strictSame(happened, ['write of 1', 'write of 1', 'a refused', 'b answered'])
   t.equal(commits.figures.accepted, 1)
+})
+
+t.test('the memory of events and of the entries made of them is used again', async (t) => {
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
+  t.teardown(() => journal.close())
+  const memory = new BodyMemory()
+  journal.listen({ onUnused: (body) => memory.giveBack(body) })
+  const commits = new GroupCommit(journal, memory)
+  const event = Buffer.from(JSON.stringify({ event: 'e', distinct_id: 'd', properties: { text: 'x'.repeat(8192) } }))
+  const pieces = new Set<ArrayBufferLike>()
+  for (let i = 0; i < 100; i++) {
+    const bodies = Array.from({ length: 10 }, () => memory.concat([event], event.length))
+    for (const { buffer } of bodies) pieces.add(buffer)
+    const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
+    const requestKey = { key: String(i).padStart(64, '0'), fingerprint: '00' }
+    await Promise.all([
+      commits.appendKeyedEvent('p', keyed, requestKey),
+      ...shared.map((body) => commits.appendEvent('p', body)),
+    ])
+  }
+  t.ok(pieces.size <= 2, `8 MB of events went through ${pieces.size} pieces of memory`)
+  const block = await journal.claim(1024 ** 3)
+  const stored = block?.entries.map(({ body }) => body.toString()) ?? []
+  t.equal(stored.length, 200)
+  const alone = `{"events":[${event}]}`
+  t.ok(stored.every((body) => body === alone || body === `{"events":[${Array(9).fill(event)}]}`))
 })
