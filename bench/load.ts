@@ -20,7 +20,7 @@ export interface LoadResult {
   requests: number
   seconds: number
   perSecond: number
-  /** when the first request was sent, as `performance.now()` has it here */
+  /** when the first request that counts was sent, as `performance.now()` has it here */
   startedAt: number
   /** ms */
   p50: number

@@ -12,10 +12,9 @@ interface Slab {
 }
 
 /**
- * Memory for bodies, used again once they are stored. V8 counts the bytes of every buffer, and marks its whole heap each
- * time that some more of them have lived longer than a moment: with 64 MB more under full load of batches, which were 20
- * times a second and a third of the process' CPU; with 6 MB more under single events, which was every 2 s and held some of
- * them up by 40 ms.
+ * Memory for bodies, used again once they are stored. V8 counts the bytes of every buffer that has lived longer than a
+ * moment, and marks its whole heap when some MB have come together: under full load of batches 20 times a second, for a
+ * third of the process' CPU; under single events every 2 s, each time making some of them wait 40 ms.
  *
  * Giving back is voluntary: what nobody gives back is freed by the garbage collector, as any buffer, with its slab. Until
  * then one body that stays holds the whole slab, so the slabs that live are bounded.
@@ -30,7 +29,7 @@ export class BodyMemory {
     this.#living--
   })
 
-  /** @returns one buffer with the bytes of all: a piece of a slab, or memory that holds nothing else */
+  /** @returns one buffer with the bytes of all: a piece of a slab, or memory that is not lent where none has room */
   concat(chunks: Buffer[], length: number): Buffer {
     const slab = length > SLAB_BYTES / 2 ? null : this.#slabFor(length)
     if (!slab) return Buffer.concat(chunks, length)
@@ -45,7 +44,7 @@ export class BodyMemory {
     return body
   }
 
-  /** Nobody reads these bytes any more. A buffer that is not from here is left alone. */
+  /** Nobody reads these bytes any more; to be said once of each. A buffer that is not from here is left alone. */
   giveBack(body: Buffer): void {
     const slab = this.#lentFrom.get(body.buffer)
     if (!slab || --slab.lent > 0) return

@@ -6,13 +6,12 @@ import type { BodyMemory } from './body-memory.js'
 import { ContractError } from './errors.js'
 import type { ScannedBody } from './scan.js'
 
-/** Smaller bodies cost less in Node's own pool: they are copied into a shared entry, and so never live long. */
-const MIN_LENT_BYTES = 4 * 1024
-
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** looks at a body that need not be parsed where the look is enough */
     scan?: (raw: Buffer) => ScannedBody | null
+    /** from how many bytes on a body is laid into lent memory; only where who takes it gives it back */
+    lentFrom?: number
   }
   interface FastifyRequest {
     /** the body's bytes as they came; only there where a body came */
@@ -53,11 +52,12 @@ interface Payload extends Readable {
 }
 
 /**
- * As Fastify reads a body itself, but into memory that is used again.
+ * As Fastify reads a body itself, but for some routes into memory that is used again.
  * @throws ContractError where the body is over the route's limit or not as long as announced
  */
 function readBody(request: FastifyRequest, payload: Payload, memory: BodyMemory): Promise<Buffer> {
   const limit = request.routeOptions.bodyLimit ?? 0
+  const lentFrom = request.routeOptions.config.lentFrom ?? Number.POSITIVE_INFINITY
   const announced = request.headers['content-length']
   return new Promise((resolve, reject) => {
     if (Number(announced) > limit) return reject(tooLarge())
@@ -84,7 +84,7 @@ function readBody(request: FastifyRequest, payload: Payload, memory: BodyMemory)
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
         reject(new ContractError('invalid_request', 'The body is not as long as its Content-Length says.'))
       } else {
-        resolve(length < MIN_LENT_BYTES ? inOne(chunks, length) : memory.concat(chunks, length))
+        resolve(length < lentFrom ? inOne(chunks, length) : memory.concat(chunks, length))
       }
     })
     // What decompresses comes paused.

@@ -192,7 +192,7 @@ class RedisJournal implements Journal {
         const isKept = this.#tail?.add(Number(added), entriesOf(writes, parsed)) ?? false
         writes.forEach((write, i) => {
           const isInTail = isKept && parsed[i]?.status === 'done'
-          if (write.type === 'append' && !isInTail) this.#letGo(write.body)
+          if (write.type === 'append' && !isInTail) this.#letGoOf([write])
         })
         return parsed
       } catch (failure) {
@@ -268,6 +268,7 @@ class RedisJournal implements Journal {
     const answer = await this.#call(() => this.#script(CLAIM, keys, args))
     if (answer === null) {
       // Where another process is the writer, nobody here would ever forget what is stored.
+      this.#letGoOf(this.#tail.forget())
       this.#tail = null
       return null
     }
@@ -335,7 +336,7 @@ class RedisJournal implements Journal {
     for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
     assertCurrent(await this.#call(() => this.#script(SETTLE, keys, args)))
-    for (const { body } of this.#tail?.forget(block.last) ?? []) this.#letGo(body)
+    this.#letGoOf(this.#tail?.forget(block.last) ?? [])
   }
 
   async outrank(position: Position): Promise<void> {
@@ -404,8 +405,8 @@ class RedisJournal implements Journal {
     this.#subscriber.disconnect()
   }
 
-  #letGo(body: Buffer): void {
-    for (const { onUnused } of this.#listeners) onUnused?.(body)
+  #letGoOf(unused: { body: Buffer }[]): void {
+    for (const { onUnused } of this.#listeners) for (const { body } of unused) onUnused?.(body)
   }
 
   #notify(channel: string, message: string): void {

@@ -59,11 +59,11 @@ export class Tail {
     return { before: this.#before, entries: this.#entries.slice(0, count) }
   }
 
-  /** Forgets everything up to a position. @returns what it was */
-  forget(upTo: bigint): Entry[] {
+  /** Forgets everything up to a position, or all. @returns what it was */
+  forget(upTo?: bigint): Entry[] {
     let count = 0
     for (const { position, body } of this.#entries) {
-      if (position > upTo) break
+      if (upTo !== undefined && position > upTo) break
       count++
       this.#bytes -= body.length
     }

@@ -8,6 +8,9 @@ import { requestKeyOf } from '../request-key.js'
 import { ScannedBody, scanBatch, scanEvent } from '../scan.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../schemas.js'
 
+/** bytes; a smaller event costs less in Node's own memory, as it is copied into an entry before it has lived long */
+const MIN_LENT_EVENT = 4 * 1024
+
 export interface TrackOptions {
   journal: Journal
   commits: GroupCommit
@@ -25,7 +28,10 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const idOf = eventIdFormatter(journal.id)
 
   const scanOne = (raw: Buffer) => scanEvent(raw, maxPropertyDepth)
-  const one = { config: { scan: scanOne }, schema: { body: TrackBody, response: { 200: Done } } }
+  const one = {
+    config: { scan: scanOne, lentFrom: MIN_LENT_EVENT },
+    schema: { body: TrackBody, response: { 200: Done } },
+  }
   app.post('/track', one, async (request, reply) => {
     const { projectId, key, rawBody, body } = request
     const requestKey = requestKeyOf(request)
@@ -41,7 +47,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     '/track/batch',
     {
       bodyLimit: batchBodyLimit,
-      config: { scan: (raw) => scanBatch(raw, MAX_BATCH, maxPropertyDepth) },
+      config: { scan: (raw) => scanBatch(raw, MAX_BATCH, maxPropertyDepth), lentFrom: 0 },
       schema: { body: BatchBody, response: { 200: Accepted } },
     },
     async (request) => {

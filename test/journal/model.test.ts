@@ -209,7 +209,8 @@ const write = fc
         const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
         return { ...commit, expected, ...request }
       })
-      const outcomes = await (isOther ? real.other : real.journal).write(writes)
+      const given = writes.map((write) => ('body' in write ? { ...write, body: Buffer.from(write.body) } : write))
+      const outcomes = await (isOther ? real.other : real.journal).write(given)
       model.write(writes, outcomes, real.now())
     }),
   )
@@ -352,11 +353,26 @@ function statesIn({ states }: Model, { first, last }: Block): StoredState[] {
 
 type Start = () => Promise<Real>
 
+/** Whoever lent a body to the journal uses its memory for something else as soon as the journal lets go of it. */
+function reuseBodies(journal: Journal): Journal {
+  const unused = new WeakSet<Buffer>()
+  journal.listen({
+    onUnused: (body) => {
+      if (unused.has(body)) usedTwice.push(body)
+      unused.add(body)
+      body.fill('#')
+    },
+  })
+  return journal
+}
+
+const usedTwice: Buffer[] = []
+
 const folder = await temporaryFolder(t)
 const startLmdb: Start = async () => {
   const path = `${folder}/${randomName('journal')}`
   let now = Date.now()
-  const open = () => openLmdbJournal({ path, maxBytes: MIB, now: () => now })
+  const open = async () => reuseBodies(await openLmdbJournal({ path, maxBytes: MIB, now: () => now }))
   let journal = await open()
   return {
     get journal() {
@@ -382,7 +398,7 @@ const admin = new Redis(redis.url)
 t.teardown(() => admin.disconnect())
 const startRedisJournal: Start = async () => {
   const prefix = `{${randomName('journal')}}`
-  const open = () => openRedisJournal({ url: redis.url, maxBytes: MIB, prefix, log: silent })
+  const open = async () => reuseBodies(await openRedisJournal({ url: redis.url, maxBytes: MIB, prefix, log: silent }))
   let journal = await open()
   let other = await open()
   return {
@@ -419,6 +435,7 @@ for (const [name, start] of Object.entries({ lmdb: startLmdb, redis: startRedisJ
           const model = new Model((await real.journal.progress()).stored)
           await fc.asyncModelRun(() => ({ model, real }), commands)
           await drain(model, real)
+          assert.deepEqual(usedTwice, [], 'a body is let go of once')
         } finally {
           await real.close()
         }
