@@ -347,6 +347,12 @@ function configuration(): string {
   <primary_index_cache_size>268435456</primary_index_cache_size>
   <background_pool_size>${threads}</background_pool_size>
   <background_merges_mutations_concurrency_ratio>2</background_merges_mutations_concurrency_ratio>
+  <!--
+    A merge holds a core for some 50 ms; so merges give way to requests. On 2 cores, the slowest 1 % of single events at half of the
+    highest rate took 11 to 13 ms with it and 11 to 19 without (medians of four comparisons), and batches went as fast. It needs
+    CAP_SYS_NICE, which root has; else nothing happens. Not for INSERTs as well: under full load they fell behind by a third.
+  -->
+  <os_threads_nice_value_merge_mutate>5</os_threads_nice_value_merge_mutate>
   <background_schedule_pool_size>${threads}</background_schedule_pool_size>
   <merge_tree>
     <number_of_free_entries_in_pool_to_lower_max_size_of_merge>${threads}</number_of_free_entries_in_pool_to_lower_max_size_of_merge>

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -59,18 +59,6 @@ async function isRunning(pid: number): Promise<boolean> {
   } catch {
     return false
   }
-}
-
-async function threadsOf(engine: EmbeddedClickHouse): Promise<{ name: string; niceness: number }[]> {
-  const folder = `/proc/${pidOf(engine)}/task`
-  const stats = (await readdir(folder)).map((id) => readFile(`${folder}/${id}/stat`, 'utf8').catch(() => ''))
-  return (await Promise.all(stats))
-    .filter((stat) => stat !== '')
-    .map((stat) => ({
-      name: stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')')),
-      // `man 5 proc`: the 19th field; the second, which ends with the bracket, may hold spaces.
-      niceness: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]),
-    }))
 }
 
 async function until(what: string, condition: () => boolean | Promise<boolean>, limit = 20_000): Promise<void> {
@@ -161,19 +149,8 @@ t.test('takes large bodies and long URLs, merges and mutates', async (t) => {
   await ask(engine, `ALTER TABLE lines UPDATE line = 'z' WHERE 1 SETTINGS mutations_sync = 1`)
   await ask(engine, 'OPTIMIZE TABLE lines FINAL')
   t.equal(await ask(engine, `SELECT count(), uniq(_part) FROM lines WHERE line = 'z'`), '50001\t1')
-})
-
-t.test('its merges give way to requests', { skip: process.platform !== 'linux' }, async (t) => {
-  const engine = await start(t, await tempDir(t))
-  await ask(engine, 'CREATE TABLE numbers (n UInt64) ENGINE = MergeTree ORDER BY n')
-  await until('all that merge give way', async () => {
-    const merging = (await threadsOf(engine)).filter(({ name }) => name === 'MergeMutate')
-    return merging.length > 0 && merging.every(({ niceness }) => niceness === 5)
-  })
-  await ask(engine, 'INSERT INTO numbers SELECT number FROM numbers(1000000)')
-  const answering = (await threadsOf(engine)).filter(({ name }) => /^(HTTPHandler|Query)/.test(name))
-  t.ok(answering.length > 0)
-  t.ok(answering.every(({ niceness }) => niceness === 0))
+  const niceness = `SELECT value FROM system.server_settings WHERE name = 'os_threads_nice_value_merge_mutate'`
+  t.equal(await ask(engine, niceness), '5', 'merges give way')
 })
 
 t.test('comes back after a SIGKILL on the same URL with its data', async (t) => {
