@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
 import type { AddressInfo } from 'node:net'
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
 import type { KeyPair } from './keys.js'
@@ -25,8 +25,19 @@ async function serve(config: Config): Promise<void> {
   const lifetime = new Lifetime(log)
   const server = await buildApp(config, { ...options, log, onFatal: (error) => lifetime.fail(error) })
   lifetime.endWith(() => server.close())
-  await server.listen({ host: config.HOST, port: config.PORT })
+  await listen(server, config)
   if (!cluster.isWorker) greeting.tell(server.server.address() as AddressInfo)
+}
+
+/** @throws Error that names the settings */
+async function listen(server: FastifyInstance, { HOST, PORT }: Config): Promise<void> {
+  try {
+    await server.listen({ host: HOST, port: PORT })
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    const advice = 'Set another HOST or PORT, or end what listens there'
+    throw new Error(`HOST=${HOST} and PORT=${PORT} cannot be listened at. ${advice}. (${reason})`, { cause })
+  }
 }
 
 /** Requests are answered by other processes; this one owns the embedded engine, where there is one, and is the writer. */

@@ -10,7 +10,7 @@ const MAX_LENGTH = 255
  * body's bytes are touched.
  * @throws ContractError `invalid_request` where the key is empty or too long
  */
-export function requestKeyOf({ headers, projectId, url, rawBody }: FastifyRequest): RequestKey | undefined {
+export function requestKeyOf({ headers, projectId, routeOptions, rawBody }: FastifyRequest): RequestKey | undefined {
   const key = headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
@@ -20,6 +20,7 @@ export function requestKeyOf({ headers, projectId, url, rawBody }: FastifyReques
     key: createHash('sha256')
       .update(JSON.stringify([projectId, key]))
       .digest('hex'),
-    fingerprint: createHash('sha256').update(`${url}\n`).update(rawBody).digest('hex'),
+    // The pattern and not the URL: what stands after a question mark asks for nothing here.
+    fingerprint: createHash('sha256').update(`${routeOptions.url}\n`).update(rawBody).digest('hex'),
   }
 }

@@ -43,8 +43,15 @@ t.test('a start that cannot go on says why and exits', async (t) => {
   const folder = await temporaryFolder(t)
   const env = { DATA_DIR: folder, SECRET_KEY, PUBLIC_API_KEY: PUBLIC_KEY }
   await t.rejects(startService(t, { ...env, PORT: 'http' }), /PORT must be a port from 0 to 65535, but is "http"/)
-  await startService(t, env)
+  const { url } = await startService(t, env)
   await t.rejects(startService(t, env), /folder .* is in use by process \d+/)
+  const { port } = new URL(url)
+  const other = { ...env, DATA_DIR: await temporaryFolder(t) }
+  await t.rejects(
+    startService(t, { ...other, PORT: port }),
+    new RegExp(`PORT=${port} cannot be listened at.*EADDRINUSE`),
+  )
+  await t.rejects(startService(t, { ...other, HOST: '192.0.2.1' }), /HOST=192\.0\.2\.1 .* cannot be listened at/)
 })
 
 for (const storage of STORAGES) {

@@ -711,6 +711,10 @@ for (const storage of STORAGES) {
       t.equal(second.body, first.body)
       t.match(first.headers['x-event-id'], /^[\da-f-]{36}$/)
       t.equal(second.headers['x-event-id'], first.headers['x-event-id'])
+      t.equal(
+        (await call('POST', '/public/track?again=1', body, key)).headers['x-event-id'],
+        first.headers['x-event-id'],
+      )
       isRefused(t, await track({ ...body, properties: { n: 2 } }, key), 409, 'idempotency_conflict')
       isRefused(t, await trackBatch({ events: [body] }, key), 409, 'idempotency_conflict')
       t.strictSame(
