@@ -49,7 +49,7 @@ export interface StateFigures {
 
 /** Another process has to win this often in a row before a change is given up. */
 const MAX_CONFLICTS = 50
-/** A look-up in the store costs it some 5 ms, for one name as for many. */
+/** A look-up in the store costs it some milliseconds, however few names it asks for; so they share one, but none waits long for it. */
 const STORE_PATIENCE_MS = 50
 /** Each change writes the whole value. */
 const MAX_STATE_MIB = 4
