@@ -26,11 +26,6 @@ interface Waiting<Value> {
   reject(error: unknown): void
 }
 
-interface Versioned<Value> {
-  version: Position
-  value: Value | null
-}
-
 interface Key {
   projectId: string
   name: string
@@ -49,8 +44,6 @@ export interface StateFigures {
 
 /** Another process has to win this often in a row before a change is given up. */
 const MAX_CONFLICTS = 50
-/** A look-up in the store costs it some milliseconds, however few names it asks for; so they share one, but none waits long for it. */
-const STORE_PATIENCE_MS = 50
 /** Each change writes the whole value. */
 const MAX_STATE_MIB = 4
 const MAX_STATE_LENGTH = MAX_STATE_MIB * 1024 * 1024
@@ -73,7 +66,6 @@ export class States<Value> {
   readonly #table: StateTable<Value>
   readonly #turns = new Map<string, Waiting<Value>[]>()
   readonly #load = gather((keys: Key[]) => this.#read(keys))
-  readonly #loadStored = gather((keys: Key[]) => this.#readStored(keys), STORE_PATIENCE_MS)
 
   constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>) {
     this.#journal = journal
@@ -180,27 +172,25 @@ export class States<Value> {
     return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
   }
 
-  async #read(keys: Key[]): Promise<Promise<Versioned<Value>>[]> {
+  async #read(keys: Key[]): Promise<Promise<{ version: Position; value: Value | null }>[]> {
     const states = await this.#journal.readStates(keys.map(({ stateKey }) => stateKey))
-    // Not awaited here: who is in the journal need not wait for the store, nor fail with it.
-    return keys.map(async (key, i) => {
-      const state = states[i]
-      this.figures[state ? 'inJournal' : 'inStore']++
-      if (!state) return await this.#loadStored(key)
-      return { version: state.version, value: state.state ? this.#table.parse(state.state) : null }
-    })
-  }
-
-  async #readStored(keys: Key[]): Promise<Promise<Versioned<Value>>[]> {
-    const projects = new Map<string, string[]>()
-    for (const { projectId, name } of keys) {
-      const names = projects.get(projectId)
+    const missing = new Map<string, string[]>()
+    keys.forEach(({ projectId, name }, i) => {
+      if (states[i]) {
+        this.figures.inJournal++
+        return
+      }
+      this.figures.inStore++
+      const names = missing.get(projectId)
       if (names) names.push(name)
-      else projects.set(projectId, [name])
-    }
-    const stored = new Map([...projects].map(([projectId, names]) => [projectId, this.#table.read(projectId, names)]))
-    await Promise.allSettled(stored.values())
-    return keys.map(async ({ projectId, name }) => {
+      else missing.set(projectId, [name])
+    })
+    // Not awaited here: who is in the journal need not wait for the store, nor fail with it.
+    const stored = new Map<string, ReturnType<StateTable<Value>['read']>>()
+    for (const [projectId, names] of missing) stored.set(projectId, this.#table.read(projectId, names))
+    return keys.map(async ({ projectId, name }, i) => {
+      const state = states[i]
+      if (state) return { version: state.version, value: state.state ? this.#table.parse(state.state) : null }
       return (await stored.get(projectId))?.get(name) ?? { version: START, value: null }
     })
   }

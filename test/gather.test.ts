@@ -4,12 +4,12 @@ import t from 'tap'
 import { gather } from '../src/gather.js'
 
 /** A look-up that notes what it was asked. */
-function noted(fetch = async (keys: number[]) => keys.map((key) => `value of ${key}`), patienceMs = 0) {
+function noted(fetch = async (keys: number[]) => keys.map((key) => `value of ${key}`)) {
   const asked: number[][] = []
   const get = gather((keys: number[]) => {
     asked.push([...keys])
     return fetch(keys)
-  }, patienceMs)
+  })
   return { asked, get }
 }
 
@@ -42,43 +42,6 @@ t.test('what comes later is asked for anew, also while a question is under way',
   t.same(await second, ['2', '1'])
   answers[0]?.()
   t.equal(await first, '1')
-})
-
-t.test('with patience, what comes while a question is under way shares the next one', async (t) => {
-  const answers: (() => void)[] = []
-  const { asked, get } = noted(async (keys) => {
-    await new Promise<void>((resolve) => answers.push(resolve))
-    return keys.map(String)
-  }, 60_000)
-  const first = get(1)
-  await nextTurn()
-  const second = get(2)
-  await nextTurn()
-  const third = get(3)
-  await nextTurn()
-  t.same(asked, [[1]])
-  answers[0]?.()
-  t.equal(await first, '1')
-  await nextTurn()
-  t.same(asked, [[1], [2, 3]])
-  answers[1]?.()
-  t.same(await Promise.all([second, third]), ['2', '3'])
-  const fourth = get(4)
-  await nextTurn()
-  t.same(asked[2], [4], 'nothing is under way, so nothing is waited for')
-  answers[2]?.()
-  t.equal(await fourth, '4')
-})
-
-t.test('patience ends, for a question that is never answered', async (t) => {
-  const { asked, get } = noted(async (keys) => {
-    if (keys.includes(1)) await new Promise(() => {})
-    return keys.map(String)
-  }, 5)
-  void get(1)
-  await nextTurn()
-  t.equal(await get(2), '2')
-  t.same(asked, [[1], [2]])
 })
 
 t.test('a question has at most a thousand keys', async (t) => {
