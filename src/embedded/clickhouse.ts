@@ -348,9 +348,10 @@ function configuration(): string {
   <background_pool_size>${threads}</background_pool_size>
   <background_merges_mutations_concurrency_ratio>2</background_merges_mutations_concurrency_ratio>
   <!--
-    A merge holds a core for some 50 ms; so merges give way to requests. On 2 cores, the slowest 1 % of single events at half of the
-    highest rate took 11 to 13 ms with it and 11 to 19 without (medians of four comparisons), and batches went as fast. It needs
-    CAP_SYS_NICE, which root has; else nothing happens. Not for INSERTs as well: under full load they fell behind by a third.
+    A merge holds a core for some 50 ms, during which single events on 2 cores are late; so merges give way. How much that gains is
+    unsure: of nine comparisons of the slowest 1 % five were for it, two against, two undecided. Batches go as fast. It needs
+    CAP_SYS_NICE, which root has; else nothing happens. Not for INSERTs as well: after 20 s of full load the last event was then
+    visible 5 to 9 s after the end instead of 1.
   -->
   <os_threads_nice_value_merge_mutate>5</os_threads_nice_value_merge_mutate>
   <background_schedule_pool_size>${threads}</background_schedule_pool_size>
