@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { BodyMemory } from '../src/body-memory.js'
 import { ContractError } from '../src/errors.js'
 import { GroupCommit } from '../src/journal/group-commit.js'
 import type { Journal, RequestKey } from '../src/journal/journal.js'
@@ -44,7 +45,7 @@ async function openStates(t: Test) {
   })
   /** as another process would have them */
   const states = (through: Journal = journal) => {
-    const commit = new GroupCommit(through)
+    const commit = new GroupCommit(through, new BodyMemory())
     commits.push(commit)
     return new States(through, commit, tableOf(stored, reads))
   }
@@ -373,7 +374,7 @@ t.test('a journal that is full refuses, and what waits is answered', async (t) =
 
 t.test('a store that does not answer refuses, and the next change asks again', async (t) => {
   const { journal, reads } = await openStates(t)
-  const commits = new GroupCommit(journal)
+  const commits = new GroupCommit(journal, new BodyMemory())
   t.teardown(() => commits.close())
   let isAway = true
   const table = tableOf(new Map(), reads)

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { BodyMemory } from '../src/body-memory.js'
 import { formatEventId } from '../src/event-id.js'
 import { GroupCommit } from '../src/journal/group-commit.js'
 import { openLmdbJournal } from '../src/journal/lmdb.js'
@@ -20,7 +21,7 @@ let projects = 0
 async function start(t: Test, change: (tables: Tables) => Partial<Tables> = () => ({}), maxBlockBytes?: number) {
   const projectId = `project-${++projects}`
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1e9 })
-  const commits = new GroupCommit(journal)
+  const commits = new GroupCommit(journal, new BodyMemory())
   const tables = openTables(clickhouse, journal.id)
   const writer = new Writer({
     journal,

@@ -1,4 +1,4 @@
-import { BodyMemory } from '../body-memory.js'
+import type { BodyMemory } from '../body-memory.js'
 import { ContractError, idempotencyConflict } from '../errors.js'
 import { Histogram, SECONDS } from '../histogram.js'
 import type { Append, Commit, Journal, Outcome, RequestKey, Write } from './journal.js'
@@ -73,7 +73,7 @@ export class GroupCommit {
   #closed = false
 
   /** @param memory of the bodies, and for the entries that are made of events; `Journal.listen` says when to give one back */
-  constructor(journal: Journal, memory = new BodyMemory()) {
+  constructor(journal: Journal, memory: BodyMemory) {
     this.#journal = journal
     this.#memory = memory
   }

@@ -17,7 +17,7 @@ async function open(t: Test) {
     await new Promise<void>((resolve, reject) => gates.push((error) => (error ? reject(error) : resolve())))
     return await journal.write(writes)
   }
-  const commits = new GroupCommit({ write } as Journal)
+  const commits = new GroupCommit({ write } as Journal, new BodyMemory())
   const track = (name: string) =>
     commits.appendEvent('p', Buffer.from('{}')).then(
       () => happened.push(`${name} answered`),

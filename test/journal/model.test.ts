@@ -435,7 +435,7 @@ for (const [name, start] of Object.entries({ lmdb: startLmdb, redis: startRedisJ
           const model = new Model((await real.journal.progress()).stored)
           await fc.asyncModelRun(() => ({ model, real }), commands)
           await drain(model, real)
-          assert.deepEqual(usedTwice, [], 'a body is let go of once')
+          assert.deepEqual(usedTwice.splice(0), [], 'a body is let go of once')
         } finally {
           await real.close()
         }

@@ -75,3 +75,16 @@ t.test(
     t.equal(warnings.length, 1)
   },
 )
+
+t.test('what is written while a claim finds another writer at work is let go of in memory as well', async (t) => {
+  const { journal, open } = await fresh(t)
+  const other = await open()
+  await other.write([append('first')])
+  t.ok(await other.claim(ALL))
+  const unused: string[] = []
+  journal.listen({ onUnused: (body) => unused.push(body.toString()) })
+  // Its answer comes when the claim has begun, and before that of the claim.
+  const [, block] = await Promise.all([journal.write([append('second')]), journal.claim(ALL)])
+  t.equal(block, null)
+  t.strictSame(unused, ['second'])
+})
