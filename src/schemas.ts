@@ -1,4 +1,4 @@
-import { Kind, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS } from './formats.js'
 import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 
@@ -111,7 +111,10 @@ const EventTime = Type.Optional(
   }),
 )
 
-export const EventsQuery = Type.Object({
+/** The parameters of a read. Any other is refused: a mistyped filter must not return everything. */
+const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
+
+export const EventsQuery = query({
   ...Page,
   cursor: Type.Optional(Type.String({ says: 'must be the `next` of an earlier answer' })),
   event: Type.Optional(Name),
@@ -126,7 +129,9 @@ export const EventsQuery = Type.Object({
   ),
 })
 
-export const UsersQuery = Type.Object(Page)
+export const UsersQuery = query(Page)
+/** Of reads that take no parameters. */
+export const NoQuery = query({})
 
 export const EventParams = Type.Object({ eventId: Type.String() })
 export const UserParams = Type.Object({ userId: Type.String() })

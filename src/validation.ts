@@ -64,6 +64,12 @@ function placeOf(path: string): string {
 }
 
 function message({ type, value, schema, message }: ValueError): string {
+  if (type === ValueErrorType.ObjectAdditionalProperties) return `is unknown: ${parametersOf(schema)}`
   if (type === ValueErrorType.ObjectRequiredProperty || value === undefined) return `is required and ${schema.says}`
   return typeof schema.says === 'string' ? schema.says : message
+}
+
+function parametersOf({ properties }: TSchema): string {
+  const names = Object.keys(properties)
+  return names.length === 0 ? 'this call takes no parameters' : `this call takes ${names.join(', ')}`
 }

@@ -76,7 +76,8 @@ t.test('a request that fails leaves one line, without its key, its body or its U
   const failing = [
     { method: 'POST', url: '/public/track', headers, payload: { event: secret }, expect: [400, 'invalid_request'] },
     { method: 'POST', url: '/public/track', payload: { apiKey: secret, event: 'e' }, expect: [401, 'unauthorized'] },
-    { method: 'GET', url: `/public/users/${secret}?a=${secret}`, headers, expect: [404, 'not_found'] },
+    { method: 'GET', url: `/public/users/${secret}`, headers, expect: [404, 'not_found'] },
+    { method: 'GET', url: `/public/users/x?${secret}=${secret}`, headers, expect: [400, 'invalid_request'] },
     { method: 'GET', url: `/${secret}?apiKey=${SECRET_KEY}`, expect: [404, 'not_found'] },
     { method: 'GET', url: `/%zz${secret}`, expect: [404, 'not_found'] },
     {

@@ -252,7 +252,7 @@ export const CALLS: Record<string, Call> = {
     key: 'secret',
     parameters: { userId: 'ada' },
     answer: { schema: withFields({ user: User }), example: { status: 1, error: null, user } },
-    errors: ['not_found'],
+    errors: ['invalid_request', 'not_found'],
   },
   'GET /public/users': {
     id: 'readUsers',
@@ -317,7 +317,7 @@ export const CALLS: Record<string, Call> = {
         },
       },
     },
-    errors: ['not_found'],
+    errors: ['invalid_request', 'not_found'],
   },
   'GET /health/live': {
     id: 'live',

@@ -4,7 +4,7 @@ import type { ErrorCode } from '../errors.js'
 export const FAILURES: Record<ErrorCode, { when: string; message: string; path?: string }> = {
   invalid_json: { when: 'The body does not parse.', message: 'The body is not valid JSON at position 7.' },
   invalid_request: {
-    when: 'A field is missing or of the wrong type, or a parameter is out of range.',
+    when: 'A field is missing or of the wrong type, or a parameter is out of range or unknown.',
     message: '/distinct_id is required and must be a string of 1 to 255 characters.',
     path: '/distinct_id',
   },

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ContractError } from '../errors.js'
 import { memberText } from '../json.js'
 import { formatProperties, type Properties, parseProperties } from '../profile.js'
-import { Done, SessionBody, SessionEndBody, SessionParams } from '../schemas.js'
+import { Done, NoQuery, SessionBody, SessionEndBody, SessionParams } from '../schemas.js'
 import { durationOf, endSession, type Session, startSession, updateSession } from '../session.js'
 import type { States } from '../state.js'
 
@@ -38,20 +38,24 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (a
 
 /** Reading a session, with the secret key. */
 export const sessionReads: FastifyPluginAsyncTypebox<SessionsOptions> = async (app, { sessions }) => {
-  app.get('/sessions/:sessionId', { schema: { params: SessionParams } }, async ({ projectId, params }, reply) => {
-    const session = await sessions.get(projectId, params.sessionId)
-    if (!session) throw new ContractError('not_found', 'There is no session with this session_id.')
-    const { distinctId, state, properties, startedAt, updatedAt, endedAt } = session
-    const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
-    const tail = JSON.stringify({
-      duration: durationOf(session),
-      started_at: startedAt,
-      updated_at: updatedAt,
-      ended_at: endedAt,
-    }).slice(1)
-    reply.header('content-type', 'application/json; charset=utf-8')
-    return `{"status":1,"error":null,"session":${head},"properties":${formatProperties(properties)},${tail}}`
-  })
+  app.get(
+    '/sessions/:sessionId',
+    { schema: { params: SessionParams, querystring: NoQuery } },
+    async ({ projectId, params }, reply) => {
+      const session = await sessions.get(projectId, params.sessionId)
+      if (!session) throw new ContractError('not_found', 'There is no session with this session_id.')
+      const { distinctId, state, properties, startedAt, updatedAt, endedAt } = session
+      const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
+      const tail = JSON.stringify({
+        duration: durationOf(session),
+        started_at: startedAt,
+        updated_at: updatedAt,
+        ended_at: endedAt,
+      }).slice(1)
+      reply.header('content-type', 'application/json; charset=utf-8')
+      return `{"status":1,"error":null,"session":${head},"properties":${formatProperties(properties)},${tail}}`
+    },
+  )
 }
 
 function propertiesIn(rawBody: Buffer): Properties {

@@ -14,7 +14,7 @@ import {
 } from '../profile.js'
 import type { Purge } from '../purge.js'
 import { requestKeyOf } from '../request-key.js'
-import { Done, EraseBody, IdentifyBody, ProfileBody, UserParams, UsersQuery } from '../schemas.js'
+import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../schemas.js'
 import type { States } from '../state.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import { aroundRows, offsetOf } from '../store/page.js'
@@ -93,13 +93,17 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     }
   })
 
-  app.get('/users/:userId', { schema: { params: UserParams } }, async ({ projectId, params }, reply) => {
-    const profile = await profiles.get(projectId, params.userId)
-    if (!profile) throw unknownUser()
-    const { properties, createdAt, updatedAt } = profile
-    reply.header('content-type', 'application/json; charset=utf-8')
-    return `{"status":1,"error":null,"user":{"distinct_id":${JSON.stringify(params.userId)},"properties":${formatProperties(properties)},"created_at":${createdAt},"updated_at":${updatedAt}}}`
-  })
+  app.get(
+    '/users/:userId',
+    { schema: { params: UserParams, querystring: NoQuery } },
+    async ({ projectId, params }, reply) => {
+      const profile = await profiles.get(projectId, params.userId)
+      if (!profile) throw unknownUser()
+      const { properties, createdAt, updatedAt } = profile
+      reply.header('content-type', 'application/json; charset=utf-8')
+      return `{"status":1,"error":null,"user":{"distinct_id":${JSON.stringify(params.userId)},"properties":${formatProperties(properties)},"created_at":${createdAt},"updated_at":${updatedAt}}}`
+    },
+  )
 
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query: { limit, page } }, reply) => {
     await catchUp.reachAll()

@@ -1,6 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { elements, memberText } from '../../src/json.js'
+import { CALLS } from '../../src/openapi/calls.js'
 import {
   type Client,
   randomName,
@@ -276,9 +277,32 @@ for (const storage of STORAGES) {
           .sort(),
         ['/limit', '/page'],
       )
-      for (const good of ['limit=1', 'limit=10000', 'page=1', 'limit=%31', 'unknown=1&unknown=2', 'x']) {
+      for (const good of ['limit=1', 'limit=10000', 'page=1', 'limit=%31', 'format=json']) {
         t.equal((await call('GET', `/public/events?${good}`)).statusCode, 200, good)
       }
+    })
+
+    t.test('an unknown parameter of any read is refused by its name, and never by its value', async (t) => {
+      const id = await track(user())
+      const reads = Object.keys(CALLS).filter((name) => name.startsWith('GET /public/'))
+      for (const read of reads) {
+        const url = read.slice('GET '.length).replace(':eventId', id).replace(/:\w+/, 'x')
+        for (const name of ['evnt', 'apiKey', 'Limit', '__proto__', 'a/b', 'x&x']) {
+          const response = await call('GET', `${url}?${name}=${SECRET_KEY}`)
+          isRefused(t, response, 400, 'invalid_request', `/${name.replace('/', '~1').replace('&x', '')}`)
+          t.match(response.json().error, /is unknown: this call takes \w/)
+          t.notMatch(response.body, SECRET_KEY)
+        }
+        const unauthorized = await app.inject({ url: `${url}?apiKey=${SECRET_KEY}` })
+        isRefused(t, unauthorized, 401, 'unauthorized')
+        t.equal((await call('HEAD', `${url}?evnt=1`)).statusCode, 400, 'HEAD too')
+      }
+      const response = await call('GET', '/public/events?evnt=e&limit=0')
+      t.strictSame(
+        response.json().details.map(({ path }: { path: string }) => path),
+        ['/evnt', '/limit'],
+      )
+      t.match(response.json().error, '/evnt is unknown: this call takes limit, page, cursor, event, distinct_id,')
     })
 
     t.test('a cursor that was changed is refused or harmless', async (t) => {
