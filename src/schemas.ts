@@ -54,10 +54,26 @@ export const IdentifyBody = Type.Object(
   { says: says.object },
 )
 
-export const ProfileBody = Type.Object(
-  { apiKey, distinct_id: Name, operations: Type.Object({}, { additionalProperties: true, says: says.object }) },
-  { says: says.object },
+/** Described only: `parseOperations` reads their text, and says what is wrong with them. */
+const operation = (description: string, operands: object | true = true) =>
+  Type.Optional(Type.Any({ type: 'object', additionalProperties: operands, description }))
+
+const Operations = Type.Object(
+  {
+    $set: operation('Sets each property.'),
+    $add: operation('Adds to each number; a missing one counts as 0.', { type: 'number' }),
+    $append: operation('Appends the value to each array; a missing one counts as empty.'),
+    $set_once: operation('Sets each property that is missing.'),
+    $unset: Type.Optional(
+      Type.Any({ type: 'array', items: { type: 'string' }, description: 'Removes each property that it names.' }),
+    ),
+    $union: operation('Appends to each array the values that it does not hold.', { type: 'array', items: {} }),
+    $remove: operation('Removes the value from each array.'),
+  },
+  { says: says.object, description: 'At least one; applied in this order, all or none.' },
 )
+
+export const ProfileBody = Type.Object({ apiKey, distinct_id: Name, operations: Operations }, { says: says.object })
 
 export const EraseBody = Type.Object(
   {
@@ -94,37 +110,50 @@ const Page = {
     maximum: MAX_PAGE,
     default: 50,
     says: `must be a whole number from 1 to ${MAX_PAGE}`,
+    description: 'How many a page has at most.',
   }),
   page: Type.Integer({
     minimum: 1,
     maximum: Number.MAX_SAFE_INTEGER,
     default: 1,
     says: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
+    description: 'Which page, from 1.',
   }),
 }
 
-const EventTime = Type.Optional(
-  Type.Integer({
-    minimum: 0,
-    maximum: Number.MAX_SAFE_INTEGER,
-    says: 'must be a whole number of milliseconds since 1970',
-  }),
-)
+const eventTime = (description: string) =>
+  Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      says: 'must be a whole number of milliseconds since 1970',
+      description,
+    }),
+  )
 
 /** The parameters of a read. Any other is refused: a mistyped filter must not return everything. */
 const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
 
 export const EventsQuery = query({
   ...Page,
-  cursor: Type.Optional(Type.String({ says: 'must be the `next` of an earlier answer' })),
-  event: Type.Optional(Name),
-  distinct_id: Type.Optional(Name),
-  from: EventTime,
-  to: EventTime,
+  cursor: Type.Optional(
+    Type.String({
+      says: 'must be the `next` of an earlier answer',
+      description: 'The `next` of an earlier answer: continues behind it, in constant time, instead of `page`.',
+    }),
+  ),
+  event: Type.Optional({ ...Name, description: 'Only events of this name.' }),
+  distinct_id: Type.Optional({ ...Name, description: 'Only events of this user.' }),
+  from: eventTime('Only events whose `timestamp` is this or later: milliseconds since 1970.'),
+  to: eventTime('Only events whose `timestamp` is before this: milliseconds since 1970.'),
   format: Type.Optional(
     Type.Union(
       FORMATS.map((format) => Type.Literal(format)),
-      { says: `must be one of ${FORMATS.join(', ')}` },
+      {
+        says: `must be one of ${FORMATS.join(', ')}`,
+        description:
+          'What the answer is: `json`, the default, with the envelope; `ndjson`, `csv` or `parquet`, rows alone. Goes before `Accept`.',
+      },
     ),
   ),
 })

@@ -1,16 +1,22 @@
+import { execFile } from 'node:child_process'
+import { symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { FormatRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { FastifyInstance, InjectOptions } from 'fastify'
+import openapiTS, { astToString } from 'openapi-typescript'
 import t from 'tap'
 import { STATUS_OF } from '../src/errors.js'
 import { CALLS } from '../src/openapi/calls.js'
-import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp } from './helper.js'
+import { startChromium } from './browser/chromium.js'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, temporaryFolder } from './helper.js'
 
 interface Operation {
   operationId: string
   security: Record<string, string[]>[]
-  parameters?: { name: string; in: string; example?: string | number }[]
+  parameters?: { name: string; in: string; example?: string | number; required?: boolean; description?: string }[]
   requestBody?: { content: Record<string, { example?: unknown }> }
   responses: Record<string, { content: Record<string, { example?: unknown; examples?: Record<string, unknown> }> }>
 }
@@ -40,6 +46,13 @@ function routesOf(app: FastifyInstance): string[] {
       place.push(part)
       return methods?.split(', ').map((method) => `${method} ${place.join('')}`) ?? []
     })
+}
+
+let address: Promise<string> | undefined
+/** The app's address, once it has one. */
+const listening = () => {
+  address ??= app.listen({ host: '127.0.0.1', port: 0 })
+  return address
 }
 
 t.test('every call is described, and nothing else is', async (t) => {
@@ -137,7 +150,7 @@ t.test('the page to try the calls asks no other host, and may not', async (t) =>
   const policy = String(page.headers['content-security-policy'])
   t.match(policy, /default-src 'self'/)
   t.match(policy, /frame-ancestors 'none'/)
-  t.notMatch(policy, /https?:|unsafe|upgrade-insecure/)
+  t.notMatch(policy, /https?:|unsafe-(inline|eval)|upgrade-insecure/)
   t.equal(page.headers['x-content-type-options'], 'nosniff')
   const links = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link = '']) => link)
   t.ok(links.length >= 4)
@@ -148,6 +161,100 @@ t.test('the page to try the calls asks no other host, and may not', async (t) =>
   t.notMatch(page.body, /<script>[^<]|<style>[^<]/, 'nothing that the policy would refuse')
   t.strictSame((await app.inject({ url: '/docs/json' })).json(), document)
   t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
+})
+
+t.test('the page has the title of the product, and a call from it leaves nothing in the console', async (t) => {
+  const url = await listening()
+  const browser = await startChromium(t)
+  const page = await browser.newPage()
+  const said: string[] = []
+  page.on('console', (message) => said.push(message.text()))
+  page.on('pageerror', (error) => said.push(error.message))
+  page.on('requestfailed', (request) => said.push(request.url()))
+  await page.goto(`${url}/docs`)
+  t.equal(await page.title(), 'Tallyhouse API')
+  await page.click('#operations-Operation-live .opblock-summary-control')
+  await page.click('.try-out__btn')
+  await page.click('.execute')
+  await page.waitForSelector('.live-responses-table')
+  t.match(await page.textContent('.live-responses-table tbody .response-col_status'), '200')
+  t.strictSame(said, [])
+})
+
+t.test('what has a default need not be given, and every parameter of the export is described', async (t) => {
+  for (const path of ['/public/events', '/public/users']) {
+    const query = document.paths[path]?.get?.parameters?.filter((parameter) => parameter.in === 'query') ?? []
+    t.ok(query.length >= 2, path)
+    for (const { name, required, description } of query) {
+      t.not(required, true, name)
+      t.match(description, /^(?!Must)\w.+\.$/, name)
+    }
+  }
+})
+
+/** What the README shows by curl, in the words of a client that is generated from the document. */
+const GENERATED_CALLS = `
+import createClient from 'openapi-fetch'
+import type { paths } from './schema.js'
+
+const [baseUrl = '', key = ''] = process.argv.slice(2)
+const client = createClient<paths, 'application/json'>({ baseUrl, headers: { 'x-api-key': key } })
+const user = { distinct_id: 'generated' }
+const tracked = await client.POST('/public/track', {
+  body: { ...user, event: 'signed up', properties: { plan: 'pro', price: 9.9 } },
+})
+await client.POST('/public/track/batch', {
+  params: { header: { 'idempotency-key': 'generated' } },
+  body: { events: [{ ...user, event: 'again', timestamp: 5 }] },
+})
+await client.POST('/public/users/profile', {
+  body: { ...user, operations: { $set: { a: 1 }, $add: { visits: 1 }, $unset: ['b'], $union: { seats: ['a'] } } },
+})
+// @ts-expect-error what is added must be a number
+const mistyped = () => client.POST('/public/users/profile', { body: { ...user, operations: { $add: { visits: '1' } } } })
+// @ts-expect-error an event needs its name
+const nameless = () => client.POST('/public/track', { body: user })
+const all = await client.GET('/public/events')
+const some = await client.GET('/public/events', {
+  params: { query: { limit: 1, distinct_id: 'generated', from: 6, to: Date.now() + 1000, format: 'json' } },
+})
+const [event] = some.data?.events ?? []
+if (!event) throw new Error('there is none')
+const eventId: string = event.eventId
+await client.PUT('/public/events/{eventId}', { params: { path: { eventId } }, body: { properties: { plan: 'free' } } })
+const deleted = await client.DELETE('/public/events/{eventId}', { params: { path: { eventId } } })
+const unknown = await client.DELETE('/public/events/{eventId}', { params: { path: { eventId } } })
+const users = await client.GET('/public/users')
+const visits: unknown = users.data?.users.find(({ distinct_id }) => distinct_id === 'generated')?.properties.visits
+console.log(
+  JSON.stringify({
+    tracked: tracked.response.status, all: all.data?.status, event: event.event, deleted: deleted.data?.status,
+    unknown: unknown.error?.code, visits, mistyped: typeof mistyped, nameless: typeof nameless,
+  }),
+)
+`
+
+t.test('a generated client compiles and makes the calls of the README', async (t) => {
+  const folder = await temporaryFolder(t)
+  await symlink(join(process.cwd(), 'node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+  await writeFile(join(folder, 'schema.d.ts'), astToString(await openapiTS(source)))
+  await writeFile(join(folder, 'calls.ts'), GENERATED_CALLS)
+  const run = promisify(execFile)
+  const options = ['--strict', '--target', 'ES2022', '--module', 'NodeNext', '--types', 'node', '--skipLibCheck']
+  const tsc = join(process.cwd(), 'node_modules/typescript/bin/tsc')
+  await run(process.execPath, [tsc, ...options, 'calls.ts'], { cwd: folder }).catch(({ stdout }) => t.fail(stdout))
+  const { stdout } = await run(process.execPath, ['calls.js', await listening(), SECRET_KEY], { cwd: folder })
+  t.strictSame(JSON.parse(stdout), {
+    tracked: 200,
+    all: 1,
+    event: 'signed up',
+    deleted: 1,
+    unknown: 'not_found',
+    visits: 1,
+    mistyped: 'function',
+    nameless: 'function',
+  })
 })
 
 t.test('only that page has the headers of a page', async (t) => {

@@ -89,7 +89,7 @@ function describe({ querystring, params, body }: FastifySchema, call: Call | und
     summary: call.summary,
     ...(call.description !== undefined && { description: call.description }),
     security: call.key === null ? [] : [{ [call.key]: [] }],
-    ...(querystring !== undefined && { querystring: plain(querystring) }),
+    ...(querystring !== undefined && { querystring: withoutDefaults(plain(querystring)) }),
     ...(params !== undefined && { params: plain(params) }),
     ...(body !== undefined && { body: plain(body) }),
     ...(call.isIdempotent && { headers: plain(IDEMPOTENCY_KEY) }),
@@ -97,12 +97,23 @@ function describe({ querystring, params, body }: FastifySchema, call: Call | und
 }
 
 /** Plain JSON Schema; the words of an error message serve as the description. */
-function plain(schema: unknown): object {
+function plain(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_name, value) => {
     if (typeof value?.says !== 'string') return value
     const { says, ...rest } = value
     return { description: `${says[0].toUpperCase()}${says.slice(1)}.`, ...rest }
   })
+}
+
+/** What has a default need not be given. */
+function withoutDefaults(schema: JsonSchema): JsonSchema {
+  const { required = [], properties = {} } = schema
+  return { ...schema, required: required.filter((name) => properties[name]?.default === undefined) }
+}
+
+interface JsonSchema {
+  required?: string[]
+  properties?: Record<string, { default?: unknown }>
 }
 
 interface Document {
