@@ -9,6 +9,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   keys: () => import('./commands/keys.js'),
   import: () => import('./commands/import.js'),
   export: () => import('./commands/export.js'),
+  sql: () => import('./commands/sql.js'),
 }
 
 process.exitCode = await main(process.argv.slice(2))

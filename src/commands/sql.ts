@@ -1,0 +1,90 @@
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { parseArgs } from 'node:util'
+import { loadConfig } from '../config.js'
+import { openStore } from '../store/open.js'
+import { describeSqlError, readSql } from '../store/sql.js'
+import { type Command, type CommandIo, UsageError } from './command.js'
+
+const USAGE = `Usage: tallyhouse sql [options] [QUERY]
+
+Runs a query of ClickHouse's SQL on the store and prints its result, such as
+
+  tallyhouse sql "SELECT event, count() FROM events GROUP BY event ORDER BY 2 DESC"
+
+Without QUERY it is read from standard input. It only reads: nothing can be changed, and no file or other server be read.
+
+  --format FORMAT    table, tsv, csv, ndjson, json or parquet, or a format of ClickHouse by its name, such as Vertical. A
+                     table on a terminal and tsv elsewhere where it is not given; a FORMAT in the query wins
+  --timeout SECONDS  after which the query is ended, 1 to 3600 (60)
+
+The tables are events, profiles, sessions, api_keys (hashes only), dead_letters, dead_letter_replays, journals and
+schema_migrations. Profiles, sessions and keys are read as they are now, without FINAL. What was accepted in the last second may
+still wait in the journal.
+
+The service's own settings say where the store is: CLICKHOUSE_URL, or DATA_DIR, whether the service runs or not.`
+
+/** What the short names stand for; with names of the columns where the format can have them. */
+const FORMATS: Record<string, string> = {
+  table: 'PrettyCompact',
+  tsv: 'TSVWithNames',
+  csv: 'CSVWithNames',
+  ndjson: 'JSONEachRow',
+  json: 'JSON',
+  parquet: 'Parquet',
+}
+const MAX_SECONDS = 3600
+
+export const command: Command = {
+  summary: "runs a query of ClickHouse's SQL on the store, reading only",
+  usage: USAGE,
+  async run(args, io) {
+    const { format, limitSeconds, query } = await parse(args, io)
+    const { clickhouse, close } = await openStore(loadConfig(io.env))
+    try {
+      const result = await readSql(clickhouse, query, { format, limitSeconds, signal: io.signal })
+      await pipeline(result, io.stdout, { end: false })
+      return 0
+    } catch (error) {
+      if (io.signal.aborted) throw new Error('The query was interrupted.', { cause: error })
+      // Whoever read the output, such as `head`, has enough.
+      if (isClosedPipe(error)) return 0
+      throw new Error(describeSqlError(error, limitSeconds), { cause: error })
+    } finally {
+      await close()
+    }
+  },
+}
+
+function isClosedPipe(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE'
+}
+
+async function parse(args: string[], io: CommandIo) {
+  const { values, positionals } = read(args)
+  if (positionals.length > 1) {
+    throw new UsageError('Put the query into quotes: it must be one argument.')
+  }
+  const name = values.format ?? (io.stdout.isTTY ? 'table' : 'tsv')
+  const format = Object.hasOwn(FORMATS, name) ? (FORMATS[name] ?? name) : name
+  if (!/^[A-Za-z]\w*$/.test(format)) throw new UsageError(`--format must be the name of a format, not "${format}".`)
+  const limitSeconds = /^\d{1,4}$/.test(values.timeout) ? Number(values.timeout) : 0
+  if (limitSeconds < 1 || limitSeconds > MAX_SECONDS) {
+    throw new UsageError(`--timeout must be a whole number of seconds from 1 to ${MAX_SECONDS}.`)
+  }
+  const [query = await text(io.stdin)] = positionals
+  if (query.trim() === '') throw new UsageError('There is no query.')
+  return { format, limitSeconds, query }
+}
+
+function read(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      allowPositionals: true,
+      options: { format: { type: 'string' }, timeout: { type: 'string', default: '60' } },
+    })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}

@@ -1,0 +1,108 @@
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import type { DataFormat } from '@clickhouse/client'
+import { type ClickHouse, StoreError, StoreUnreachableError } from './clickhouse.js'
+
+export interface SqlOptions {
+  /** one of ClickHouse's output formats; a FORMAT in the query wins */
+  format: string
+  /** after this many seconds ClickHouse ends the query */
+  limitSeconds: number
+  signal: AbortSignal
+}
+
+/** The query would change something, or reads more than the store; the message says what to write instead. */
+export class SqlRefusedError extends Error {
+  override readonly name = 'SqlRefusedError'
+}
+
+/** How ClickHouse calls the statements that only read, in the first line of EXPLAIN AST. */
+const READING = /^(Select|Show|Describe|Exists|Explain)/
+/** This function reads any file that the engine's user may read, and `readonly` does not stop it. */
+const FILE_FUNCTION = /^ *Function file\b/m
+const EXPLAIN = 'EXPLAIN AST '
+
+const SYNTAX_ERROR = 62
+const TIMEOUT_EXCEEDED = 159
+const READONLY = 164
+const MEMORY_LIMIT_EXCEEDED = 241
+const ACCESS_DENIED = 497
+
+/** A query may not starve the INSERTs of the service; what groups or sorts more than half of it goes to the disk. */
+const MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
+/** ClickHouse stops by itself before this client gives up. */
+const GRACE_MS = 10_000
+
+const READ_ONLY = {
+  // Unlike 2, it admits no SETTINGS in the query, and none of the table functions that read files and other servers.
+  readonly: '1',
+  wait_end_of_query: 0,
+  // Profiles, sessions and keys as they are now, without a FINAL in the query.
+  final: 1,
+  max_memory_usage: String(MAX_MEMORY_BYTES),
+  max_bytes_before_external_group_by: String(MAX_MEMORY_BYTES / 2),
+  max_bytes_before_external_sort: String(MAX_MEMORY_BYTES / 2),
+  // A query that takes long before its first row keeps the connection from being taken for dead. Node reads 16 KiB of
+  // headers, which are more than an hour of these.
+  send_progress_in_http_headers: 1,
+  http_headers_progress_interval_ms: '60000',
+} as const
+
+/**
+ * Runs a query of the operator, which cannot change anything.
+ *
+ * Not promised: that it reads nothing but the tables. Whoever may run this may read what the store's user may read.
+ *
+ * @returns the result as ClickHouse writes it; it is complete if, and only if, the stream ends
+ * @throws SqlRefusedError where it does not only read
+ * @throws Error in words, StoreUnreachableError; the stream may break with a ClickHouseError, for which see `describeSqlError`
+ */
+export async function readSql(
+  clickhouse: ClickHouse,
+  query: string,
+  { format, limitSeconds, signal }: SqlOptions,
+): Promise<Readable> {
+  await checkReads(clickhouse, query, signal)
+  const settings = { ...READ_ONLY, max_execution_time: limitSeconds, default_format: format as DataFormat }
+  return await clickhouse.bytes(query, {}, settings, signal, limitSeconds * 1000 + GRACE_MS)
+}
+
+/** ClickHouse's own parser says what a statement is; `readonly` alone would let KILL QUERY and BACKUP through. */
+async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSignal): Promise<void> {
+  const settings = { readonly: '1', default_format: 'TabSeparatedRaw' } as const
+  const tree = await clickhouse.bytes(`${EXPLAIN}${query}`, {}, settings, signal).catch((error: unknown) => {
+    throw error instanceof StoreError && error.code === SYNTAX_ERROR ? withoutPrefix(error) : error
+  })
+  const lines = await text(tree)
+  if (!READING.test(lines)) {
+    throw new SqlRefusedError('This only reads: SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN.')
+  }
+  if (FILE_FUNCTION.test(lines)) throw new SqlRefusedError('The function file() is not available here.')
+}
+
+/** Counts the place of the fault from the beginning of what the user wrote. */
+function withoutPrefix(error: StoreError): Error {
+  const message = error.message.replace(/position (\d+)/, (_, at) => `position ${Number(at) - EXPLAIN.length}`)
+  return new StoreError(error.code, new Error(message.replace(/^ClickHouse error \d+: /, '')))
+}
+
+/** What went wrong with a query, as a sentence for its author. */
+export function describeSqlError(error: unknown, limitSeconds: number): string {
+  const cause = error instanceof StoreError ? (error.cause as Error) : error
+  const message = cause instanceof Error ? cause.message : String(cause)
+  if (error instanceof StoreUnreachableError) return message
+  if (message === 'aborted') return 'The result broke off before its end: the query failed, or ClickHouse ended.'
+  const code = cause !== null && typeof cause === 'object' && 'code' in cause ? Number(cause.code) : Number.NaN
+  switch (error instanceof StoreError ? error.code : code) {
+    case TIMEOUT_EXCEEDED:
+      return `The query was ended after ${limitSeconds} s. Narrow it, or allow more with --timeout.`
+    case MEMORY_LIMIT_EXCEEDED:
+      return `The query needs too much memory: ${message} Narrow it, or read fewer columns.`
+    case READONLY:
+      return `This only reads, with settings of its own, so leave SETTINGS and such out: ${message}`
+    case ACCESS_DENIED:
+      return `ClickHouse does not allow this: ${message}`
+    default:
+      return message
+  }
+}
