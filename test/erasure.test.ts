@@ -50,8 +50,9 @@ for (const storage of STORAGES) {
     let letters = 0
     /** A dead letter, as the writer leaves it. */
     const letter = async (body: string, kind: EntryKind = 'events', projectId = 'default') => {
-      const position = BigInt(1_760_000_000_000 + ++letters) << 16n
-      const entry = { position, kind, projectId, count: 1, body: Buffer.from(body) }
+      const receivedAt = 1_760_000_000_000 + ++letters
+      const position = BigInt(receivedAt) << 16n
+      const entry = { position, kind, projectId, count: 1, receivedAt, body: Buffer.from(body) }
       await insertDeadLetter(clickhouse, JOURNAL, entry, 'ClickHouse error 27', `letter ${letters}`)
       return position
     }

@@ -3,7 +3,7 @@ import { BodyMemory } from '../src/body-memory.js'
 import { formatEventId } from '../src/event-id.js'
 import { GroupCommit } from '../src/journal/group-commit.js'
 import { openLmdbJournal } from '../src/journal/lmdb.js'
-import { START } from '../src/journal/position.js'
+import { millisecondsOf, nextPosition, START } from '../src/journal/position.js'
 import { ClickHouse, StoreUnreachableError } from '../src/store/clickhouse.js'
 import { migrate } from '../src/store/migrate.js'
 import { openTables } from '../src/store/tables.js'
@@ -85,6 +85,32 @@ t.test('an INSERT whose answer was lost is found to be there', async (t) => {
   )
 })
 
+t.test('events that come after a moment in which the clock was fast have the time of their acceptance', async (t) => {
+  const { projectId, journal, commits, event, writer, drained } = await start(t)
+  // Positions never fall back, so they stay at what the fast clock gave.
+  const fast = Date.now() + 3_600_000
+  await journal.outrank(nextPosition(START, fast))
+  const from = Date.now()
+  const { position } = await event('late')
+  await commits.appendBatch(projectId, Buffer.from('{"events":[{"event":1'), 1)
+  const to = Date.now()
+  t.equal(millisecondsOf(position), fast)
+  writer.start()
+  await drained()
+  const isAtAcceptance = (ms: unknown) => Number(ms) >= from && Number(ms) <= to
+  const [row] = await clickhouse.rows<Record<string, string>>(
+    'SELECT timestamp, received_at FROM events WHERE project_id = {project:String}',
+    { project: projectId },
+  )
+  t.ok(isAtAcceptance(row?.timestamp), `the default timestamp is ${row?.timestamp}`)
+  t.ok(isAtAcceptance(row?.received_at), `received_at is ${row?.received_at}`)
+  const [letter] = await clickhouse.rows<Record<string, string>>(
+    'SELECT received_at FROM dead_letters WHERE project_id = {project:String}',
+    { project: projectId },
+  )
+  t.ok(isAtAcceptance(letter?.received_at), `received_at of the dead letter is ${letter?.received_at}`)
+})
+
 t.test('a block that the journal has forgotten is not stored under another token', async (t) => {
   const { projectId, event, writer, stored, drained, journal } = await start(t)
   const names = ['a', 'b']
@@ -96,6 +122,7 @@ t.test('a block that the journal has forgotten is not stored under another token
     kind: 'events' as const,
     projectId,
     count: 1,
+    receivedAt: millisecondsOf(position),
     body: Buffer.from(`{"events":[{"event":"${names[i]}","distinct_id":"u"}]}`),
   }))
   await openTables(clickhouse, journal.id).insert('events', entries, 'another token', AbortSignal.timeout(10_000))

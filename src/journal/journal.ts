@@ -64,6 +64,8 @@ export interface Entry {
   projectId: string
   /** events or rows */
   count: number
+  /** when it was accepted by the journal's clock, epoch ms; its position is later where that clock was once fast */
+  receivedAt: number
   /** events: JSON `{"events":[…]}`; profiles and sessions: JSON objects joined by commas */
   body: Buffer
 }

@@ -35,6 +35,8 @@ export interface LmdbJournalOptions {
 const MIN_SWEEP = 1000
 const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
 const ENTRY_HEADER_BYTES = 7
+/** Added to the kind of an entry whose position is ahead of the clock: it has the clock's time behind its header. */
+const HAS_TIME = 0x80
 const REQUEST = 'r'
 const STATE = 's'
 
@@ -82,6 +84,7 @@ class LmdbJournal implements Journal {
   #outranked = START
   #frozen: { first: Position; last: Position } | null = null
   #entryCount = 0
+  #oldest = { position: START, receivedAt: 0 }
   #bytes = 0
 
   constructor(root: RootDatabase, maxBytes: number, now: () => number) {
@@ -134,13 +137,13 @@ class LmdbJournal implements Journal {
       for (const write of writes) {
         const outcome =
           this.#known(write) ??
-          (write.type === 'append' ? this.#append(write, advance(), added) : this.#commit(write, advance, rows))
+          (write.type === 'append' ? this.#append(write, advance(), now, added) : this.#commit(write, advance, rows))
         outcomes.push(outcome)
         if (write.requestKey && outcome.status === 'done') this.#remember(write.requestKey, outcome.position, now)
       }
       for (const [kind, { position, rows: bodies }] of rows) {
         const body = Buffer.from(bodies.join(','))
-        added.push({ position, kind, projectId: '', count: bodies.length, body })
+        added.push({ position, kind, projectId: '', count: bodies.length, receivedAt: now, body })
       }
       for (const entry of added) this.#entries.put(positionKey(entry.position), encodeEntry(entry))
     })
@@ -169,8 +172,8 @@ class LmdbJournal implements Journal {
     this.#expiries.put(expiryKey(now + REQUEST_MEMORY_MS, REQUEST, name), EMPTY)
   }
 
-  #append({ projectId, count, body }: Append, position: Position, added: Entry[]): Outcome {
-    added.push({ position, kind: 'events', projectId, count, body })
+  #append({ projectId, count, body }: Append, position: Position, receivedAt: number, added: Entry[]): Outcome {
+    added.push({ position, kind: 'events', projectId, count, receivedAt, body })
     return { status: 'done', position }
   }
 
@@ -279,13 +282,21 @@ class LmdbJournal implements Journal {
   }
 
   async depth(): Promise<Depth> {
-    const [oldest] = this.#entries.getKeys({ limit: 1 })
     return {
       entries: this.#entryCount,
       bytes: this.#bytes,
-      oldestMs: oldest ? Math.max(0, this.#now() - millisecondsOf(oldest.readBigUInt64BE())) : 0,
+      oldestMs: this.#entryCount === 0 ? 0 : Math.max(0, this.#now() - this.#oldestReceivedAt()),
       limitBytes: this.#maxBytes,
     }
+  }
+
+  /** Reads an entry once, as it may be large. */
+  #oldestReceivedAt(): number {
+    const [key] = this.#entries.getKeys({ limit: 1 })
+    const position = key?.readBigUInt64BE() ?? START
+    const value = key && position !== this.#oldest.position && this.#entries.get(key)
+    if (value) this.#oldest = { position, receivedAt: decodeEntry(position, value).receivedAt }
+    return this.#oldest.receivedAt
   }
 
   async noteDeletion(projectId: string): Promise<void> {
@@ -386,25 +397,34 @@ function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
   return Buffer.concat([positionKey(BigInt(atMs)), Buffer.from(type), name])
 }
 
-/** kind (1 byte), count (4), length of the project id (2), the project id, the body. */
-function encodeEntry({ kind, projectId, count, body }: Entry): Buffer {
+/**
+ * kind (1 byte), count (4), length of the project id (2), where the kind says so the time of acceptance (8), the project
+ * id, the body. Without a time, it is that of the position.
+ */
+function encodeEntry({ position, kind, projectId, count, receivedAt, body }: Entry): Buffer {
+  const hasTime = receivedAt !== millisecondsOf(position)
   const project = Buffer.from(projectId)
-  const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES)
-  header.writeUInt8(KINDS.indexOf(kind), 0)
+  const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES + (hasTime ? 8 : 0))
+  header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0), 0)
   header.writeUInt32BE(count, 1)
   header.writeUInt16BE(project.length, 5)
+  if (hasTime) header.writeBigUInt64BE(BigInt(receivedAt), ENTRY_HEADER_BYTES)
   return Buffer.concat([header, project, body])
 }
 
 function decodeEntry(position: Position, value: Buffer): Entry {
-  const kind = KINDS[value.readUInt8(0)]
+  const first = value.readUInt8(0)
+  const kind = KINDS[first & ~HAS_TIME]
   if (kind === undefined) throw new Error(`journal entry ${position} is of an unknown kind`)
-  const bodyStart = ENTRY_HEADER_BYTES + value.readUInt16BE(5)
+  const hasTime = first >= HAS_TIME
+  const projectStart = ENTRY_HEADER_BYTES + (hasTime ? 8 : 0)
+  const bodyStart = projectStart + value.readUInt16BE(5)
   return {
     position,
     kind,
-    projectId: value.toString('utf8', ENTRY_HEADER_BYTES, bodyStart),
+    projectId: value.toString('utf8', projectStart, bodyStart),
     count: value.readUInt32BE(1),
+    receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : millisecondsOf(position),
     body: value.subarray(bodyStart),
   }
 }

@@ -1,5 +1,5 @@
 import type { Entry, EntryKind, Outcome, Write } from './journal.js'
-import { formatPosition, type Position, parsePosition, START } from './position.js'
+import { formatPosition, millisecondsOf, type Position, parsePosition, START } from './position.js'
 
 /**
  * A write as the script takes it.
@@ -37,21 +37,26 @@ export interface StreamEntry {
 
 /** An entry as XRANGE has it: its id, then the names and values of its fields, in the order of the script that wrote it. */
 export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
-  const [, kind, , projectId, , count, , , field, value] = fields
+  const [, kind, , projectId, , count, , , field, value, , time] = fields
   if (!kind || !projectId || !count || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
   const isHere = field.toString() === 'body'
+  const position = parsePosition(id.toString())
   const entry: Entry = {
-    position: parsePosition(id.toString()),
+    position,
     kind: kind.toString() as EntryKind,
     projectId: projectId.toString(),
     count: Number(count),
+    receivedAt: time ? Number(time) : millisecondsOf(position),
     body: isHere ? value : NOTHING,
   }
   return { entry, at: isHere ? null : value.toString() }
 }
 
-/** The entries that carried-out writes have become: each append its own, the rows of one kind together. */
-export function entriesOf(writes: Write[], outcomes: Outcome[]): Entry[] {
+/**
+ * The entries that carried-out writes have become: each append its own, the rows of one kind together.
+ * @param receivedAt epoch ms by the journal's clock
+ */
+export function entriesOf(writes: Write[], outcomes: Outcome[], receivedAt: number): Entry[] {
   const entries: Entry[] = []
   const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
   writes.forEach((write, i) => {
@@ -60,12 +65,12 @@ export function entriesOf(writes: Write[], outcomes: Outcome[]): Entry[] {
     const { position } = outcome
     if (write.type === 'append') {
       const { projectId, count, body } = write
-      entries.push({ position, kind: 'events', projectId, count, body })
+      entries.push({ position, kind: 'events', projectId, count, receivedAt, body })
       return
     }
     let group = rows.get(write.kind)
     if (!group) {
-      group = { entry: { position, kind: write.kind, projectId: '', count: 0, body: NOTHING }, rows: [] }
+      group = { entry: { position, kind: write.kind, projectId: '', count: 0, receivedAt, body: NOTHING }, rows: [] }
       rows.set(write.kind, group)
       entries.push(group.entry)
     }

@@ -12,7 +12,8 @@
  * A journal that is full has to be drained: what the writer needs is allowed also where Redis is out of memory.
  *
  * An entry of the stream has the fields kind, project, count, bytes, and then either `body` with the rows themselves or
- * `at` with the name of the key that holds the events.
+ * `at` with the name of the key that holds the events. Where the clock is behind the entry's position, as after a moment in
+ * which it was fast, a last field `time` has the ms of the clock.
  *
  * meta is a hash: id, ms and seq (the last position given out), bytes (of the entries that are there), added and settled
  * (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is).
@@ -27,8 +28,8 @@
  *         "append", project, count, bytes, name of the body's key, request key or "", fingerprint
  *       or
  *         "commit", kind, state key, expected version, state, row, request key or "", fingerprint
- * Returns the number of entries ever added before, a space, and the outcomes joined by commas: "done:<position>",
- * "repeated:<position>", "mismatch", "conflict".
+ * Returns the number of entries ever added before, the outcomes joined by commas, "done:<position>", "repeated:<position>",
+ * "mismatch" or "conflict", and the ms of the clock, with a space between the three.
  * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
  * Errors, with nothing written: FULL; GONE where this journal is not there; STALE for a number older than the last; LOST
  * where a body's key is not there.
@@ -133,6 +134,9 @@ while ARGV[i] do
   end
   outcomes[#outcomes + 1] = outcome
 end
+local received_at = string.format('%.0f', now)
+local time = {}
+if ms > now then time = { 'time', received_at } end
 for _, entry in ipairs(entries) do
   local count, size, field, value = entry.count, entry.size, 'at', entry.name
   if entry.rows then
@@ -140,13 +144,13 @@ for _, entry in ipairs(entries) do
     count, size = #entry.rows, #value
   end
   redis.call('XADD', stream, entry.position, 'kind', entry.kind, 'project', entry.project, 'count', count,
-    'bytes', size, field, value)
+    'bytes', size, field, value, unpack(time))
   bytes = bytes + size
 end
 
 local added = before_these + #entries
 redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added))
-local answer = head[4] .. ' ' .. table.concat(outcomes, ',')
+local answer = head[4] .. ' ' .. table.concat(outcomes, ',') .. ' ' .. received_at
 redis.call('SET', producer, ARGV[2] .. ' ' .. answer, 'PX', 3600000)
 return answer
 `
@@ -319,7 +323,7 @@ return 1
  *
  * KEYS  stream, meta
  * ARGV  the journal's number
- * Returns { entries, bytes, ms that the oldest has been waiting by the clock that positions are made of, or 0 }.
+ * Returns { entries, bytes, ms since the oldest was accepted, or 0 }.
  */
 export const DEPTH = `#!lua flags=allow-oom
 local head = redis.call('HMGET', KEYS[2], 'bytes', 'id')
@@ -329,7 +333,7 @@ local waiting = 0
 if oldest then
   local time = redis.call('TIME')
   local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-  waiting = math.max(0, now - tonumber(string.match(oldest[1], '^%d+')))
+  waiting = math.max(0, now - tonumber(oldest[2][12] or string.match(oldest[1], '^%d+')))
 end
 return { redis.call('XLEN', KEYS[1]), tonumber(head[1]), waiting }
 `

@@ -187,9 +187,9 @@ class RedisJournal implements Journal {
           }
           return this.#script(WRITE, keys, args)
         })
-        const [added, outcomes = ''] = String(await answer).split(' ')
+        const [added, outcomes = '', time] = String(await answer).split(' ')
         const parsed = outcomes.split(',').map(parseOutcome)
-        const isKept = this.#tail?.add(Number(added), entriesOf(writes, parsed)) ?? false
+        const isKept = this.#tail?.add(Number(added), entriesOf(writes, parsed, Number(time))) ?? false
         writes.forEach((write, i) => {
           const isInTail = isKept && parsed[i]?.status === 'done'
           if (write.type === 'append' && !isInTail) this.#letGoOf([write])

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { EntryError, rewriteEntry } from '../event-body.js'
 import type { Entry, EntryKind } from '../journal/journal.js'
-import { formatPosition, millisecondsOf, type Position } from '../journal/position.js'
+import { formatPosition, type Position } from '../journal/position.js'
 import type { ClickHouse } from './clickhouse.js'
 import { isDataError } from './data-errors.js'
 import { deleteErasedEvents, hasEventsOfEntry } from './events.js'
@@ -27,7 +27,7 @@ export interface DeadLetter {
 export async function insertDeadLetter(
   clickhouse: ClickHouse,
   journalId: number,
-  { projectId, position, kind, body }: Entry,
+  { projectId, position, kind, receivedAt, body }: Entry,
   reason: string,
   token: string,
 ): Promise<void> {
@@ -38,7 +38,7 @@ export async function insertDeadLetter(
     fields.text(kind),
     fields.text(reason),
     literal(body),
-    `${millisecondsOf(position)}`,
+    `${receivedAt}`,
     `${journalId}`,
   ]
   await clickhouse.command(
@@ -120,13 +120,13 @@ export async function replayDeadLetter(
   now: number,
   signal: AbortSignal,
 ): Promise<Replay> {
-  const { position, projectId, kind } = letter
+  const { position, projectId, kind, receivedAt } = letter
   const journalId = letter.journalId || (await latestJournal(clickhouse))
   const isThere = kind === 'events' && (await hasEventsOfEntry(clickhouse, { projectId, position, journalId }))
   if (!isThere) {
     const chunks: Buffer[] = []
     for await (const chunk of await readDeadLetterBody(clickhouse, letter)) chunks.push(chunk)
-    const entry = { position, projectId, kind, count: 0, body: Buffer.concat(chunks) }
+    const entry = { position, projectId, kind, count: 0, receivedAt, body: Buffer.concat(chunks) }
     const replay = await insert(clickhouse, journalId, entry, signal)
     if (!replay.isStored) return replay
   }

@@ -1,6 +1,6 @@
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../event-id.js'
 import type { Entry } from '../journal/journal.js'
-import { millisecondsOf, type Position } from '../journal/position.js'
+import type { Position } from '../journal/position.js'
 import type { ClickHouse } from './clickhouse.js'
 import { Fields } from './fields.js'
 import { insertEntries } from './insert.js'
@@ -33,9 +33,9 @@ export async function insertEvents(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const lineOf = ({ projectId, position }: Entry) => {
+  const lineOf = ({ projectId, position, receivedAt }: Entry) => {
     const { high, low } = idHalves(position, journalId)
-    const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${millisecondsOf(position)},"body":`
+    const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${receivedAt},"body":`
     return { head, tail: '}\n' }
   }
   await insertEntries(clickhouse, INSERT, entries, lineOf, signal, {

@@ -24,7 +24,7 @@ async function letter(
 ): Promise<string> {
   const position: Position = ++clock << 16n
   const projectId = kind === 'events' ? 'p' : ''
-  const entry = { position, kind, projectId, count: 1, body: Buffer.from(body) }
+  const entry = { position, kind, projectId, count: 1, receivedAt: Number(clock), body: Buffer.from(body) }
   await insertDeadLetter(
     clickhouse,
     journalId,

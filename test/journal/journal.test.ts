@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { ContractError } from '../../src/errors.js'
 import type { Append, Commit, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
-import { millisecondsOf, type Position, START } from '../../src/journal/position.js'
+import { millisecondsOf, nextPosition, type Position, START } from '../../src/journal/position.js'
 import { openRedisJournal } from '../../src/journal/redis.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
@@ -65,13 +65,14 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('a block holds the entries as they were written, in their order', async (t) => {
       const journal = await fresh(t)
       const body = Buffer.from([...Array(256).keys()])
-      const [first, second] = positions(
+      const [first = START, second = START] = positions(
         await journal.write([append('', { body, count: 3, projectId: 'é' }), append('second', { count: 2 })]),
       )
+      const receivedAt = millisecondsOf(first)
       const block = await journal.claim(ALL)
       t.strictSame(block?.entries, [
-        { position: first, kind: 'events', projectId: 'é', count: 3, body },
-        { position: second, kind: 'events', projectId: 'p', count: 2, body: Buffer.from('second') },
+        { position: first, kind: 'events', projectId: 'é', count: 3, receivedAt, body },
+        { position: second, kind: 'events', projectId: 'p', count: 2, receivedAt, body: Buffer.from('second') },
       ])
       t.strictSame([block?.first, block?.last], [first, second])
     })
@@ -240,6 +241,26 @@ for (const [name, open] of Object.entries(opened)) {
       const { entries, oldestMs } = await journal.depth()
       t.equal(entries, 1)
       t.ok(oldestMs <= Date.now() - millisecondsOf(second), `${oldestMs} ms is the second one's age`)
+    })
+
+    t.test('an entry has the time of its acceptance, though its position is ahead of the clock', async (t) => {
+      const name = randomName('journal')
+      const journal = await open(t, name)
+      await journal.outrank(nextPosition(START, Date.now() + 3_600_000))
+      const from = Date.now()
+      await journal.write([append('é', { projectId: 'é' }), commit('ada', START, 'a')])
+      const to = Date.now()
+      const block = await journal.claim(ALL)
+      const times = block?.entries.map(({ receivedAt }) => receivedAt) ?? []
+      t.equal(times.length, 2)
+      t.ok(
+        times.every((time) => time >= from && time <= to),
+        `${times} are from ${from} to ${to}`,
+      )
+      await until('some age', async () => (await journal.depth()).oldestMs >= 30)
+      await journal.close()
+      const again = await open(t, name)
+      t.strictSame((await again.claim(ALL))?.entries, block?.entries, 'the next process finds the same')
     })
 
     t.test('a hurrying reader is heard', async (t) => {

@@ -23,7 +23,10 @@ const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** What a journal is, without durability, batches and speed. */
 class Model {
+  /** their times are the latest that they can be, until they are claimed */
   entries: Entry[] = []
+  /** the earliest times that they can be */
+  acceptedSince = new Map<Position, number>()
   stored: Position
   /** nothing at or before it is given out again */
   last: Position
@@ -42,7 +45,7 @@ class Model {
   }
 
   /** Takes over what the journal says it did, and throws where it should have done something else. */
-  write(writes: Write[], outcomes: Outcome[], now: number): void {
+  write(writes: Write[], outcomes: Outcome[], now: number, since: number): void {
     const groups = new Map<StateKind, { entry: Entry; rows: string[] }>()
     const next = (outcome: Outcome | undefined): Position => {
       if (outcome?.status !== 'done') throw new Error(`it should be done, but is ${outcome?.status}`)
@@ -63,7 +66,7 @@ class Model {
       let position: Position
       if (write.type === 'append') {
         position = next(outcome)
-        this.entries.push({ position, kind: 'events', ...pick(write) })
+        this.entries.push({ position, kind: 'events', receivedAt: now, ...pick(write) })
       } else {
         const current = this.states.get(write.stateKey)
         if (current && current.version !== write.expected) {
@@ -73,7 +76,7 @@ class Model {
         let group = groups.get(write.kind)
         if (!group) {
           group = {
-            entry: { position: next(outcome), kind: write.kind, projectId: '', count: 0, body: EMPTY },
+            entry: { position: next(outcome), kind: write.kind, projectId: '', count: 0, receivedAt: now, body: EMPTY },
             rows: [],
           }
           groups.set(write.kind, group)
@@ -94,6 +97,9 @@ class Model {
       entry.count = rows.length
       entry.body = Buffer.from(rows.join(','))
     }
+    for (const { position } of this.entries) {
+      if (!this.acceptedSince.has(position)) this.acceptedSince.set(position, since)
+    }
   }
 
   claim(block: Block | null, maxBytes: number): void {
@@ -108,6 +114,13 @@ class Model {
     }
     assert(block, 'there is something to claim')
     assert(block.entries.length > 0)
+    block.entries.forEach(({ position, receivedAt }, i) => {
+      const entry = this.entries[i]
+      if (!entry) return
+      const since = this.acceptedSince.get(position) ?? 0
+      assert(receivedAt >= since && receivedAt <= entry.receivedAt, 'the time is that of the acceptance')
+      entry.receivedAt = receivedAt
+    })
     assert.deepEqual(block.entries, this.entries.slice(0, block.entries.length), 'the oldest entries, as they were')
     assert.deepEqual([block.first, block.last], [block.entries[0]?.position, block.entries.at(-1)?.position])
     assert.equal(block.isRepeated, false)
@@ -210,8 +223,9 @@ const write = fc
         return { ...commit, expected, ...request }
       })
       const given = writes.map((write) => ('body' in write ? { ...write, body: Buffer.from(write.body) } : write))
+      const since = real.now()
       const outcomes = await (isOther ? real.other : real.journal).write(given)
-      model.write(writes, outcomes, real.now())
+      model.write(writes, outcomes, real.now(), since)
     }),
   )
 

@@ -8,6 +8,7 @@ const entry = (position: number, bytes = 1): Entry => ({
   kind: 'events',
   projectId: 'p',
   count: 1,
+  receivedAt: 0,
   body: Buffer.alloc(bytes),
 })
 const positions = (tail: Tail, maxBytes = 1e9) =>
