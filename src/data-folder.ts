@@ -1,17 +1,23 @@
 import { randomUUID } from 'node:crypto'
-import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { closeSync, openSync } from 'node:fs'
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { join, resolve } from 'node:path'
 
-/** The lock file: JSON of an `Owner`, complete from the moment it has this name. */
-const LOCK = 'owner.lock'
+/** Locked by the kernel for as long as the folder has an owner; empty, and never removed. */
+const LOCK = 'folder.lock'
+/** JSON of an `Owner`, complete from the moment it has this name. It says who the owner is, not that there is one. */
+const OWNER = 'owner.lock'
 
 /**
  * `started` is in clock ticks since boot (Linux; null elsewhere), so that a reused pid is not taken for the owner.
+ * `host` is where `pid` means something: a container's name, or a machine's. Versions without LOCK did not write it.
  * `clickhouse` is the URL of the owner's embedded engine, password included, once it answers.
  */
 interface Owner {
   pid: number
   started: string | null
+  host?: string
   clickhouse?: string
 }
 
@@ -21,60 +27,62 @@ export class FolderInUseError extends Error {
   /** where the owner's embedded ClickHouse is reached, password included; undefined as long as it has none */
   readonly clickhouse: string | undefined
 
-  constructor(folder: string, { pid, clickhouse }: Owner) {
+  constructor(folder: string, owner: Owner | undefined) {
     super(
-      `The data folder ${folder} is in use by process ${pid}. Stop that process, or set another DATA_DIR for this one.`,
+      `The data folder ${folder} is in use by ${described(owner)}. Stop that process, or set another DATA_DIR for this one.`,
     )
-    this.clickhouse = clickhouse
+    this.clickhouse = owner?.clickhouse
   }
 }
 
 export interface FolderLock {
   /** Lets other processes of this user reach this one's embedded ClickHouse, as long as the folder is owned. */
   announce(clickhouse: string): Promise<void>
-  /** Gives the folder up; idempotent. A process that dies without it leaves a stale lock, which the next owner replaces. */
+  /** Releases the folder; idempotent. The kernel does it for a process that dies, however it dies. */
   release(): Promise<void>
 }
 
 /**
- * Makes this process the only owner of `dir`, which is created (mode 0700) if missing: the embedded engines allow one process each.
+ * Makes this process the only owner of `dir`, which is created (mode 0700) if missing: the embedded engines allow one
+ * process each, and LMDB's own lock does not keep out a process of another pid namespace, as containers have them.
  *
- * Not promised: an owner in another container or on another machine is not seen as alive, since only pids of this system can be
- * judged. And if three processes start within the same instant on a stale lock, two may get it (see `setAside`).
+ * The kernel holds the lock (fcntl's open file description locks; flock on macOS), so it is seen from every container of
+ * this machine, and is free the moment its owner is gone. Not promised: on a file system that does not pass locks on to
+ * its other machines, an owner there is not seen.
  *
  * @throws FolderInUseError when a live process owns the folder (also this one)
  */
 export async function lockDataFolder(dir: string): Promise<FolderLock> {
   const folder = resolve(dir)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const lock = join(folder, LOCK)
-  const owner: Owner = { pid: process.pid, started: await startOf(process.pid) }
-  let mine = JSON.stringify(owner)
-  const draft = `${lock}.${randomUUID()}`
-  await writeFile(draft, mine, { mode: 0o600, flag: 'wx' })
+  const lock = await locked(folder)
+  const path = join(folder, OWNER)
+  const owner: Owner = { pid: process.pid, started: await startOf(process.pid), host: hostname() }
+  const write = async (text: string) => {
+    const draft = `${path}.${randomUUID()}`
+    await writeFile(draft, text, { mode: 0o600, flag: 'wx' })
+    await rename(draft, path)
+  }
   try {
-    while (!(await linked(draft, lock))) {
-      const found = await readIfThere(lock)
-      if (found === undefined) continue // released just now
-      const other = await liveOwner(found)
-      if (other !== undefined) throw new FolderInUseError(folder, other)
-      await setAside(lock, found)
-    }
-  } finally {
-    await rm(draft, { force: true })
+    const found = parseOwner((await readIfThere(path)) ?? '')
+    // A version that knew of no LOCK may still run, and is told from a dead one by its pid alone.
+    if (found && found.host === undefined && (await isAlive(found))) throw new FolderInUseError(folder, found)
+    await write(JSON.stringify(owner))
+  } catch (error) {
+    closeSync(lock)
+    throw error
   }
 
   let released: Promise<void> | undefined
   const release = async () => {
-    if ((await readIfThere(lock)) === mine) await rm(lock, { force: true })
+    try {
+      await rm(path, { force: true })
+    } finally {
+      closeSync(lock)
+    }
   }
   return {
-    announce: async (clickhouse) => {
-      const text = JSON.stringify({ ...owner, clickhouse } satisfies Owner)
-      await writeFile(draft, text, { mode: 0o600, flag: 'wx' })
-      await rename(draft, lock)
-      mine = text
-    },
+    announce: (clickhouse) => write(JSON.stringify({ ...owner, clickhouse } satisfies Owner)),
     release: () => {
       released ??= release()
       return released
@@ -83,46 +91,59 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
 }
 
 /**
- * Removes a lock that was found stale. It is renamed first, and read again under a name nobody else knows: if another starter has
- * replaced it in between, its lock is put back. Only a third starter that takes the name in that instant would not notice.
+ * @returns the descriptor that holds the lock: a number, as a FileHandle that nothing refers to would be closed
+ * @throws FolderInUseError, or an Error that says why nothing can be locked there
  */
-async function setAside(lock: string, stale: string): Promise<void> {
-  const aside = `${lock}.${randomUUID()}`
+async function locked(folder: string): Promise<number> {
+  const { tryLock } = await import('fs-native-extensions')
+    .then((module) => module.default)
+    .catch((error: Error) => {
+      const reason = error.message.split('\n')[0]
+      throw new Error(
+        `The data folder cannot be locked on ${process.platform}-${process.arch} (${reason}). Install the optional packages, or set CLICKHOUSE_URL and REDIS_URL.`,
+      )
+    })
+  const lock = openSync(join(folder, LOCK), 'a', 0o600)
+  let isGranted: boolean
   try {
-    await rename(lock, aside)
+    isGranted = tryLock(lock)
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return
-    throw error
+    closeSync(lock)
+    throw new Error(
+      `The data folder ${folder} cannot be locked (${codeOf(error)}): set DATA_DIR to a folder on a file system that has locks.`,
+      { cause: error },
+    )
   }
-  if ((await readFile(aside, 'utf8')) !== stale) await linked(aside, lock)
-  await rm(aside, { force: true })
+  if (isGranted) return lock
+  closeSync(lock)
+  throw new FolderInUseError(folder, parseOwner((await readIfThere(join(folder, OWNER))) ?? ''))
 }
 
-/** True if `name` was free and is now a second name of `file`: unlike a write, this is never seen half done. */
-async function linked(file: string, name: string): Promise<boolean> {
-  try {
-    await link(file, name)
-    return true
-  } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false
-    throw error
-  }
+/** A pid of another container means nothing here, so its host is named. */
+function described(owner: Owner | undefined): string {
+  if (!owner) return 'another process'
+  const { pid, host } = owner
+  return host === undefined || host === hostname() ? `process ${pid}` : `process ${pid} on ${host}`
 }
 
-async function liveOwner(text: string): Promise<Owner | undefined> {
-  const owner = parseOwner(text)
-  if (owner === undefined || !isRunning(owner.pid)) return undefined
-  const started = await startOf(owner.pid)
+async function isAlive({ pid, started }: Owner): Promise<boolean> {
+  if (!isRunning(pid)) return false
+  const now = await startOf(pid)
   // Where a start cannot be read (no /proc, or it is hidden), the pid alone has to do.
-  return started === null || owner.started === null || started === owner.started ? owner : undefined
+  return now === null || started === null || now === started
 }
 
 /** Undefined for what no owner has written, such as the empty file that a power cut can leave. */
 function parseOwner(text: string): Owner | undefined {
   try {
-    const { pid, started, clickhouse }: Partial<Owner> = JSON.parse(text)
+    const { pid, started, host, clickhouse }: Partial<Owner> = JSON.parse(text)
     if (!Number.isInteger(pid) || pid === undefined || pid <= 0) return undefined
-    return { pid, started: started ?? null, ...(clickhouse !== undefined && { clickhouse }) }
+    return {
+      pid,
+      started: started ?? null,
+      ...(host !== undefined && { host }),
+      ...(clickhouse !== undefined && { clickhouse }),
+    }
   } catch {
     return undefined
   }
