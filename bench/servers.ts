@@ -19,7 +19,7 @@ const START_LIMIT_MS = 20_000
 const STOP_LIMIT_MS = 6_000
 const KEPT_OUTPUT = 4_000
 
-export const SECRET_KEY = 'sk_bench_secret'
+export const SECRET_KEY = 'sk_bench_secret_key'
 
 export interface Running {
   url: string

@@ -18,7 +18,7 @@ import {
   resetBrokenAnswer,
   serverLimits,
 } from './client-limits.js'
-import type { Config } from './config.js'
+import { type Config, splitList } from './config.js'
 import { type FolderLock, lockDataFolder } from './data-folder.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
 import { Erasure } from './erasure.js'
@@ -320,7 +320,7 @@ function register(
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       acceptJson(browser, ['application/json', 'text/plain'], memory)
       browser.register(cors, {
-        origin: config.CORS_ORIGIN,
+        origin: config.CORS_ORIGIN === '*' ? '*' : splitList(config.CORS_ORIGIN),
         methods: ['POST'],
         exposedHeaders: EXPOSED,
         strictPreflight: false,

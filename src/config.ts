@@ -19,6 +19,19 @@ TypeRegistry.Set<{ pattern: string }>('Url', ({ pattern }, value) => {
 
 TypeRegistry.Set('ProxyList', (_schema, value) => typeof value === 'string' && isProxyList(value))
 
+/** An origin as browsers send it, so that what can never match stops the start. */
+const isOrigin = (text: string) => URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text
+
+TypeRegistry.Set('OriginList', (_schema, value) => {
+  return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
+})
+
+/** Shorter ones can be guessed. Those that the service makes have 46. */
+const MIN_KEY_LENGTH = 16
+
+const key = () =>
+  Type.String({ minLength: MIN_KEY_LENGTH, says: `a key of at least ${MIN_KEY_LENGTH} characters`, isSecret: true })
+
 const url = (pattern: string, says: string) => Type.Unsafe<string>({ [Kind]: 'Url', pattern, says, isSecret: true })
 
 /** Every setting that the service knows, with its type, its limits and its default; the README's table says the same. */
@@ -28,8 +41,8 @@ const Settings = Type.Object({
   CLICKHOUSE_URL: Type.Optional(url('^https?://[^/]', 'a URL such as http://user:password@host:8123/database')),
   REDIS_URL: Type.Optional(url('^rediss?://', 'a URL such as redis://host:6379')),
   DATA_DIR: Type.String({ default: './data', says: 'a folder' }),
-  PUBLIC_API_KEY: Type.Optional(Type.String({ says: 'a key', isSecret: true })),
-  SECRET_KEY: Type.Optional(Type.String({ says: 'a key', isSecret: true })),
+  PUBLIC_API_KEY: Type.Optional(key()),
+  SECRET_KEY: Type.Optional(key()),
   ROLE: Type.Union([Type.Literal('all'), Type.Literal('api'), Type.Literal('writer')], {
     default: 'all',
     says: 'one of all, api, writer',
@@ -77,7 +90,11 @@ const Settings = Type.Object({
       says: 'the addresses or networks of proxies, such as 127.0.0.1,10.1.0.0/16',
     }),
   ),
-  CORS_ORIGIN: Type.String({ default: '*', says: 'an origin, or * for any' }),
+  CORS_ORIGIN: Type.Unsafe<string>({
+    [Kind]: 'OriginList',
+    default: '*',
+    says: 'origins without a path, such as https://example.com,https://shop.example.com, or * for any',
+  }),
 })
 
 export type Config = Static<typeof Settings>
@@ -122,6 +139,11 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     throw new ConfigError('SECRET_KEY and PUBLIC_API_KEY must differ: the public one is shown to every browser.')
   }
   return config
+}
+
+/** What a setting lists, with commas in between. */
+export function splitList(text: string): string[] {
+  return text.split(',').map((part) => part.trim())
 }
 
 /** Text that is not of the wanted type stays text, so that the check names it. */

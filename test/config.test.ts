@@ -39,8 +39,8 @@ t.test('every variable of the contract', async (t) => {
     CLICKHOUSE_URL: 'http://user:p%40ss@db.example:8123/analytics',
     REDIS_URL: 'redis://:secret@redis.example:6379/2',
     DATA_DIR: '/var/lib/tallyhouse',
-    PUBLIC_API_KEY: 'pk_0123456789',
-    SECRET_KEY: 'sk_0123456789',
+    PUBLIC_API_KEY: 'pk_0123456789abcdef',
+    SECRET_KEY: 'sk_0123456789abcdef',
     ROLE: 'writer',
     DELETE_USER_EVENTS: 'true',
     LOG_LEVEL: 'debug',
@@ -114,9 +114,9 @@ t.test('no message shows a key or a URL', async (t) => {
     { REDIS_URL: 'http://:hunter2@host' },
     { SECRET_KEY: 'hunter2' },
     { PUBLIC_API_KEY: 'hunter2' },
-    { SECRET_KEY: 'hunter2hunter2', PUBLIC_API_KEY: 'hunter2hunter2' },
-    { SECRET_KEY: 'hunter2hunter2', PORT: 'x' },
-    { SECRET_KEY: 'hunter2hunter2', ROLE: 'api' },
+    { SECRET_KEY: 'hunter2hunter2hunter2', PUBLIC_API_KEY: 'hunter2hunter2hunter2' },
+    { SECRET_KEY: 'hunter2hunter2hunter2', PORT: 'x' },
+    { SECRET_KEY: 'hunter2hunter2hunter2', ROLE: 'api' },
   ]
   for (const env of hidden) {
     const message = refusal(env)
@@ -126,13 +126,32 @@ t.test('no message shows a key or a URL', async (t) => {
   t.match(refusal({ PORT: 'hunter2' }), 'hunter2', 'other values are shown, to be found again')
 })
 
-t.test('a key may be of any length, as the contract has no limit', async (t) => {
-  const env = { SECRET_KEY: 'sk', PUBLIC_API_KEY: 'pk' }
-  t.equal(refusal(env), undefined)
+t.test('a key that can be guessed is refused', async (t) => {
+  for (const name of ['SECRET_KEY', 'PUBLIC_API_KEY']) {
+    t.match(refusal({ [name]: 'k'.repeat(15) }), `${name} must be a key of at least 16 characters.`)
+    t.equal(refusal({ [name]: 'k'.repeat(16) }), undefined)
+  }
+})
+
+t.test('CORS_ORIGIN takes origins as browsers send them', async (t) => {
+  for (const good of ['*', 'https://a.example', 'http://localhost:8080', 'https://a.example, https://b.example:8443']) {
+    t.equal(refusal({ CORS_ORIGIN: good }), undefined, good)
+  }
+  for (const bad of [
+    'a.example',
+    'https://a.example/',
+    'https://a.example/x',
+    'https://A.example',
+    'https://a,',
+    '*,*',
+  ]) {
+    t.match(refusal({ CORS_ORIGIN: bad }), /^CORS_ORIGIN must be origins without a path, such as /, bad)
+  }
+  t.match(refusal({ CORS_ORIGIN: 'https://a.example:443' }), /^CORS_ORIGIN/, 'browsers leave the usual port out')
 })
 
 t.test('the two keys must differ', async (t) => {
-  t.match(refusal({ SECRET_KEY: 'the-same-key', PUBLIC_API_KEY: 'the-same-key' }), /SECRET_KEY/)
+  t.match(refusal({ SECRET_KEY: 'the-same-key-twice', PUBLIC_API_KEY: 'the-same-key-twice' }), /SECRET_KEY/)
 })
 
 t.test('an empty string is absent', async (t) => {

@@ -13,8 +13,8 @@ import { type AppOptions, buildApp } from '../src/app.js'
 import { type Config, loadConfig } from '../src/config.js'
 import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
 
-export const PUBLIC_KEY = 'pk_test_public'
-export const SECRET_KEY = 'sk_test_secret'
+export const PUBLIC_KEY = 'pk_test_public_key'
+export const SECRET_KEY = 'sk_test_secret_key'
 
 export const silent = { info() {}, warn() {}, error() {} }
 

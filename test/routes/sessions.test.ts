@@ -434,3 +434,22 @@ for (const storage of STORAGES) {
     }
   })
 }
+
+t.test('with CORS_ORIGIN, pages of those origins may call, and no other', async (t) => {
+  const CORS_ORIGIN = 'https://a.example, https://b.example:8443'
+  const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), CORS_ORIGIN })
+  for (const [origin, allowed] of [
+    ['https://a.example', 'https://a.example'],
+    ['https://b.example:8443', 'https://b.example:8443'],
+    ['https://b.example', undefined],
+    ['https://aaexample', undefined],
+    ['null', undefined],
+  ]) {
+    const headers = { origin, 'access-control-request-method': 'POST' }
+    for (const method of ['OPTIONS', 'POST'] as const) {
+      const answer = await app.inject({ method, url: '/public/sessions/start', headers })
+      t.equal(answer.headers['access-control-allow-origin'], allowed, `${method} from ${origin}`)
+      t.match(answer.headers.vary, /\borigin\b/i, 'a cache does not give one the answer of another')
+    }
+  }
+})
