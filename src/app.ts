@@ -58,6 +58,8 @@ const STORE_RETRY_MS = 1_000
 const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
 /** How long requests that are under way may take at the end. */
 const LAST_REQUESTS_MS = 2_000
+/** As the journal keeps it. */
+const MAX_SESSION_BYTES = 4 * 1024 * 1024
 /** What a page's script may read of an answer's headers. */
 const EXPOSED = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
 /** What the writer still stores at the end; the rest waits in the journal for the next start. */
@@ -259,8 +261,8 @@ function register(
   { shareFigures = (own) => own }: AppOptions,
 ): void {
   const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log } = parts
-  const profiles = new States(journal, commits, tables.profiles)
-  const sessions = new States(journal, commits, tables.sessions)
+  const profiles = new States(journal, commits, tables.profiles, config.MAX_PROFILE_BYTES)
+  const sessions = new States(journal, commits, tables.sessions, MAX_SESSION_BYTES)
   const edits = new EventEdits(clickhouse)
   const erasure = new Erasure({ journal, clickhouse, profiles, sessions, catchUp })
   const purge = new Purge({ clickhouse, catchUp, log: server.log })

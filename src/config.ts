@@ -74,6 +74,12 @@ const Settings = Type.Object({
     maximum: MAX_SCAN_DEPTH,
     says: `levels, 1 to ${MAX_SCAN_DEPTH}`,
   }),
+  MAX_PROFILE_BYTES: Type.Integer({
+    default: MIB / 4,
+    minimum: 1024,
+    maximum: 4 * MIB,
+    says: 'bytes, 1024 to 4194304',
+  }),
   JOURNAL_MAX_BYTES: Type.Integer({
     default: 4096 * MIB,
     minimum: MIB,

@@ -24,6 +24,9 @@ const BACKSLASH = 0x5c
 const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
+const MINUS = 0x2d
+const ZERO = 0x30
+const NINE = 0x39
 
 /**
  * The members of the object at `at`, in the order of the text; a name that is there twice is there twice in the answer.
@@ -36,7 +39,7 @@ export function members(text: string, at = 0): Member[] {
     const nameEnd = stringEnd(text, i)
     const start = skipSpace(text, skipSpace(text, nameEnd) + 1)
     const end = valueEnd(text, start)
-    found.push({ name: JSON.parse(text.slice(i, nameEnd)) as string, start, end })
+    found.push({ name: decoded(text, i, nameEnd), start, end })
     i = next(text, end)
   }
   return found
@@ -55,6 +58,41 @@ export function elements(text: string, at = 0): Span[] {
     i = next(text, end)
   }
   return found
+}
+
+/**
+ * The members of the object that a text is: name → the text of its value, in the order in which the names were first
+ * there; of a name that is there twice, the last value.
+ * @throws TypeError where the text is no object
+ */
+export function memberTexts(text: string): Map<string, string> {
+  const found = new Map<string, string>()
+  let i = enter(text, 0, OPEN_OBJECT)
+  while (text.charCodeAt(i) !== CLOSE_OBJECT) {
+    const nameEnd = stringEnd(text, i)
+    const start = skipSpace(text, skipSpace(text, nameEnd) + 1)
+    const end = valueEnd(text, start)
+    found.set(decoded(text, i, nameEnd), text.slice(start, end))
+    i = next(text, end)
+  }
+  return found
+}
+
+/** How many values a text holds, itself included, at whatever depth; an empty object or array may count twice. */
+export function countValues(text: string): number {
+  let count = 1
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charCodeAt(i)) {
+      case QUOTE:
+        i = stringEnd(text, i) - 1
+        break
+      case COMMA:
+      case OPEN_OBJECT:
+      case OPEN_ARRAY:
+        count++
+    }
+  }
+  return count
 }
 
 /**
@@ -79,6 +117,8 @@ const MAX_DEPTH = 500
  * Equal values nested more than 500 deep may get different texts. Different values never get the same one.
  */
 export function canonical(text: string): string {
+  // Most values are short numbers and plain strings, which are their own canonical text.
+  if (isPlain(text)) return text
   let i = 0
 
   function value(depth: number): string {
@@ -91,6 +131,7 @@ export function canonical(text: string): string {
     }
     i = valueEnd(text, start)
     const raw = text.slice(start, i)
+    if (isPlain(raw)) return raw
     if (code === QUOTE) return respell(raw)
     return isNumber(raw) ? decimal(raw) : raw
   }
@@ -210,18 +251,97 @@ function literalEnd(text: string, start: number): number {
   return i
 }
 
-function respell(string: string): string {
-  return JSON.stringify(JSON.parse(string))
+/** The string between two quotes, which are at `start` and before `end`. */
+function decoded(text: string, start: number, end: number): string {
+  const inner = text.slice(start + 1, end - 1)
+  return inner.includes('\\') ? (JSON.parse(text.slice(start, end)) as string) : inner
 }
 
-/** A number as its significant digits and a power of ten: `-1.50e3` is `-15e2`. */
+function respell(string: string): string {
+  return isPlain(string) ? string : JSON.stringify(JSON.parse(string))
+}
+
+/**
+ * Whether the text of a value is a string without escapes, or a short integer, that is spelled in its canonical way: no
+ * integer ends with a 0 there but 0 itself. Of others, which may be, it says false.
+ */
+function isPlain(text: string): boolean {
+  const first = text.charCodeAt(0)
+  if (first === QUOTE) return text.endsWith('"') && !text.includes('\\') && text.isWellFormed()
+  if (text.length > MAX_EXACT_DIGITS) return false
+  for (let i = first === MINUS ? 1 : 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code < ZERO || code > NINE) return false
+  }
+  return text.charCodeAt(text.length - 1) !== ZERO || text === '0'
+}
+
+/**
+ * A number as its significant digits and a power of ten: `-1.50e3` is `-15e2`. Takes time linear in the text, whatever
+ * the exponent.
+ */
 function decimal(number: string): string {
-  const [mantissa = '', power = '0'] = number.toLowerCase().split('e')
-  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
-  const digits = (whole + fraction).replace(/^0+/, '')
+  const e = Math.max(number.indexOf('e'), number.indexOf('E'))
+  const start = number.charCodeAt(0) === MINUS ? 1 : 0
+  const mantissa = number.slice(start, e === -1 ? undefined : e)
+  const dot = mantissa.indexOf('.')
+  const digits = withoutZeros(dot === -1 ? mantissa : mantissa.slice(0, dot) + mantissa.slice(dot + 1))
   if (digits === '') return '0'
-  let length = digits.length
-  while (digits.charCodeAt(length - 1) === 0x30) length--
-  const exponent = BigInt(power) - BigInt(fraction.length) + BigInt(digits.length - length)
-  return `${number.startsWith('-') ? '-' : ''}${digits.slice(0, length)}${exponent === 0n ? '' : `e${exponent}`}`
+  const zeros = countAtEnd(digits, ZERO)
+  const power = zeros - (dot === -1 ? 0 : mantissa.length - dot - 1)
+  const exponent = e === -1 ? String(power) : plus(number.slice(e + 1), power)
+  const significant = zeros === 0 ? digits : digits.slice(0, -zeros)
+  return `${start === 1 ? '-' : ''}${significant}${exponent === '0' ? '' : `e${exponent}`}`
+}
+
+/** Integers of so many digits, and their sums, are exact as doubles. */
+const MAX_EXACT_DIGITS = 15
+const EXACT_LIMIT = 10 ** MAX_EXACT_DIGITS
+
+/**
+ * The sum of an integer of any length, given as decimal text, and one of at most 15 digits. BigInt would need time that
+ * grows with the square of the length: 0.9 s for a million digits.
+ */
+function plus(integer: string, summand: number): string {
+  const isNegative = integer.startsWith('-')
+  const digits = withoutZeros(integer.replace(/^[-+]/, ''))
+  if (digits.length <= MAX_EXACT_DIGITS) return String((isNegative ? -Number(digits) : Number(digits)) + summand)
+  // Beyond, the sum has the sign of the integer: the last digits change, and where they overflow those before them by one.
+  const cut = digits.length - MAX_EXACT_DIGITS
+  let head = digits.slice(0, cut)
+  let tail = Number(digits.slice(cut)) + (isNegative ? -summand : summand)
+  if (tail >= EXACT_LIMIT) {
+    tail -= EXACT_LIMIT
+    head = incremented(head)
+  } else if (tail < 0) {
+    tail += EXACT_LIMIT
+    head = decremented(head)
+  }
+  const magnitude = withoutZeros(head + String(tail).padStart(MAX_EXACT_DIGITS, '0'))
+  return isNegative ? `-${magnitude}` : magnitude
+}
+
+/** A positive integer of any length and one more. */
+function incremented(digits: string): string {
+  const kept = digits.length - countAtEnd(digits, NINE)
+  const rest = '0'.repeat(digits.length - kept)
+  return kept === 0 ? `1${rest}` : `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) + 1}${rest}`
+}
+
+/** A positive integer of any length and one less; may begin with a zero. */
+function decremented(digits: string): string {
+  const kept = digits.length - countAtEnd(digits, ZERO)
+  return `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) - 1}${'9'.repeat(digits.length - kept)}`
+}
+
+function countAtEnd(text: string, code: number): number {
+  let count = 0
+  while (count < text.length && text.charCodeAt(text.length - 1 - count) === code) count++
+  return count
+}
+
+function withoutZeros(digits: string): string {
+  let zeros = 0
+  while (digits.charCodeAt(zeros) === ZERO) zeros++
+  return zeros === 0 ? digits : digits.slice(zeros)
 }

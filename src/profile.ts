@@ -1,5 +1,5 @@
 import { ContractError } from './errors.js'
-import { canonical, elements, isArray, isNumber, members, memberText } from './json.js'
+import { canonical, countValues, elements, isArray, isNumber, memberTexts } from './json.js'
 
 /**
  * A property's name → the JSON text of its value, in the order in which the names were first set. A Map, so that
@@ -16,7 +16,7 @@ export interface Profile {
 
 /** Reads the properties from the JSON text of an object; of a name that is there twice, the last value. */
 export function parseProperties(text: string): Properties {
-  return new Map(members(text).map(({ name, start, end }) => [name, text.slice(start, end)]))
+  return memberTexts(text)
 }
 
 /** The JSON text of an object holding the properties, each value spelled as it came. */
@@ -40,7 +40,7 @@ export interface Operation {
   operand: string
 }
 
-export type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$union' | '$remove'
+export type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
 
 /**
  * The text of the value that a property has after the operation, from the one it has before; undefined is a property
@@ -55,8 +55,9 @@ const EFFECT: Record<Operator, Effect> = {
   $append: (current = '[]', operand, name) => push(array('$append', current, name), [operand]),
   $set_once: (current, operand) => current ?? operand,
   $unset: () => undefined,
-  $union: (current = '[]', operand, name) => union(array('$union', current, name), operand),
-  $remove: (current, operand, name) => current && without(array('$remove', current, name), operand),
+  $prepend: (current = '[]', operand, name) => unshift(array('$prepend', current, name), operand),
+  $union: (current = '[]', operand, name) => union(comparable('$union', current, name, operand), operand),
+  $remove: (current, operand, name) => current && without(comparable('$remove', current, name, operand), operand),
 }
 
 /** What an operand has to be, where not every value will do. */
@@ -93,8 +94,9 @@ export function parseOperations(text: string): Operation[] {
 /**
  * The profile after all operations; where one of them fails none has happened, as the given profile is never touched.
  * Creates the profile where it is missing.
- * @throws ContractError `not_numeric` for `$add`, `not_array` for `$append`, `$union` and `$remove`, where the property's
- * present value is none; `not_numeric` also where the sum is beyond what a double holds
+ * @throws ContractError `not_numeric` for `$add`, `not_array` for `$append`, `$prepend`, `$union` and `$remove`, where the property's
+ * present value is none; `not_numeric` also where the sum is beyond what a double holds; `payload_too_large` for `$union`
+ * and `$remove` of more values than can be compared at once
  */
 export function applyOperations(profile: Profile | null, operations: readonly Operation[], now: number): Profile {
   const properties: Properties = new Map(profile?.properties)
@@ -113,8 +115,13 @@ export function formatProfile({ properties, createdAt, updatedAt }: Profile): st
 
 /** Reads what `formatProfile` wrote, and only that: the text is not checked. */
 export function parseProfile(state: string): Profile {
-  const { createdAt, updatedAt } = JSON.parse(state) as Omit<Profile, 'properties'>
-  return { properties: parseProperties(memberText(state, 'properties') ?? ''), createdAt, updatedAt }
+  // Not JSON.parse of the whole, which takes 0.3 us for each of the properties.
+  const parts = parseProperties(state)
+  return {
+    properties: parseProperties(parts.get('properties') ?? ''),
+    createdAt: Number(parts.get('createdAt')),
+    updatedAt: Number(parts.get('updatedAt')),
+  }
 }
 
 function revise(profile: Profile | null, properties: Properties, now: number): Profile {
@@ -159,10 +166,31 @@ function array(operator: Operator, current: string, name: string): string {
   return current
 }
 
+/** What is compared value by value: 1 us each, so 20 ms at most. */
+const MAX_COMPARED = 20_000
+
+/** An array of which each value is to be compared with those of the operand. */
+function comparable(operator: Operator, current: string, name: string, operand: string): string {
+  const values = array(operator, current, name)
+  // No value is shorter than its comma.
+  const isSmall = values.length + operand.length <= MAX_COMPARED
+  if (isSmall || countValues(values) + countValues(operand) <= MAX_COMPARED) return values
+  const fault = `holds, together with what is given, over ${MAX_COMPARED} values. Keep fewer in one property`
+  throw misfit('payload_too_large', operator, name, fault)
+}
+
 function push(array: string, values: string[]): string {
   if (values.length === 0) return array
-  const head = /^\[\s*\]$/.test(array) ? '[' : `${array.slice(0, -1)},`
+  const head = isEmpty(array) ? '[' : `${array.slice(0, -1)},`
   return `${head}${values.join(',')}]`
+}
+
+function unshift(array: string, value: string): string {
+  return isEmpty(array) ? `[${value}]` : `[${value},${array.slice(1)}`
+}
+
+function isEmpty(array: string): boolean {
+  return /^\[\s*\]$/.test(array)
 }
 
 function union(array: string, operand: string): string {
@@ -208,7 +236,12 @@ function invalid(path: string, fault: string): ContractError {
   return new ContractError('invalid_request', `${path} ${fault}.`, { details: [{ path, message: fault }] })
 }
 
-function misfit(code: 'not_numeric' | 'not_array', operator: Operator, name: string, fault: string): ContractError {
+function misfit(
+  code: 'not_numeric' | 'not_array' | 'payload_too_large',
+  operator: Operator,
+  name: string,
+  fault: string,
+): ContractError {
   const path = pointer(operator, name)
   return new ContractError(code, `${operator}: the property ${JSON.stringify(name)} ${fault}.`, {
     details: [{ path, message: fault }],

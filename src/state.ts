@@ -44,9 +44,8 @@ export interface StateFigures {
 
 /** Another process has to win this often in a row before a change is given up. */
 const MAX_CONFLICTS = 50
-/** Each change writes the whole value. */
-const MAX_STATE_MIB = 4
-const MAX_STATE_LENGTH = MAX_STATE_MIB * 1024 * 1024
+/** How long the changes of one turn may hold up the process; those that are left take the next turn. */
+const MAX_TURN_MS = 10
 
 /** A digest of kind, project and name: names are free-form and of any length up to 255 characters. */
 export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {
@@ -64,13 +63,19 @@ export class States<Value> {
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
+  readonly #maxBytes: number
   readonly #turns = new Map<string, Waiting<Value>[]>()
   readonly #load = gather((keys: Key[]) => this.#read(keys))
 
-  constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>) {
+  /**
+   * @param maxBytes of a value as the journal keeps it. A change writes the whole value, so what one costs is bounded by
+   * this. A value that is larger already can be read, and changed as long as it does not grow
+   */
+  constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>, maxBytes: number) {
     this.#journal = journal
     this.#commits = commits
     this.#table = table
+    this.#maxBytes = maxBytes
   }
 
   async get(projectId: string, name: string): Promise<Value | null> {
@@ -100,6 +105,7 @@ export class States<Value> {
       const waiting = queue.splice(0, turnLength(queue))
       try {
         const refusals = await this.#turn(key, waiting)
+        queue.unshift(...waiting.splice(refusals.length))
         waiting.forEach(({ resolve, reject }, i) => {
           if (refusals[i] === undefined) resolve()
           else reject(refusals[i])
@@ -111,28 +117,20 @@ export class States<Value> {
     this.#turns.delete(key.stateKey)
   }
 
-  /** @returns what each change threw */
+  /** @returns what each change threw, of those that had the time */
   async #turn(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     const requestKey = waiting[0]?.requestKey
-    if (requestKey && (await this.#isRepeated(requestKey))) return []
+    if (requestKey && (await this.#isRepeated(requestKey))) return [undefined]
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
       const { version, value: before } = await this.#load(key)
-      let value = before
-      const refusals = waiting.map(({ change }) => {
-        try {
-          value = change(value)
-          return undefined
-        } catch (refusal) {
-          return refusal
-        }
-      })
+      const { value, refusals } = changeInTime(before, waiting)
       if (value === before) {
         // Another process may have carried out this very request since, and so be what refuses it now.
         const isRepeated = requestKey && refusals[0] !== undefined && (await this.#isRepeated(requestKey))
-        return isRepeated ? [] : refusals
+        return isRepeated ? [undefined] : refusals
       }
       const state = value === null ? '' : this.#table.format(value)
-      if (state.length > MAX_STATE_LENGTH) return await this.#tooLarge(key, waiting)
+      if (this.#isTooLarge(state, before)) return await this.#tooLarge(key, waiting.slice(0, refusals.length))
       const committed = await this.#commits.commit({
         type: 'commit',
         kind: this.#table.kind,
@@ -149,12 +147,19 @@ export class States<Value> {
     throw new ContractError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
   }
 
+  #isTooLarge(state: string, before: Value | null): boolean {
+    // A UTF-16 unit has at most 3 bytes of UTF-8.
+    if (3 * state.length <= this.#maxBytes) return false
+    const bytes = Buffer.byteLength(state)
+    if (bytes <= this.#maxBytes) return false
+    return before === null || bytes > Buffer.byteLength(this.#table.format(before))
+  }
+
   /** Refuses the change that makes the value too large, and carries out the others of its turn. */
   async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
-      return [
-        new ContractError('payload_too_large', `With this change the properties would be over ${MAX_STATE_MIB} MiB.`),
-      ]
+      const message = `With this change the properties would be over ${this.#maxBytes} bytes. Remove some of them first.`
+      return [new ContractError('payload_too_large', message)]
     }
     const refusals: unknown[] = []
     for (const one of waiting) refusals.push(...(await this.#turn(key, [one])))
@@ -194,6 +199,23 @@ export class States<Value> {
       return (await stored.get(projectId))?.get(name) ?? { version: START, value: null }
     })
   }
+}
+
+/** Makes one change after the other, until the turn's time is over. */
+function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
+  const endsAt = performance.now() + MAX_TURN_MS
+  const refusals: unknown[] = []
+  let value = before
+  for (const { change } of waiting) {
+    try {
+      value = change(value)
+      refusals.push(undefined)
+    } catch (refusal) {
+      refusals.push(refusal)
+    }
+    if (performance.now() > endsAt) break
+  }
+  return { value, refusals }
 }
 
 /** A change with a request key takes its turn alone, so that what is remembered is remembered of it. */

@@ -194,6 +194,35 @@ t.test('numbers are compared by their exact decimal value', async (t) => {
   t.equal(new Set(different.map(canonical)).size, different.length)
 })
 
+t.test('exponents of any length are exact', async (t) => {
+  const digits = fc.oneof(
+    fc.bigInt(),
+    fc.integer({ min: 14, max: 40 }).map((n) => 10n ** BigInt(n)),
+  )
+  const sign = fc.constantFrom(1n, -1n)
+  fc.assert(
+    fc.property(
+      digits,
+      sign,
+      fc.integer({ min: -3, max: 3 }),
+      fc.integer({ min: 0, max: 9 }),
+      (given, sign, by, zeros) => {
+        const power = sign * given + BigInt(by)
+        const expected = power === 0n ? '7' : `7e${power}`
+        const fraction = `0.${'0'.repeat(zeros)}7e${power + BigInt(zeros + 1)}`
+        const whole = `7${'0'.repeat(zeros)}E${power - BigInt(zeros)}`
+        return [`7e${power}`, fraction, whole].every((text) => canonical(text) === expected)
+      },
+    ),
+    { numRuns: 2000 },
+  )
+  const nines = '9'.repeat(1_000_000)
+  t.ok(canonical(`10e${nines}`) === `1e1${'0'.repeat(1_000_000)}`)
+  t.ok(canonical(`0.1e-${nines}`) === `1e-1${'0'.repeat(1_000_000)}`)
+  t.ok(canonical(`10e-1${'0'.repeat(1_000_000)}`) === `1e-${nines}`)
+  t.ok(canonical(`1e-000${nines}`) === `1e-${nines}`)
+})
+
 t.test('beyond its depth canonical still tells values apart, but no longer sees through the spelling', async (t) => {
   const nest = (inner: string, depth: number) => '['.repeat(depth) + inner + ']'.repeat(depth)
   t.equal(canonical(nest('[1.0]', 499)), canonical(nest('[1]', 499)))

@@ -44,10 +44,10 @@ async function openStates(t: Test) {
     await journal.close()
   })
   /** as another process would have them */
-  const states = (through: Journal = journal) => {
+  const states = (through: Journal = journal, maxBytes = MAX_BYTES) => {
     const commit = new GroupCommit(through, new BodyMemory())
     commits.push(commit)
-    return new States(through, commit, tableOf(stored, reads))
+    return new States(through, commit, tableOf(stored, reads), maxBytes)
   }
   /** what the writer does: everything to the store */
   const store = async () => {
@@ -378,13 +378,11 @@ t.test('a store that does not answer refuses, and the next change asks again', a
   t.teardown(() => commits.close())
   let isAway = true
   const table = tableOf(new Map(), reads)
-  const states = new States(journal, commits, {
-    ...table,
-    read: async (projectId, names) => {
-      if (isAway) throw new Error('away')
-      return await table.read(projectId, names)
-    },
-  })
+  const read: typeof table.read = async (projectId, names) => {
+    if (isAway) throw new Error('away')
+    return await table.read(projectId, names)
+  }
+  const states = new States(journal, commits, { ...table, read }, MAX_BYTES)
   const results = await Promise.allSettled([
     states.get('p', 'a'),
     states.change('p', 'a', add(1)),
@@ -404,6 +402,49 @@ t.test('a change that comes while a turn is under way is in the next one', async
   const later = all(10, () => one.change('p', 'a', add(1)))
   await Promise.all([first, ...later])
   t.equal(await one.get('p', 'a'), 11)
+})
+
+t.test('a value may not grow over the limit, and one that is over it may shrink', async (t) => {
+  const { journal, states } = await openStates(t)
+  const unlimited = states()
+  const limited = states(journal, 2)
+  const set = (value: number) => () => value
+  const tooLarge = { code: 'payload_too_large', message: /over 2 bytes/ }
+  await limited.change('p', 'a', set(99))
+  await t.rejects(limited.change('p', 'a', add(1)), tooLarge)
+  t.equal(await limited.get('p', 'a'), 99)
+  const together = [add(-1), set(1000), add(-1)].map((change) => limited.change('p', 'a', change))
+  const statuses = (await Promise.allSettled(together)).map(({ status }) => status)
+  t.strictSame(statuses, ['fulfilled', 'rejected', 'fulfilled'])
+  t.equal(await limited.get('p', 'a'), 97)
+
+  await unlimited.change('p', 'old', set(10_000))
+  await t.rejects(limited.change('p', 'old', set(100_000)), tooLarge)
+  await limited.change('p', 'old', set(1000))
+  t.equal(await limited.get('p', 'old'), 1000)
+})
+
+t.test('changes that take long do not hold up the process together', async (t) => {
+  const { states } = await openStates(t)
+  const one = states()
+  let longest = 0
+  let startedAt = 0
+  /** takes 8 ms of the loop */
+  const slow = (value: number | null) => {
+    const now = performance.now()
+    if (startedAt === 0) {
+      startedAt = now
+      setImmediate(() => {
+        startedAt = 0
+      })
+    }
+    while (performance.now() < now + 8);
+    longest = Math.max(longest, now - startedAt)
+    return (value ?? 0) + 1
+  }
+  await Promise.all(all(20, () => one.change('p', 'a', slow)))
+  t.equal(await one.get('p', 'a'), 20)
+  t.ok(longest < 80, `the last of a turn began ${Math.round(longest)} ms after the first`)
 })
 
 t.test('the key of a state tells kinds, projects and names apart', async (t) => {

@@ -17,6 +17,8 @@ export interface ProfileOperations {
   $set_once?: Properties
   /** removes each property */
   $unset?: string[]
+  /** puts the value at the front of each array */
+  $prepend?: Properties
   /** appends to each array the values that it does not hold */
   $union?: Record<string, unknown[]>
   /** removes the value from each array */

@@ -191,7 +191,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Change a profile without overwriting it',
     description:
-      '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$union` and `$remove`; all of them are carried out, ' +
+      '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`; all of them are carried out, ' +
       'in this order and in one step, or none.',
     key: 'secret',
     example: {
@@ -202,6 +202,7 @@ export const CALLS: Record<string, Call> = {
         $append: { tags: 'paying' },
         $set_once: { source: 'search' },
         $unset: ['trial'],
+        $prepend: { recent: 'pricing' },
         $union: { seats: ['a', 'b'] },
         $remove: { tags: 'early' },
       },

@@ -17,7 +17,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The property visits is not a number.',
   },
   not_array: {
-    when: '`$append`, `$union` or `$remove` meets a property that is not an array.',
+    when: '`$append`, `$prepend`, `$union` or `$remove` meets a property that is not an array.',
     message: 'The property tags is not an array.',
   },
   unauthorized: {

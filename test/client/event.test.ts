@@ -89,6 +89,7 @@ t.test('the service knows every operation of the type', async (t) => {
     $append: { c: 1 },
     $set_once: { d: 1 },
     $unset: ['e'],
+    $prepend: { h: 1 },
     $union: { f: [1] },
     $remove: { g: 1 },
   }
