@@ -38,6 +38,13 @@ function canBeKept(raw: Buffer, body: object, key: string): body is ScannedBody 
 /** An entry is not what the service writes, as when it was damaged; nothing can be made of it. */
 export class EntryError extends Error {
   override readonly name = 'EntryError'
+  /** with what it quotes of the entry, which is not for the log */
+  readonly reason: string
+
+  constructor(error: unknown) {
+    super('The entry holds no events.')
+    this.reason = `The entry holds no events: ${error instanceof Error ? error.message : error}`
+  }
 }
 
 /**
@@ -51,7 +58,7 @@ export function rewriteEntry(body: Buffer): Buffer {
   try {
     return Buffer.from(rewriteBatch(text, (JSON.parse(text) as { events: ParsedEvent[] }).events))
   } catch (error) {
-    throw new EntryError(`The entry holds no events: ${error instanceof Error ? error.message : error}`)
+    throw new EntryError(error)
   }
 }
 

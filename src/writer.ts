@@ -219,10 +219,10 @@ export class Writer {
   }
 
   /** Keeps a block's only entry as a dead letter. */
-  async #bury(block: Block, reason: Error): Promise<void> {
+  async #bury(block: Block, fault: Error & { reason: string }): Promise<void> {
     for (const entry of block.entries) {
-      this.#log.error({ err: reason, position: formatPosition(entry.position) }, 'an entry went to the dead letters')
-      await this.#tables.insertDeadLetter(entry, reason.message, this.#token(block))
+      this.#log.error({ err: fault, position: formatPosition(entry.position) }, 'an entry went to the dead letters')
+      await this.#tables.insertDeadLetter(entry, fault.reason, this.#token(block))
       this.figures.noteDead(entry)
     }
     // No states: the journal has to keep what the store does not have.

@@ -1,13 +1,15 @@
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { BodyMemory } from '../src/body-memory.js'
 import { formatEventId } from '../src/event-id.js'
 import { GroupCommit } from '../src/journal/group-commit.js'
 import { openLmdbJournal } from '../src/journal/lmdb.js'
 import { millisecondsOf, nextPosition, START } from '../src/journal/position.js'
+import { describeError } from '../src/log.js'
 import { ClickHouse, StoreUnreachableError } from '../src/store/clickhouse.js'
 import { migrate } from '../src/store/migrate.js'
 import { openTables } from '../src/store/tables.js'
-import { type Tables, Writer } from '../src/writer.js'
+import { type Tables, Writer, type WriterOptions } from '../src/writer.js'
 import { silent, startClickHouse, temporaryFolder, until } from './helper.js'
 
 const engine = await startClickHouse(t)
@@ -18,7 +20,12 @@ await migrate(clickhouse)
 let projects = 0
 
 /** A journal and a writer of their own; the tables are shared, so the project is new. */
-async function start(t: Test, change: (tables: Tables) => Partial<Tables> = () => ({}), maxBlockBytes?: number) {
+async function start(
+  t: Test,
+  change: (tables: Tables) => Partial<Tables> = () => ({}),
+  maxBlockBytes?: number,
+  log: WriterOptions['log'] = silent,
+) {
   const projectId = `project-${++projects}`
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1e9 })
   const commits = new GroupCommit(journal, new BodyMemory())
@@ -26,7 +33,7 @@ async function start(t: Test, change: (tables: Tables) => Partial<Tables> = () =
   const writer = new Writer({
     journal,
     tables: { ...tables, ...change(tables) },
-    log: silent,
+    log,
     pauseMs: 10,
     ...(maxBlockBytes && { maxBlockBytes }),
   })
@@ -228,6 +235,33 @@ t.test('an entry that cannot be stored by any way becomes a dead letter, once', 
     { body: damaged.toString('utf8', 0, 20) },
   ])
   t.equal(letters.length, 2)
+})
+
+t.test('no value of a refused entry reaches the log; the dead letter says why', async (t) => {
+  const lines: string[] = []
+  const log = pino({ serializers: { err: describeError } }, { write: (line: string) => lines.push(line) })
+  const { commits, projectId, event, writer, drained } = await start(t, () => ({}), 1e6, log)
+  const refused = [
+    '{"events":[{"event":"a","distinct_id":"u","timestamp":"private-1"}]}',
+    '{"events":[{"event":"a","distinct_id":"u","properties":private-2}]}',
+    'private-3',
+  ]
+  for (const body of refused) await commits.appendBatch(projectId, Buffer.from(body), 1)
+  await event('after')
+  writer.start()
+  await drained()
+  const letters = await clickhouse.rows<{ reason: string }>(
+    'SELECT reason FROM dead_letters WHERE project_id = {project:String} ORDER BY position',
+    { project: projectId },
+  )
+  t.equal(letters.length, refused.length)
+  t.match(letters.map(({ reason }) => reason).join('\n'), 'private-', 'ClickHouse did quote a value')
+  t.ok(lines.some((line) => line.includes('an entry went to the dead letters')))
+  t.match(lines.join(''), /"ClickHouse error \d+ \([A-Z_]+\)"/)
+  t.notMatch(lines.join(''), 'private-')
+  const failed = await clickhouse.rows("SELECT toUInt8('private-4')").catch((error: unknown) => error)
+  t.match(failed, { code: 6, reason: /private-4/ })
+  t.notMatch(JSON.stringify(describeError(failed)), 'private-4')
 })
 
 t.test('what is no JSON at all becomes a dead letter, and holds nobody up', async (t) => {

@@ -29,15 +29,52 @@ const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_o
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
 
-/** The store answered a query with an error of its own. */
+/**
+ * Errors (src/Common/ErrorCodes.cpp) whose text names settings, sizes, servers and our own tables. Of every other one it
+ * may quote values of the data, as those of parsing do.
+ */
+const TELLING = new Set([
+  60, // UNKNOWN_TABLE
+  81, // UNKNOWN_DATABASE
+  159, // TIMEOUT_EXCEEDED
+  164, // READONLY
+  192, // UNKNOWN_USER
+  193, // WRONG_PASSWORD
+  194, // REQUIRED_PASSWORD
+  202, // TOO_MANY_SIMULTANEOUS_QUERIES
+  209, // SOCKET_TIMEOUT
+  210, // NETWORK_ERROR
+  241, // MEMORY_LIMIT_EXCEEDED
+  242, // TABLE_IS_READ_ONLY
+  243, // NOT_ENOUGH_SPACE
+  252, // TOO_MANY_PARTS
+  319, // UNKNOWN_STATUS_OF_INSERT
+  388, // CANNOT_ASSIGN_OPTIMIZE
+  394, // QUERY_WAS_CANCELLED
+  395, // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: with words of our own
+  497, // ACCESS_DENIED
+  516, // AUTHENTICATION_FAILED
+  999, // KEEPER_EXCEPTION
+])
+
+/** The store answered a query with an error of its own. Its message and its trace can be logged: they quote no data. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   /** ClickHouse's number of the error, as in src/Common/ErrorCodes.cpp of its source */
   readonly code: number
+  /** what ClickHouse said, which may quote values: for dead letters and for operators at a terminal, never for the log */
+  readonly words: string
 
-  constructor(code: number, cause: Error) {
-    super(`ClickHouse error ${code}: ${cause.message}`, { cause })
+  /** @param error is no `cause`, with which it would be logged */
+  constructor(code: number, error: Error & { type?: string | undefined }) {
+    super(`ClickHouse error ${code}${TELLING.has(code) ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
     this.code = code
+    this.words = error.message
+  }
+
+  /** the whole of it, for the dead letters */
+  get reason(): string {
+    return `ClickHouse error ${this.code}: ${this.words}`
   }
 }
 
@@ -159,7 +196,7 @@ export class ClickHouse {
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, signal, limitMs)
     }
-    const stream = all.wait_end_of_query === 0 ? untilException(answer, String(tag)) : answer
+    const stream = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
     return signal ? addAbortSignal(signal, stream) : stream
   }
 
@@ -206,14 +243,20 @@ async function answered<T>(
   try {
     return await request(controller.signal)
   } catch (error) {
-    if (error instanceof ClickHouseError) throw new StoreError(Number(error.code), error)
-    throw new StoreUnreachableError(`ClickHouse did not answer: ${error instanceof Error ? error.message : error}`, {
-      cause: error,
-    })
+    if (error instanceof ClickHouseError) throw storeError(error)
+    const message = error instanceof Error ? error.message : String(error)
+    // Cut off before its number, it is of no known kind.
+    if (message.includes('DB::Exception'))
+      throw new StoreUnreachableError('ClickHouse answered an error that is cut off.')
+    throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })
   } finally {
     clearTimeout(timer)
     outer?.removeEventListener('abort', abort)
   }
+}
+
+function storeError(error: Error): Error {
+  return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
 }
 
 /** Every failure reaches the caller as an exception, who logs it with what it meant. */

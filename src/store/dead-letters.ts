@@ -148,14 +148,14 @@ async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry, s
     return { isStored: true }
   } catch (error) {
     if (!isDataError(error)) throw error
-    if (entry.kind !== 'events') return { isStored: false, reason: error.message }
+    if (entry.kind !== 'events') return { isStored: false, reason: error.reason }
   }
   try {
     await tables.insert('events', [{ ...entry, body: rewriteEntry(entry.body) }], token, signal)
     return { isStored: true }
   } catch (error) {
     if (!isDataError(error) && !(error instanceof EntryError)) throw error
-    return { isStored: false, reason: error.message }
+    return { isStored: false, reason: error.reason }
   }
 }
 

@@ -55,7 +55,7 @@ const READ_ONLY = {
  *
  * @returns the result as ClickHouse writes it; it is complete if, and only if, the stream ends
  * @throws SqlRefusedError where it does not only read
- * @throws Error in words, StoreUnreachableError; the stream may break with a ClickHouseError, for which see `describeSqlError`
+ * @throws Error in words, StoreUnreachableError; the stream may break with a StoreError, for which see `describeSqlError`
  */
 export async function readSql(
   clickhouse: ClickHouse,
@@ -82,18 +82,16 @@ async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSi
 
 /** Counts the place of the fault from the beginning of what the user wrote. */
 function withoutPrefix(error: StoreError): Error {
-  const message = error.message.replace(/position (\d+)/, (_, at) => `position ${Number(at) - EXPLAIN.length}`)
-  return new StoreError(error.code, new Error(message.replace(/^ClickHouse error \d+: /, '')))
+  const words = error.words.replace(/position (\d+)/, (_, at) => `position ${Number(at) - EXPLAIN.length}`)
+  return new StoreError(error.code, new Error(words))
 }
 
 /** What went wrong with a query, as a sentence for its author. */
 export function describeSqlError(error: unknown, limitSeconds: number): string {
-  const cause = error instanceof StoreError ? (error.cause as Error) : error
-  const message = cause instanceof Error ? cause.message : String(cause)
+  const message = error instanceof StoreError ? error.words : error instanceof Error ? error.message : String(error)
   if (error instanceof StoreUnreachableError) return message
   if (message === 'aborted') return 'The result broke off before its end: the query failed, or ClickHouse ended.'
-  const code = cause !== null && typeof cause === 'object' && 'code' in cause ? Number(cause.code) : Number.NaN
-  switch (error instanceof StoreError ? error.code : code) {
+  switch (error instanceof StoreError ? error.code : 0) {
     case TIMEOUT_EXCEEDED:
       return `The query was ended after ${limitSeconds} s. Narrow it, or allow more with --timeout.`
     case MEMORY_LIMIT_EXCEEDED:

@@ -9,21 +9,24 @@ import { MAX_ERROR_BYTES } from './answer-streams.js'
  * something on the way has completed the transfer, and nothing of its text passes.
  *
  * @param tag the answer's X-ClickHouse-Exception-Tag
- * @returns the rows; it ends only where the answer was complete, else it fails, with a ClickHouseError where there was an error
+ * @param wrap makes the stream's error of a ClickHouseError
+ * @returns the rows; it ends only where the answer was complete, else it fails
  */
-export function untilException(answer: Readable, tag: string): Readable {
-  return pipeline(answer, new UntilException(tag), () => undefined)
+export function untilException(answer: Readable, tag: string, wrap: (error: Error) => Error): Readable {
+  return pipeline(answer, new UntilException(tag, wrap), () => undefined)
 }
 
 class UntilException extends Transform {
   readonly #marker: Buffer
+  readonly #wrap: (error: Error) => Error
   /** the end of what has passed, in which a marker may begin */
   #passed: Buffer = Buffer.alloc(0)
   /** what came from the marker on, or from a little before it */
   #exception: Buffer | null = null
 
-  constructor(tag: string) {
+  constructor(tag: string, wrap: (error: Error) => Error) {
     super()
+    this.#wrap = wrap
     this.#marker = Buffer.from(`__exception__\r\n${tag}\r\n`)
   }
 
@@ -57,6 +60,6 @@ class UntilException extends Transform {
   #error(): Error | null {
     if (this.#exception === null) return null
     // What is before the marker is the end of a row.
-    return parseError(this.#exception.toString('utf8', this.#exception.indexOf(this.#marker)))
+    return this.#wrap(parseError(this.#exception.toString('utf8', this.#exception.indexOf(this.#marker))))
   }
 }

@@ -29,7 +29,7 @@ function cut(text: string, places: number[]): Buffer[] {
 async function outcome(answer: Readable): Promise<{ text: string; error: unknown }> {
   const chunks: Buffer[] = []
   try {
-    for await (const chunk of untilException(answer, TAG)) chunks.push(chunk)
+    for await (const chunk of untilException(answer, TAG, (error) => error)) chunks.push(chunk)
     return { text: Buffer.concat(chunks).toString(), error: null }
   } catch (error) {
     return { text: Buffer.concat(chunks).toString(), error }
@@ -73,7 +73,7 @@ t.test('an answer that is cut off breaks the stream', async (t) => {
 
 t.test('who stops reading ends the answer', async (t) => {
   const answer = new Readable({ read: () => undefined })
-  const stream = untilException(answer, TAG)
+  const stream = untilException(answer, TAG, (error) => error)
   stream.destroy()
   await new Promise((resolve) => answer.once('close', resolve))
   t.ok(answer.destroyed)
