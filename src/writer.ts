@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { EntryError, rewriteEntry } from './event-body.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from './journal/journal.js'
 import { formatPosition, type Position } from './journal/position.js'
-import { isDataError } from './store/data-errors.js'
+import { isDataError, isMemoryError } from './store/data-errors.js'
 import { WriterFigures } from './writer-figures.js'
 
 /** Where the writer puts things. A token that was used before must store nothing again. */
@@ -12,6 +12,8 @@ export interface Tables {
   insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
   /** the last position, from `first` on, whose events are there already; null where none is */
   lastStored(first: Position): Promise<Position | null>
+  /** whether an INSERT with this token is still at work, as one whose answer was lost may be */
+  isInserting(token: string): Promise<boolean>
   /** the states whose rows are in these entries */
   statesIn(entries: Entry[]): StoredState[]
 }
@@ -24,6 +26,8 @@ export interface WriterOptions {
   pauseMs?: number
   /** journal bytes of a block */
   maxBlockBytes?: number
+  /** how long a block that another writer froze is not cut, ms */
+  foreignMs?: number
 }
 
 /** Events last: rows are stored by their version, so what went in before a refused block is cut may go in again. */
@@ -32,6 +36,12 @@ const PAUSE_MS = 200
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 /** A refused block is gone through in pieces: rewriting one holds this thread for some 20 ms. */
 const PIECE_BYTES = 2 * 1024 * 1024
+/** A smaller block that does not fit ClickHouse's memory is not what is wrong there. */
+const MIN_BLOCK_BYTES = 256 * 1024
+/** Blocks that have to fit before one of twice the size is tried again: a try in vain costs as much as a block. */
+const FITTING_BLOCKS = 64
+/** Several times what an INSERT, a lease and a restart take. */
+const FOREIGN_MS = 10 * 60 * 1000
 const MIN_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
 
@@ -46,10 +56,18 @@ export class Writer {
   readonly #log: WriterOptions['log']
   readonly #pauseMs: number
   readonly #maxBlockBytes: number
+  readonly #foreignMs: number
   readonly #stop = new AbortController()
   readonly #stopListening: () => void
   /** of the next block: less than usual after a refusal, so that what is refused again is found soon */
   #blockBytes: number
+  /** what ClickHouse's memory has room for, as far as is known: `maxBlockBytes` until it says otherwise */
+  #roomBytes: number
+  #fitting = 0
+  /** the block that it had no room for, and since when (`performance.now()`) */
+  #misfit: { first: Position; since: number } | null = null
+  /** the first position of the block that this writer froze itself */
+  #frozenHere: Position | null = null
   #hurried = false
   #wake: (() => void) | null = null
   #running: Promise<void> | null = null
@@ -57,13 +75,23 @@ export class Writer {
   /** whether what is in the store may be more than what the journal knows of: after a start and after a failure */
   #isInDoubt = true
 
-  constructor({ journal, tables, log, pauseMs = PAUSE_MS, maxBlockBytes = MAX_BLOCK_BYTES }: WriterOptions) {
+  constructor(options: WriterOptions) {
+    const {
+      journal,
+      tables,
+      log,
+      pauseMs = PAUSE_MS,
+      maxBlockBytes = MAX_BLOCK_BYTES,
+      foreignMs = FOREIGN_MS,
+    } = options
     this.#journal = journal
     this.#tables = tables
     this.#log = log
     this.#pauseMs = pauseMs
     this.#maxBlockBytes = maxBlockBytes
+    this.#foreignMs = foreignMs
     this.#blockBytes = maxBlockBytes
+    this.#roomBytes = maxBlockBytes
     this.#stopListening = journal.listen({
       onHurry: () => {
         this.#hurried = true
@@ -128,20 +156,24 @@ export class Writer {
   async #storeNext(): Promise<boolean> {
     this.#hurried = false
     const limit = this.#blockBytes
-    const block = await this.#journal.claim(limit)
-    if (!block) return false
-    const known = this.#isInDoubt ? await this.#storeRest(block) : null
+    const claimed = await this.#journal.claim(limit)
+    if (!claimed) return false
+    if (!claimed.isRepeated) this.#frozenHere = claimed.first
+    const known = this.#isInDoubt ? await this.#storeRest(claimed) : null
     this.#isInDoubt = false
     if (known) return true
+    const block = await this.#withinMemory(claimed)
     try {
       await this.#insert(block)
     } catch (error) {
+      if (isMemoryError(error)) this.#noteMisfit(block)
       if (!isDataError(error)) throw error
       await this.#storeRefused(block)
       return true
     }
     await this.#settle(block)
-    this.#blockBytes = Math.min(Math.max(2 * limit, PIECE_BYTES), this.#maxBlockBytes)
+    if (++this.#fitting % FITTING_BLOCKS === 0) this.#roomBytes = Math.min(2 * this.#roomBytes, this.#maxBlockBytes)
+    this.#blockBytes = Math.min(Math.max(2 * limit, PIECE_BYTES), this.#roomBytes)
     return bytesOf(block.entries) >= limit
   }
 
@@ -207,6 +239,36 @@ export class Writer {
       this.#log.info({ entries: length, first: formatPosition(part.first) }, 'entries were stored in another spelling')
       return await this.#settle(part)
     }
+  }
+
+  /**
+   * A block that ClickHouse's memory has no room for would fail for ever, so half of it is next. A server that is short of
+   * memory for everything gets blocks of MIN_BLOCK_BYTES until it has some again.
+   */
+  #noteMisfit({ first, entries }: Block): void {
+    if (this.#misfit?.first !== first) this.#misfit = { first, since: performance.now() }
+    this.#fitting = 0
+    this.#roomBytes = Math.max(Math.min(bytesOf(entries) >> 1, this.#roomBytes), MIN_BLOCK_BYTES)
+    this.#blockBytes = Math.min(this.#blockBytes, this.#roomBytes)
+  }
+
+  /**
+   * Cuts a claimed block that did not fit, where nothing of it is in the store or may still get there: that would be
+   * stored under another token too. What another writer froze may be in the hands of that one, so it is left whole for
+   * as long as an INSERT of it could come late. Not promised: that nobody stands still for longer and then goes on.
+   */
+  async #withinMemory(block: Block): Promise<Block> {
+    if (this.#misfit?.first !== block.first) return block
+    const bytes = bytesOf(block.entries)
+    const { length } = block.entries
+    if (bytes <= this.#roomBytes || length === 1) return block
+    const isOwn = this.#frozenHere === block.first
+    if (!isOwn && performance.now() - this.#misfit.since < this.#foreignMs) return block
+    // In this order: what ends between the two is seen by the second.
+    if (await this.#tables.isInserting(this.#token(block))) return block
+    if ((await this.#tables.lastStored(block.first)) !== null) return block
+    this.#log.warn({ bytes, entries: length }, 'a block did not fit the memory of ClickHouse; half of it is next')
+    return await this.#cut(block, length >> 1)
   }
 
   /** Ends a block after some of its entries. */

@@ -6,7 +6,7 @@ import { GroupCommit } from '../src/journal/group-commit.js'
 import { openLmdbJournal } from '../src/journal/lmdb.js'
 import { millisecondsOf, nextPosition, START } from '../src/journal/position.js'
 import { describeError } from '../src/log.js'
-import { ClickHouse, StoreUnreachableError } from '../src/store/clickhouse.js'
+import { ClickHouse, StoreError, StoreUnreachableError } from '../src/store/clickhouse.js'
 import { migrate } from '../src/store/migrate.js'
 import { openTables } from '../src/store/tables.js'
 import { type Tables, Writer, type WriterOptions } from '../src/writer.js'
@@ -19,23 +19,28 @@ await migrate(clickhouse)
 
 let projects = 0
 
+interface StartOptions extends Partial<Pick<WriterOptions, 'maxBlockBytes' | 'foreignMs' | 'log'>> {
+  store?: ClickHouse
+  /** of the journal */
+  path?: string
+}
+
 /** A journal and a writer of their own; the tables are shared, so the project is new. */
 async function start(
   t: Test,
   change: (tables: Tables) => Partial<Tables> = () => ({}),
-  maxBlockBytes?: number,
-  log: WriterOptions['log'] = silent,
+  { store = clickhouse, path, ...options }: StartOptions = {},
 ) {
   const projectId = `project-${++projects}`
-  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1e9 })
+  const journal = await openLmdbJournal({ path: path ?? (await temporaryFolder(t)), maxBytes: 1e9 })
   const commits = new GroupCommit(journal, new BodyMemory())
-  const tables = openTables(clickhouse, journal.id)
+  const tables = openTables(store, journal.id)
   const writer = new Writer({
     journal,
     tables: { ...tables, ...change(tables) },
-    log,
+    log: silent,
     pauseMs: 10,
-    ...(maxBlockBytes && { maxBlockBytes }),
+    ...options,
   })
   t.teardown(async () => {
     await writer.close()
@@ -240,7 +245,7 @@ t.test('an entry that cannot be stored by any way becomes a dead letter, once', 
 t.test('no value of a refused entry reaches the log; the dead letter says why', async (t) => {
   const lines: string[] = []
   const log = pino({ serializers: { err: describeError } }, { write: (line: string) => lines.push(line) })
-  const { commits, projectId, event, writer, drained } = await start(t, () => ({}), 1e6, log)
+  const { commits, projectId, event, writer, drained } = await start(t, undefined, { maxBlockBytes: 1e6, log })
   const refused = [
     '{"events":[{"event":"a","distinct_id":"u","timestamp":"private-1"}]}',
     '{"events":[{"event":"a","distinct_id":"u","properties":private-2}]}',
@@ -314,7 +319,7 @@ t.test('a backlog goes in blocks of the wanted size, in its order', async (t) =>
       await tables.insert(kind, entries, token, signal)
     },
   })
-  const { event, writer, stored, drained } = await start(t, recording, 100)
+  const { event, writer, stored, drained } = await start(t, recording, { maxBlockBytes: 100 })
   const names = Array.from({ length: 10 }, (_, i) => `e${i}`)
   for (const name of names) await event(name)
   writer.start()
@@ -322,6 +327,145 @@ t.test('a backlog goes in blocks of the wanted size, in its order', async (t) =>
   t.ok(sizes.every((size) => size <= 3))
   t.strictSame(
     (await stored()).map(({ event }) => event),
+    names,
+  )
+})
+
+/** ClickHouse with as much memory for each INSERT as is said; it counts those that had too little. */
+class Small extends ClickHouse {
+  memory = 10_000_000
+  failures = 0
+
+  constructor() {
+    super({ url: engine.url })
+  }
+
+  override async insert(...[query, values, settings, signal]: Parameters<ClickHouse['insert']>): Promise<void> {
+    const limited = { ...settings, max_memory_usage: String(this.memory) }
+    try {
+      await super.insert(query, values, limited, signal)
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 241) this.failures++
+      throw error
+    }
+  }
+}
+
+/** Batches of some 130 kB, of which some three fit 10 MB of ClickHouse's memory. */
+async function appendBatches({ commits, projectId }: Pick<Started, 'commits' | 'projectId'>, count: number) {
+  const names = Array.from({ length: count }, (_, n) => `batch${n}`)
+  for (const name of names) {
+    const events = Array.from({ length: 500 }, () => ({ event: name, distinct_id: 'u', properties: 'x'.repeat(200) }))
+    await commits.appendBatch(projectId, Buffer.from(JSON.stringify({ events })), 500)
+  }
+  return names.flatMap((name) => Array<string>(500).fill(name))
+}
+
+type Started = Awaited<ReturnType<typeof start>>
+
+t.test('a block that is too large for the memory of ClickHouse goes in parts', async (t) => {
+  const small = new Small()
+  t.teardown(() => small.close())
+  const started = await start(t, undefined, { store: small })
+  const names = await appendBatches(started, 16)
+  started.writer.start()
+  await started.drained()
+  t.strictSame(
+    (await started.stored()).map(({ event }) => event),
+    names,
+  )
+  t.ok(small.failures > 0, 'it was too large')
+  t.ok(small.failures < 6, `it was halved only as far as needed: ${small.failures}`)
+  t.equal(started.writer.figures.retries.memory, small.failures)
+})
+
+t.test('while ClickHouse has memory for nothing, nothing is lost, and blocks do not become tiny', async (t) => {
+  const small = new Small()
+  t.teardown(() => small.close())
+  small.memory = 1_000_000
+  let smallest = Number.POSITIVE_INFINITY
+  const recording = ({ insert }: Tables): Partial<Tables> => ({
+    async insert(kind, entries, token, signal) {
+      smallest = Math.min(smallest, entries.length)
+      await insert(kind, entries, token, signal)
+    },
+  })
+  const started = await start(t, recording, { store: small })
+  const names = await appendBatches(started, 16)
+  started.writer.start()
+  await until('some tries', () => small.failures === 5)
+  t.equal(smallest, 2)
+  small.memory = 1_000_000_000
+  await started.drained()
+  t.strictSame(
+    (await started.stored()).map(({ event }) => event),
+    names,
+  )
+})
+
+const NO_MEMORY = new StoreError(241, new Error('no memory'))
+
+t.test('a block of which an INSERT may still be at work is not cut', async (t) => {
+  const sizes: number[] = []
+  const started = await start(t, (tables) => ({
+    isInserting: async () => sizes.length < 2,
+    async insert(kind, entries, token, signal) {
+      sizes.push(entries.length)
+      // The last of these failures comes too late.
+      if (sizes.length > 2) await tables.insert(kind, entries, token, signal)
+      if (sizes.length <= 3) throw NO_MEMORY
+    },
+  }))
+  const names = await appendBatches(started, 4)
+  started.writer.start()
+  await started.drained()
+  t.strictSame(sizes.slice(0, 3), [4, 4, 2])
+  t.strictSame(
+    (await started.stored()).map(({ event }) => event),
+    names,
+  )
+})
+
+t.test('a block of which something is stored, as at the turn of a month, is not cut', async (t) => {
+  const sizes: number[] = []
+  const started = await start(t, (tables) => ({
+    async insert(kind, entries, _token, signal) {
+      sizes.push(entries.length)
+      if (sizes.length === 1) await tables.insert(kind, entries.slice(0, 1), 'of the first month', signal)
+      throw NO_MEMORY
+    },
+  }))
+  await appendBatches(started, 4)
+  started.writer.start()
+  await until('some tries', () => sizes.length === 3)
+  t.strictSame(sizes, [4, 4, 4])
+})
+
+t.test('a block that an earlier writer froze is cut when that one cannot be at it any more', async (t) => {
+  const path = await temporaryFolder(t)
+  const small = new Small()
+  t.teardown(() => small.close())
+  const earlier = await start(t, undefined, { path })
+  const names = await appendBatches(earlier, 16)
+  await earlier.journal.claim(1e9)
+  await earlier.journal.close()
+
+  const patient = await start(t, undefined, { store: small, path })
+  patient.writer.start()
+  await until('some tries', () => small.failures === 3)
+  await patient.writer.close()
+  t.equal((await patient.journal.claim(1))?.entries.length, 16)
+  await patient.journal.close()
+
+  const later = await start(t, undefined, { store: small, path, foreignMs: 0 })
+  later.writer.start()
+  await later.drained()
+  const rows = await clickhouse.rows<{ event: string }>(
+    'SELECT event FROM events WHERE project_id = {project:String} ORDER BY toUInt128(event_id)',
+    { project: earlier.projectId },
+  )
+  t.strictSame(
+    rows.map(({ event }) => event),
     names,
   )
 })

@@ -26,3 +26,11 @@ const DATA_ERRORS = new Set([
 export function isDataError(error: unknown): error is StoreError {
   return error instanceof StoreError && DATA_ERRORS.has(error.code)
 }
+
+/** MEMORY_LIMIT_EXCEEDED: of a query, of a user or of the whole server. */
+const OUT_OF_MEMORY = 241
+
+/** Whether ClickHouse had no memory for a block, of which something may be stored: a part for each month it has events of. */
+export function isMemoryError(error: unknown): error is StoreError {
+  return error instanceof StoreError && error.code === OUT_OF_MEMORY
+}

@@ -83,3 +83,12 @@ async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer>
   add(Buffer.from(tail))
   yield joined()
 }
+
+/** Whether the server still works on an INSERT with this token, so that its rows may yet appear. */
+export async function isInserting(clickhouse: ClickHouse, token: string): Promise<boolean> {
+  const rows = await clickhouse.rows(
+    "SELECT 1 FROM system.processes WHERE Settings['insert_deduplication_token'] = {token:String} LIMIT 1",
+    { token },
+  )
+  return rows.length > 0
+}
