@@ -105,6 +105,9 @@ const Settings = Type.Object({
 
 export type Config = Static<typeof Settings>
 
+/** The names of all settings, as variables of the environment. */
+export const SETTINGS = Object.keys(Settings.properties)
+
 /** A setting cannot be used; the message names it and says what it may be, and never holds a key. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'

@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { ConfigError, loadConfig } from '../src/config.js'
+import { parse } from 'yaml'
+import { ConfigError, loadConfig, SETTINGS } from '../src/config.js'
 
 /** Both, so that every ROLE is allowed. */
 const SERVERS = { REDIS_URL: 'redis://127.0.0.1:6379', CLICKHOUSE_URL: 'http://127.0.0.1:8123/tallyhouse' }
@@ -219,4 +221,50 @@ t.test('nothing is kept between two calls', async (t) => {
   loadConfig({ PORT: '1', DELETE_USER_EVENTS: 'true' })
   t.equal(loadConfig({}).PORT, 3000)
   t.equal(loadConfig({}).DELETE_USER_EVENTS, false)
+})
+
+interface ComposeService {
+  command?: string
+  environment?: Record<string, string>
+  volumes?: string[]
+  mem_limit?: string
+  cap_drop?: string[]
+  security_opt?: string[]
+  logging?: { options: Record<string, string> }
+}
+
+t.test('the Compose file', async (t) => {
+  const file = parse(await readFile('docker-compose.yml', 'utf8'), { merge: true })
+  const services: Record<string, ComposeService> = file.services
+
+  t.test('hands every setting on', async (t) => {
+    const environment = services.tallyhouse?.environment ?? {}
+    // Those of the image, and of what stays within the container.
+    const fixed = ['HOST', 'PORT', 'DATA_DIR']
+    t.strictSame(Object.keys(environment).sort(), SETTINGS.filter((name) => !fixed.includes(name)).sort())
+    for (const [name, value] of Object.entries(environment)) {
+      if (/_URL$/.test(name)) t.match(value, /^(redis|http):/)
+      else t.equal(value, `\${${name}:-}`)
+    }
+    const readme = await readFile('README.md', 'utf8')
+    for (const name of SETTINGS) t.match(readme, new RegExp(`^\\| .*\`${name}\`.*\\|$`, 'm'), `README: ${name}`)
+  })
+
+  t.test('bounds memory, logs and rights of every container', async (t) => {
+    for (const [name, { mem_limit, cap_drop, security_opt, logging }] of Object.entries(services)) {
+      t.match(mem_limit, /\d+[mg]\}?$/, name)
+      t.strictSame(cap_drop, ['ALL'], name)
+      t.strictSame(security_opt, ['no-new-privileges:true'], name)
+      t.match(logging?.options, { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ }, name)
+    }
+    t.match(services.redis?.command, /--maxmemory \S+ --maxmemory-policy noeviction/)
+  })
+
+  t.test('lets ClickHouse write backups where the manual says', async (t) => {
+    const mounted = services.clickhouse?.volumes?.find((volume) => volume.includes('/config.d/'))
+    const config = await readFile(mounted?.split(':')[0] ?? '', 'utf8')
+    const path = /<allowed_path>(.*)<\/allowed_path>/.exec(config)?.[0]
+    t.ok(path)
+    t.ok((await readFile('docs/operations.md', 'utf8')).includes(path ?? ''))
+  })
 })
