@@ -313,7 +313,7 @@ function register(
       secret.register(events, { journal, clickhouse, edits, catchUp })
       const deletesEvents = config.DELETE_USER_EVENTS
       secret.register(users, { profiles, clickhouse, catchUp, erasure, purge, deletesEvents })
-      secret.register(sessionReads, { sessions })
+      secret.register(sessionReads, { sessions, clickhouse, catchUp })
     },
     { prefix: '/public' },
   )

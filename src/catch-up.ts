@@ -44,15 +44,18 @@ export class CatchUp {
     await this.#reach(position, await this.#journal.progress())
   }
 
-  /** As `reach`, for everything that was accepted before the call. */
-  async reachAll(): Promise<void> {
+  /**
+   * As `reach`, for everything that was accepted before the call.
+   * @returns up to where the store has everything
+   */
+  async reachAll(): Promise<Position> {
     const now = await this.#journal.progress()
-    await this.#reach(now.appended, now)
+    return await this.#reach(now.appended, now)
   }
 
-  async #reach(position: Position, now: Progress): Promise<void> {
+  async #reach(position: Position, now: Progress): Promise<Position> {
     const { stored } = await this.#until(position, now)
-    if (stored >= position) return
+    if (stored >= position) return stored
     throw new ContractError(
       'unavailable',
       'The store has not caught up yet. Nothing was changed; try again in a moment.',

@@ -28,6 +28,11 @@ export class PageStarts {
     return { ...(startAt !== undefined && { startAt }), offset: offsetOf(page - nearest + 1, limit) }
   }
 
+  /** For a walk from the newest to the oldest, whose later pages depend on what its first page began with. */
+  restart(walk: string): void {
+    this.#walks.delete(walk)
+  }
+
   remember(walk: string, page: number, startAt: string): void {
     const starts = this.#walks.get(walk) ?? new Map<number, string>()
     this.#walks.delete(walk)

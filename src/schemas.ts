@@ -121,7 +121,7 @@ const Page = {
   }),
 }
 
-const eventTime = (description: string) =>
+const time = (description: string) =>
   Type.Optional(
     Type.Integer({
       minimum: 0,
@@ -144,8 +144,15 @@ export const EventsQuery = query({
   ),
   event: Type.Optional({ ...Name, description: 'Only events of this name.' }),
   distinct_id: Type.Optional({ ...Name, description: 'Only events of this user.' }),
-  from: eventTime('Only events whose `timestamp` is this or later: milliseconds since 1970.'),
-  to: eventTime('Only events whose `timestamp` is before this: milliseconds since 1970.'),
+  from: time('Only events whose `timestamp` is this or later: milliseconds since 1970.'),
+  to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
+  order: Type.Optional(
+    Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
+      says: 'must be asc or desc',
+      description:
+        '`asc`: in the order of acceptance; `desc`: the newest first. Where absent, that of the cursor, else `asc`.',
+    }),
+  ),
   format: Type.Optional(
     Type.Union(
       FORMATS.map((format) => Type.Literal(format)),
@@ -159,6 +166,15 @@ export const EventsQuery = query({
 })
 
 export const UsersQuery = query(Page)
+export const SessionsQuery = query({
+  ...Page,
+  distinct_id: Type.Optional(Name),
+  state: Type.Optional(
+    Type.Union([Type.Literal('active'), Type.Literal('completed')], { says: 'must be active or completed' }),
+  ),
+  from: time('Only sessions whose `started_at` is this or later: milliseconds since 1970.'),
+  to: time('Only sessions whose `started_at` is before this: milliseconds since 1970.'),
+})
 /** Of reads that take no parameters. */
 export const NoQuery = query({})
 

@@ -233,7 +233,7 @@ for (const storage of STORAGES) {
       t.ok((await onDisk()).some((row) => row.includes('fay')))
       const purge = new Purge({
         clickhouse,
-        catchUp: { reachAll: async () => undefined },
+        catchUp: { reachAll: async () => 0n },
         log: client.app.log,
         delayMs: 0,
       })

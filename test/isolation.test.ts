@@ -91,8 +91,10 @@ for (const storage of STORAGES) {
         ['DELETE', '/public/users/u'],
         ['DELETE', '/public/users/v'],
         ['GET', '/public/sessions/s'],
+        ['GET', '/public/users/u/export'],
       ]
       for (const eventId of [id, id.toUpperCase(), ...events.map(({ eventId }) => eventId)]) {
+        calls.push(['GET', `/public/events/${eventId}`])
         calls.push(['PUT', `/public/events/${eventId}`, { properties: { theirs: 1 } }])
         calls.push(['DELETE', `/public/events/${eventId}`])
       }
@@ -144,6 +146,7 @@ for (const storage of STORAGES) {
       for (const query of ['', 'limit=1', 'limit=1&page=2', 'page=1000']) {
         const { users, hasMore } = (await second.call('GET', `/public/users?${query}`)).json()
         t.strictSame([users, hasMore], [[], false])
+        t.strictSame((await second.call('GET', `/public/sessions?${query}`)).json().sessions, [])
       }
       t.strictSame(await mine(), before)
     })

@@ -123,7 +123,7 @@ t.test('the examples are answered as described', async (t) => {
         t.equal(response.statusCode, 200, `${method} ${url}: ${response.body}`)
       eventId ||= String(response.headers['x-event-id'] ?? '')
       const { schema, example: answer } = call.answer
-      if (schema === 'text') continue
+      if (typeof schema === 'string') continue
       t.ok(Value.Check(schema, response.json()), `${method} ${url} answers ${response.body}`)
       t.ok(Value.Check(schema, answer), `${method} ${path} describes ${JSON.stringify(answer)}`)
       t.strictSame(Object.keys(response.json()), Object.keys(answer as object), `${method} ${path}`)

@@ -116,19 +116,59 @@ export class Connection {
     return await retry(() => this.#attempt(call, signal, readRows), policy, signal)
   }
 
+  /**
+   * The lines of an answer of NDJSON, as they come. Until its first byte it is tried again as `call` does.
+   * @throws TallyhouseError; `network` or `timeout` where the answer breaks off or stops for the time of a try
+   */
+  async *lines(call: Call, { signal }: CallOptions = {}): AsyncGenerator<string, void, undefined> {
+    const open = async () => {
+      const end = new AbortController()
+      return { end, body: await this.#attempt(call, signal, readStream, end) }
+    }
+    const { body, end } = await retry(open, this.#retry, signal)
+    const abort = () => end.abort(aborted(signal))
+    if (signal?.aborted) abort()
+    signal?.addEventListener('abort', abort)
+    try {
+      let rest = ''
+      for await (const text of this.#texts(body, end)) {
+        const parts = `${rest}${text}`.split('\n')
+        rest = parts.pop() ?? ''
+        yield* parts
+      }
+    } finally {
+      signal?.removeEventListener('abort', abort)
+      end.abort()
+    }
+  }
+
+  async *#texts(body: ReadableStream<Uint8Array>, end: AbortController): AsyncGenerator<string, void, undefined> {
+    const reader = body.getReader()
+    const decoder = new TextDecoder()
+    for (;;) {
+      const timer = setTimeout(() => end.abort(timedOut(this.#timeoutMs)), this.#timeoutMs)
+      try {
+        const { done, value } = await reader.read()
+        if (done) return
+        yield decoder.decode(value, { stream: true })
+      } catch (error) {
+        if (end.signal.reason instanceof TallyhouseError) throw end.signal.reason
+        throw new TallyhouseError('network', 'The answer broke off. What came of it is not all.', { cause: error })
+      } finally {
+        clearTimeout(timer)
+      }
+    }
+  }
+
   async #attempt<T>(
     { method, path, body, idempotencyKey }: Call,
     signal: AbortSignal | undefined,
     read: (response: Response) => Promise<T>,
-  ): Promise<T> {
     // AbortSignal.any is younger than the oldest Node that is supported.
-    const end = new AbortController()
-    const abort = () => {
-      end.abort(new TallyhouseError('aborted', 'The call was aborted.', { cause: signal?.reason }))
-    }
-    const timer = setTimeout(() => {
-      end.abort(new TallyhouseError('timeout', `No answer came within ${this.#timeoutMs} ms.`))
-    }, this.#timeoutMs)
+    end = new AbortController(),
+  ): Promise<T> {
+    const abort = () => end.abort(aborted(signal))
+    const timer = setTimeout(() => end.abort(timedOut(this.#timeoutMs)), this.#timeoutMs)
     if (signal?.aborted) abort()
     signal?.addEventListener('abort', abort)
     try {
@@ -189,6 +229,21 @@ async function readRows(response: Response): Promise<RowsAnswer> {
   // Only Tallyhouse has this header.
   if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
   return { bytes: new Uint8Array(await response.arrayBuffer()), headers }
+}
+
+async function readStream(response: Response): Promise<ReadableStream<Uint8Array>> {
+  const { status, headers, body } = response
+  const isRows = status === 200 && headers.get('content-type')?.startsWith('application/x-ndjson') && body !== null
+  if (!isRows) throw refusal(response, parseObject(await response.text()))
+  return body
+}
+
+function aborted(signal: AbortSignal | undefined): TallyhouseError {
+  return new TallyhouseError('aborted', 'The call was aborted.', { cause: signal?.reason })
+}
+
+function timedOut(ms: number): TallyhouseError {
+  return new TallyhouseError('timeout', `No answer came within ${ms} ms.`)
 }
 
 function parseObject(text: string): Record<string, unknown> | null {

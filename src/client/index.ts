@@ -4,4 +4,14 @@ export type { JsonText, Properties, TrackEvent } from './event.js'
 export type { EventQueueOptions } from './event-queue.js'
 export type { EventFilter, ExportOptions, StoredEvent } from './export.js'
 export type { RetryPolicy } from './retry.js'
-export { type ProfileOperations, type Session, Tallyhouse, type TallyhouseOptions, type User } from './tallyhouse.js'
+export {
+  type ProfileOperations,
+  type Session,
+  type SessionFilter,
+  type SessionListOptions,
+  type SessionPage,
+  Tallyhouse,
+  type TallyhouseOptions,
+  type User,
+  type UserRecord,
+} from './tallyhouse.js'

@@ -1,7 +1,8 @@
+import { memberText } from '../json.js'
 import { type CallOptions, Connection, type ConnectionOptions, repeatable } from './connection.js'
 import { checkName, formatEvent, formatObject, type JsonText, type Properties, type TrackEvent } from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
-import { type ExportOptions, exportEvents, type StoredEvent } from './export.js'
+import { type ExportOptions, exportEvents, queryOf, rawProperties, type StoredEvent } from './export.js'
 
 export interface TallyhouseOptions extends ConnectionOptions, EventQueueOptions {}
 
@@ -25,25 +26,56 @@ export interface ProfileOperations {
   $remove?: Properties
 }
 
-export interface User {
+export interface User<P = Properties> {
   distinct_id: string
-  properties: Properties
+  properties: P
   /** epoch milliseconds */
   created_at: number
   updated_at: number
 }
 
-export interface Session {
+export interface Session<P = Properties> {
   session_id: string
   distinct_id: string
   state: 'active' | 'completed'
-  properties: Properties
+  properties: P
   /** in the unit of the client that sent it; seconds where none did */
   duration: number
   /** epoch milliseconds */
   started_at: number
   updated_at: number
   ended_at: number | null
+}
+
+/** A part of what there is of a user. */
+export type UserRecord<P = Properties> =
+  | ({ type: 'profile' } & User<P>)
+  | ({ type: 'session' } & Session<P>)
+  | ({ type: 'event' } & StoredEvent<P>)
+
+export interface SessionFilter {
+  distinct_id?: string
+  state?: Session['state']
+  /** the earliest start: epoch milliseconds or a Date */
+  from?: number | Date
+  /** the start before which sessions are wanted */
+  to?: number | Date
+}
+
+export interface SessionListOptions extends SessionFilter, CallOptions {
+  /** sessions in the answer: 1 to 10 000; 50 where absent */
+  limit?: number
+  /** from 1 on, which it is where absent */
+  page?: number
+}
+
+export interface SessionPage {
+  /** the one that started last first */
+  sessions: Session[]
+  page: number
+  limit: number
+  /** whether there is a next page */
+  hasMore: boolean
 }
 
 const CLOSE_TIMEOUT_MS = 10_000
@@ -131,9 +163,51 @@ export class Tallyhouse {
     return value.session as Session
   }
 
+  /** Sessions, the one that started last first. One that starts during a walk moves the others on by a place: `to` keeps it out. */
+  async listSessions({ signal, ...query }: SessionListOptions = {}): Promise<SessionPage> {
+    const path = `/public/sessions?${queryOf(query)}`
+    const { value } = await this.#connection.call({ method: 'GET', path }, { signal })
+    const { sessions, page, limit, hasMore } = value as unknown as SessionPage
+    return { sessions, page, limit, hasMore }
+  }
+
   /**
-   * All events of the project, or those that a filter picks, in the order in which the service accepted them, page by
-   * page as they are asked for. Every event whose call was answered before is among them, but not one that waits in
+   * One event. With `raw`, its `properties` are the text that was sent, to the byte.
+   * @throws TallyhouseError `not_found`
+   */
+  getEvent(eventId: string, options: CallOptions & { raw: true }): Promise<StoredEvent<JsonText>>
+  getEvent(eventId: string, options?: CallOptions & { raw?: false }): Promise<StoredEvent>
+  async getEvent(
+    eventId: string,
+    { raw = false, ...options }: CallOptions & { raw?: boolean } = {},
+  ): Promise<StoredEvent<Properties | JsonText>> {
+    const { value, text } = await this.#connection.call({ method: 'GET', path: pathTo('events', eventId) }, options)
+    const event = value.event as StoredEvent
+    return raw ? { ...event, properties: rawProperties(memberText(text, 'event') ?? '{}') } : event
+  }
+
+  /**
+   * All that there is of a user, for an access request: the profile, then the sessions, then the events. With `raw`,
+   * `properties` are the text that was sent, but for line breaks between its tokens.
+   * @throws TallyhouseError `not_found` where there is nothing; `network` or `timeout` where it breaks off: what came
+   * before is not all
+   */
+  exportUser(distinctId: string, options: CallOptions & { raw: true }): AsyncGenerator<UserRecord<JsonText>, void>
+  exportUser(distinctId: string, options?: CallOptions & { raw?: false }): AsyncGenerator<UserRecord, void>
+  async *exportUser(
+    distinctId: string,
+    { raw = false, ...options }: CallOptions & { raw?: boolean } = {},
+  ): AsyncGenerator<UserRecord<Properties | JsonText>, void> {
+    const path = `${pathTo('users', distinctId)}/export`
+    for await (const line of this.#connection.lines({ method: 'GET', path }, options)) {
+      const record = JSON.parse(line) as UserRecord
+      yield raw ? { ...record, properties: rawProperties(line) } : record
+    }
+  }
+
+  /**
+   * All events of the project, or those that a filter picks, in the order in which the service accepted them, or with
+   * `order: 'desc'` the newest first, page by page as they are asked for. Every event whose call was answered before is among them, but not one that waits in
    * the queue.
    * @throws TallyhouseError `incomplete` after the last event that can be had, where the store does not catch up with
    * what was accepted

@@ -42,7 +42,7 @@ export const command: Command = {
     if (output === null && values.state !== undefined) {
       throw new UsageError('Standard output cannot be gone on with, so --state needs --output.')
     }
-    if (values.since !== undefined && parseCursor(values.since) === null) {
+    if (values.since !== undefined && parseCursor(values.since)?.order !== 'asc') {
       throw new UsageError('--since must be a cursor that an earlier export said at its end.')
     }
     const options = {

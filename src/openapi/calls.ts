@@ -18,8 +18,8 @@ export interface Call {
   /** of parameters in path and query, by their names */
   parameters?: Record<string, string | number>
   isIdempotent?: true
-  /** what 200 answers; a text where it is no JSON */
-  answer: { schema: TSchema | 'text'; example: unknown }
+  /** what 200 answers; a word where it is no JSON */
+  answer: { schema: TSchema | 'text' | 'ndjson'; example: unknown }
   /** what 200 answers on request */
   formats?: readonly RowFormat[]
   /** headers of a success, and what they say */
@@ -70,8 +70,24 @@ const Erased = Type.Object({
 })
 const page = { page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }
 
+const event = {
+  eventId: EVENT_ID,
+  event: 'signed up',
+  distinct_id: 'ada',
+  properties: { plan: 'pro', price: 9.9 },
+  timestamp: DAY_MS,
+}
 const user = { distinct_id: 'ada', properties: { name: 'Ada', plan: 'pro' }, created_at: DAY_MS, updated_at: DAY_MS }
 const session = { distinct_id: 'ada', session_id: 'visit-7' }
+const visit = {
+  ...session,
+  state: 'completed',
+  properties: { referrer: 'https://example.com', duration: 95 },
+  duration: 95,
+  started_at: DAY_MS,
+  updated_at: DAY_MS + 95_000,
+  ended_at: DAY_MS + 95_000,
+}
 const ready = Type.Literal('ready')
 
 /** By method and path, as the routes are registered. */
@@ -113,7 +129,7 @@ export const CALLS: Record<string, Call> = {
   'GET /public/events': {
     id: 'readEvents',
     tag: 'Events',
-    summary: 'Give events out in the order of their acceptance',
+    summary: 'Give events out in the order of their acceptance, or the newest first',
     description:
       'A walk by `page` or by `cursor`, which is the `next` of an earlier answer, never skips and never repeats an event. Every event whose ' +
       'call was answered before is there; where ClickHouse cannot catch up within 5 s, `pending` says how many are missing. As NDJSON, CSV ' +
@@ -131,15 +147,7 @@ export const CALLS: Record<string, Call> = {
       example: {
         status: 1,
         error: null,
-        events: [
-          {
-            eventId: EVENT_ID,
-            event: 'signed up',
-            distinct_id: 'ada',
-            properties: { plan: 'pro', price: 9.9 },
-            timestamp: DAY_MS,
-          },
-        ],
+        events: [event],
         page: 1,
         limit: 10,
         hasMore: false,
@@ -154,6 +162,15 @@ export const CALLS: Record<string, Call> = {
       'x-pending': '`pending`, where the answer holds rows only.',
     },
     errors: ['invalid_request'],
+  },
+  'GET /public/events/:eventId': {
+    id: 'readEvent',
+    tag: 'Events',
+    summary: 'Give one event',
+    key: 'secret',
+    parameters: { eventId: EVENT_ID },
+    answer: { schema: withFields({ event: Event }), example: { status: 1, error: null, event } },
+    errors: ['invalid_request', 'not_found'],
   },
   'PUT /public/events/:eventId': {
     id: 'editEvent',
@@ -255,6 +272,21 @@ export const CALLS: Record<string, Call> = {
     answer: { schema: withFields({ user: User }), example: { status: 1, error: null, user } },
     errors: ['invalid_request', 'not_found'],
   },
+  'GET /public/users/:userId/export': {
+    id: 'exportUser',
+    tag: 'Users',
+    summary: 'Give all that there is of a user',
+    description:
+      'As NDJSON: a line with `"type":"profile"`, then one for each session, then one for each event, each with the fields that it has ' +
+      'elsewhere. Where the answer fails after its beginning, the connection breaks before it is complete.',
+    key: 'secret',
+    parameters: { userId: 'ada' },
+    answer: {
+      schema: 'ndjson',
+      example: `${JSON.stringify({ type: 'profile', ...user })}\n${JSON.stringify({ type: 'event', ...event })}\n`,
+    },
+    errors: ['invalid_request', 'not_found'],
+  },
   'GET /public/users': {
     id: 'readUsers',
     tag: 'Users',
@@ -307,18 +339,23 @@ export const CALLS: Record<string, Call> = {
       example: {
         status: 1,
         error: null,
-        session: {
-          ...session,
-          state: 'completed',
-          properties: { referrer: 'https://example.com', duration: 95 },
-          duration: 95,
-          started_at: DAY_MS,
-          updated_at: DAY_MS + 95_000,
-          ended_at: DAY_MS + 95_000,
-        },
+        session: visit,
       },
     },
     errors: ['invalid_request', 'not_found'],
+  },
+  'GET /public/sessions': {
+    id: 'readSessions',
+    tag: 'Sessions',
+    summary: 'Give pages of sessions, the one that started last first',
+    description: '`from` and `to` are limits of `started_at`, `to` an exclusive one.',
+    key: 'secret',
+    parameters: { limit: 10, page: 1 },
+    answer: {
+      schema: withFields({ sessions: Type.Array(Session), ...page }),
+      example: { status: 1, error: null, sessions: [visit], page: 1, limit: 10, hasMore: false },
+    },
+    errors: ['invalid_request'],
   },
   'GET /health/live': {
     id: 'live',

@@ -159,9 +159,9 @@ function addExample(content: Record<string, object>, { key, example }: Call): vo
 }
 
 function success({ answer: { schema, example }, headers = {}, formats = [] }: Call): object {
-  const type = schema === 'text' ? 'text/plain' : JSON_TYPE
+  const type = schema === 'text' ? 'text/plain' : schema === 'ndjson' ? 'application/x-ndjson' : JSON_TYPE
   const content: Record<string, object> = {
-    [type]: { schema: schema === 'text' ? { type: 'string' } : plain(schema), example },
+    [type]: { schema: typeof schema === 'string' ? { type: 'string' } : plain(schema), example },
   }
   for (const format of formats) {
     const contentType = MEDIA_TYPES[format].contentType.replace(/;.*/, '')

@@ -4,10 +4,11 @@ import { formatCursor, parseCursor } from '../cursor.js'
 import { ContractError } from '../errors.js'
 import { formatEventId, lastIdAt, parseEventId } from '../event-id.js'
 import { acceptedFormat, MEDIA_TYPES, type RowFormat } from '../formats.js'
+import { given } from '../given.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json.js'
 import { type PageStart, PageStarts } from '../page-starts.js'
-import { Done, EditBody, EventParams, EventsQuery } from '../schemas.js'
+import { Done, EditBody, EventParams, EventsQuery, NoQuery } from '../schemas.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import type { EventEdits } from '../store/event-edits.js'
 import {
@@ -15,6 +16,8 @@ import {
   FAR_ROWS,
   findPageBounds,
   findPageStart,
+  type Order,
+  readEvent,
   readEventPage,
   readEventRows,
 } from '../store/event-pages.js'
@@ -36,15 +39,19 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
 
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
-    const { limit, page, cursor, event, distinct_id: distinctId, from, to } = query
+    const { limit, page, event, distinct_id: distinctId, from, to } = query
     const filter = given({ event, distinctId, from, to })
-    const cursorStart = cursor === undefined ? null : { startAt: idOf(cursor), offset: 0 }
+    const cursor = query.cursor === undefined ? null : readCursor(query.cursor, query.order)
+    const order = cursor?.order ?? query.order ?? 'asc'
+    const cursorStart = cursor && { startAt: cursor.id, offset: 0 }
     const { stored, pending, deletions } = await catchUp.wait(projectId)
     // Only what the writer is done with: a block that is half in would let a walk skip the other half.
-    const read = { projectId, upTo: lastIdAt(stored), limit, ...filter }
-    const walk = JSON.stringify([projectId, deletions, limit, filter])
+    const read = { projectId, order, upTo: lastIdAt(stored), limit, ...filter }
+    const walk = JSON.stringify([projectId, deletions, limit, filter, order])
     const remember = (next: string | null) => {
-      if (next !== null && !cursorStart) starts.remember(walk, page + 1, next)
+      if (cursorStart) return
+      if (order === 'desc' && page === 1) starts.restart(walk)
+      if (next !== null) starts.remember(walk, page + 1, next)
     }
 
     const format = query.format ?? acceptedFormat(headers.accept)
@@ -54,7 +61,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
       reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
       return aroundRows(rows, '{"status":1,"error":null,"events":[', (next) => {
         remember(next)
-        const rest = { page, limit, hasMore: next !== null, next: next && formatCursor(next), pending }
+        const rest = { page, limit, hasMore: next !== null, next: next && formatCursor(next, order), pending }
         return `],${JSON.stringify(rest).slice(1)}`
       })
     }
@@ -62,7 +69,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const bounds = await findPageBounds(clickhouse, { ...read, ...start }, signal)
     const rows = await readEventRows(clickhouse, format, read, bounds, signal)
     remember(bounds.next)
-    reply.headers(rowHeaders(format, bounds.next, pending))
+    reply.headers(rowHeaders(format, bounds.next && formatCursor(bounds.next, order), pending))
     return rows
   })
 
@@ -80,6 +87,17 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     starts.remember(walk, page, startAt)
     return { startAt, offset: 0 }
   }
+
+  app.get(
+    '/events/:eventId',
+    { schema: { params: EventParams, querystring: NoQuery } },
+    async ({ projectId, params, signal }, reply) => {
+      const event = await readEvent(clickhouse, { projectId, eventId: await arrived(params.eventId) }, signal)
+      if (!event) throw unknownEvent()
+      reply.header('content-type', MEDIA_TYPES.json.contentType)
+      return Buffer.concat([Buffer.from('{"status":1,"error":null,"event":'), event, Buffer.from('}')])
+    },
+  )
 
   app.put(
     '/events/:eventId',
@@ -99,16 +117,23 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     },
   )
 
-  /** An event that is still on its way is changed when it has arrived: its id says where in the journal it is. */
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
+    const found = await edits.apply({ projectId, eventId: await arrived(id), properties })
+    if (!found) throw unknownEvent()
+    if (properties === null) await journal.noteDeletion(projectId)
+  }
+
+  /**
+   * Waits for an event that is still on its way to the store: its id says where in the journal it is.
+   * @returns the id as the store has it
+   */
+  async function arrived(id: string): Promise<string> {
     const place = parseEventId(id)
     if (!place) throw unknownEvent()
     const { appended, stored } = await journal.progress()
     const isOnItsWay = place.journalId === journal.id && place.position > stored && place.position <= appended
     if (isOnItsWay) await catchUp.reach(place.position)
-    const found = await edits.apply({ projectId, eventId: formatEventId(place), properties })
-    if (!found) throw unknownEvent()
-    if (properties === null) await journal.noteDeletion(projectId)
+    return formatEventId(place)
   }
 }
 
@@ -118,7 +143,7 @@ function rowHeaders(format: RowFormat, next: string | null, pending: number): Re
     'content-type': MEDIA_TYPES[format].contentType,
     'content-disposition': `attachment; filename="events.${format}"`,
     'x-has-more': String(next !== null),
-    ...(next !== null && { 'x-next-cursor': formatCursor(next) }),
+    ...(next !== null && { 'x-next-cursor': next }),
     'x-pending': String(pending),
     vary: 'accept',
   }
@@ -128,18 +153,11 @@ function unknownEvent(): ContractError {
   return new ContractError('not_found', 'There is no event with this id.')
 }
 
-function idOf(cursor: string): string {
-  const id = parseCursor(cursor)
-  if (id === null) {
-    const message = 'must be the `next` of an earlier answer'
-    throw new ContractError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
-  }
-  return id
-}
-
-/** Without what is undefined. */
-function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>
-  }
+function readCursor(text: string, order: Order | undefined): { id: string; order: Order } {
+  const cursor = parseCursor(text)
+  if (cursor && cursor.order === (order ?? cursor.order)) return cursor
+  const message = cursor
+    ? `is of a walk in the order ${cursor.order}; go on with that order`
+    : 'must be the `next` of an earlier answer'
+  throw new ContractError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
 }

@@ -1,10 +1,15 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { CatchUp } from '../catch-up.js'
 import { ContractError } from '../errors.js'
+import { given } from '../given.js'
 import { memberText } from '../json.js'
 import { formatProperties, type Properties, parseProperties } from '../profile.js'
-import { Done, NoQuery, SessionBody, SessionEndBody, SessionParams } from '../schemas.js'
+import { Done, NoQuery, SessionBody, SessionEndBody, SessionParams, SessionsQuery } from '../schemas.js'
 import { durationOf, endSession, type Session, startSession, updateSession } from '../session.js'
 import type { States } from '../state.js'
+import type { ClickHouse } from '../store/clickhouse.js'
+import { aroundRows, offsetOf } from '../store/page.js'
+import { readSessionPage } from '../store/sessions.js'
 
 export interface SessionsOptions {
   sessions: States<Session>
@@ -36,8 +41,31 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (a
   )
 }
 
-/** Reading a session, with the secret key. */
-export const sessionReads: FastifyPluginAsyncTypebox<SessionsOptions> = async (app, { sessions }) => {
+export interface SessionReadsOptions extends SessionsOptions {
+  clickhouse: ClickHouse
+  catchUp: CatchUp
+}
+
+/** Reading sessions, with the secret key. */
+export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = async (
+  app,
+  { sessions, clickhouse, catchUp },
+) => {
+  app.get('/sessions', { schema: { querystring: SessionsQuery } }, async ({ projectId, query, signal }, reply) => {
+    const { limit, page, distinct_id: distinctId, state, from, to } = query
+    const filter = given({ distinctId, state, from, to })
+    await catchUp.reachAll()
+    const rows = await readSessionPage(
+      clickhouse,
+      { projectId, limit, offset: offsetOf(page, limit), ...filter },
+      signal,
+    )
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return aroundRows(rows, '{"status":1,"error":null,"sessions":[', (mark) => {
+      return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
+    })
+  })
+
   app.get(
     '/sessions/:sessionId',
     { schema: { params: SessionParams, querystring: NoQuery } },

@@ -1,8 +1,10 @@
+import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CatchUp } from '../catch-up.js'
 import type { Erased, Erasure } from '../erasure.js'
 import { ContractError } from '../errors.js'
+import { MEDIA_TYPES } from '../formats.js'
 import { memberText } from '../json.js'
 import {
   applyOperations,
@@ -19,6 +21,7 @@ import type { States } from '../state.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import { aroundRows, offsetOf } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
+import { exportUser } from '../user-export.js'
 
 export interface UsersOptions {
   profiles: States<Profile>
@@ -105,6 +108,20 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     },
   )
 
+  app.get(
+    '/users/:userId/export',
+    { schema: { params: UserParams, querystring: NoQuery } },
+    async ({ projectId, params, signal }, reply) => {
+      const stored = await catchUp.reachAll()
+      const lines = exportUser({ profiles, clickhouse }, { projectId, distinctId: params.userId, stored }, signal)
+      const first = await lines.next()
+      if (first.done) throw unknownUser()
+      reply.header('content-type', MEDIA_TYPES.ndjson.contentType)
+      reply.header('content-disposition', 'attachment; filename="user.ndjson"')
+      return Readable.from(chain(first.value, lines), { objectMode: false })
+    },
+  )
+
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query: { limit, page } }, reply) => {
     await catchUp.reachAll()
     const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) })
@@ -113,6 +130,11 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
     })
   })
+}
+
+async function* chain(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  yield first
+  yield* rest
 }
 
 function hadAnything({ profile, events, sessions, deadLetters }: Erased): boolean {

@@ -83,6 +83,14 @@ export class StoreUnreachableError extends Error {
   override readonly name = 'StoreUnreachableError'
 }
 
+/** How an answer is read whose bytes are passed on. */
+export interface Reading {
+  /** an abort cancels the query, and breaks the answer */
+  signal?: AbortSignal | undefined
+  /** how long the answer's first byte may take, ms */
+  limitMs?: number
+}
+
 /** Values of `{name:Type}` in a query. */
 export type Scalars = Record<string, string | number | bigint>
 export type Parameters = Record<string, Scalars[string] | string[]>
@@ -177,16 +185,15 @@ export class ClickHouse {
    * The answer's bytes in the format that the query names. The server completes its answer before it sends the first
    * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
    * never a short stream. With `wait_end_of_query: 0` it does not, and such an error breaks the stream: what is read from
-   * it is complete if, and only if, it ends. An abort cancels the query, and breaks the stream. `limitMs` is for the
-   * answer to begin.
+   * it is complete if, and only if, it ends. `limitMs` is for the answer to begin.
    */
   async bytes(
     query: string,
     parameters: Scalars = {},
     settings: ClickHouseSettings = {},
-    signal?: AbortSignal,
-    limitMs = QUERY_TIMEOUT_MS,
+    reading: Reading = {},
   ): Promise<Readable> {
+    const { signal, limitMs = QUERY_TIMEOUT_MS } = reading
     const all = { database: this.database, wait_end_of_query: 1, ...READ, ...settings } as const
     const read = (abort: AbortSignal) => this.#streams.open(query, parameters, all, abort)
     const answer = await answered(limitMs, read, signal)
@@ -194,7 +201,7 @@ export class ClickHouse {
     if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
       // Something on the way took the header off, and may as well complete a transfer that ClickHouse broke.
       answer.destroy()
-      return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, signal, limitMs)
+      return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
     const stream = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
     return signal ? addAbortSignal(signal, stream) : stream

@@ -1,8 +1,9 @@
 import type { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { RowFormat } from '../formats.js'
-import type { ClickHouse, Scalars } from './clickhouse.js'
-import { IN_ORDER, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
+import type { ClickHouse, Reading, Scalars } from './clickhouse.js'
+import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
 export interface EventFilter {
   event?: string
@@ -13,14 +14,19 @@ export interface EventFilter {
   to?: number
 }
 
+/** `asc`: the order in which the events were accepted; `desc`: the newest first. */
+export type Order = 'asc' | 'desc'
+
 export interface EventPage extends EventFilter {
   projectId: string
+  /** `asc` where absent */
+  order?: Order
   /** the greatest id that may be in the answer */
   upTo: string
   limit: number
   /** rows to pass over, from `startAt` on */
   offset: number
-  /** the first id of the page, as an earlier page's mark had it */
+  /** the id with which the page begins, as an earlier page's mark had it */
   startAt?: string
 }
 
@@ -43,9 +49,6 @@ const eventJson = (properties: string) => `concat(
     ',"properties":', ${properties},
     ',"timestamp":', toString(timestamp), '}')`
 
-/** In a string a line break can only be escaped, so the raw ones of a text are white space between its tokens. */
-const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
-
 /** CSV and Parquet have the fields of the JSON texts as columns, in the same order. */
 const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp'
 
@@ -56,16 +59,46 @@ const ROWS: Record<RowFormat, { columns: string; format: string; settings: Click
   parquet: { columns: COLUMNS, format: 'Parquet', settings: {} },
 }
 
-/** A page of events as JSON texts, in the order of their acceptance; its mark is the first id of the next page. */
+/** A page of events as JSON texts; its mark is the first id of the next page. */
 export async function readEventPage(clickhouse: ClickHouse, page: EventPage, signal?: AbortSignal): Promise<Readable> {
   const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
   const query = pageOf({ json: eventJson('properties'), mark: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
-  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, signal)
+  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, { signal })
+}
+
+/** One event as a JSON text, null where there is none with this id. */
+export async function readEvent(
+  clickhouse: ClickHouse,
+  { projectId, eventId }: { projectId: string; eventId: string },
+  signal?: AbortSignal,
+): Promise<Buffer | null> {
+  const rows = await clickhouse.bytes(
+    `SELECT ${eventJson('properties')} FROM events
+     WHERE project_id = {project:String} AND toUInt128(event_id) = toUInt128({id:UUID})
+     LIMIT 1 FORMAT TSVRaw`,
+    { project: projectId, id: eventId },
+    PAGE_SETTINGS,
+    { signal },
+  )
+  const line = await buffer(rows)
+  // Without the end of its line.
+  return line.length === 0 ? null : line.subarray(0, -1)
+}
+
+/** All events of a user, as lines of NDJSON that begin with `{"type":"event",`. */
+export async function readEventsOfUser(
+  clickhouse: ClickHouse,
+  user: { projectId: string; distinctId: string; upTo: string },
+  reading: Reading,
+): Promise<Readable> {
+  const line = `concat('{"type":"event",', substring(${eventJson(ONE_LINE)}, 2))`
+  const { from, parameters } = ordered(line, user)
+  return await clickhouse.bytes(`${from} FORMAT TSVRaw`, parameters, { ...PAGE_SETTINGS, ...STREAMED }, reading)
 }
 
 /**
- * The events of a page as a file of rows, in the order of their acceptance. An NDJSON line differs from an event of a
+ * The events of a page as a file of rows. An NDJSON line differs from an event of a
  * JSON page in nothing but line breaks between the tokens of its properties, which are spaces.
  * @param bounds of this very page, as findPageBounds gave them
  */
@@ -82,7 +115,7 @@ export async function readEventRows(
     `${from} LIMIT {limit:UInt32} FORMAT ${format}`,
     { ...parameters, limit: first === null ? 0 : page.limit },
     { ...settings, ...rowSettings(page) },
-    signal,
+    { signal },
   )
 }
 
@@ -155,17 +188,20 @@ function ordered(
     conditions.push(condition)
     parameters[name] = value
   }
-  where(idCondition('>=', 'startAt'), 'startAt', page.startAt)
-  where(idCondition('<', 'before'), 'before', page.before)
+  const isRising = page.order !== 'desc'
+  where(idCondition(isRising ? '>=' : '<=', 'startAt'), 'startAt', page.startAt)
+  where(idCondition(isRising ? '<' : '>', 'before'), 'before', page.before)
   where('event = {event:String}', 'event', page.event)
   where('distinct_id = {distinctId:String}', 'distinctId', page.distinctId)
   where('timestamp >= {from:Float64}', 'from', page.from)
   where('timestamp < {to:Float64}', 'to', page.to)
-  const from = `SELECT ${columns} FROM events WHERE ${conditions.join(' AND ')} ORDER BY project_id, toUInt128(event_id)`
+  const direction = isRising ? 'ASC' : 'DESC'
+  const from = `SELECT ${columns} FROM events WHERE ${conditions.join(' AND ')}
+    ORDER BY project_id ${direction}, toUInt128(event_id) ${direction}`
   return { from, parameters }
 }
 
 /** Spelled out for toUInt128(event_id), which is what the table is sorted by. */
-function idCondition(operator: '<=' | '<' | '>=', parameter: string): string {
+function idCondition(operator: '<=' | '<' | '>=' | '>', parameter: string): string {
   return `toUInt128(event_id) ${operator} toUInt128({${parameter}:UUID})`
 }

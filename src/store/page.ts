@@ -31,6 +31,9 @@ export const STREAMED: ClickHouseSettings = {
   output_format_parallel_formatting: 0,
 }
 
+/** In a string a line break can only be escaped, so the raw ones of a text are white space between its tokens. */
+export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
+
 /**
  * A query for `{limit:UInt32}` rows from `{offset:UInt64}` on, each as a JSON text. Where there is one more row, its
  * mark comes instead of it: by that a reader knows, at the end of the stream, that there is a next page and where.

@@ -1,9 +1,11 @@
+import type { Readable } from 'node:stream'
 import type { Entry } from '../journal/journal.js'
 import { formatProperties, parseProperties } from '../profile.js'
 import type { Session } from '../session.js'
-import type { ClickHouse } from './clickhouse.js'
+import type { ClickHouse, Reading, Scalars } from './clickhouse.js'
 import { Fields } from './fields.js'
 import { insertEntries, versionedRows } from './insert.js'
+import { ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
 const INSERT = `
 INSERT INTO sessions
@@ -97,4 +99,83 @@ export async function sessionsOfUsers(
     fields.parameters,
   )
   return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
+}
+
+export interface SessionFilter {
+  distinctId?: string
+  state?: Session['state']
+  /** of its start, epoch milliseconds, inclusive */
+  from?: number
+  /** of its start, epoch milliseconds, exclusive */
+  to?: number
+}
+
+/** As the API gives a session out; `durationOf` says how long it is. */
+const sessionJson = (properties: string) => `concat(
+    '{"session_id":', toJSONString(session_id),
+    ',"distinct_id":', toJSONString(distinct_id),
+    ',"state":', toJSONString(state),
+    ',"properties":', ${properties},
+    ',"duration":', toString(ifNull(duration, (updated_at - started_at) / 1000)),
+    ',"started_at":', toString(started_at),
+    ',"updated_at":', toString(updated_at),
+    ',"ended_at":', ifNull(toString(ended_at), 'null'), '}')`
+
+const NEWEST_FIRST = 'ORDER BY started_at DESC, session_id DESC'
+
+/** A page of sessions as JSON texts, the one that started last first. */
+export async function readSessionPage(
+  clickhouse: ClickHouse,
+  { projectId, limit, offset, ...filter }: { projectId: string; limit: number; offset: number } & SessionFilter,
+  signal?: AbortSignal,
+): Promise<Readable> {
+  const { where, parameters } = conditionsOf(projectId, filter)
+  // Which sessions these are is found without reading any properties, which are most of the bytes.
+  const query = pageOf({
+    json: sessionJson('properties'),
+    mark: "repeat('-', 36)",
+    from: `
+      SELECT * FROM (
+        SELECT * FROM sessions FINAL
+        WHERE ${where} AND session_id IN (
+          SELECT session_id FROM sessions FINAL WHERE ${where} ${NEWEST_FIRST} LIMIT {skipped:UInt64}, {limit:UInt32} + 1
+        )
+      )
+      ${NEWEST_FIRST}`,
+  })
+  return await clickhouse.bytes(query, { ...parameters, limit, offset: 0, skipped: offset }, PAGE_SETTINGS, { signal })
+}
+
+/** All sessions of a user, the one that started first first, as lines of NDJSON that begin with `{"type":"session",`. */
+export async function readSessionsOfUser(
+  clickhouse: ClickHouse,
+  { projectId, distinctId }: { projectId: string; distinctId: string },
+  reading: Reading,
+): Promise<Readable> {
+  const { where, parameters } = conditionsOf(projectId, { distinctId })
+  const line = `concat('{"type":"session",', substring(${sessionJson(ONE_LINE)}, 2))`
+  return await clickhouse.bytes(
+    `SELECT ${line} FROM sessions FINAL WHERE ${where} ORDER BY started_at, session_id FORMAT TSVRaw`,
+    parameters,
+    { ...PAGE_SETTINGS, ...STREAMED },
+    reading,
+  )
+}
+
+function conditionsOf(
+  projectId: string,
+  { distinctId, state, from, to }: SessionFilter,
+): { where: string; parameters: Scalars } {
+  const conditions = ['project_id = {project:String}']
+  const parameters: Scalars = { project: projectId }
+  const add = (condition: string, name: string, value: string | number | undefined) => {
+    if (value === undefined) return
+    conditions.push(condition)
+    parameters[name] = value
+  }
+  add('distinct_id = {distinctId:String}', 'distinctId', distinctId)
+  add('state = {state:String}', 'state', state)
+  add('started_at >= {from:Int64}', 'from', from)
+  add('started_at < {to:Int64}', 'to', to)
+  return { where: conditions.join(' AND '), parameters }
 }

@@ -64,13 +64,13 @@ export async function readSql(
 ): Promise<Readable> {
   await checkReads(clickhouse, query, signal)
   const settings = { ...READ_ONLY, max_execution_time: limitSeconds, default_format: format as DataFormat }
-  return await clickhouse.bytes(query, {}, settings, signal, limitSeconds * 1000 + GRACE_MS)
+  return await clickhouse.bytes(query, {}, settings, { signal, limitMs: limitSeconds * 1000 + GRACE_MS })
 }
 
 /** ClickHouse's own parser says what a statement is; `readonly` alone would let KILL QUERY and BACKUP through. */
 async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSignal): Promise<void> {
   const settings = { readonly: '1', default_format: 'TabSeparatedRaw' } as const
-  const tree = await clickhouse.bytes(`${EXPLAIN}${query}`, {}, settings, signal).catch((error: unknown) => {
+  const tree = await clickhouse.bytes(`${EXPLAIN}${query}`, {}, settings, { signal }).catch((error: unknown) => {
     throw error instanceof StoreError && error.code === SYNTAX_ERROR ? withoutPrefix(error) : error
   })
   const lines = await text(tree)

@@ -1,8 +1,9 @@
+import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { Connection } from '../../src/client/connection.js'
 import { type ExportOptions, exportEvents } from '../../src/client/export.js'
 import { SECRET_KEY } from '../helper.js'
-import { answer, cut, faultyServer } from './faulty-server.js'
+import { answer, cut, type Fault, failure, faultyServer } from './faulty-server.js'
 
 /** An answer with events of these ids. */
 const page = (ids: string, next: string | null, pending = 0) => {
@@ -50,4 +51,43 @@ t.test('an export that cannot be complete says so at its end', async (t) => {
   await t.rejects(collect(), { code: 'incomplete', message: /7 accepted events/ })
   t.strictSame(ids, ['a', 'b'])
   t.equal(urls().length, 12)
+})
+
+t.test('the newest first: what is pending would come first, so its first page is waited for', async (t) => {
+  const { collect, urls } = await walk(t, [page('ba', null, 2), page('dc', 'b'), page('ba', null, 5)], {
+    order: 'desc',
+  })
+  t.equal(await collect(), 'dcba')
+  t.strictSame(urls(), [
+    '/public/events?limit=1000&order=desc',
+    '/public/events?limit=1000&order=desc',
+    '/public/events?limit=1000&order=desc&cursor=b',
+  ])
+  const never = await walk(t, [page('ba', null, 7)], { order: 'desc' })
+  await t.rejects(never.collect(), { code: 'incomplete', message: /7 accepted events/ })
+  t.strictSame([never.ids, never.urls().length], [['b', 'a'], 12])
+})
+
+t.test('the lines of an answer that breaks off, or stops, are not taken for all', async (t) => {
+  const begin = (response: ServerResponse) => {
+    response.writeHead(200, { 'content-type': 'application/x-ndjson; charset=utf-8' }).write('{"n":1}\n{"n":2}\n{"n"')
+  }
+  const broken: Fault = (response) => {
+    begin(response)
+    setImmediate(() => response.destroy())
+  }
+  for (const [fault, code] of [
+    [broken, 'network'],
+    [begin, 'timeout'],
+  ] as const) {
+    const { url, received } = await faultyServer(t, [cut, failure(503, 'unavailable'), fault])
+    const retry = { attempts: 3, baseDelayMs: 0, maxDelayMs: 0 }
+    const connection = new Connection({ url, secretKey: SECRET_KEY, retry, timeoutMs: 200 })
+    const lines: string[] = []
+    const read = async () => {
+      for await (const line of connection.lines({ method: 'GET', path: '/' })) lines.push(line)
+    }
+    await t.rejects(read(), { code })
+    t.strictSame([lines.length <= 2, received.length], [true, 3])
+  }
 })

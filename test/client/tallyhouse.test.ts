@@ -95,6 +95,55 @@ for (const storage of STORAGES) {
       t.match(session, { session_id: 's/1', distinct_id: 'ann', state: 'active', properties: { a: 1 }, ended_at: null })
     })
 
+    t.test('one event, the newest first, and all that there is of a user', async (t) => {
+      const distinct_id = 'reader/ö'
+      const properties = '{ "id":12345678901234567890, "price":9.90 }'
+      const ids: string[] = []
+      for (const event of ['one', 'two', 'three']) {
+        ids.push(await tallyhouse.trackNow({ event, distinct_id, properties, timestamp: 5 }))
+      }
+      const [first = ''] = ids
+      const event = { eventId: first, event: 'one', distinct_id, timestamp: 5 }
+      t.strictSame(await tallyhouse.getEvent(first, { raw: true }), { ...event, properties })
+      t.equal((await tallyhouse.getEvent(first)).properties.price, 9.9)
+      await t.rejects(tallyhouse.getEvent('018f0000-0000-7000-8000-000000000000'), { code: 'not_found' })
+      const newest = await all(tallyhouse.exportEvents({ distinct_id, order: 'desc', pageSize: 2 }))
+      t.strictSame(
+        newest.map(({ eventId }) => eventId),
+        [...ids].reverse(),
+      )
+      await tallyhouse.identify(distinct_id, properties)
+      await client.browser('/public/sessions/start', { distinct_id, session_id: 'of reader' })
+      const raw = await all(tallyhouse.exportUser(distinct_id, { raw: true }))
+      t.strictSame(
+        raw.map(({ type }) => type),
+        ['profile', 'session', 'event', 'event', 'event'],
+      )
+      t.strictSame([raw[0]?.properties, raw[4]?.properties], ['{"id":12345678901234567890,"price":9.90}', properties])
+      for await (const record of tallyhouse.exportUser(distinct_id)) {
+        if (record.type === 'event') t.ok(ids.includes(record.eventId))
+        else if (record.type === 'session') t.equal(record.session_id, 'of reader')
+        else t.equal(record.properties.price, 9.9)
+      }
+      await t.rejects(all(tallyhouse.exportUser('nobody')), { code: 'not_found' })
+      await t.rejects(all(tallyhouse.exportUser(distinct_id, { signal: AbortSignal.abort() })), { code: 'aborted' })
+    })
+
+    t.test('sessions are listed', async (t) => {
+      const distinct_id = 'lister'
+      await client.browser('/public/sessions/start', { distinct_id, session_id: 'a' })
+      await client.browser('/public/sessions/start', { distinct_id, session_id: 'b' })
+      await client.browser('/public/sessions/end', { distinct_id, session_id: 'a' })
+      const page = await tallyhouse.listSessions({ distinct_id, limit: 1 })
+      t.match(page, { page: 1, limit: 1, hasMore: true, sessions: [{ distinct_id }] })
+      const { sessions } = await tallyhouse.listSessions({ distinct_id, state: 'completed', from: new Date(0) })
+      t.strictSame(
+        sessions.map(({ session_id }) => session_id),
+        ['a'],
+      )
+      t.strictSame((await tallyhouse.listSessions({ distinct_id, to: new Date(5) })).sessions, [])
+    })
+
     t.test('what the service refuses is told', async (t) => {
       const stranger = connect(t, url, { secretKey: 'sk_unknown' })
       await t.rejects(stranger.trackNow({ event: 'a', distinct_id: 'b' }), { code: 'unauthorized', status: 401 })

@@ -68,10 +68,11 @@ const CALLS: Call[] = [
   },
   {
     method: 'GET',
-    path: listed('/public/events', 'limit', 'page', 'cursor', 'event', 'distinct_id', 'from', 'to', 'format'),
+    path: listed('/public/events', 'limit', 'page', 'cursor', 'event', 'distinct_id', 'from', 'to', 'order', 'format'),
     key: SECRET_KEY,
     body: null,
   },
+  { method: 'GET', path: ended('/public/events/'), key: SECRET_KEY, body: null },
   { method: 'PUT', path: ended('/public/events/'), key: SECRET_KEY, body: { properties: objectText } },
   { method: 'DELETE', path: ended('/public/events/'), key: SECRET_KEY, body: null },
   {
@@ -88,6 +89,13 @@ const CALLS: Call[] = [
   { method: 'POST', path: path('/public/sessions/update'), key: PUBLIC_KEY, body: session },
   { method: 'POST', path: path('/public/sessions/end'), key: PUBLIC_KEY, body: session },
   { method: 'GET', path: ended('/public/sessions/'), key: SECRET_KEY, body: null },
+  {
+    method: 'GET',
+    path: listed('/public/sessions', 'limit', 'page', 'distinct_id', 'state', 'from', 'to'),
+    key: SECRET_KEY,
+    body: null,
+  },
+  { method: 'GET', path: ended('/public/users/').map((path) => `${path}/export`), key: SECRET_KEY, body: null },
 ]
 
 function objectOf(members: readonly (readonly [string, string])[]): string {

@@ -305,6 +305,97 @@ for (const storage of STORAGES) {
       t.match(response.json().error, '/evnt is unknown: this call takes limit, page, cursor, event, distinct_id,')
     })
 
+    t.test('order=desc is the other way round, by pages and by cursors, in every format', async (t) => {
+      const distinct_id = user()
+      await trackBatch(distinct_id, 23)
+      const single = await track(distinct_id)
+      const wanted = idsOf(await stored(distinct_id)).reverse()
+      t.equal(wanted[0], single)
+      for (const limit of [1, 7, 23, 24, 25]) {
+        const query = `order=desc&limit=${limit}&distinct_id=${distinct_id}`
+        const byPage: string[] = []
+        const byCursor: string[] = []
+        let cursor = ''
+        for (let page = 1; page <= Math.ceil(24 / limit); page++) {
+          const answer = await pageOf(client, `${query}&page=${page}`)
+          byPage.push(...idsOf(answer.events))
+          const continued = await pageOf(client, `${query}${cursor}`)
+          byCursor.push(...idsOf(continued.events))
+          t.equal(continued.next, answer.next)
+          t.equal(answer.hasMore, page < Math.ceil(24 / limit))
+          for (const format of ['ndjson', 'csv']) {
+            const rows = await call('GET', `/public/events?${query}${cursor}&format=${format}`)
+            t.strictSame(rows.body.match(/[\da-f]{8}-[\da-f-]{27}/g), idsOf(answer.events))
+            t.equal(rows.headers['x-next-cursor'] ?? null, answer.next)
+          }
+          cursor = `&cursor=${continued.next}`
+        }
+        t.strictSame(byPage, wanted, `pages of ${limit}`)
+        t.strictSame(byCursor, wanted, `cursors of ${limit}`)
+      }
+      t.equal((await remove(wanted[3] ?? '')).statusCode, 200)
+      t.equal((await put(wanted[4] ?? '', { edited: 1 })).statusCode, 200)
+      const { events } = await pageOf(client, `order=desc&limit=4&distinct_id=${distinct_id}`)
+      t.strictSame(idsOf(events), [...wanted.slice(0, 3), wanted[4]])
+      t.strictSame(events[3]?.properties, { edited: 1 })
+    })
+
+    t.test('events that arrive during a walk from the newest on are not in it', async (t) => {
+      for (const by of ['page', 'cursor'] as const) {
+        const distinct_id = user()
+        await trackBatch(distinct_id, 12)
+        const wanted = idsOf(await stored(distinct_id)).reverse()
+        for (const round of [1, 2]) {
+          const seen: string[] = []
+          let query = ''
+          for (let page = 1; ; page++) {
+            const answer = await pageOf(client, `order=desc&limit=5&distinct_id=${distinct_id}${query}`)
+            seen.push(...idsOf(answer.events))
+            if (!answer.hasMore) break
+            wanted.push(await track(distinct_id))
+            query = by === 'page' ? `&page=${page + 1}` : `&cursor=${answer.next}`
+          }
+          t.strictSame(seen, wanted.slice(0, round === 1 ? 12 : 14), `by ${by}, round ${round}`)
+          wanted.splice(0, wanted.length, ...idsOf(await stored(distinct_id)).reverse())
+        }
+      }
+    })
+
+    t.test('a cursor goes on in its own order, and in no other', async (t) => {
+      const distinct_id = user()
+      await trackBatch(distinct_id, 5)
+      const ids = idsOf(await stored(distinct_id))
+      const query = `limit=2&distinct_id=${distinct_id}`
+      const down = (await pageOf(client, `${query}&order=desc`)).next
+      const up = (await pageOf(client, query)).next
+      t.strictSame(idsOf((await pageOf(client, `${query}&cursor=${down}`)).events), [ids[2], ids[1]])
+      t.strictSame(idsOf((await pageOf(client, `${query}&cursor=${up}`)).events), [ids[2], ids[3]])
+      for (const wrong of [`order=desc&cursor=${up}`, `order=asc&cursor=${down}`]) {
+        isRefused(t, await call('GET', `/public/events?${wrong}`), 400, 'invalid_request', '/cursor')
+      }
+      isRefused(t, await call('GET', '/public/events?order=newest'), 400, 'invalid_request', '/order')
+    })
+
+    t.test('one event by its id, to the byte, also while it is on its way', async (t) => {
+      const one = (id: string) => call('GET', `/public/events/${encodeURIComponent(id)}`)
+      for (const text of EXACT) {
+        const response = await call('POST', '/public/track', `{"event":"e","distinct_id":"é","properties":${text}}`)
+        const id = idOf(response)
+        const found = await one(id)
+        t.equal(found.headers['content-type'], 'application/json; charset=utf-8')
+        const [head = '', tail = ''] = found.body.split(text)
+        t.equal(head, `{"status":1,"error":null,"event":{"eventId":"${id}","event":"e","distinct_id":"é","properties":`)
+        t.match(tail, /^,"timestamp":\d+}}$/)
+        t.equal((await one(id.toUpperCase())).body, found.body)
+      }
+      const id = await track(user())
+      t.equal((await put(id, { edited: 1 })).statusCode, 200)
+      t.strictSame((await one(id)).json().event.properties, { edited: 1 })
+      t.equal((await remove(id)).statusCode, 200)
+      for (const unknown of [id, 'x', '%', `${id}0`, 'x'.repeat(4000)])
+        isRefused(t, await one(unknown), 404, 'not_found')
+    })
+
     t.test('a cursor that was changed is refused or harmless', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 3)

@@ -379,6 +379,87 @@ for (const storage of STORAGES) {
       }
     })
 
+    t.test('GET sessions: the newest first, by pages, as each alone', async (t) => {
+      const list = async (query: string): Promise<{ sessions: Session[]; hasMore: boolean; body: string }> => {
+        const response = await call('GET', `/public/sessions?${query}`)
+        if (response.statusCode !== 200) throw new Error(response.body)
+        return { ...response.json(), body: response.body }
+      }
+      const distinct_id = randomName('lister')
+      const exact = '{"z":1.0,"big":12345678901234567890,"a":[ 1,{"b" : 1e0}]}'
+      for (const [n, name] of ['one', 'two/%2f', 'three 😀', 'four', 'five'].entries()) {
+        const session_id = `${distinct_id} ${name}`
+        const ids = { distinct_id, session_id }
+        await raw(
+          '/public/sessions/start',
+          `{"apiKey":"${PUBLIC_KEY}","distinct_id":"${distinct_id}","session_id":"${session_id}","properties":${exact}}`,
+          { 'content-type': 'application/json' },
+        )
+        if (n === 1) await send('update', { ...ids, properties: { duration: 12.5 } })
+        if (n > 2) await send('end', ids)
+        // A start later than all before it.
+        const { started_at } = await read(session_id)
+        await until('the clock to go on', () => Date.now() > started_at)
+      }
+      const { sessions, body, hasMore } = await list(`distinct_id=${distinct_id}`)
+      t.equal(hasMore, false)
+      t.strictSame(
+        sessions.map(({ session_id }) => session_id.slice(distinct_id.length + 1)),
+        ['five', 'four', 'three 😀', 'two/%2f', 'one'],
+      )
+      t.equal(body.split(exact).length, 5, 'properties to the byte')
+      t.match(body, /^\{"status":1,"error":null,"sessions":\[\{.*\}\],"page":1,"limit":50,"hasMore":false\}$/)
+      for (const session of sessions) {
+        t.strictSame(session, await read(session.session_id))
+        t.ok(body.includes((await call('GET', path(session.session_id))).body.slice(37, -2)), 'in the same spelling')
+      }
+      const filtered = async (query: string) =>
+        (await list(`distinct_id=${distinct_id}&${query}`)).sessions.map((session) =>
+          sessions.indexOf(sessions.find(({ session_id }) => session_id === session.session_id) as Session),
+        )
+      t.strictSame(await filtered('state=active'), [2, 3, 4])
+      t.strictSame(await filtered('state=completed'), [0, 1])
+      const times = sessions.map(({ started_at }) => started_at)
+      t.strictSame(await filtered(`from=${times[3]}&to=${times[1]}`), [2, 3], 'half-open')
+      t.strictSame(await filtered('limit=2'), [0, 1])
+      t.strictSame(await filtered('limit=2&page=3'), [4])
+      t.strictSame(await filtered('limit=2&page=4'), [])
+      t.match(await list(`distinct_id=${distinct_id}&limit=2&page=2`), { page: 2, limit: 2, hasMore: true })
+      t.match(await list(`distinct_id=${distinct_id}&limit=5`), { hasMore: false })
+      t.equal((await list('')).sessions[0]?.session_id, sessions[0]?.session_id, 'the last of all')
+      for (const wrong of ['state=open', 'from=x', 'to=-1', 'limit=0', 'page=0', 'distinct_id=', 'sate=active']) {
+        const response = await call('GET', `/public/sessions?${wrong}`)
+        t.match(response.json(), { code: 'invalid_request', details: [{ path: `/${wrong.split('=')[0]}` }] })
+      }
+      const browser = await client.app.inject({
+        url: '/public/sessions',
+        headers: { 'x-api-key': SECRET_KEY, origin: 'https://example.com' },
+      })
+      t.equal(browser.statusCode, 200)
+      t.notOk('access-control-allow-origin' in browser.headers, 'no page may read it')
+      t.equal(
+        (await client.app.inject({ url: '/public/sessions', headers: { 'x-api-key': PUBLIC_KEY } })).statusCode,
+        403,
+      )
+    })
+
+    t.test('GET sessions: an owner, a state and an end of before count no more', async (t) => {
+      const [former, owner] = [randomName('former'), randomName('owner')]
+      const session_id = randomName('handed on')
+      const of = async (distinct_id: string) =>
+        (await call('GET', `/public/sessions?distinct_id=${distinct_id}`)).json().sessions as Session[]
+      await send('start', { distinct_id: former, session_id })
+      t.equal((await of(former)).length, 1)
+      const erased = await call('POST', '/public/users/erase', { distinct_ids: [former] })
+      t.equal(erased.statusCode, 200, erased.body)
+      t.strictSame(await of(former), [])
+      await send('start', { distinct_id: owner, session_id })
+      t.strictSame([(await of(former)).length, (await of(owner)).length], [0, 1])
+      await send('end', { distinct_id: owner, session_id })
+      const active = await call('GET', `/public/sessions?distinct_id=${owner}&state=active`)
+      t.strictSame(active.json().sessions, [])
+    })
+
     t.test('GET session', async (t) => {
       const ids = { distinct_id: 'ann', session_id: 'shape' }
       const before = Date.now()
