@@ -168,9 +168,12 @@ export const EventsQuery = query({
 export const UsersQuery = query(Page)
 export const SessionsQuery = query({
   ...Page,
-  distinct_id: Type.Optional(Name),
+  distinct_id: Type.Optional({ ...Name, description: 'Only sessions of this user.' }),
   state: Type.Optional(
-    Type.Union([Type.Literal('active'), Type.Literal('completed')], { says: 'must be active or completed' }),
+    Type.Union([Type.Literal('active'), Type.Literal('completed')], {
+      says: 'must be active or completed',
+      description: 'Only sessions in this state.',
+    }),
   ),
   from: time('Only sessions whose `started_at` is this or later: milliseconds since 1970.'),
   to: time('Only sessions whose `started_at` is before this: milliseconds since 1970.'),

@@ -182,7 +182,7 @@ t.test('the page has the title of the product, and a call from it leaves nothing
 })
 
 t.test('what has a default need not be given, and every parameter of the export is described', async (t) => {
-  for (const path of ['/public/events', '/public/users']) {
+  for (const path of ['/public/events', '/public/users', '/public/sessions']) {
     const query = document.paths[path]?.get?.parameters?.filter((parameter) => parameter.in === 'query') ?? []
     t.ok(query.length >= 2, path)
     for (const { name, required, description } of query) {

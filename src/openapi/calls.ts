@@ -348,7 +348,7 @@ export const CALLS: Record<string, Call> = {
     id: 'readSessions',
     tag: 'Sessions',
     summary: 'Give pages of sessions, the one that started last first',
-    description: '`from` and `to` are limits of `started_at`, `to` an exclusive one.',
+    description: 'While sessions start, pages move on by as many; `to` keeps those out of a walk.',
     key: 'secret',
     parameters: { limit: 10, page: 1 },
     answer: {
