@@ -24,7 +24,8 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/cli
 import { Erasure } from './erasure.js'
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
-import { type KeyKind, type KeyPair, KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
+import { KeyRefresh, type KeysFound, type KeyTable } from './key-refresh.js'
+import { type KeyKind, KeyRing, type StoredKey, storedKey } from './keys.js'
 import { openLog } from './log.js'
 import { Metrics } from './metrics.js'
 import { documentation } from './openapi/document.js'
@@ -36,6 +37,7 @@ import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
 import { metricsRoute } from './routes/metrics.js'
+import { root } from './routes/root.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
@@ -51,8 +53,6 @@ import { Writer } from './writer.js'
 
 /** The project of the keys in the environment, and of the pair that the first start makes. */
 const DEFAULT_PROJECT = 'default'
-/** A revoked key stops working this late, and as much later as ClickHouse takes to answer. */
-const KEYS_REFRESH_MS = 5_000
 const STORE_RETRY_MS = 1_000
 /** Of ClickHouse, for a user that it does not know, a wrong password and rights that are missing. */
 const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
@@ -68,11 +68,8 @@ const FLUSH_LIMIT_MS = 1_500
 export interface AppOptions {
   /** by default, stdout at the configured level */
   log?: FastifyBaseLogger
-  /**
-   * told of the pair that a first start makes; later than buildApp's end where ClickHouse is away. Nothing else shows it,
-   * so where nobody is told, none is made
-   */
-  onNewKeys?: (pair: KeyPair) => void
+  /** told once the keys are read, which is later than buildApp's end where ClickHouse is unavailable */
+  onKeys?: (keys: KeysFound) => void
   /** told where ClickHouse is, password included; the embedded engine goes on there whenever it is started again */
   onClickHouse?: (url: string) => void
   /** given what tells the figures of this process, returns what tells those that `/metrics` answers */
@@ -179,7 +176,7 @@ async function open(
   log: FastifyBaseLogger,
   closers: (() => Promise<unknown>)[],
   closing: AbortSignal,
-  { onNewKeys, onClickHouse, onFatal = () => undefined, keysRefreshMs = KEYS_REFRESH_MS }: AppOptions,
+  { onKeys, onClickHouse, onFatal = () => undefined, keysRefreshMs }: AppOptions,
 ): Promise<Parts> {
   let folder: FolderLock | null = null
   if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
@@ -202,6 +199,7 @@ async function open(
   closers.push(() => journal.close())
 
   const keys = new KeyRing(keysOf(config))
+  const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs: keysRefreshMs })
   const tables = openTables(clickhouse, journal.id)
   const writer = new Writer({ journal, tables, log })
   closers.push(() => writer.close(FLUSH_LIMIT_MS))
@@ -213,12 +211,8 @@ async function open(
   const useStore = async () => {
     await migrate(clickhouse)
     await takeOver(clickhouse, journal, Date.now())
-    keys.replaceStored(await readKeys(clickhouse))
-    // Not where all were revoked: then nobody waits for a pair in the log.
-    if (onNewKeys && keys.size === 0 && (await listKeys(clickhouse)).length === 0) {
-      onNewKeys(await makeKeys(clickhouse, keys))
-    }
-    refreshKeys(clickhouse, keys, keysRefreshMs, closing, log)
+    const found = await keyRefresh.start(DEFAULT_PROJECT)
+    onKeys?.(found)
     if (config.ROLE !== 'api') writer.start()
   }
   try {
@@ -293,8 +287,13 @@ function register(
   })
   closers.push(async () => metrics.close())
   server.register(metricsRoute, { contentType: metrics.contentType, figures: shareFigures(() => metrics.text()) })
-  if (config.ROLE === 'writer') return
+  const operation = { health: '/health/ready', metrics: '/metrics' }
+  if (config.ROLE === 'writer') {
+    server.register(root, { links: operation })
+    return
+  }
 
+  server.register(root, { links: { docs: '/docs', openapi: '/openapi.json', ...operation } })
   server.register(docs)
   const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds } = config
   if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
@@ -342,30 +341,11 @@ function keysOf({ PUBLIC_API_KEY, SECRET_KEY }: Config): StoredKey[] {
   return keys
 }
 
-async function makeKeys(clickhouse: ClickHouse, keys: KeyRing): Promise<KeyPair> {
-  const pair = { publicKey: makeKey('public'), secretKey: makeKey('secret') }
-  const made = [
-    storedKey(pair.publicKey, { projectId: DEFAULT_PROJECT, kind: 'public' }),
-    storedKey(pair.secretKey, { projectId: DEFAULT_PROJECT, kind: 'secret' }),
-  ]
-  await insertKeys(clickhouse, made, Date.now())
-  keys.replaceStored(made)
-  return pair
-}
-
-async function refreshKeys(
-  clickhouse: ClickHouse,
-  keys: KeyRing,
-  pauseMs: number,
-  signal: AbortSignal,
-  log: FastifyBaseLogger,
-): Promise<void> {
-  while (await elapsed(pauseMs, signal)) {
-    try {
-      keys.replaceStored(await readKeys(clickhouse))
-    } catch (error) {
-      log.debug({ err: error }, 'the keys could not be read again; the known ones stay')
-    }
+function keyTable(clickhouse: ClickHouse): KeyTable {
+  return {
+    read: () => readKeys(clickhouse),
+    isEmpty: async () => (await listKeys(clickhouse)).length === 0,
+    insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
   }
 }
 

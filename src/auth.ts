@@ -22,7 +22,7 @@ const REFUSED: Record<KeyKind, string> = {
 export function authenticate(keys: KeyRing, kind: KeyKind, wrongKeys: WrongKeys): preValidationAsyncHookHandler {
   return async (request, reply) => {
     const key = keyOf(request)
-    const grant = keys.find(key)
+    const grant = keys.find(key) ?? (await keys.findNew(key))
     if (!grant && !keys.isComplete) {
       throw new ContractError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
     }

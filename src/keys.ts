@@ -53,6 +53,7 @@ export class KeyRing {
   /** good keys that came before, in memory only */
   #recognised: { key: Buffer; grant: Grant }[] = []
   #isComplete = false
+  #lookUp: () => Promise<void> = async () => undefined
 
   /** @param fixed keys that are always there, such as those of the environment */
   constructor(fixed: StoredKey[]) {
@@ -73,6 +74,17 @@ export class KeyRing {
     this.#grants = asMap([...stored, ...this.#fixed])
     this.#recognised = []
     this.#isComplete = true
+  }
+
+  /** @param lookUp reads the stored keys again where that may help, and resolves after `replaceStored`; never rejects */
+  lookUpBy(lookUp: () => Promise<void>): void {
+    this.#lookUp = lookUp
+  }
+
+  /** As `find`, for a key that may have been made since the stored ones were read. */
+  async findNew(key: string): Promise<Grant | null> {
+    await this.#lookUp()
+    return this.find(key)
   }
 
   find(key: string): Grant | null {

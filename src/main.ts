@@ -3,16 +3,18 @@ import type { AddressInfo } from 'node:net'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
-import type { KeyPair } from './keys.js'
+import { Greeting } from './greeting.js'
 import { openLog } from './log.js'
 import { WorkerSide, Workers } from './workers.js'
 
+/** How often `--parent` is checked. */
+const PARENT_CHECK_MS = 250
 /** A close that takes longer than this is given up; what was answered is in the journal. */
 const CLOSE_LIMIT_MS = 4_500
 
 /** Everything in this process; or what WORKERS needs several of, where it is one of them. */
 async function serve(config: Config): Promise<void> {
-  const greeting = new Greeting()
+  const greeting = new Greeting(config)
   const options: AppOptions = cluster.isWorker
     ? {
         shareFigures: (own) => {
@@ -20,13 +22,13 @@ async function serve(config: Config): Promise<void> {
           return () => side.figuresOfAll()
         },
       }
-    : { onNewKeys: (pair) => greeting.tellKeys(pair) }
+    : { onKeys: (keys) => greeting.onKeys(keys) }
   const log = await openLog(config.LOG_LEVEL)
   const lifetime = new Lifetime(log)
   const server = await buildApp(config, { ...options, log, onFatal: (error) => lifetime.fail(error) })
   lifetime.endWith(() => server.close())
   await listen(server, config)
-  if (!cluster.isWorker) greeting.tell(server.server.address() as AddressInfo)
+  if (!cluster.isWorker) await greeting.tell(server.server.address() as AddressInfo)
 }
 
 /** @throws Error that names the settings */
@@ -42,7 +44,7 @@ async function listen(server: FastifyInstance, { HOST, PORT }: Config): Promise<
 
 /** Requests are answered by other processes; this one owns the embedded engine, where there is one, and is the writer. */
 async function serveByWorkers(config: Config): Promise<void> {
-  const greeting = new Greeting()
+  const greeting = new Greeting(config)
   const log = await openLog(config.LOG_LEVEL)
   let clickhouseUrl = ''
   let figures = async () => ''
@@ -53,7 +55,7 @@ async function serveByWorkers(config: Config): Promise<void> {
     {
       log,
       onFatal,
-      onNewKeys: (pair) => greeting.tellKeys(pair),
+      onKeys: (keys) => greeting.onKeys(keys),
       onClickHouse: (url) => {
         clickhouseUrl = url
       },
@@ -70,7 +72,7 @@ async function serveByWorkers(config: Config): Promise<void> {
     await server.close()
   })
   try {
-    greeting.tell(await workers.start())
+    await greeting.tell(await workers.start())
   } catch (error) {
     lifetime.fail(error)
   }
@@ -90,6 +92,24 @@ class Lifetime {
   endWith(close: () => Promise<unknown>): void {
     this.#close = close
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#end(0))
+    this.#endWithParent()
+  }
+
+  /**
+   * `--parent=PID`, which `npm start` gives: the service ends with that process, however it ends. npm passes signals on,
+   * but not the one that kills it.
+   */
+  #endWithParent(): void {
+    const parent = Number(/^--parent=(\d+)$/.exec(process.argv[2] ?? '')?.[1])
+    // A worker has the same arguments, and another parent, with which it ends as well.
+    if (!parent || cluster.isWorker) return
+    const timer = setInterval(() => {
+      if (process.ppid === parent) return
+      clearInterval(timer)
+      this.#log.warn({ parent }, 'the process that started the service is gone, so the service ends as well')
+      void this.#end(0)
+    }, PARENT_CHECK_MS)
+    timer.unref()
   }
 
   fail(error: unknown): void {
@@ -105,47 +125,6 @@ class Lifetime {
     await this.#close?.()
     process.exit(code)
   }
-}
-
-/** What the start prints. Keys that are made only later, as ClickHouse was away, are printed then. */
-class Greeting {
-  #keys: KeyPair | null = null
-  #isTold = false
-
-  tellKeys(pair: KeyPair): void {
-    this.#keys = pair
-    if (this.#isTold) console.log(keysText(pair))
-  }
-
-  tell(address: AddressInfo): void {
-    this.#isTold = true
-    console.log(welcome(address, this.#keys))
-  }
-}
-
-function welcome({ address, family, port }: AddressInfo, newKeys: KeyPair | null): string {
-  const everywhere = address === '0.0.0.0' || address === '::'
-  const host = everywhere ? '127.0.0.1' : family === 'IPv6' ? `[${address}]` : address
-  const url = `http://${host}:${port}`
-  const secret = newKeys?.secretKey ?? '$SECRET_KEY'
-  return `
-Tallyhouse serves at ${url}
-${newKeys ? keysText(newKeys) : '\nThe keys are those of the environment or of an earlier start.\n'}
-Try it:
-
-  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/track -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'
-  curl -H 'content-type: application/json' -H "x-api-key: ${secret}" ${url}/public/users/identify -d '{"distinct_id":"ada","properties":{"name":"Ada"}}'
-  curl -H "x-api-key: ${secret}" '${url}/public/events?limit=10'
-`
-}
-
-function keysText({ publicKey, secretKey }: KeyPair): string {
-  return `
-This is the first start, so a pair of keys was made. They are shown only now:
-
-  PUBLIC_API_KEY=${publicKey}
-  SECRET_KEY=${secretKey}
-`
 }
 
 try {

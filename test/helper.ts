@@ -210,7 +210,7 @@ export async function startService(t: Scope, env: NodeJS.ProcessEnv, limits = ''
   })
   const url = await until('the service to listen', () => {
     if (child.exitCode !== null) throw new Error(`the service ended: ${output}`)
-    return /Tallyhouse serves at (\S+)/.exec(output)?.[1]
+    return /(?:Tallyhouse serves at|health and metrics:) (http:\/\/[^/\s]+)/.exec(output)?.[1]
   })
   return { url, process: child, output: () => output, ended }
 }

@@ -1,5 +1,7 @@
+import Fastify from 'fastify'
 import t from 'tap'
-import { KeyRing, makeKey, storedKey } from '../src/keys.js'
+import { KeyRefresh } from '../src/key-refresh.js'
+import { KeyRing, makeKey, type StoredKey, storedKey } from '../src/keys.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse } from './helper.js'
 
 t.test('a made key has 256 random bits and says what it is', async (t) => {
@@ -40,7 +42,36 @@ t.test('unknown keys leave nothing behind', async (t) => {
   t.strictSame(ring.find(good), grant)
 })
 
-t.test('no key costs a query: without the store, good ones are served and unknown ones refused', async (t) => {
+t.test(
+  'however many wrong keys come, the stored ones are read once a second, and a new one is found by it',
+  async (t) => {
+    const closing = new AbortController()
+    t.teardown(() => closing.abort())
+    const stored: StoredKey[] = []
+    let reads = 0
+    const table = {
+      read: async () => {
+        reads++
+        return [...stored]
+      },
+      isEmpty: async () => stored.length === 0,
+      insert: async (keys: StoredKey[]) => void stored.push(...keys),
+    }
+    const ring = new KeyRing([])
+    await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
+    t.equal(reads, 1)
+    const fresh = makeKey('secret')
+    stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
+    t.equal(ring.find(fresh), null)
+    t.match(await ring.findNew(fresh), { projectId: 'p' }, 'at once, although the keys were read just now')
+    const startedAt = performance.now()
+    const wrong = Array.from({ length: 10_000 }, () => ring.findNew(makeKey('secret')))
+    for (const grant of await Promise.all(wrong)) if (grant) t.fail('a wrong key was taken')
+    t.ok(reads <= 2 + (performance.now() - startedAt) / 1000, `${reads} reads`)
+  },
+)
+
+t.test('without the store, good ones are served and unknown ones refused', async (t) => {
   const { url, close } = await startClickHouse(t)
   const { CLICKHOUSE_URL: _, ...env } = await settingsFor(t, 'embedded')
   const { call } = await startApp(t, { ...env, CLICKHOUSE_URL: url })

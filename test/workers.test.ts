@@ -1,20 +1,28 @@
 import { spawnSync } from 'node:child_process'
 import cluster from 'node:cluster'
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
 import { joinFigures, Workers } from '../src/workers.js'
-import { PUBLIC_KEY, SECRET_KEY, startRedis, startService, temporaryFolder, until } from './helper.js'
-
-const headers = { 'content-type': 'application/json', 'x-api-key': SECRET_KEY }
+import { startRedis, startService, temporaryFolder, until } from './helper.js'
 
 t.test('several processes answer on one port, one stores, and one that dies is replaced', async (t) => {
   const redis = await startRedis(t)
-  const keys = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY }
-  const env = { ...keys, REDIS_URL: redis.url, DATA_DIR: await temporaryFolder(t), WORKERS: '2', LOG_LEVEL: 'error' }
-  const { url, process, ended } = await startService(t, env)
+  const env = { REDIS_URL: redis.url, DATA_DIR: await temporaryFolder(t), WORKERS: '2', LOG_LEVEL: 'error' }
+  const blocker = createServer().listen(0, '127.0.0.1')
+  await once(blocker, 'listening')
+  const PORT = String((blocker.address() as AddressInfo).port)
+  await t.rejects(startService(t, { ...env, PORT }), /cannot be listened at/)
+  blocker.close()
+
+  const { url, process, ended, output } = await startService(t, env)
+  const [secret = ''] = output().match(/sk_[\w-]{43}/) ?? []
+  t.ok(secret, 'the start that could not listen has stored no keys')
+  const headers = { 'content-type': 'application/json', 'x-api-key': secret }
   // A connection of its own for each request, so that the processes take turns.
   const track = async (event: string) => {
     const body = JSON.stringify({ event, distinct_id: 'ada' })

@@ -1,6 +1,5 @@
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
-import { loadConfig } from '../config.js'
 import { formatPosition, type Position, parsePosition } from '../journal/position.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import {
@@ -10,8 +9,8 @@ import {
   readDeadLetters,
   replayDeadLetter,
 } from '../store/dead-letters.js'
-import { openStore } from '../store/open.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
+import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse dead-letters list [--limit N] [--json]
        tallyhouse dead-letters show ID
@@ -53,12 +52,7 @@ export const command: Command = {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
     if (!action) throw new UsageError('Say what to do with the dead letters: list, show or replay.')
     const args = parse(name, rest)
-    const { clickhouse, close } = await openStore(loadConfig(io.env))
-    try {
-      return await action(clickhouse, args, io)
-    } finally {
-      await close()
-    }
+    return await withStore(io, (clickhouse) => action(clickhouse, args, io))
   },
 }
 

@@ -1,10 +1,9 @@
 import { parseArgs } from 'node:util'
-import { loadConfig } from '../config.js'
 import { hashKey, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys.js'
 import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
 import type { ClickHouse } from '../store/clickhouse.js'
-import { openStore } from '../store/open.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
+import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse keys create --project NAME [--kind public|secret]
        tallyhouse keys list [--project NAME] [--kind public|secret] [--json]
@@ -17,10 +16,11 @@ rotate  makes a new key for each kind that the project has. The earlier ones are
         (such as 30m, 24h or 7d; 0 for no longer), so that they can be replaced without a gap.
 revoke  has keys refused, named by their ID in the list or by the whole key.
 
-A key is shown once, when it is made. Running services learn within 10 s of what was made and revoked. The keys in PUBLIC_API_KEY
-and SECRET_KEY are not kept here; change them there.
+A key is shown once, when it is made. Running services take it at once, at the latest after 10 s, and refuse a revoked one
+within 10 s. The keys in PUBLIC_API_KEY and SECRET_KEY are not kept here; change them there.
 
-The service's own settings say where the keys are: CLICKHOUSE_URL, or DATA_DIR.`
+The service's own settings say where the keys are: CLICKHOUSE_URL, or DATA_DIR. The store has to be there already: start the
+service once before. Its place is written to standard error.`
 
 const KINDS: KeyKind[] = ['public', 'secret']
 const VARIABLE: Record<KeyKind, string> = { public: 'PUBLIC_API_KEY', secret: 'SECRET_KEY' }
@@ -53,12 +53,7 @@ export const command: Command = {
     if ((name === 'revoke') !== ids.length > 0) {
       throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `"${ids[0]}" means nothing here.`)
     }
-    const { clickhouse, close } = await openStore(loadConfig(io.env))
-    try {
-      return await action(clickhouse, options, ids, io)
-    } finally {
-      await close()
-    }
+    return await withStore(io, (clickhouse) => action(clickhouse, options, ids, io))
   },
 }
 

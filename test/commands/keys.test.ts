@@ -1,11 +1,24 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import type { Command } from '../../src/commands/command.js'
 import { command as keys } from '../../src/commands/keys.js'
+import type { KeysFound } from '../../src/key-refresh.js'
+import { makeKey } from '../../src/keys.js'
 import type { KeyRecord } from '../../src/store/api-keys.js'
 import { openStore } from '../../src/store/open.js'
-import { type Client, SECRET_KEY, STORAGES, settingsFor, startApp, temporaryFolder, until } from '../helper.js'
+import {
+  type Client,
+  SECRET_KEY,
+  STORAGES,
+  settingsFor,
+  startApp,
+  startClickHouse,
+  temporaryFolder,
+  until,
+} from '../helper.js'
 
 /** The command in this process; what it printed, and how it ended. */
 async function run(command: Command, args: string[], env: NodeJS.ProcessEnv) {
@@ -118,6 +131,10 @@ for (const storage of STORAGES) {
       t.ok((await listed(env, '--project', 'a')).every(({ projectId }) => projectId === 'a'))
     })
 
+    t.test('a project without keys has none to rotate', async (t) => {
+      await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
+    })
+
     t.test('no key is kept', async (t) => {
       const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
       const rows = JSON.stringify(await clickhouse.rows('SELECT * FROM api_keys'))
@@ -128,19 +145,55 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('without a service: keys that are made before the first start are those of the first start', async (t) => {
+t.test('a key that was made just now is good at once, on every instance', async (t) => {
+  const env = await settingsFor(t, 'servers')
+  const clients = [await startApp(t, env), await startApp(t, env)]
+  for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is asked for')
+  const { out } = await run(keys, ['create', '--project', 'p'], env)
+  // A wrong key has the keys read at most once a second.
+  for (const client of clients)
+    await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
+})
+
+t.test('without a service, keys are made in a store that a start has made, and nowhere else', async (t) => {
   const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
-  const { secretKey } = printedKeys((await run(keys, ['create', '--project', 'p'], env)).out)
-  const start = async () => {
-    const newKeys: unknown[] = []
-    const client = await startApp(t, env, { onNewKeys: (pair) => newKeys.push(pair) })
-    const status = await answer(client, secretKey)
+  const command = (...args: string[]) => run(keys, args, env)
+  await t.rejects(command('create', '--project', 'p'), { message: /no store in .*DATA_DIR/ })
+  const DATA_DIR = join(env.DATA_DIR, 'nowhere')
+  await t.rejects(run(keys, ['list'], { DATA_DIR }), { message: /no store in .*nowhere.*DATA_DIR/ })
+  t.strictSame(await readdir(env.DATA_DIR), [], 'nothing is left behind')
+
+  const start = async (key: string) => {
+    const found: KeysFound[] = []
+    const client = await startApp(t, env, { onKeys: (keys) => found.push(keys) })
+    const status = await answer(client, key)
     await client.app.close()
-    return { status, newKeys }
+    return { status, good: found[0]?.good, isFirst: found[0]?.makeFirst !== null }
   }
-  t.strictSame(await start(), { status: 200, newKeys: [] })
-  for (const { id } of await listed(env)) await run(keys, ['revoke', id], env)
-  t.strictSame(await start(), { status: 401, newKeys: [] }, 'where all were revoked, a start makes none')
+  t.strictSame(await start(SECRET_KEY), { status: 401, good: 0, isFirst: true })
+  const created = await command('create', '--project', 'p')
+  t.match(created.err, env.DATA_DIR, 'it says which store it used')
+  const { secretKey } = printedKeys(created.out)
+  t.strictSame(await start(secretKey), { status: 200, good: 2, isFirst: false })
+  for (const { id } of await listed(env)) await command('revoke', id)
+  t.strictSame(
+    await start(secretKey),
+    { status: 401, good: 0, isFirst: false },
+    'where all were revoked, none are made',
+  )
+})
+
+t.test('a database without the tables is no store for a command', async (t) => {
+  const { url } = await startClickHouse(t)
+  const other = new URL(url)
+  other.pathname = '/mistyped'
+  const env = { CLICKHOUSE_URL: other.href }
+  await t.rejects(run(keys, ['create', '--project', 'p'], env), {
+    message: /database mistyped of http:\S+ does not exist\. Set CLICKHOUSE_URL/,
+  })
+  other.pathname = '/default'
+  const tables = { message: /database default of .* has no tables of Tallyhouse/ }
+  await t.rejects(run(keys, ['create', '--project', 'p'], { CLICKHOUSE_URL: other.href }), tables)
 })
 
 t.test('what cannot be understood is said before anything is opened', async (t) => {
@@ -161,6 +214,4 @@ t.test('what cannot be understood is said before anything is opened', async (t) 
   for (const [args, message] of bad) {
     await t.rejects(run(keys, args, { DATA_DIR: '/dev/null/nowhere' }), { name: 'UsageError', message }, args.join(' '))
   }
-  const env = { DATA_DIR: await temporaryFolder(t) }
-  await t.rejects(run(keys, ['rotate', '--project', 'p'], env), { message: /no such key to rotate/ })
 })

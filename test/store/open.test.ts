@@ -2,15 +2,20 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { lockDataFolder } from '../../src/data-folder.js'
+import { startEmbeddedClickHouse } from '../../src/embedded/clickhouse.js'
 import type { StoredKey } from '../../src/keys.js'
 import { insertKeys, readKeys } from '../../src/store/api-keys.js'
+import { ClickHouse } from '../../src/store/clickhouse.js'
+import { migrate } from '../../src/store/migrate.js'
 import { openStore } from '../../src/store/open.js'
-import { settingsFor, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
+import { settingsFor, silent, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
 
 const KEY: StoredKey = { id: 'sk_aaaaaaaa', hash: 'a'.repeat(64), projectId: 'p', kind: 'secret' }
 
 t.test('without a service: an engine of its own, and the folder is free afterwards', async (t) => {
   const config = { DATA_DIR: await temporaryFolder(t) }
+  const engine = await startEmbeddedClickHouse({ path: join(config.DATA_DIR, 'clickhouse'), log: silent })
+  await engine.close()
   const first = await openStore(config)
   await insertKeys(first.clickhouse, [KEY], Date.now())
   const second = openStore(config)
@@ -62,8 +67,12 @@ t.test('an owner that has no engine, or whose engine does not answer, is named',
 
 t.test('with CLICKHOUSE_URL: that server, and no folder', async (t) => {
   const { url } = await startClickHouse(t)
+  const server = new ClickHouse({ url })
+  await migrate(server)
+  await server.close()
   const parent = await temporaryFolder(t)
-  const { clickhouse, close } = await openStore({ CLICKHOUSE_URL: url, DATA_DIR: join(parent, 'data') })
+  const { clickhouse, place, close } = await openStore({ CLICKHOUSE_URL: url, DATA_DIR: join(parent, 'data') })
+  t.equal(place, `database analytics of ${new URL(url).origin}`, 'without the password')
   t.strictSame(await readKeys(clickhouse), [])
   await close()
   t.strictSame(await readdir(parent), [])
