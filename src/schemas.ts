@@ -67,6 +67,7 @@ const Operations = Type.Object(
     $unset: Type.Optional(
       Type.Any({ type: 'array', items: { type: 'string' }, description: 'Removes each property that it names.' }),
     ),
+    $prepend: operation('Puts the value at the front of each array; a missing one counts as empty.'),
     $union: operation('Appends to each array the values that it does not hold.', { type: 'array', items: {} }),
     $remove: operation('Removes the value from each array.'),
   },
@@ -150,7 +151,7 @@ export const EventsQuery = query({
     Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
       says: 'must be asc or desc',
       description:
-        '`asc`: in the order of acceptance; `desc`: the newest first. Where absent, that of the cursor, else `asc`.',
+        'Order of acceptance, `asc`, or the newest first, `desc`. Where absent, that of the cursor, else `asc`.',
     }),
   ),
   format: Type.Optional(
