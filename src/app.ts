@@ -9,6 +9,7 @@ import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
 import { authenticate } from './auth.js'
 import { acceptJson, readCodings } from './body.js'
 import { BodyMemory } from './body-memory.js'
+import { ByteBudget } from './byte-budget.js'
 import { CatchUp } from './catch-up.js'
 import {
   CLIENT_LIMITS,
@@ -41,6 +42,7 @@ import { root } from './routes/root.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
+import { MAX_SESSION_BYTES } from './session.js'
 import { States } from './state.js'
 import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
@@ -58,10 +60,10 @@ const STORE_RETRY_MS = 1_000
 const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
 /** How long requests that are under way may take at the end. */
 const LAST_REQUESTS_MS = 2_000
-/** As the journal keeps it. */
-const MAX_SESSION_BYTES = 4 * 1024 * 1024
 /** What a page's script may read of an answer's headers. */
 const EXPOSED = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
+/** Profiles and sessions that a process changes at a time, in bytes; of each there are some four copies meanwhile. */
+const STATE_MEMORY_BYTES = 32 * 1024 * 1024
 /** What the writer still stores at the end; the rest waits in the journal for the next start. */
 const FLUSH_LIMIT_MS = 1_500
 
@@ -255,8 +257,9 @@ function register(
   { shareFigures = (own) => own }: AppOptions,
 ): void {
   const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log } = parts
-  const profiles = new States(journal, commits, tables.profiles, config.MAX_PROFILE_BYTES)
-  const sessions = new States(journal, commits, tables.sessions, MAX_SESSION_BYTES)
+  const states = new ByteBudget(STATE_MEMORY_BYTES)
+  const profiles = new States(journal, commits, tables.profiles, { maxBytes: config.MAX_PROFILE_BYTES, memory: states })
+  const sessions = new States(journal, commits, tables.sessions, { maxBytes: MAX_SESSION_BYTES, memory: states })
   const edits = new EventEdits(clickhouse)
   const erasure = new Erasure({ journal, clickhouse, profiles, sessions, catchUp })
   const purge = new Purge({ clickhouse, catchUp, log: server.log })

@@ -1,9 +1,10 @@
-/** Keys that one fetch asks for at most. */
+/** Keys that one fetch is asked for at most. */
 const MAX_KEYS = 1000
 
 /**
  * Gathers the look-ups of one turn of the event loop, so that they cost one question.
- * @param fetch answers in the order of its keys; where an answer takes longer than others, with a promise of it
+ * @param fetch answers in the order of its keys, where an answer takes longer than others with a promise of it; for as many
+ *   of the first keys as it likes, one at least, and is asked for the rest then
  */
 export function gather<Key, Value>(
   fetch: (keys: Key[]) => Promise<(Value | Promise<Value>)[]>,
@@ -13,15 +14,18 @@ export function gather<Key, Value>(
   async function ask(): Promise<void> {
     const asked = waiting
     waiting = []
-    for (let start = 0; start < asked.length; start += MAX_KEYS) {
+    for (let start = 0; start < asked.length; ) {
       const some = asked.slice(start, start + MAX_KEYS)
       try {
         const values = await fetch(some.map(({ key }) => key))
-        some.forEach(({ resolve }, i) => {
-          resolve(values[i] as Value | Promise<Value>)
+        if (values.length === 0) throw new Error('a fetch answered for none of its keys')
+        values.forEach((value, i) => {
+          some[i]?.resolve(value)
         })
+        start += values.length
       } catch (error) {
         for (const { reject } of some) reject(error)
+        start += some.length
       }
     }
   }

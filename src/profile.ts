@@ -14,6 +14,16 @@ export interface Profile {
   updatedAt: number
 }
 
+/** Bytes of what `formatProperties` makes. */
+export function sizeOfProperties(properties: Properties): number {
+  // Braces, and for each property a colon and, for all but one, a comma.
+  let bytes = properties.size === 0 ? 2 : 1
+  for (const [name, value] of properties) {
+    bytes += Buffer.byteLength(JSON.stringify(name)) + Buffer.byteLength(value) + 2
+  }
+  return bytes
+}
+
 /** Reads the properties from the JSON text of an object; of a name that is there twice, the last value. */
 export function parseProperties(text: string): Properties {
   return memberTexts(text)

@@ -2,6 +2,9 @@ import { ContractError } from './errors.js'
 import { memberText } from './json.js'
 import { formatProperties, type Properties, parseProperties } from './profile.js'
 
+/** Bytes of a session's properties: whoever has the public key may write them, and each call writes all of them. */
+export const MAX_SESSION_BYTES = 64 * 1024
+
 /** One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does. */
 export interface Session {
   distinctId: string

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
+import type { ByteBudget } from './byte-budget.js'
 import { ContractError, idempotencyConflict } from './errors.js'
 import { gather } from './gather.js'
 import type { GroupCommit } from './journal/group-commit.js'
-import type { Journal, RequestKey, StateKind } from './journal/journal.js'
+import type { Journal, RequestKey, StateKind, StateReading } from './journal/journal.js'
 import { type Position, START } from './journal/position.js'
 
 /** How values of one kind are kept: as an opaque text in the journal, as a row in the store. */
@@ -13,7 +14,25 @@ export interface StateTable<Value> {
   parse(text: string): Value
   /** a JSON object; null is a deleted value */
   row(projectId: string, name: string, value: Value | null): string
-  read(projectId: string, names: string[]): Promise<Map<string, { version: Position; value: Value }>>
+  /** bytes of what is limited: its properties */
+  sizeOf(value: Value): number
+  /** the stored values by their names; those of over `maxBytes` without their value */
+  read(projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
+}
+
+/** A value as the store has it. */
+export interface StoredValue<Value> {
+  version: Position
+  /** of its properties */
+  bytes: number
+  value: Value | null
+}
+
+export interface StateLimits {
+  /** of a value's properties; one that is larger already may still change, but not grow */
+  maxBytes: number
+  /** for the values that are in memory to be changed */
+  memory: ByteBudget
 }
 
 /** From the present value to the next: the very same object changes nothing, null deletes, a throw refuses. */
@@ -25,6 +44,24 @@ interface Waiting<Value> {
   resolve(): void
   reject(error: unknown): void
 }
+
+interface Loaded<Value> {
+  readAt: number
+  version: Position
+  value: Value | null
+  /** taken from the budget; to be given back once the value is no longer needed */
+  bytes: number
+}
+
+type Stored<Value> = Omit<Loaded<Value>, 'readAt'>
+
+const NOT_STORED = { version: START, value: null, bytes: 0 }
+
+/** What each change of a turn threw, of those that had the time, or why the turn did not come to its end. */
+type TurnResult =
+  | { status: 'done'; refusals: unknown[] }
+  | { status: 'conflict' }
+  | { status: 'too large'; changes: number }
 
 interface Key {
   projectId: string
@@ -46,6 +83,12 @@ export interface StateFigures {
 const MAX_CONFLICTS = 50
 /** How long the changes of one turn may hold up the process; those that are left take the next turn. */
 const MAX_TURN_MS = 10
+/** Bytes that one reading of the journal gives at most, or one value where that is larger. */
+const READING_BYTES = 4 * 1024 * 1024
+/** Values of the store up to so many bytes come with the answer for all; each larger one is asked for alone. */
+const SMALL_BYTES = 64 * 1024
+/** Names of one question to the store. */
+const MAX_NAMES = 256
 
 /** A digest of kind, project and name: names are free-form and of any length up to 255 characters. */
 export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {
@@ -63,23 +106,21 @@ export class States<Value> {
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
-  readonly #maxBytes: number
   readonly #turns = new Map<string, Waiting<Value>[]>()
+  readonly #limits: StateLimits
   readonly #load = gather((keys: Key[]) => this.#read(keys))
 
-  /**
-   * @param maxBytes of a value as the journal keeps it. A change writes the whole value, so what one costs is bounded by
-   * this. A value that is larger already can be read, and changed as long as it does not grow
-   */
-  constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>, maxBytes: number) {
+  constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>, limits: StateLimits) {
     this.#journal = journal
     this.#commits = commits
     this.#table = table
-    this.#maxBytes = maxBytes
+    this.#limits = limits
   }
 
   async get(projectId: string, name: string): Promise<Value | null> {
-    return (await this.#load(this.#key(projectId, name))).value
+    const { value, bytes } = await this.#load(this.#key(projectId, name))
+    this.#limits.memory.give(bytes)
+    return value
   }
 
   /**
@@ -122,43 +163,60 @@ export class States<Value> {
     const requestKey = waiting[0]?.requestKey
     if (requestKey && (await this.#isRepeated(requestKey))) return [undefined]
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
-      const { version, value: before } = await this.#load(key)
-      const { value, refusals } = changeInTime(before, waiting)
-      if (value === before) {
-        // Another process may have carried out this very request since, and so be what refuses it now.
-        const isRepeated = requestKey && refusals[0] !== undefined && (await this.#isRepeated(requestKey))
-        return isRepeated ? [undefined] : refusals
+      const loaded = await this.#load(key)
+      let result: TurnResult
+      try {
+        result = await this.#change(key, waiting, loaded)
+      } finally {
+        this.#limits.memory.give(loaded.bytes)
       }
-      const state = value === null ? '' : this.#table.format(value)
-      if (this.#isTooLarge(state, before)) return await this.#tooLarge(key, waiting.slice(0, refusals.length))
-      const committed = await this.#commits.commit({
-        type: 'commit',
-        kind: this.#table.kind,
-        stateKey: key.stateKey,
-        expected: version,
-        state,
-        row: this.#table.row(key.projectId, key.name, value),
-        ...(requestKey && { requestKey }),
-      })
-      if (committed !== null) return refusals
+      if (result.status === 'done') return result.refusals
+      if (result.status === 'too large') return await this.#tooLarge(key, waiting.slice(0, result.changes))
       this.figures.conflicts++
       await wait(Math.random() * Math.min(conflicts, 10))
     }
     throw new ContractError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
   }
 
-  #isTooLarge(state: string, before: Value | null): boolean {
-    // A UTF-16 unit has at most 3 bytes of UTF-8.
-    if (3 * state.length <= this.#maxBytes) return false
-    const bytes = Buffer.byteLength(state)
-    if (bytes <= this.#maxBytes) return false
-    return before === null || bytes > Buffer.byteLength(this.#table.format(before))
+  /** Makes the changes of a turn to what was loaded, and commits what comes of it. */
+  async #change(key: Key, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<TurnResult> {
+    const { readAt, version, value: before } = loaded
+    const requestKey = waiting[0]?.requestKey
+    const { value, refusals } = changeInTime(before, waiting)
+    if (value === before) {
+      // Another process may have carried out this very request since, and so be what refuses it now.
+      const isRepeated = requestKey && refusals[0] !== undefined && (await this.#isRepeated(requestKey))
+      return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
+    }
+    const state = value === null ? '' : this.#table.format(value)
+    if (value !== null && this.#isTooLarge(state, value, before)) {
+      return { status: 'too large', changes: refusals.length }
+    }
+    const committed = await this.#commits.commit({
+      type: 'commit',
+      kind: this.#table.kind,
+      stateKey: key.stateKey,
+      expected: version,
+      readAt,
+      state,
+      row: this.#table.row(key.projectId, key.name, value),
+      ...(requestKey && { requestKey }),
+    })
+    return committed === null ? { status: 'conflict' } : { status: 'done', refusals }
+  }
+
+  #isTooLarge(state: string, value: Value, before: Value | null): boolean {
+    const { maxBytes } = this.#limits
+    // The properties are a part of the state, and a UTF-16 unit has at most 3 bytes of UTF-8.
+    if (3 * state.length <= maxBytes) return false
+    const bytes = this.#table.sizeOf(value)
+    return bytes > maxBytes && (before === null || bytes > this.#table.sizeOf(before))
   }
 
   /** Refuses the change that makes the value too large, and carries out the others of its turn. */
   async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
-      const message = `With this change the properties would be over ${this.#maxBytes} bytes. Remove some of them first.`
+      const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
       return [new ContractError('payload_too_large', message)]
     }
     const refusals: unknown[] = []
@@ -177,8 +235,26 @@ export class States<Value> {
     return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
   }
 
-  async #read(keys: Key[]): Promise<Promise<{ version: Position; value: Value | null }>[]> {
-    const states = await this.#journal.readStates(keys.map(({ stateKey }) => stateKey))
+  /** Of as many of the first keys as one reading gives. */
+  async #read(keys: Key[]): Promise<Promise<Loaded<Value>>[]> {
+    const { memory } = this.#limits
+    await memory.take(READING_BYTES)
+    let bytes = 0
+    try {
+      const reading = await this.#journal.readStates(
+        keys.map(({ stateKey }) => stateKey),
+        READING_BYTES,
+      )
+      bytes = reading.states.reduce((sum, state) => sum + (state?.state.length ?? 0), 0)
+      memory.force(bytes)
+      return this.#values(keys.slice(0, reading.states.length), reading)
+    } finally {
+      memory.give(READING_BYTES)
+    }
+  }
+
+  /** The values that a reading gives, and what the store has where the journal has none. */
+  #values(keys: Key[], { readAt, states }: StateReading): Promise<Loaded<Value>>[] {
     const missing = new Map<string, string[]>()
     keys.forEach(({ projectId, name }, i) => {
       if (states[i]) {
@@ -191,13 +267,57 @@ export class States<Value> {
       else missing.set(projectId, [name])
     })
     // Not awaited here: who is in the journal need not wait for the store, nor fail with it.
-    const stored = new Map<string, ReturnType<StateTable<Value>['read']>>()
-    for (const [projectId, names] of missing) stored.set(projectId, this.#table.read(projectId, names))
+    const stored = new Map<string, (name: string) => Promise<Stored<Value>>>()
+    for (const [projectId, names] of missing) stored.set(projectId, this.#readStored(projectId, names))
     return keys.map(async ({ projectId, name }, i) => {
       const state = states[i]
-      if (state) return { version: state.version, value: state.state ? this.#table.parse(state.state) : null }
-      return (await stored.get(projectId))?.get(name) ?? { version: START, value: null }
+      if (state) {
+        const bytes = state.state.length
+        try {
+          return { readAt, version: state.version, value: state.state ? this.#table.parse(state.state) : null, bytes }
+        } catch (error) {
+          this.#limits.memory.give(bytes)
+          throw error
+        }
+      }
+      return { readAt, ...((await stored.get(projectId)?.(name)) ?? NOT_STORED) }
     })
+  }
+
+  /** Asks the store for values of one project. @returns what gives the answer for a name */
+  #readStored(projectId: string, names: string[]): (name: string) => Promise<Stored<Value>> {
+    const answers = new Map<string, ReturnType<StateTable<Value>['read']>>()
+    for (let start = 0; start < names.length; start += MAX_NAMES) {
+      const some = names.slice(start, start + MAX_NAMES)
+      const answer = this.#readWithin(some.length * SMALL_BYTES, projectId, some, SMALL_BYTES)
+      for (const name of some) answers.set(name, answer)
+    }
+    const given = new Set<string>()
+    return async (name) => {
+      const found = (await answers.get(name))?.get(name)
+      if (!found) return NOT_STORED
+      if (found.value !== null) {
+        // Whoever asks for the same name gives the same bytes back.
+        if (given.has(name)) this.#limits.memory.force(found.bytes)
+        given.add(name)
+        return found
+      }
+      const alone = await this.#readWithin(found.bytes, projectId, [name], Number.MAX_SAFE_INTEGER)
+      return alone.get(name) ?? NOT_STORED
+    }
+  }
+
+  /** Reads from the store when there is memory for it, of which what the values need is kept. */
+  async #readWithin(bytes: number, projectId: string, names: string[], maxBytes: number) {
+    const { memory } = this.#limits
+    await memory.take(bytes)
+    try {
+      const found = await this.#table.read(projectId, names, maxBytes)
+      for (const { value, bytes } of found.values()) if (value !== null) memory.force(bytes)
+      return found
+    } finally {
+      memory.give(bytes)
+    }
   }
 }
 

@@ -1,35 +1,43 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { BodyMemory } from '../src/body-memory.js'
+import { ByteBudget } from '../src/byte-budget.js'
 import { ContractError } from '../src/errors.js'
 import { GroupCommit } from '../src/journal/group-commit.js'
-import type { Journal, RequestKey } from '../src/journal/journal.js'
+import { type Journal, type RequestKey, STATE_MEMORY_MS } from '../src/journal/journal.js'
 import { openLmdbJournal } from '../src/journal/lmdb.js'
 import type { Position } from '../src/journal/position.js'
-import { States, type StateTable, stateKeyOf } from '../src/state.js'
+import { type StateLimits, States, type StateTable, stateKeyOf } from '../src/state.js'
 import { temporaryFolder } from './helper.js'
 
-const MAX_BYTES = 1024 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
 const HOUR_MS = 3_600_000
 
-/** Numbers, of which the store is a Map: `project/name` → what is stored. */
+/** Numbers, each of so many bytes, of which the store is a Map: `project/name` → what is stored. */
 function tableOf(stored: Map<string, { version: Position; value: number }>, reads: string[][] = []) {
   const table: StateTable<number> = {
     kind: 'profiles',
-    format: String,
+    format: (value) => String(value).padStart(value, '0'),
     parse: Number,
+    sizeOf: (value) => value,
     row: (projectId, name, value) => JSON.stringify({ project_id: projectId, distinct_id: name, value }),
-    read: async (projectId, names) => {
+    read: async (projectId, names, maxBytes) => {
       reads.push(names)
       return new Map(
         names.flatMap((name) => {
           const found = stored.get(`${projectId}/${name}`)
-          return found ? [[name, found] as const] : []
+          if (!found) return []
+          const bytes = found.value
+          return [[name, { ...found, bytes, value: bytes > maxBytes ? null : found.value }] as const]
         }),
       )
     },
   }
   return table
+}
+
+function limitsOf(): StateLimits {
+  return { maxBytes: MAX_BYTES, memory: new ByteBudget(MAX_BYTES) }
 }
 
 /** A journal in LMDB with a clock that can be moved, and the states in front of it. */
@@ -44,10 +52,10 @@ async function openStates(t: Test) {
     await journal.close()
   })
   /** as another process would have them */
-  const states = (through: Journal = journal, maxBytes = MAX_BYTES) => {
+  const states = (through: Journal = journal, limits: Partial<StateLimits> = {}) => {
     const commit = new GroupCommit(through, new BodyMemory())
     commits.push(commit)
-    return new States(through, commit, tableOf(stored, reads), maxBytes)
+    return new States(through, commit, tableOf(stored, reads), { ...limitsOf(), ...limits })
   }
   /** what the writer does: everything to the store */
   const store = async () => {
@@ -195,6 +203,61 @@ t.test('a conflict: a refusal is decided by what the other process left', async 
   t.equal(await other.get('p', 'a'), null)
 })
 
+t.test('a process that was suspended between reading and commit overwrites nobody', async (t) => {
+  const { journal, states, store, stored, advance } = await openStates(t)
+  const other = states()
+  await other.change('p', 'a', () => 1)
+  await store()
+  advance(HOUR_MS)
+  await other.change('p', 'other', () => 1)
+  await store() // sweeps
+  const suspension = async () => {
+    await other.change('p', 'a', add(10))
+    await store()
+    advance(STATE_MEMORY_MS + 1)
+    await other.change('p', 'other', add(1))
+    await store() // forgets the 11, which only the store has now
+    t.same((await journal.readStates([stateKeyOf('profiles', 'p', 'a')], MAX_BYTES)).states, [null])
+  }
+  const one = states(after(journal, 'readStates', suspension))
+  await one.change('p', 'a', add(100))
+  t.equal(await other.get('p', 'a'), 111)
+  t.equal(one.figures.conflicts, 1)
+  await store()
+  t.equal(stored.get('p/a')?.value, 111)
+})
+
+t.test('many large values are changed a few at a time', async (t) => {
+  const { journal, stored, reads } = await openStates(t)
+  const size = 100_000
+  const names = all(20, (i) => `v${i}`)
+  for (const name of names) stored.set(`p/${name}`, { version: 5n, value: size })
+  const table = tableOf(stored, reads)
+  let open = 0
+  let most = 0
+  const counted: StateTable<number> = {
+    ...table,
+    read: async (projectId, names, maxBytes) => {
+      if (maxBytes > size) most = Math.max(most, ++open)
+      return await table.read(projectId, names, maxBytes)
+    },
+    row: (...args) => {
+      open--
+      return table.row(...args)
+    },
+  }
+  const commits = new GroupCommit(journal, new BodyMemory())
+  t.teardown(() => commits.close())
+  const states = new States(journal, commits, counted, { maxBytes: MAX_BYTES, memory: new ByteBudget(3 * size) })
+  await Promise.all(names.map((name) => states.change('p', name, add(-1))))
+  t.ok(most > 0 && most <= 3, `${most} at a time`)
+  t.same(await Promise.all(names.map((name) => states.get('p', name))), Array(20).fill(size - 1))
+  t.ok(reads.length > 20, 'each is asked for alone')
+  // The same from the journal, and more often than there are values: whatever was taken was given back.
+  await Promise.all([...names, ...names].map((name) => states.change('p', name, add(-1))))
+  t.equal(await states.get('p', 'v0'), size - 3)
+})
+
 t.test('a change that throws rejects only itself', async (t) => {
   const { states } = await openStates(t)
   const one = states()
@@ -268,7 +331,7 @@ t.test('what the journal has forgotten is read from the store', async (t) => {
   advance(HOUR_MS)
   await one.change('p', 'other', () => 1)
   await store() // sweeps
-  t.same(await journal.readStates([stateKeyOf('profiles', 'p', 'a')]), [null], 'it is forgotten')
+  t.same((await journal.readStates([stateKeyOf('profiles', 'p', 'a')], MAX_BYTES)).states, [null], 'it is forgotten')
   t.equal(stored.get('p/a')?.value, 5)
   reads.length = 0
   t.equal(await one.get('p', 'a'), 5)
@@ -378,11 +441,14 @@ t.test('a store that does not answer refuses, and the next change asks again', a
   t.teardown(() => commits.close())
   let isAway = true
   const table = tableOf(new Map(), reads)
-  const read: typeof table.read = async (projectId, names) => {
-    if (isAway) throw new Error('away')
-    return await table.read(projectId, names)
+  const away: StateTable<number> = {
+    ...table,
+    read: async (...args) => {
+      if (isAway) throw new Error('away')
+      return await table.read(...args)
+    },
   }
-  const states = new States(journal, commits, { ...table, read }, MAX_BYTES)
+  const states = new States(journal, commits, away, limitsOf())
   const results = await Promise.allSettled([
     states.get('p', 'a'),
     states.change('p', 'a', add(1)),
@@ -407,9 +473,9 @@ t.test('a change that comes while a turn is under way is in the next one', async
 t.test('a value may not grow over the limit, and one that is over it may shrink', async (t) => {
   const { journal, states } = await openStates(t)
   const unlimited = states()
-  const limited = states(journal, 2)
+  const limited = states(journal, { maxBytes: 99 })
   const set = (value: number) => () => value
-  const tooLarge = { code: 'payload_too_large', message: /over 2 bytes/ }
+  const tooLarge = { code: 'payload_too_large', message: /over 99 bytes/ }
   await limited.change('p', 'a', set(99))
   await t.rejects(limited.change('p', 'a', add(1)), tooLarge)
   t.equal(await limited.get('p', 'a'), 99)

@@ -100,7 +100,8 @@ function idOf({ id: journalId }: Journal, position: Position, index: number): st
 function writeOf(kind: Kind, name: string, projectId: string): Write {
   const entry = (body: string): Write => ({ type: 'append', projectId, count: 2, body: Buffer.from(body) })
   const commit = (row: string): Write => {
-    return { type: 'commit', kind: 'profiles', stateKey: digest(name), expected: START, state: 'x', row }
+    const state = { expected: START, readAt: Date.now(), state: 'x' }
+    return { type: 'commit', kind: 'profiles', stateKey: digest(name), ...state, row }
   }
   switch (kind) {
     case 'plain':

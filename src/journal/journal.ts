@@ -33,6 +33,8 @@ export interface Commit {
   stateKey: string
   /** the version that the new value was computed from; START where there was none */
   expected: Position
+  /** `StateReading.readAt` of that version's reading, which came before the store was asked where it was */
+  readAt: number
   /** opaque to the journal; an empty text is a tombstone */
   state: string
   /** a JSON object without its version, which the journal's position becomes */
@@ -48,13 +50,20 @@ export type Outcome =
   | { status: 'repeated'; position: Position }
   /** the request key was known with another fingerprint: nothing was written */
   | { status: 'mismatch' }
-  /** the state has another version than expected: nothing was written */
+  /** the state has another version than expected, or may have had one: nothing was written */
   | { status: 'conflict' }
 
 export interface State {
   version: Position
   /** empty: deleted */
   state: string
+}
+
+export interface StateReading {
+  /** by the journal's clock, epoch ms */
+  readAt: number
+  /** in the order of the keys; null where the journal has none (the store may) */
+  states: (State | null)[]
 }
 
 export interface Entry {
@@ -133,8 +142,8 @@ export interface Journal {
    */
   write(writes: Write[]): Promise<Outcome[]>
 
-  /** The current states, in the order of the keys; null where the journal has none (the store may). */
-  readStates(stateKeys: string[]): Promise<(State | null)[]>
+  /** The current states of as many of the first keys as fit into `maxBytes`, of one at least. */
+  readStates(stateKeys: string[], maxBytes: number): Promise<StateReading>
 
   /** What was remembered of a request, or null. */
   findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null>
@@ -185,3 +194,10 @@ export const REQUEST_MEMORY_MS = 24 * 60 * 60 * 1000
  * another's commit must find that commit's state still here, else it would overwrite it.
  */
 export const STATE_MEMORY_MS = 10 * 60 * 1000
+
+/**
+ * A commit of a state that the journal does not have is a conflict where its reading is older than this: another's commit
+ * may have come and been forgotten since, as where a process was suspended between the two. The rest of STATE_MEMORY_MS is
+ * for a clock that is set back meanwhile. Longer than a read of the store and a write take together.
+ */
+export const READING_MEMORY_MS = 2 * 60 * 1000

@@ -12,11 +12,13 @@ import {
   type JournalListener,
   type Outcome,
   type Progress,
+  READING_MEMORY_MS,
   REQUEST_MEMORY_MS,
   type RequestKey,
   STATE_MEMORY_MS,
   type State,
   type StateKind,
+  type StateReading,
   type StoredState,
   type Write,
 } from './journal.js'
@@ -137,7 +139,9 @@ class LmdbJournal implements Journal {
       for (const write of writes) {
         const outcome =
           this.#known(write) ??
-          (write.type === 'append' ? this.#append(write, advance(), now, added) : this.#commit(write, advance, rows))
+          (write.type === 'append'
+            ? this.#append(write, advance(), now, added)
+            : this.#commit(write, now, advance, rows))
         outcomes.push(outcome)
         if (write.requestKey && outcome.status === 'done') this.#remember(write.requestKey, outcome.position, now)
       }
@@ -178,13 +182,17 @@ class LmdbJournal implements Journal {
   }
 
   #commit(
-    { kind, stateKey, expected, state, row }: Commit,
+    { kind, stateKey, expected, readAt, state, row }: Commit,
+    now: number,
     advance: () => Position,
     rows: Map<StateKind, { position: Position; rows: string[] }>,
   ): Outcome {
     const key = Buffer.from(stateKey, 'hex')
     const current = this.#states.get(key)
-    if (current && current.readBigUInt64BE() !== expected) return { status: 'conflict' }
+    const isExpected = current
+      ? current.readBigUInt64BE() === expected
+      : readAt <= now && now - readAt <= READING_MEMORY_MS
+    if (!isExpected) return { status: 'conflict' }
     let entry = rows.get(kind)
     if (!entry) {
       entry = { position: advance(), rows: [] }
@@ -195,11 +203,17 @@ class LmdbJournal implements Journal {
     return { status: 'done', position: entry.position }
   }
 
-  async readStates(stateKeys: string[]): Promise<(State | null)[]> {
-    return stateKeys.map((stateKey) => {
+  async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
+    const readAt = this.#now()
+    const states: (State | null)[] = []
+    let bytes = 0
+    for (const stateKey of stateKeys) {
       const value = this.#states.get(Buffer.from(stateKey, 'hex'))
-      return value ? { version: value.readBigUInt64BE(), state: value.toString('utf8', 8) } : null
-    })
+      bytes += value?.length ?? 0
+      if (bytes > maxBytes && states.length > 0) break
+      states.push(value ? { version: value.readBigUInt64BE(), state: value.toString('utf8', 8) } : null)
+    }
+    return { readAt, states }
   }
 
   async findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null> {

@@ -1,4 +1,4 @@
-import type { Entry, EntryKind, Outcome, Write } from './journal.js'
+import type { Entry, EntryKind, Outcome, State, Write } from './journal.js'
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from './position.js'
 
 /**
@@ -11,7 +11,7 @@ export function writeArguments(write: Write, name: string): string[] {
     return ['append', write.projectId, String(write.count), String(write.body.length), name, ...request]
   }
   const expected = write.expected === START ? '' : formatPosition(write.expected)
-  return ['commit', write.kind, write.stateKey, expected, write.state, write.row, ...request]
+  return ['commit', write.kind, write.stateKey, expected, String(write.readAt), write.state, write.row, ...request]
 }
 
 export function parseOutcome(text: string): Outcome {
@@ -26,6 +26,12 @@ export function parseOutcome(text: string): Outcome {
     default:
       throw new Error(`the journal answered a write with ${text}`)
   }
+}
+
+/** A state as it is kept: its version, a space, and itself. */
+export function parseState(value: Buffer): State {
+  const space = value.indexOf(' ')
+  return { version: parsePosition(value.toString('latin1', 0, space)), state: value.toString('utf8', space + 1) }
 }
 
 /** An entry of the stream, whose body may be in a key of its own. */

@@ -24,10 +24,10 @@
  *
  * KEYS  stream, meta, pending, producer
  * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, ms to remember requests,
- *       the journal's number, then for each write either
+ *       the journal's number, ms for which a reading of a state that is not here is good, then for each write either
  *         "append", project, count, bytes, name of the body's key, request key or "", fingerprint
  *       or
- *         "commit", kind, state key, expected version, state, row, request key or "", fingerprint
+ *         "commit", kind, state key, expected version, ms at which it was read, state, row, request key or "", fingerprint
  * Returns the number of entries ever added before, the outcomes joined by commas, "done:<position>", "repeated:<position>",
  * "mismatch" or "conflict", and the ms of the clock, with a space between the three.
  * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
@@ -37,6 +37,7 @@
 export const WRITE = `
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local prefix, sequence, max_bytes, memory_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local reading_ms = tonumber(ARGV[6])
 
 local before = redis.call('GET', producer)
 if before then
@@ -50,14 +51,14 @@ if head[5] ~= ARGV[5] then return redis.error_reply('GONE the journal is not the
 local ms, seq, bytes, before_these = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
 
 local function body_key(name) return prefix .. ':body:' .. name end
-local i, lost = 6, false
+local i, lost = 7, false
 while ARGV[i] do
   if ARGV[i] == 'append' then
     if bytes > max_bytes then redis.call('UNLINK', body_key(ARGV[i + 4]))
     elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
     i = i + 7
   else
-    i = i + 8
+    i = i + 9
   end
 end
 if bytes > max_bytes then return redis.error_reply('FULL the journal is over its limit') end
@@ -91,7 +92,7 @@ local function remember(key, fingerprint, position)
   end
 end
 
-i = 6
+i = 7
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
@@ -110,14 +111,17 @@ while ARGV[i] do
       outcome = 'done:' .. position
     end
   else
-    local kind, name, expected, state, row = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
-    local key, fingerprint = ARGV[i + 6], ARGV[i + 7]
-    i = i + 8
+    local kind, name, expected, read_at = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
+    local state, row, key, fingerprint = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
+    i = i + 9
     outcome = known(key, fingerprint)
     if not outcome then
       local state_key = prefix .. ':state:' .. name
       local current = redis.call('GETRANGE', state_key, 0, 39)
-      if current ~= '' and string.match(current, '^%S+') ~= expected then
+      local is_expected
+      if current ~= '' then is_expected = string.match(current, '^%S+') == expected
+      else is_expected = read_at <= now and now - read_at <= reading_ms end
+      if not is_expected then
         outcome = 'conflict'
       else
         if not rows[kind] then
@@ -152,6 +156,26 @@ local added = before_these + #entries
 redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added))
 local answer = head[4] .. ' ' .. table.concat(outcomes, ',') .. ' ' .. received_at
 redis.call('SET', producer, ARGV[2] .. ' ' .. answer, 'PX', 3600000)
+return answer
+`
+
+/**
+ * Reads states, as many of the first as fit into the bytes, but one at least.
+ *
+ * KEYS  meta, for the slot
+ * ARGV  prefix, bytes, state keys
+ * Returns { ms of the clock, then for each "<version> <state>", or nil where there is none }.
+ */
+export const READ_STATES = `#!lua flags=no-writes
+local time = redis.call('TIME')
+local answer = { string.format('%.0f', tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)) }
+local bytes, max_bytes = 0, tonumber(ARGV[2])
+for i = 3, #ARGV do
+  local key = ARGV[1] .. ':state:' .. ARGV[i]
+  bytes = bytes + redis.call('STRLEN', key)
+  if bytes > max_bytes and i > 3 then break end
+  answer[i - 1] = redis.call('GET', key)
+end
 return answer
 `
 

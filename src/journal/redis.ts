@@ -10,9 +10,10 @@ import {
   type JournalListener,
   type Outcome,
   type Progress,
+  READING_MEMORY_MS,
   REQUEST_MEMORY_MS,
   STATE_MEMORY_MS,
-  type State,
+  type StateReading,
   type StoredState,
   type Write,
 } from './journal.js'
@@ -25,11 +26,24 @@ import {
   limitsOf,
   parseEntry,
   parseOutcome,
+  parseState,
   type StreamEntry,
   writeArguments,
 } from './redis-format.js'
 import { parseMemory, roomIn } from './redis-memory.js'
-import { CLAIM, DEPTH, INITIALISE, NARROW, OUTRANK, PROGRESS, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
+import {
+  CLAIM,
+  DEPTH,
+  INITIALISE,
+  NARROW,
+  OUTRANK,
+  PROGRESS,
+  READ_STATES,
+  RELEASE,
+  RENEW,
+  SETTLE,
+  WRITE,
+} from './redis-scripts.js'
 import { Tail } from './tail.js'
 
 export interface RedisJournalOptions {
@@ -164,6 +178,7 @@ class RedisJournal implements Journal {
       String(this.#limitBytes),
       String(REQUEST_MEMORY_MS),
       String(this.#id),
+      String(READING_MEMORY_MS),
     ]
     const bodies: { key: string; body: Buffer }[] = []
     writes.forEach((write, i) => {
@@ -230,14 +245,12 @@ class RedisJournal implements Journal {
     }
   }
 
-  async readStates(stateKeys: string[]): Promise<(State | null)[]> {
-    if (stateKeys.length === 0) return []
-    const values = await this.#call(() => this.#redis.mget(stateKeys.map((key) => `${this.#prefix}:state:${key}`)))
-    return values.map((value) => {
-      if (value === null) return null
-      const space = value.indexOf(' ')
-      return { version: parsePosition(value.slice(0, space)), state: value.slice(space + 1) }
-    })
+  async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
+    const args = [this.#prefix, String(maxBytes), ...stateKeys]
+    const [readAt, ...values] = (await this.#call(() =>
+      this.#script(READ_STATES, [this.#keys.meta], args),
+    )) as (Buffer | null)[]
+    return { readAt: Number(readAt), states: values.map((value) => value && parseState(value)) }
   }
 
   async findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null> {

@@ -1,8 +1,9 @@
 import type { Readable } from 'node:stream'
 import type { Entry } from '../journal/journal.js'
 import { formatProperties, type Profile, parseProperties } from '../profile.js'
+import type { StoredValue } from '../state.js'
 import type { ClickHouse } from './clickhouse.js'
-import { Fields } from './fields.js'
+import { Fields, propertiesUpTo } from './fields.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 
@@ -35,21 +36,23 @@ export async function insertProfiles(clickhouse: ClickHouse, entries: Entry[], s
 interface ProfileRow {
   distinct_id: string
   properties: string
+  bytes: string
   created_at: string
   updated_at: string
   version: string
 }
 
-/** The stored profiles of these users by their distinct_id; who has none is missing. */
+/** The stored profiles by their distinct_id, those with over `maxBytes` of properties as null; who has none is missing. */
 export async function readProfiles(
   clickhouse: ClickHouse,
   projectId: string,
   distinctIds: string[],
-): Promise<Map<string, { version: bigint; value: Profile }>> {
+  maxBytes: number,
+): Promise<Map<string, StoredValue<Profile>>> {
   const fields = new Fields()
   const rows = await clickhouse.rows<ProfileRow>(
-    `SELECT distinct_id, properties, created_at, updated_at, version
-     FROM profiles FINAL
+    `SELECT distinct_id, ${propertiesUpTo(maxBytes)}, created_at, updated_at, version
+     FROM profiles AS t FINAL
      WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,
     fields.parameters,
   )
@@ -58,11 +61,15 @@ export async function readProfiles(
       row.distinct_id,
       {
         version: BigInt(row.version),
-        value: {
-          properties: parseProperties(row.properties),
-          createdAt: Number(row.created_at),
-          updatedAt: Number(row.updated_at),
-        },
+        bytes: Number(row.bytes),
+        value:
+          Number(row.bytes) > maxBytes
+            ? null
+            : {
+                properties: parseProperties(row.properties),
+                createdAt: Number(row.created_at),
+                updatedAt: Number(row.updated_at),
+              },
       },
     ]),
   )

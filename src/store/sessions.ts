@@ -2,8 +2,9 @@ import type { Readable } from 'node:stream'
 import type { Entry } from '../journal/journal.js'
 import { formatProperties, parseProperties } from '../profile.js'
 import type { Session } from '../session.js'
+import type { StoredValue } from '../state.js'
 import type { ClickHouse, Reading, Scalars } from './clickhouse.js'
-import { Fields } from './fields.js'
+import { Fields, propertiesUpTo } from './fields.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
@@ -47,6 +48,7 @@ interface SessionRow {
   distinct_id: string
   state: Session['state']
   properties: string
+  bytes: string
   duration: number | null
   started_at: string
   updated_at: string
@@ -54,16 +56,17 @@ interface SessionRow {
   version: string
 }
 
-/** The stored sessions by their session_id; ids that have none are missing. */
+/** The stored sessions by their session_id, those with over `maxBytes` of properties as null; ids that have none are missing. */
 export async function readSessions(
   clickhouse: ClickHouse,
   projectId: string,
   sessionIds: string[],
-): Promise<Map<string, { version: bigint; value: Session }>> {
+  maxBytes: number,
+): Promise<Map<string, StoredValue<Session>>> {
   const fields = new Fields()
   const rows = await clickhouse.rows<SessionRow>(
-    `SELECT session_id, distinct_id, state, properties, duration, started_at, updated_at, ended_at, version
-     FROM sessions FINAL
+    `SELECT session_id, distinct_id, state, ${propertiesUpTo(maxBytes)}, duration, started_at, updated_at, ended_at, version
+     FROM sessions AS t FINAL
      WHERE project_id = ${fields.text(projectId)} AND session_id IN ${fields.array(sessionIds)}`,
     fields.parameters,
   )
@@ -72,15 +75,19 @@ export async function readSessions(
       row.session_id,
       {
         version: BigInt(row.version),
-        value: {
-          distinctId: row.distinct_id,
-          state: row.state,
-          properties: parseProperties(row.properties),
-          duration: row.duration,
-          startedAt: Number(row.started_at),
-          updatedAt: Number(row.updated_at),
-          endedAt: row.ended_at === null ? null : Number(row.ended_at),
-        },
+        bytes: Number(row.bytes),
+        value:
+          Number(row.bytes) > maxBytes
+            ? null
+            : {
+                distinctId: row.distinct_id,
+                state: row.state,
+                properties: parseProperties(row.properties),
+                duration: row.duration,
+                startedAt: Number(row.started_at),
+                updatedAt: Number(row.updated_at),
+                endedAt: row.ended_at === null ? null : Number(row.ended_at),
+              },
       },
     ]),
   )

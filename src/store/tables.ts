@@ -1,5 +1,5 @@
 import type { Entry, EntryKind, StoredState } from '../journal/journal.js'
-import { formatProfile, type Profile, parseProfile } from '../profile.js'
+import { formatProfile, type Profile, parseProfile, sizeOfProperties } from '../profile.js'
 import { formatSession, parseSession, type Session } from '../session.js'
 import { type StateTable, stateKeyOf } from '../state.js'
 import type { Tables } from '../writer.js'
@@ -39,14 +39,16 @@ export function openTables(clickhouse: ClickHouse, journalId: number): StoreTabl
       format: formatProfile,
       parse: parseProfile,
       row: profileRow,
-      read: (projectId, names) => readProfiles(clickhouse, projectId, names),
+      sizeOf: ({ properties }) => sizeOfProperties(properties),
+      read: (projectId, names, maxBytes) => readProfiles(clickhouse, projectId, names, maxBytes),
     },
     sessions: {
       kind: 'sessions',
       format: formatSession,
       parse: parseSession,
       row: sessionRow,
-      read: (projectId, names) => readSessions(clickhouse, projectId, names),
+      sizeOf: ({ properties }) => sizeOfProperties(properties),
+      read: (projectId, names, maxBytes) => readSessions(clickhouse, projectId, names, maxBytes),
     },
   }
 }

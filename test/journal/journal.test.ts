@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { ContractError } from '../../src/errors.js'
-import type { Append, Commit, Journal, Outcome } from '../../src/journal/journal.js'
+import { type Append, type Commit, type Journal, type Outcome, READING_MEMORY_MS } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
 import { millisecondsOf, nextPosition, type Position, START } from '../../src/journal/position.js'
 import { openRedisJournal } from '../../src/journal/redis.js'
@@ -15,7 +15,8 @@ function append(text: string, more: Partial<Append> = {}): Append {
 }
 
 function commit(name: string, expected: Position, state: string, more: Partial<Commit> = {}): Commit {
-  return { type: 'commit', kind: 'profiles', stateKey: key(name), expected, state, row: `{"n":"${name}"}`, ...more }
+  const row = `{"n":"${name}"}`
+  return { type: 'commit', kind: 'profiles', stateKey: key(name), expected, readAt: Date.now(), state, row, ...more }
 }
 
 function positions(outcomes: Outcome[]): Position[] {
@@ -151,13 +152,53 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a state changes only from the version that was read', async (t) => {
       const journal = await fresh(t)
-      t.strictSame(await journal.readStates([key('ada')]), [null])
+      t.strictSame((await journal.readStates([key('ada')], ALL)).states, [null])
       const [first = START] = positions(await journal.write([commit('ada', START, 'one')]))
       t.strictSame(await journal.write([commit('ada', START, 'other')]), [{ status: 'conflict' }])
-      t.strictSame(await journal.readStates([key('bob'), key('ada')]), [null, { version: first, state: 'one' }])
+      t.strictSame((await journal.readStates([key('bob'), key('ada')], ALL)).states, [
+        null,
+        { version: first, state: 'one' },
+      ])
       const [second = START] = positions(await journal.write([commit('ada', first, '')]))
       t.ok(second > first)
-      t.strictSame(await journal.readStates([key('ada')]), [{ version: second, state: '' }], 'a tombstone is a state')
+      t.strictSame(
+        (await journal.readStates([key('ada')], ALL)).states,
+        [{ version: second, state: '' }],
+        'a tombstone is a state',
+      )
+    })
+
+    t.test('a commit of a state that was forgotten counts only where it was read a short time ago', async (t) => {
+      const journal = await fresh(t)
+      const { readAt } = await journal.readStates([key('ada')], ALL)
+      t.ok(Math.abs(readAt - Date.now()) < 60_000, 'the time is that of the journal')
+      const before = readAt - READING_MEMORY_MS - 1
+      t.strictSame(
+        await journal.write([
+          commit('ada', START, 'old', { readAt: before }),
+          commit('ada', 5n, 'old', { readAt: before }),
+          commit('ada', 5n, 'of a clock that was set back', { readAt: readAt + 3_600_000 }),
+        ]),
+        [{ status: 'conflict' }, { status: 'conflict' }, { status: 'conflict' }],
+      )
+      t.equal((await journal.depth()).entries, 0)
+      const [version = START] = positions(await journal.write([commit('ada', 5n, 'new', { readAt })]))
+      const [next] = await journal.write([commit('ada', version, 'newer', { readAt: before })])
+      t.equal(next?.status, 'done', 'one that is there tells by its version')
+    })
+
+    t.test('states are read up to a number of bytes, one at least', async (t) => {
+      const journal = await fresh(t)
+      const names = ['a', 'b', 'c', 'none']
+      await journal.write(names.slice(0, 3).map((name) => commit(name, START, name.repeat(1000))))
+      const read = async (maxBytes: number, from = 0) => {
+        const { states } = await journal.readStates(names.slice(from).map(key), maxBytes)
+        return states.map((state) => state && state.state[0])
+      }
+      t.strictSame(await read(ALL), ['a', 'b', 'c', null])
+      t.strictSame(await read(2500), ['a', 'b'])
+      t.strictSame(await read(10), ['a'])
+      t.strictSame(await read(10, 3), [null])
     })
 
     t.test('rows of one write share an entry, whose position is their version', async (t) => {
@@ -310,7 +351,9 @@ t.test('lmdb: what the clock does', async (t) => {
   t.test('a request is forgotten after 24 hours, a stored state after ten minutes if it did not change', async (t) => {
     const requestKey = { key: key('r'), fingerprint: key('body') }
     await journal.write([append('a', { requestKey })])
-    const [version = START] = positions(await journal.write([commit('ada', START, 'x'), commit('bob', START, 'x')]))
+    const [version = START] = positions(
+      await journal.write([commit('ada', START, 'x', { readAt: now }), commit('bob', START, 'x', { readAt: now })]),
+    )
     const settleAll = async (states: string[]) => {
       const block = await journal.claim(ALL)
       if (block)
@@ -323,8 +366,8 @@ t.test('lmdb: what the clock does', async (t) => {
     await journal.write([commit('bob', version, 'y')])
     now += 11 * 60 * 1000
     await settleAll([])
-    t.equal((await journal.readStates([key('ada')]))[0], null, 'the store has it')
-    t.equal((await journal.readStates([key('bob')]))[0]?.state, 'y', 'its newer version is not stored yet')
+    t.equal((await journal.readStates([key('ada')], ALL)).states[0], null, 'the store has it')
+    t.equal((await journal.readStates([key('bob')], ALL)).states[0]?.state, 'y', 'its newer version is not stored yet')
     t.not(await journal.findRequest(requestKey.key), null)
     now += 24 * 3_600_000
     await journal.write([append('b')])

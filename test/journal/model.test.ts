@@ -3,7 +3,17 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import type { Block, Entry, Journal, Outcome, State, StateKind, StoredState, Write } from '../../src/journal/journal.js'
+import {
+  type Block,
+  type Entry,
+  type Journal,
+  type Outcome,
+  READING_MEMORY_MS,
+  type State,
+  type StateKind,
+  type StoredState,
+  type Write,
+} from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
 import { laterOf, type Position, START } from '../../src/journal/position.js'
 import { openRedisJournal } from '../../src/journal/redis.js'
@@ -69,7 +79,9 @@ class Model {
         this.entries.push({ position, kind: 'events', receivedAt: now, ...pick(write) })
       } else {
         const current = this.states.get(write.stateKey)
-        if (current && current.version !== write.expected) {
+        const age = now - write.readAt
+        const isRecent = age >= 0 && age <= READING_MEMORY_MS
+        if (current ? current.version !== write.expected : !isRecent) {
           assert.deepEqual(outcome, { status: 'conflict' })
           continue
         }
@@ -206,6 +218,8 @@ const commit = fc.record({
   kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
   stateKey: fc.constantFrom('ada', 'bob', 'eve').map(digest),
   isCurrent: fc.boolean(),
+  /** ms between the reading and the write */
+  readAgo: fc.constantFrom(0, READING_MEMORY_MS + 1, -60_000),
   state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
   row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
   requestKey,
@@ -218,9 +232,9 @@ const write = fc
       const writes = wanted.map(({ requestKey, ...rest }): Write => {
         const request = requestKey && { requestKey }
         if (rest.type === 'append') return { ...rest, ...request }
-        const { isCurrent, ...commit } = rest
+        const { isCurrent, readAgo, ...commit } = rest
         const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
-        return { ...commit, expected, ...request }
+        return { ...commit, expected, readAt: real.now() - readAgo, ...request }
       })
       const given = writes.map((write) => ('body' in write ? { ...write, body: Buffer.from(write.body) } : write))
       const since = real.now()
@@ -326,7 +340,7 @@ async function compare(model: Model, { journal, other }: Real): Promise<void> {
     assert.deepEqual({ entries, bytes }, { entries: model.entries.length, bytes: bytesOf(model.entries) })
     const names = ['ada', 'bob', 'eve', 'nobody'].map(digest)
     assert.deepEqual(
-      await one.readStates(names),
+      (await one.readStates(names, 1000)).states,
       names.map((name) => model.states.get(name) ?? null),
     )
     for (const key of ['a', 'b', 'c', 'd'].map(digest)) {

@@ -484,6 +484,23 @@ for (const storage of STORAGES) {
       t.same([none.statusCode, none.json().code], [404, 'not_found'])
     })
 
+    t.test('the properties of a session are 64 KiB at most', async (t) => {
+      const ids = await sessionIn('active', { first: 'é'.repeat(30_000) })
+      // {"first":"…","rest":"…"}
+      const room = 65_536 - 60_000 - '{"first":"","rest":""}'.length
+      const over = await send('update', { ...ids, properties: { rest: 'x'.repeat(room + 1), duration: 7 } })
+      t.same([over.statusCode, over.json().code], [413, 'payload_too_large'])
+      t.match(over.json().error, /over 65536 bytes/)
+      t.same(Object.keys((await read(ids.session_id)).properties), ['first'], 'nothing was changed')
+      const fits = await send('update', { ...ids, properties: { rest: 'x'.repeat(room) } })
+      t.equal(fits.statusCode, 200)
+      t.equal((await send('end', ids)).statusCode, 200)
+      t.equal((await read(ids.session_id)).properties.rest, 'x'.repeat(room))
+      const created = await send('start', { ...ids, session_id: 'large', properties: { x: 'x'.repeat(65_536) } })
+      t.same([created.statusCode, created.json().code], [413, 'payload_too_large'])
+      t.equal((await call('GET', path('large'))).statusCode, 404)
+    })
+
     if (storage === 'servers') {
       t.test('sessions are read from the store when the journal has forgotten them', async (t) => {
         const durations = [0.30000000000000004, 1 / 3, 123456789.12345679, 5e-324, 1.7976931348623157e308, 1e21, 0]
@@ -495,6 +512,9 @@ for (const storage of STORAGES) {
         const ids = ['shape', 'merged', 'concurrent', 'stored-awkward\u0000/%\n', ...durations.keys()].map((id) =>
           typeof id === 'number' ? `stored-${id}` : id,
         )
+        const large = '/public/users/large'
+        await call('POST', '/public/users/identify', { distinct_id: 'large', properties: { x: 'é'.repeat(100_000) } })
+        const profile = (await call('GET', large)).body
         const before = await Promise.all(ids.map((id) => call('GET', path(id))))
         await call('GET', '/public/events') // waits for the store
         const redis = new Redis(env.REDIS_URL ?? '')
@@ -504,6 +524,7 @@ for (const storage of STORAGES) {
         for (const [i, id] of ids.entries()) {
           t.equal((await call('GET', path(id))).body, before[i]?.body, encodeURIComponent(id))
         }
+        t.equal((await call('GET', large)).body, profile)
         const ended = await send('start', { distinct_id: 'ann', session_id: 'shape' })
         t.same([ended.statusCode, ended.json().code], [409, 'session_ended'])
         const mismatch = await send('update', { distinct_id: 'bob', session_id: 'stored-0' })

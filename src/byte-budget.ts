@@ -1,0 +1,47 @@
+interface Waiting {
+  bytes: number
+  resolve(): void
+}
+
+/** Bytes that may be in memory for one purpose; whoever finds too few left waits in line. */
+export class ByteBudget {
+  readonly #size: number
+  #taken = 0
+  readonly #waiting: Waiting[] = []
+
+  /** @param size in bytes */
+  constructor(size: number) {
+    this.#size = size
+  }
+
+  /**
+   * Resolves when the bytes are left, in the order of the calls; more than the whole budget is granted alone. Whoever
+   * waits here must hold nothing of the same budget, or nobody might ever give any back.
+   */
+  take(bytes: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ bytes, resolve })
+      this.#grant()
+    })
+  }
+
+  /** Takes bytes that are in memory already, whether or not they are left. */
+  force(bytes: number): void {
+    this.#taken += bytes
+  }
+
+  give(bytes: number): void {
+    this.#taken -= bytes
+    this.#grant()
+  }
+
+  #grant(): void {
+    for (;;) {
+      const [next] = this.#waiting
+      if (!next || (this.#taken > 0 && this.#taken + next.bytes > this.#size)) return
+      this.#waiting.shift()
+      this.#taken += next.bytes
+      next.resolve()
+    }
+  }
+}
