@@ -1,8 +1,10 @@
+import { readdir, readFile } from 'node:fs/promises'
 import t from 'tap'
 import { formatEventId } from '../src/event-id.js'
 import type { EntryKind } from '../src/journal/journal.js'
 import { Purge } from '../src/purge.js'
 import { insertDeadLetter, readDeadLetters, replayDeadLetter } from '../src/store/dead-letters.js'
+import { eraseFromDeadLetters } from '../src/store/erased-letters.js'
 import { openStore } from '../src/store/open.js'
 import { PUBLIC_KEY, STORAGES, settingsFor, startApp, until } from './helper.js'
 
@@ -55,6 +57,16 @@ for (const storage of STORAGES) {
       const entry = { position, kind, projectId, count: 1, receivedAt, body: Buffer.from(body) }
       await insertDeadLetter(clickhouse, JOURNAL, entry, 'ClickHouse error 27', `letter ${letters}`)
       return position
+    }
+    /** The texts of the mutations of dead letters that are on disk. */
+    const mutations = async () => {
+      if (storage !== 'embedded') return []
+      const [table] = await clickhouse.rows<{ path: string }>(
+        "SELECT data_paths[1] AS path FROM system.tables WHERE database = currentDatabase() AND name = 'dead_letters'",
+      )
+      const names = (await readdir(table?.path ?? '')).filter((name) => name.startsWith('mutation_'))
+      t.ok(names.length > 0)
+      return await Promise.all(names.map((name) => readFile(`${table?.path}/${name}`, 'utf8')))
     }
     const bodyAt = async (at: bigint) => {
       const rows = await clickhouse.rows<{ body: string }>(
@@ -175,6 +187,7 @@ for (const storage of STORAGES) {
       t.equal(await bodyAt(rows), [row('other', 'dora'), row('default', 'bea')].join(','))
       t.equal(await bodyAt(single), undefined)
       for (const other of [foreign, mention, broken]) t.match(await bodyAt(other), 'dora', "others' stay")
+      for (const text of await mutations()) t.notMatch(text, /base64|bea|dora/, 'no mutation has anything of a body')
       t.match(await erase('dora'), { erased: [{ dead_letters: 0 }] }, 'a second time')
 
       const [waiting] = await readDeadLetters(clickhouse, { limit: 1, at: mixed })
@@ -192,6 +205,28 @@ for (const storage of STORAGES) {
 
       t.match(await erase('bea'), { erased: [{ events: 2, dead_letters: 3 }] }, 'replayed letters, too')
       t.equal(await bodyAt(mixed), undefined)
+    })
+
+    t.test('users who are erased from one letter at the same time', async (t) => {
+      const of = (user: string) => `{"event":"e","distinct_id":"${user}"}`
+      const users = ['u1', 'u2', 'u3', 'u4']
+      const at = await letter(`{"events":[${[...users, 'stays'].map(of).join(',')}]}`)
+      await clickhouse.command(
+        "ALTER TABLE dead_letters UPDATE reason = 'ClickHouse error 27: near u1' WHERE position = {at:UInt64}",
+        { at },
+        { mutations_sync: '1' },
+      )
+      // As of several processes, which know nothing of each other.
+      const found = await Promise.all(users.map((user) => eraseFromDeadLetters(clickhouse, 'default', new Set([user]))))
+      t.ok(found.every(({ erased }) => erased.size === 1))
+      const gone = '{"event":"","distinct_id":""}'
+      const rows = await clickhouse.rows('SELECT reason, body FROM dead_letters WHERE position = {at:UInt64}', { at })
+      t.strictSame(rows, [
+        {
+          reason: 'ClickHouse error 27: what it said of the data went with an erased user',
+          body: `{"events":[${gone},${gone},${gone},${gone},${of('stays')}]}`,
+        },
+      ])
     })
 
     t.test('edits and deletes while it purges', async (t) => {

@@ -58,7 +58,12 @@ interface LetterRow {
   received_at: string
 }
 
-const WAITING = '(journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)'
+/** Of the rows that a letter has while somebody is erased from it, the one that counts. */
+export const IS_CURRENT = `(journal_id, position, revision) IN (
+    SELECT journal_id, position, max(revision) FROM dead_letters GROUP BY journal_id, position)`
+
+const WAITING = `${IS_CURRENT}
+  AND (journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)`
 
 /** The letters that were not replayed, oldest first: up to `limit`, after one of them or at one position where that is given. */
 export async function readDeadLetters(
@@ -100,7 +105,7 @@ export async function readDeadLetterBody(clickhouse: ClickHouse, letter: DeadLet
   return await clickhouse.bytes(
     `SELECT body FROM dead_letters
      WHERE position = {position:UInt64} AND journal_id = {journal:UInt32}
-     LIMIT 1 FORMAT RawBLOB`,
+     ORDER BY revision DESC LIMIT 1 FORMAT RawBLOB`,
     { position: letter.position, journal: letter.journalId },
   )
 }
