@@ -5,8 +5,13 @@ export interface SessionOptions {
   publicKey: string
   /** who is here: 1 to 255 characters */
   distinct_id: string
-  /** of the session; each page of it may add some */
-  properties?: Record<string, unknown>
+  /**
+   * of the session, from the page on which it begins, such as where the visitor comes from: the following pages of the
+   * session may give others, which are not sent
+   */
+  initialProperties?: object
+  /** of the session; each page of it may add some, and overwrites those of the same name */
+  properties?: object
   /** the pause between two heartbeats while the page is visible, in milliseconds; 15 000 where absent */
   heartbeatMs?: number
   /** out of sight for longer than this, in milliseconds, the session is over; 30 minutes where absent */
@@ -37,6 +42,8 @@ interface Visit {
   startedAt: number
   /** when a page of it was visible for the last time, to the heartbeat */
   seenAt: number
+  /** of the page on which it began, until the service has answered a start with them */
+  initial?: object | undefined
 }
 
 /** What is used of the Navigation API, which older browsers do not have. */
@@ -116,7 +123,7 @@ export class TallyhouseSession {
   }
 
   /** Sets properties of the session, beside those that it has. */
-  setProperties(properties: Record<string, unknown>): void {
+  setProperties(properties: object): void {
     this.#options.properties = { ...this.#options.properties, ...properties }
     this.#beat()
   }
@@ -203,8 +210,13 @@ export class TallyhouseSession {
   /** Notes that the page is visible now. */
   #see(): void {
     const now = Date.now()
-    this.#visit ??= { id: newId(), startedAt: now, seenAt: now }
+    this.#visit ??= { id: newId(), startedAt: now, seenAt: now, initial: this.#options.initialProperties }
     this.#visit.seenAt = now
+    this.#keep()
+  }
+
+  /** Hands the visit to the next page. */
+  #keep(): void {
     this.#store(JSON.stringify({ ...this.#visit, of: this.#owner() }))
   }
 
@@ -229,7 +241,13 @@ export class TallyhouseSession {
       })
       status = answer.status
       if (answer.ok) {
-        if (visit === this.#visit) this.#isStarted = true
+        if (visit && visit === this.#visit) {
+          this.#isStarted = true
+          if (visit.initial) {
+            delete visit.initial
+            this.#keep()
+          }
+        }
         return null
       }
       const { code, error } = await answer.json()
@@ -249,9 +267,15 @@ export class TallyhouseSession {
 
   #body(): string {
     const { publicKey, distinct_id, properties } = this.#options
-    const { id, startedAt, seenAt } = this.#visit ?? { id: '', startedAt: 0, seenAt: 0 }
+    const { id, startedAt, seenAt, initial } = this.#visit ?? { id: '', startedAt: 0, seenAt: 0 }
     const duration = Math.max(0, seenAt - startedAt) / 1000
-    return JSON.stringify({ apiKey: publicKey, distinct_id, session_id: id, properties, duration })
+    return JSON.stringify({
+      apiKey: publicKey,
+      distinct_id,
+      session_id: id,
+      properties: { ...initial, ...properties },
+      duration,
+    })
   }
 
   /** Whose the stored visit is; another visitor's is not gone on with. */

@@ -2,8 +2,14 @@ import { memberText } from '../json.js'
 import { isName, MAX_NAME, MAX_TIMESTAMP } from '../limits.js'
 import { TallyhouseError } from './errors.js'
 
-/** Any values that JSON has; a value without a place in JSON goes the way of `JSON.stringify`. */
+/** Properties as they are read: any values that JSON has. */
 export type Properties = Record<string, unknown>
+
+/**
+ * Properties as they are given: an object that is no array, such as one of an interface's type, which has no index
+ * signature. A value without a place in JSON goes the way of `JSON.stringify`.
+ */
+export type GivenProperties = object
 
 /** The text of a JSON object. It is sent to the byte, so that `12345678901234567890` and `1.0` stay what they are. */
 export type JsonText = string
@@ -13,7 +19,7 @@ export interface TrackEvent {
   event: string
   /** whose event it is: 1 to 255 characters */
   distinct_id: string
-  properties?: Properties | JsonText | null | undefined
+  properties?: GivenProperties | JsonText | null | undefined
   /** epoch milliseconds; where absent, the moment of the call, however long the event waits in the queue */
   timestamp?: number | Date | null | undefined
 }

@@ -1,6 +1,6 @@
 export type { CallOptions, ConnectionOptions } from './connection.js'
 export { type ClientErrorCode, TallyhouseError } from './errors.js'
-export type { JsonText, Properties, TrackEvent } from './event.js'
+export type { GivenProperties, JsonText, Properties, TrackEvent } from './event.js'
 export type { EventQueueOptions } from './event-queue.js'
 export type { EventFilter, ExportOptions, StoredEvent } from './export.js'
 export type { RetryPolicy } from './retry.js'

@@ -1,6 +1,14 @@
 import { memberText } from '../json.js'
 import { type CallOptions, Connection, type ConnectionOptions, repeatable } from './connection.js'
-import { checkName, formatEvent, formatObject, type JsonText, type Properties, type TrackEvent } from './event.js'
+import {
+  checkName,
+  formatEvent,
+  formatObject,
+  type GivenProperties,
+  type JsonText,
+  type Properties,
+  type TrackEvent,
+} from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
 import { type ExportOptions, exportEvents, queryOf, rawProperties, type StoredEvent } from './export.js'
 
@@ -9,21 +17,21 @@ export interface TallyhouseOptions extends ConnectionOptions, EventQueueOptions 
 /** Applied in this order, all or nothing. */
 export interface ProfileOperations {
   /** sets each property */
-  $set?: Properties
+  $set?: GivenProperties
   /** adds to each number; a missing one counts as 0 */
   $add?: Record<string, number>
   /** appends the value to each array; a missing one counts as empty */
-  $append?: Properties
+  $append?: GivenProperties
   /** sets each property that is missing */
-  $set_once?: Properties
+  $set_once?: GivenProperties
   /** removes each property */
   $unset?: string[]
   /** puts the value at the front of each array */
-  $prepend?: Properties
+  $prepend?: GivenProperties
   /** appends to each array the values that it does not hold */
   $union?: Record<string, unknown[]>
   /** removes the value from each array */
-  $remove?: Properties
+  $remove?: GivenProperties
 }
 
 export interface User<P = Properties> {
@@ -118,7 +126,11 @@ export class Tallyhouse {
   }
 
   /** Creates the user's profile, or overwrites its properties; without properties it leaves them alone. */
-  async identify(distinctId: string, properties?: Properties | JsonText | null, options?: CallOptions): Promise<void> {
+  async identify(
+    distinctId: string,
+    properties?: GivenProperties | JsonText | null,
+    options?: CallOptions,
+  ): Promise<void> {
     const body = bodyFor(distinctId, 'properties', properties == null ? 'null' : formatObject('properties', properties))
     await this.#connection.call({ method: 'POST', path: '/public/users/identify', body }, options)
   }
@@ -147,7 +159,7 @@ export class Tallyhouse {
    * Replaces the event's properties.
    * @throws TallyhouseError `not_found`
    */
-  async editEvent(eventId: string, properties: Properties | JsonText, options?: CallOptions): Promise<void> {
+  async editEvent(eventId: string, properties: GivenProperties | JsonText, options?: CallOptions): Promise<void> {
     const body = `{"properties":${formatObject('properties', properties)}}`
     await this.#connection.call({ method: 'PUT', path: pathTo('events', eventId), body }, options)
   }

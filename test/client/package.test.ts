@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { PUBLIC_KEY, SECRET_KEY, startService, temporaryFolder } from '../helper.js'
 
@@ -10,15 +11,18 @@ const run = promisify(execFile)
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc')
 
-/** A project that has the package as it is published, and none of its dependencies. */
+async function pack(from: string, to: string): Promise<string> {
+  const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', to]
+  const { stdout } = await run('npm', args, { cwd: join(ROOT, from) })
+  return join(to, JSON.parse(stdout)[0].filename)
+}
+
+/** A project in an empty folder that has installed both packages as they are published. */
 async function project(t: Test): Promise<string> {
   const folder = await temporaryFolder(t)
-  await run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder], { cwd: ROOT })
-  const [tarball] = await readdir(folder)
-  await run('tar', ['-xzf', tarball ?? ''], { cwd: folder })
-  await mkdir(join(folder, 'node_modules'))
-  await rename(join(folder, 'package'), join(folder, 'node_modules/tallyhouse'))
-  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+  await writeFile(join(folder, 'package.json'), '{"type":"module","private":true}')
+  const tarballs = await Promise.all(['packages/client', 'packages/browser'].map((path) => pack(path, folder)))
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', ...tarballs], { cwd: folder })
   return folder
 }
 
@@ -28,43 +32,114 @@ async function example(heading: string): Promise<string> {
   return /```js\n(.*?)```/s.exec(section)?.[1] ?? ''
 }
 
-t.test('the package, as it is published', async (t) => {
-  const folder = await project(t)
+t.test('the service, as it is published, holds what is run, and no source', async (t) => {
+  const folder = await temporaryFolder(t)
+  const { stdout } = await run('tar', ['-tzf', await pack('.', folder)])
+  const files = stdout.split('\n')
+  for (const name of ['dist/main.js', 'dist/cli.js', 'README.md']) t.ok(files.includes(`package/${name}`), name)
+  t.ok(files.some((name) => name.startsWith('package/schema/')))
+  t.strictSame(
+    files.filter((name) => /^package\/(src|test|bench|packages)\/|(?<!\.d)\.ts$/.test(name)),
+    [],
+  )
+})
 
-  t.test('holds what is run and typed, and no source', async (t) => {
-    const files = await readdir(join(folder, 'node_modules/tallyhouse'), { recursive: true })
-    for (const name of ['dist/main.js', 'dist/cli.js', 'dist/client/index.js', 'dist/client/index.d.ts', 'README.md']) {
-      t.ok(files.includes(name), name)
+t.test('the packages of the clients, as they are published', async (t) => {
+  const folder = await project(t)
+  const modules = join(folder, 'node_modules')
+
+  t.test('bring nothing along, and have the version of the service', async (t) => {
+    const installed = (await readdir(modules)).filter((name) => !name.startsWith('.'))
+    t.strictSame(installed.sort(), ['tallyhouse-browser', 'tallyhouse-client'])
+    const { version, engines } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+    for (const name of installed) {
+      const manifest = JSON.parse(await readFile(join(modules, name, 'package.json'), 'utf8'))
+      t.equal(manifest.version, version)
+      t.notOk(manifest.dependencies)
+      const files = await readdir(join(modules, name), { recursive: true })
+      for (const file of ['LICENSE', 'README.md']) t.ok(files.includes(file), `${name} has ${file}`)
+      t.strictSame(
+        files.filter((file) => /\.(ts|js|cjs|mjs)$/.test(file) && !/^dist\/(esm|cjs)\//.test(file)),
+        [],
+      )
     }
-    for (const name of ['dist/browser/index.js', 'dist/browser/index.d.ts']) t.ok(files.includes(name), name)
-    const others = files.filter(
-      (name) => /^(src|test|bench)\b/.test(name) || (/\.ts$/.test(name) && !/\.d\.ts$/.test(name)),
-    )
-    t.strictSame(others, [])
+    const client = JSON.parse(await readFile(join(modules, 'tallyhouse-client/package.json'), 'utf8'))
+    t.strictSame(client.engines, engines)
   })
 
-  t.test("the README's examples have types under either way of resolution", async (t) => {
-    await writeFile(join(folder, 'server.ts'), `${await example('From a server')}\nexport {}`)
-    await writeFile(join(folder, 'browser.ts'), `${await example('From a browser')}\nexport { session }`)
-    // What has no types would be `any`, and pass.
-    await writeFile(
-      join(folder, 'wrong.ts'),
-      `import { Tallyhouse } from 'tallyhouse/client'
-       import { TallyhouseSession } from 'tallyhouse/browser'
-       // @ts-expect-error a number is no event
-       export const server = (tallyhouse: Tallyhouse) => tallyhouse.track(1)
-       // @ts-expect-error a session needs a key
-       export const browser = () => new TallyhouseSession({ url: 'https://example.com', distinct_id: 'ada' })`,
-    )
+  t.test('have types under every way of resolution, from either kind of module', async (t) => {
+    // An interface has no index signature. What has no types would be `any`, and pass.
+    const sample = `
+      interface Plan { plan: string, seats?: number }
+      const plan: Plan = { plan: 'pro' }
+      export const send = async (tallyhouse: Tallyhouse) => {
+        await tallyhouse.track({ event: 'e', distinct_id: 'ada', properties: plan })
+        await tallyhouse.identify('ada', plan)
+        await tallyhouse.updateProfile('ada', { $set: plan, $set_once: plan, $add: { visits: 1 } })
+        const name: string | undefined = (await tallyhouse.getUser('ada')).properties.plan as string | undefined
+        // @ts-expect-error a number is no event
+        await tallyhouse.track(1)
+        // @ts-expect-error a number is no object
+        await tallyhouse.identify('ada', 1)
+        return name
+      }
+      export const start = () => new TallyhouseSession({
+        url: '', publicKey: '', distinct_id: 'ada', properties: plan, initialProperties: plan,
+      })
+      // @ts-expect-error a session needs a key
+      export const browser = () => new TallyhouseSession({ url: 'https://example.com', distinct_id: 'ada' })`
+    const imports = `import { Tallyhouse } from 'tallyhouse-client'\nimport { TallyhouseSession } from 'tallyhouse-browser'\n`
+    await writeFile(join(folder, 'server.mts'), `${await example('From a server')}\nexport {}`)
+    await writeFile(join(folder, 'browser.mts'), `${await example('From a browser')}\nexport { session }`)
+    for (const kind of ['mts', 'cts']) await writeFile(join(folder, `sample.${kind}`), imports + sample)
     const common = ['--noEmit', '--strict', '--skipDefaultLibCheck', '--target', 'ES2022', '--types', 'node']
     const types = ['--typeRoots', join(ROOT, 'node_modules/@types'), '--lib', 'ES2022,DOM,DOM.AsyncIterable']
-    const files = ['server.ts', 'browser.ts', 'wrong.ts']
-    for (const [module, resolution] of [
-      ['NodeNext', 'NodeNext'],
-      ['ESNext', 'Bundler'],
+    for (const [module, resolution, files] of [
+      ['Node16', 'Node16', ['server.mts', 'browser.mts', 'sample.mts', 'sample.cts']],
+      ['ESNext', 'Bundler', ['sample.mts']],
+      ['CommonJS', 'Node10', ['sample.cts']],
     ] as const) {
       const options = [...common, ...types, '--module', module, '--moduleResolution', resolution]
-      await run(process.execPath, [TSC, ...options, ...files], { cwd: folder }).catch(({ stdout }) => t.fail(stdout))
+      await run(process.execPath, [TSC, ...options, ...files], { cwd: folder }).catch(({ stdout }) =>
+        t.fail(`${resolution}: ${stdout}`),
+      )
+    }
+  })
+
+  t.test('can be required and imported', async (t) => {
+    await mkdir(join(folder, 'old'))
+    await writeFile(join(folder, 'old/package.json'), '{"type":"commonjs"}')
+    const code = (load: string) => `
+      ${load}
+      const refused = (make) => { try { make() } catch (error) { return error.message } }
+      console.log(refused(() => new Tallyhouse({ url: 'x', secretKey: 'y' })))
+      console.log(refused(() => new TallyhouseSession({ url: 'x', publicKey: 'y', distinct_id: 'z' })))`
+    await writeFile(
+      join(folder, 'old/required.js'),
+      code(
+        `const { Tallyhouse } = require('tallyhouse-client'); const { TallyhouseSession } = require('tallyhouse-browser')`,
+      ),
+    )
+    await writeFile(
+      join(folder, 'imported.js'),
+      code(`import { Tallyhouse } from 'tallyhouse-client'; import { TallyhouseSession } from 'tallyhouse-browser'`),
+    )
+    for (const file of ['old/required.js', 'imported.js']) {
+      // Node 20.19 would load an ES module by require as well, and say so.
+      const { stdout, stderr } = await run(process.execPath, ['--no-experimental-require-module', file], {
+        cwd: folder,
+      })
+      t.match(stdout, /^url must be .*\nurl must be .*\n$/, file)
+      t.equal(stderr, '', file)
+    }
+  })
+
+  t.test('are as small as the README says', async (t) => {
+    const readme = await readFile(join(ROOT, 'README.md'), 'utf8')
+    const limit = Number(/under (\d) kB with gzip/.exec(readme)?.[1]) * 1000
+    for (const kind of ['esm', 'cjs']) {
+      const bytes = gzipSync(await readFile(join(modules, `tallyhouse-browser/dist/${kind}/browser/index.js`))).length
+      t.ok(bytes < limit, `${kind}: ${bytes} bytes`)
     }
   })
 

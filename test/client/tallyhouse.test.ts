@@ -232,7 +232,7 @@ t.test('a process that ends by itself delivers its events first', async (t) => {
     PUBLIC_API_KEY: PUBLIC_KEY,
   })
   const script = `
-    import { Tallyhouse } from ${JSON.stringify(new URL('../../dist/client/index.js', import.meta.url))}
+    import { Tallyhouse } from ${JSON.stringify(new URL('../../packages/client/dist/esm/client/index.js', import.meta.url))}
     const tallyhouse = new Tallyhouse({ url: '${service.url}', secretKey: '${SECRET_KEY}', flushIntervalMs: 50 })
     tallyhouse.track({ event: 'last words', distinct_id: 'u' })
   `
