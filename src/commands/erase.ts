@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Connection } from '../client/connection.js'
+import { checkService } from '../transfer/first-call.js'
 import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 
@@ -60,6 +61,7 @@ export const command: Command = {
     let unreadable = 0
     let last: { users: string[]; answer: Answer } | null = null
     for await (const users of batches(file === undefined ? names : lines(file, io))) {
+      if (!last) await checkService(connection, url, 'read', io.signal)
       const answer = await erase(users)
       for (const user of answer.erased) {
         io.stdout.write(`${json ? JSON.stringify(user) : described(user)}\n`)

@@ -3,6 +3,7 @@ import { Connection } from '../client/connection.js'
 import type { CommandIo } from '../commands/command.js'
 import { cursorAfter } from '../cursor.js'
 import type { RowFormat } from '../formats.js'
+import { checkService } from './first-call.js'
 import { bytesOnDisk, openOutput } from './output.js'
 import { type Filter, Pages } from './pages.js'
 import { number, ProgressLine } from './progress.js'
@@ -81,9 +82,15 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
     return { rows: state.rows, next: nextTime(state), pending: 0, isWhole: true }
   }
   if (state.rows > 0) say(`${path}: going on after ${number(state.rows)} events.`)
+  const connection = new Connection({ url: target.url, secretKey: target.secretKey })
+  try {
+    await checkService(connection, target.url, 'read', io.signal)
+  } catch (error) {
+    if (!io.signal.aborted) throw error
+    return { rows: state.rows, next: state.next, pending: 0, isWhole: false }
+  }
   await file?.write(state)
 
-  const connection = new Connection({ url: target.url, secretKey: target.secretKey })
   const pages = new Pages(connection, format, filter)
   const output = await openOutput(path, format, state, io)
   const line = new ProgressLine(io.stderr, 'exported', () => ({ events: state.rows, part: null }))

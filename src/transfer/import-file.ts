@@ -6,6 +6,7 @@ import type { CommandIo } from '../commands/command.js'
 import { MAX_BATCH } from '../limits.js'
 import { Batches } from './batches.js'
 import { EventSource, type SourceOptions } from './event-source.js'
+import { checkService } from './first-call.js'
 import { type Format, findFormat, openReader } from './formats.js'
 import { HttpTransport } from './http.js'
 import { importInput } from './import.js'
@@ -21,7 +22,6 @@ import {
 import { CompressedDataError, openFile, openStream } from './input.js'
 import { number, ProgressLine } from './progress.js'
 import { RejectsFile } from './rejects.js'
-import { checkKey } from './send.js'
 import { StateFile } from './state-file.js'
 import type { Target } from './target.js'
 import type { Unanswered } from './unanswered.js'
@@ -106,7 +106,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   }))
   try {
     const { signal } = io
-    await checkKey(connection, signal)
+    await checkService(connection, url, 'send', signal)
     const reader = await openReader(input, state.done, format, delimiter)
     const { parallel, unanswered } = options
     const isWhole = await importInput({

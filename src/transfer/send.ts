@@ -14,19 +14,6 @@ export interface Sent {
 }
 
 /**
- * Makes sure that it is the service that was meant, and its key, before anything is noted as sent to it: a batch without
- * events stores nothing, and a good key learns just that.
- * @throws TallyhouseError where the service cannot be reached, or refuses the key
- */
-export async function checkKey(connection: Connection, signal: AbortSignal): Promise<void> {
-  try {
-    await connection.call({ method: 'POST', path: '/public/track/batch', body: '{}' }, { signal }, IMPORT_RETRY)
-  } catch (error) {
-    if (!(error instanceof TallyhouseError) || error.code !== 'invalid_request') throw error
-  }
-}
-
-/**
  * Sends the events of a batch until they are answered. Events that the service refuses are taken out and the others sent;
  * a body that is too much for it is halved. What is sent instead is the same after a crash, under a key of its own.
  * @param key the `Idempotency-Key`, which belongs to these bytes for good

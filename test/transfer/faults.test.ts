@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { gzipSync } from 'node:zlib'
@@ -7,7 +7,16 @@ import t from 'tap'
 import { command } from '../../src/commands/import.js'
 import { elements, memberText } from '../../src/json.js'
 import { answer, cut, failure, faultyServer } from '../client/faulty-server.js'
-import { realEvents, SECRET_KEY, type Service, settingsFor, startService, temporaryFolder, until } from '../helper.js'
+import {
+  freePort,
+  realEvents,
+  SECRET_KEY,
+  type Service,
+  settingsFor,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
 import { runCommand, startCommand } from './command.js'
 
 const HOUR_MS = 60 * 60 * 1000
@@ -26,15 +35,51 @@ t.test('a batch that fails for the moment is sent again, the same bytes under th
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n{"event":"b","distinct_id":"u"}\n')
   const faults = [failure(503, 'unavailable'), failure(429, 'rate_limited', { 'retry-after': '1' }), cut, accepted(2)]
   // First it asks whether its key is taken, with a body that stores nothing.
-  const server = await faultyServer(t, [failure(400, 'invalid_request'), ...faults])
+  const server = await faultyServer(t, [failure(503, 'unavailable'), failure(400, 'invalid_request'), ...faults])
   const startedAt = performance.now()
   const { code, stderr } = await runCommand(['import', '--url', server.url, path])
   t.equal(code, 0, stderr)
   t.ok(performance.now() - startedAt >= 1000, 'after the time that Retry-After asks for')
-  const batches = server.received.slice(1)
+  const batches = server.received.slice(2)
   t.equal(batches.length, 4)
   t.equal(new Set(batches.map(({ headers }) => headers['idempotency-key'])).size, 1)
   t.equal(new Set(batches.map(({ body }) => body)).size, 1)
+})
+
+t.test('a first call that waiting does not help ends the command at once, and says where it went', async (t) => {
+  const folder = await temporaryFolder(t)
+  const path = join(folder, 'events.ndjson')
+  await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
+  const output = join(folder, 'exported.ndjson')
+  const page = await faultyServer(t, [answer(200, '<!doctype html>')])
+  const busy = await faultyServer(t, [answer(503, 'the proxy finds nobody')])
+  const strange = await faultyServer(t, [failure(401, 'unauthorized')])
+  const closed = await faultyServer(t, [cut])
+  const faults: [url: string, reason: RegExp][] = [
+    [`http://127.0.0.1:${await freePort()}`, /nothing listens there \(ECONNREFUSED\)/],
+    ['http://tallyhouse.invalid', /its host name (is not known|cannot be looked up)/],
+    [page.url, /something else answers there, with status 200/],
+    [busy.url, /something else answers there, with status 503/],
+    [closed.url, /closed without an answer/],
+    [page.url.replace('http', 'https'), /no TLS is spoken there/],
+    [strange.url, /refuses the key/],
+  ]
+  const startedAt = performance.now()
+  for (const [url, reason] of faults) {
+    for (const args of [
+      ['import', path],
+      ['export', '--output', output],
+      ['erase', '--distinct-id', 'u'],
+    ]) {
+      if (args[0] === 'erase' && url !== faults[0]?.[0]) continue
+      const { code, stderr } = await runCommand([...args, '--url', url])
+      t.equal(code, 1)
+      t.match(stderr, reason, `${args[0]} ${url}`)
+      t.match(stderr, url)
+    }
+  }
+  t.ok(performance.now() - startedAt < 30_000)
+  t.strictSame(await readdir(folder), ['events.ndjson'], 'nothing is noted')
 })
 
 t.test('what the service alone refuses is rejected, and the others are stored', async (t) => {
