@@ -233,7 +233,8 @@ async function open(
   return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log }
 }
 
-async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
+/** The journal that the configuration asks for. */
+export async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
   const maxBytes = config.JOURNAL_MAX_BYTES
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('./journal/redis.js')

@@ -5,11 +5,13 @@ import { exportEvents } from '../transfer/export.js'
 import { number } from '../transfer/progress.js'
 import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { toMilliseconds } from '../transfer/time.js'
+import { runAll } from './all.js'
 import { type Command, UsageError } from './command.js'
 
 const FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
 
 const USAGE = `Usage: tallyhouse export [options]
+       tallyhouse export --all FOLDER
 
 Writes the events of a project in the order in which they were accepted, all of them or those that are asked for.
 
@@ -26,12 +28,19 @@ ${TARGET_USAGE}
 
 An export to a file that was interrupted goes on when the same command is given again. At the end the number of events is
 checked against the service's own count, and the cursor is said with which a later export goes on from there. The exit code is
-0 where all events were written, 1 where they were not, 2 where the command was not understood.`
+0 where all events were written, 1 where they were not, 2 where the command was not understood.
+
+With --all it does not talk to a service: it reads the store and the journal that the service's settings name (CLICKHOUSE_URL,
+REDIS_URL, DATA_DIR) while the service is stopped, and writes everything into FOLDER: all projects, events with their ids,
+profiles, sessions, keys and dead letters. import --all makes the same store of it elsewhere. Run it again to resume.`
 
 export const command: Command = {
   summary: 'writes events of a running service to a file',
   usage: USAGE,
   async run(args, io) {
+    if (args.some((arg) => /^--all(=|$)/.test(arg))) {
+      return await runAll((await import('../transfer/export-all.js')).exportAll, args, io)
+    }
     const values = parse(args)
     const format = FORMATS.find((candidate) => candidate === values.format)
     if (!format) throw new UsageError(`--format must be one of ${FORMATS.join(', ')}.`)

@@ -7,9 +7,11 @@ import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { TIME_FORMATS } from '../transfer/time.js'
 import { UNANSWERED } from '../transfer/unanswered.js'
 import { VENDORS, type VendorName } from '../transfer/vendors.js'
+import { runAll } from './all.js'
 import { type Command, UsageError } from './command.js'
 
 const USAGE = `Usage: tallyhouse import [options] [FILE...]
+       tallyhouse import --all FOLDER
 
 Sends the events in files, or in standard input, to a running service. They may be NDJSON, a JSON array or CSV with a header,
 each also compressed by gzip or zstd. Properties in JSON are sent byte for byte.
@@ -33,12 +35,18 @@ The field properties holds an event's properties. Where a row has none, all its 
 strings, and empty cells are left out. Where a row has it, other fields are left out.
 
 An import that was interrupted goes on when the same command is given again, and stores nothing twice. The exit code is 0 where
-every row was stored, 1 where some were not, 2 where the command was not understood.`
+every row was stored, 1 where some were not, 2 where the command was not understood.
+
+With --all it does not talk to a service: while the service is stopped, it makes the store that export --all has written into
+FOLDER, in the empty one that the service's settings name (CLICKHOUSE_URL, REDIS_URL, DATA_DIR). Run it again to resume.`
 
 export const command: Command = {
   summary: 'sends events from files to a running service',
   usage: USAGE,
   async run(args, io) {
+    if (args.some((arg) => /^--all(=|$)/.test(arg))) {
+      return await runAll((await import('../transfer/import-all.js')).importAll, args, io)
+    }
     const { values, positionals } = parse(args)
     const paths = positionals.length > 0 ? positionals : ['-']
     if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {

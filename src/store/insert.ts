@@ -26,7 +26,7 @@ const READ_VERBATIM: ClickHouseSettings = {
  * A block becomes one part per partition: so a refused block has left nothing behind, and a repeated one is cut at the
  * same places. Both limits are far above what a block may hold.
  */
-const ONE_PIECE: ClickHouseSettings = {
+export const ONE_PIECE: ClickHouseSettings = {
   max_insert_threads: '1',
   min_insert_block_size_rows: '1000000000',
   min_insert_block_size_bytes: String(64 * 1024 ** 3),

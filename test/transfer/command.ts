@@ -6,9 +6,11 @@ import { SECRET_KEY } from '../helper.js'
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
 
 /** A command as users run it: in its own process. */
-export function startCommand(args: string[]): ChildProcess {
-  const env = { PATH: process.env.PATH, SECRET_KEY }
-  return spawn(process.execPath, [CLI, ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] })
+export function startCommand(args: string[], env: NodeJS.ProcessEnv = { SECRET_KEY }): ChildProcess {
+  return spawn(process.execPath, [CLI, ...args], {
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
 }
 
 export interface Ended {
@@ -17,8 +19,8 @@ export interface Ended {
   stderr: string
 }
 
-export async function runCommand(args: string[], stdin: string | Buffer = ''): Promise<Ended> {
-  const child = startCommand(args)
+export async function runCommand(args: string[], stdin: string | Buffer = '', env?: NodeJS.ProcessEnv): Promise<Ended> {
+  const child = startCommand(args, env)
   const ended = { code: -1, stdout: '', stderr: '' }
   child.stdout?.setEncoding('utf8').on('data', (text) => {
     ended.stdout += text
