@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { type Config, loadConfig } from '../config.js'
+import { StoreError } from '../store/clickhouse.js'
 import { type CommandIo, UsageError } from './command.js'
 
 type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boolean>
@@ -7,7 +8,10 @@ type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boole
 /** Runs `export --all FOLDER` or `import --all FOLDER`, which stand beside the forms of these commands that talk to a service. */
 export async function runAll(transfer: Transfer, args: string[], io: CommandIo): Promise<number> {
   const folder = folderOf(args)
-  if (await transfer(folder, loadConfig(io.env), io)) return 0
+  const isWhole = await transfer(folder, loadConfig(io.env), io).catch((error: unknown) => {
+    throw error instanceof StoreError ? new Error(error.reason) : error
+  })
+  if (isWhole) return 0
   io.stderr.write('It was interrupted. Run the same command again to resume.\n')
   return 1
 }

@@ -1,10 +1,9 @@
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
-import { loadConfig } from '../config.js'
-import { openStore } from '../store/open.js'
 import { describeSqlError, readSql } from '../store/sql.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
+import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse sql [options] [QUERY]
 
@@ -40,19 +39,18 @@ export const command: Command = {
   usage: USAGE,
   async run(args, io) {
     const { format, limitSeconds, query } = await parse(args, io)
-    const { clickhouse, close } = await openStore(loadConfig(io.env))
-    try {
-      const result = await readSql(clickhouse, query, { format, limitSeconds, signal: io.signal })
-      await pipeline(result, io.stdout, { end: false })
-      return 0
-    } catch (error) {
-      if (io.signal.aborted) throw new Error('The query was interrupted.', { cause: error })
-      // Whoever read the output, such as `head`, has enough.
-      if (isClosedPipe(error)) return 0
-      throw new Error(describeSqlError(error, limitSeconds), { cause: error })
-    } finally {
-      await close()
-    }
+    return await withStore(io, async (clickhouse) => {
+      try {
+        const result = await readSql(clickhouse, query, { format, limitSeconds, signal: io.signal })
+        await pipeline(result, io.stdout, { end: false })
+        return 0
+      } catch (error) {
+        if (io.signal.aborted) throw new Error('The query was interrupted.', { cause: error })
+        // Whoever read the output, such as `head`, has enough.
+        if (isClosedPipe(error)) return 0
+        throw new Error(describeSqlError(error, limitSeconds), { cause: error })
+      }
+    })
   },
 }
 

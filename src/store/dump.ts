@@ -169,8 +169,7 @@ export async function readChunk(
     `SELECT ${names.join(', ')} FROM ${source(table)} WHERE ${condition(table, range)} ${order} FORMAT Native`,
     parameters(range),
     { ...SCAN, compress: 1 } as ClickHouseSettings,
-    signal,
-    SCAN_LIMIT_MS,
+    { signal, limitMs: SCAN_LIMIT_MS },
   )
 }
 
@@ -263,7 +262,7 @@ function parameters({ project, after, upTo }: Range): Scalars {
 async function scan<Row>(clickhouse: ClickHouse, query: string, values: Scalars = {}): Promise<Row[]> {
   const settings = { ...SCAN, output_format_json_quote_64bit_integers: 1 } as const
   const lines = await text(
-    await clickhouse.bytes(`${query} FORMAT JSONEachRow`, values, settings, undefined, SCAN_LIMIT_MS),
+    await clickhouse.bytes(`${query} FORMAT JSONEachRow`, values, settings, { limitMs: SCAN_LIMIT_MS }),
   )
   return lines
     .split('\n')

@@ -3,6 +3,8 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import type { CommandIo } from '../../src/commands/command.js'
 import { command as sql } from '../../src/commands/sql.js'
+import { ClickHouse } from '../../src/store/clickhouse.js'
+import { migrate } from '../../src/store/migrate.js'
 import { type Client, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 /** What the command prints, in this process. */
@@ -52,6 +54,9 @@ t.test('queries on the store of a running service, and of one that was stopped',
 
 t.test('on a server too, queries cannot change anything', async (t) => {
   const { url } = await startClickHouse(t)
+  const clickhouse = new ClickHouse({ url })
+  await migrate(clickhouse)
+  await clickhouse.close()
   t.equal(await run({ CLICKHOUSE_URL: url }, ['SELECT count() FROM events FORMAT TSV']), '0\n')
   const refused: [query: string, message: RegExp][] = [
     ['INSERT INTO journals VALUES (1, 1)', /only reads/],

@@ -90,6 +90,7 @@ async function fill(client: Client): Promise<void> {
     projectId: 'shop',
     kind: 'events' as const,
     count: 1,
+    receivedAt: 0,
     body: Buffer.from('{"events":[]}'),
   }
   await insertDeadLetter(clickhouse, 1, letter, 'a reason', 'token')
