@@ -127,6 +127,9 @@ export class Metrics {
     this.#gauge('tallyhouse_journal_bytes', 'Bytes of the entries that ClickHouse does not have yet.', () => [
       [{}, depth()?.bytes ?? null],
     ])
+    this.#gauge('tallyhouse_journal_state_bytes', 'Bytes of the profiles and sessions that the journal keeps.', () => [
+      [{}, depth()?.stateBytes ?? null],
+    ])
     this.#gauge('tallyhouse_journal_limit_bytes', 'Above it requests are refused.', () => [
       [{}, depth()?.limitBytes ?? null],
     ])

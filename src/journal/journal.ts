@@ -110,9 +110,11 @@ export interface Depth {
   entries: number
   /** of the entries' bodies */
   bytes: number
+  /** of the states, those included that the store has and that are still kept */
+  stateBytes: number
   /** how long the oldest entry has been waiting, ms; 0 where none is */
   oldestMs: number
-  /** above this many bytes, writes are refused; it falls and rises with what else Redis holds, also below 0 */
+  /** above this many bytes of both, writes are refused; it falls and rises with what else Redis holds, also below 0 */
   limitBytes: number
 }
 

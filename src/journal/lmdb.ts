@@ -27,7 +27,7 @@ import { laterOf, millisecondsOf, nextPosition, type Position, START } from './p
 export interface LmdbJournalOptions {
   /** a folder of its own */
   path: string
-  /** above this many bytes of entries, writes are refused */
+  /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
   /** epoch milliseconds */
   now?: () => number
@@ -88,6 +88,7 @@ class LmdbJournal implements Journal {
   #entryCount = 0
   #oldest = { position: START, receivedAt: 0 }
   #bytes = 0
+  #stateBytes = 0
 
   constructor(root: RootDatabase, maxBytes: number, now: () => number) {
     const binary = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
@@ -119,17 +120,20 @@ class LmdbJournal implements Journal {
       this.#appended = key.readBigUInt64BE()
       this.#count(decodeEntry(this.#appended, value), 1)
     }
+    for (const { value } of this.#states.getRange()) this.#stateBytes += value.length
     this.#outranked = BigInt(meta.outranked ?? START)
     this.#allocated = laterOf(this.#appended, this.#outranked)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
-    if (this.#bytes > this.#maxBytes) {
+    if (this.#isFull()) await this.#forgetExpired()
+    if (this.#isFull()) {
       throw new ContractError('overloaded', 'The journal is full until the store has caught up. Try again later.')
     }
     const now = this.#now()
     const added: Entry[] = []
     const outcomes: Outcome[] = []
+    const changed = new ChangedBytes()
     const rows = new Map<StateKind, { position: Position; rows: string[] }>()
     const advance = (): Position => {
       this.#allocated = nextPosition(this.#allocated, now)
@@ -141,7 +145,7 @@ class LmdbJournal implements Journal {
           this.#known(write) ??
           (write.type === 'append'
             ? this.#append(write, advance(), now, added)
-            : this.#commit(write, now, advance, rows))
+            : this.#commit(write, now, advance, rows, changed))
         outcomes.push(outcome)
         if (write.requestKey && outcome.status === 'done') this.#remember(write.requestKey, outcome.position, now)
       }
@@ -151,6 +155,7 @@ class LmdbJournal implements Journal {
       }
       for (const entry of added) this.#entries.put(positionKey(entry.position), encodeEntry(entry))
     })
+    this.#stateBytes += changed.bytes
     for (const entry of added) {
       this.#count(entry, 1)
       this.#appended = laterOf(this.#appended, entry.position)
@@ -186,6 +191,7 @@ class LmdbJournal implements Journal {
     now: number,
     advance: () => Position,
     rows: Map<StateKind, { position: Position; rows: string[] }>,
+    changed: ChangedBytes,
   ): Outcome {
     const key = Buffer.from(stateKey, 'hex')
     const current = this.#states.get(key)
@@ -199,7 +205,9 @@ class LmdbJournal implements Journal {
       rows.set(kind, entry)
     }
     entry.rows.push(row)
-    this.#states.put(key, withPosition(entry.position, Buffer.from(state)))
+    const value = withPosition(entry.position, Buffer.from(state))
+    this.#states.put(key, value)
+    changed.bytes += value.length - (current?.length ?? 0)
     return { status: 'done', position: entry.position }
   }
 
@@ -256,15 +264,17 @@ class LmdbJournal implements Journal {
 
   async settle(block: Block, states: StoredState[]): Promise<void> {
     const now = this.#now()
+    const changed = new ChangedBytes()
     await this.#transact(() => {
       for (const { position } of block.entries) this.#entries.remove(positionKey(position))
       for (const { stateKey, version } of states) {
         const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
         this.#expiries.put(key, withPosition(version, EMPTY))
       }
-      this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length))
+      this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length), changed)
       this.#meta.put('meta', this.#metaWith(block.last, null))
     })
+    this.#stateBytes += changed.bytes
     this.#stored = block.last
     this.#frozen = null
     for (const entry of block.entries) this.#count(entry, -1)
@@ -272,13 +282,33 @@ class LmdbJournal implements Journal {
   }
 
   /** Forgets requests that are too old to be repeated, and states that have not changed since the store got them. */
-  #sweep(now: number, limit: number): void {
+  #sweep(now: number, limit: number, changed: ChangedBytes): void {
     for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
       const name = key.subarray(9)
       if (key.toString('latin1', 8, 9) === REQUEST) this.#requests.remove(name)
-      else if (this.#states.get(name)?.readBigUInt64BE() === value.readBigUInt64BE()) this.#states.remove(name)
+      else this.#removeState(name, value.readBigUInt64BE(), changed)
       this.#expiries.remove(key)
     }
+  }
+
+  #removeState(name: Buffer, version: Position, changed: ChangedBytes): void {
+    const state = this.#states.get(name)
+    if (state?.readBigUInt64BE() !== version) return
+    this.#states.remove(name)
+    changed.bytes -= state.length
+  }
+
+  #isFull(): boolean {
+    return this.#bytes + this.#stateBytes > this.#maxBytes
+  }
+
+  /** For a journal that is full of states: where nothing can be written, no block will be settled. */
+  async #forgetExpired(): Promise<void> {
+    const now = this.#now()
+    if (this.#expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) === 0) return
+    const changed = new ChangedBytes()
+    await this.#transact(() => this.#sweep(now, MIN_SWEEP, changed))
+    this.#stateBytes += changed.bytes
   }
 
   async outrank(position: Position): Promise<void> {
@@ -291,6 +321,7 @@ class LmdbJournal implements Journal {
       this.#meta.put('meta', this.#metaWith(stored, isEmpty ? null : this.#frozen))
     })
     if (!isEmpty) return
+    this.#stateBytes = 0
     this.#stored = stored
     this.#appended = stored
   }
@@ -299,6 +330,7 @@ class LmdbJournal implements Journal {
     return {
       entries: this.#entryCount,
       bytes: this.#bytes,
+      stateBytes: this.#stateBytes,
       oldestMs: this.#entryCount === 0 ? 0 : Math.max(0, this.#now() - this.#oldestReceivedAt()),
       limitBytes: this.#maxBytes,
     }
@@ -391,6 +423,11 @@ class LmdbJournal implements Journal {
       cause: failure,
     })
   }
+}
+
+/** By how much a step changes the bytes of the states, counted once the step is done. */
+class ChangedBytes {
+  bytes = 0
 }
 
 export type { LmdbJournal }

@@ -16,8 +16,26 @@
  * which it was fast, a last field `time` has the ms of the clock.
  *
  * meta is a hash: id, ms and seq (the last position given out), bytes (of the entries that are there), added and settled
- * (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is).
+ * (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is), states (bytes of the states
+ * that are there, or were until they expired).
+ *
+ * The states that will expire are counted in a hash of its own, by the minute in which they do, since Redis tells nobody
+ * when they are gone.
  */
+
+/** Lua for the bytes of states that have expired, and are still counted; `now` is in ms. */
+const EXPIRED_STATES = `
+local function expired_states(fading, now, is_forgotten)
+  local expired, counts = 0, redis.call('HGETALL', fading)
+  for i = 1, #counts, 2 do
+    if (tonumber(counts[i]) + 1) * 60000 <= now then
+      expired = expired + tonumber(counts[i + 1])
+      if is_forgotten then redis.call('HDEL', fading, counts[i]) end
+    end
+  end
+  return expired
+end
+`
 
 /**
  * Carries out a list of writes.
@@ -34,7 +52,7 @@
  * Errors, with nothing written: FULL; GONE where this journal is not there; STALE for a number older than the last; LOST
  * where a body's key is not there.
  */
-export const WRITE = `
+export const WRITE = `${EXPIRED_STATES}
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local prefix, sequence, max_bytes, memory_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local reading_ms = tonumber(ARGV[6])
@@ -46,26 +64,29 @@ if before then
   if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was carried out') end
 end
 
-local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id')
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states')
 if head[5] ~= ARGV[5] then return redis.error_reply('GONE the journal is not there') end
 local ms, seq, bytes, before_these = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
+local states, fading = tonumber(head[6] or 0), prefix .. ':state-expiries'
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local is_full = bytes + states > max_bytes and bytes + states - expired_states(fading, now) > max_bytes
 
 local function body_key(name) return prefix .. ':body:' .. name end
 local i, lost = 7, false
 while ARGV[i] do
   if ARGV[i] == 'append' then
-    if bytes > max_bytes then redis.call('UNLINK', body_key(ARGV[i + 4]))
+    if is_full then redis.call('UNLINK', body_key(ARGV[i + 4]))
     elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
     i = i + 7
   else
     i = i + 9
   end
 end
-if bytes > max_bytes then return redis.error_reply('FULL the journal is over its limit') end
+if is_full then return redis.error_reply('FULL the journal is over its limit') end
 if lost then return redis.error_reply('LOST a body is not there') end
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local function advance()
   if now > ms then ms, seq = now, 0
   elseif seq < 65535 then seq = seq + 1
@@ -90,6 +111,18 @@ local function remember(key, fingerprint, position)
   if key ~= '' then
     redis.call('SET', prefix .. ':request:' .. key, position .. ' ' .. fingerprint, 'PX', memory_ms)
   end
+end
+
+-- A state that is to be replaced.
+local function uncount(state_key)
+  local size, expires = redis.call('STRLEN', state_key), redis.call('PEXPIRETIME', state_key)
+  if expires > 0 then
+    -- Not more than there is: one of an earlier version was never counted.
+    local minute = string.format('%.0f', math.floor(expires / 60000))
+    size = math.min(size, tonumber(redis.call('HGET', fading, minute) or 0))
+    redis.call('HINCRBY', fading, minute, -size)
+  end
+  states = math.max(0, states - size)
 end
 
 i = 7
@@ -130,7 +163,10 @@ while ARGV[i] do
         end
         local entry = rows[kind]
         table.insert(entry.rows, row)
-        redis.call('SET', state_key, entry.position .. ' ' .. state)
+        if current ~= '' then uncount(state_key) end
+        local text = entry.position .. ' ' .. state
+        redis.call('SET', state_key, text)
+        states = states + #text
         remember(key, fingerprint, entry.position)
         outcome = 'done:' .. entry.position
       end
@@ -153,7 +189,8 @@ for _, entry in ipairs(entries) do
 end
 
 local added = before_these + #entries
-redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added))
+redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added),
+  'states', string.format('%.0f', states))
 local answer = head[4] .. ' ' .. table.concat(outcomes, ',') .. ' ' .. received_at
 redis.call('SET', producer, ARGV[2] .. ' ' .. answer, 'PX', 3600000)
 return answer
@@ -273,6 +310,7 @@ return 1
  * Returns 1, or 0 where another writer has moved on.
  */
 export const SETTLE = `#!lua flags=allow-oom
+${EXPIRED_STATES}
 local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
 local prefix, frozen = ARGV[1], ARGV[2]
 if redis.call('HGET', meta, 'frozen') ~= frozen then return 0 end
@@ -293,18 +331,31 @@ end
 redis.call('HSET', meta, 'stored', last)
 redis.call('HINCRBY', meta, 'settled', settled)
 redis.call('HINCRBY', meta, 'bytes', -bytes)
+local time, fading = redis.call('TIME'), prefix .. ':state-expiries'
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local i = 6
 for _ = 1, tonumber(ARGV[5]) do
   if redis.call('HINCRBY', pending, ARGV[i], -tonumber(ARGV[i + 1])) <= 0 then redis.call('HDEL', pending, ARGV[i]) end
   i = i + 2
 end
+local expires, faded = now + tonumber(ARGV[4]), 0
 while ARGV[i] do
   local state_key = prefix .. ':state:' .. ARGV[i]
-  if string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == ARGV[i + 1] then
-    redis.call('PEXPIRE', state_key, ARGV[4])
+  if string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == ARGV[i + 1]
+    and redis.call('PEXPIRETIME', state_key) == -1 then
+    redis.call('PEXPIREAT', state_key, string.format('%.0f', expires))
+    faded = faded + redis.call('STRLEN', state_key)
   end
   i = i + 2
 end
+if faded > 0 then redis.call('HINCRBY', fading, string.format('%.0f', math.floor(expires / 60000)), faded) end
+local states = tonumber(redis.call('HGET', meta, 'states') or 0) - expired_states(fading, now, true)
+if redis.call('XLEN', stream) == 0 then
+  -- All that is still counted expires, so what an earlier version of the service miscounted beside this one is forgotten.
+  states = 0
+  for _, faded in ipairs(redis.call('HVALS', fading)) do states = states + tonumber(faded) end
+end
+redis.call('HSET', meta, 'states', string.format('%.0f', math.max(0, states)))
 redis.call('PUBLISH', prefix .. ':stored', last)
 return 1
 `
@@ -325,7 +376,7 @@ return {
 /**
  * Goes on behind a position, and takes everything up to it as stored where nothing waits.
  *
- * KEYS  stream, meta
+ * KEYS  stream, meta, the expiries of states, which are then to be deleted
  * ARGV  the position's ms, its seq
  * Returns 1 where nothing waits, else 0.
  */
@@ -338,28 +389,31 @@ if ms > tonumber(head[1]) or (ms == tonumber(head[1]) and seq > tonumber(head[2]
 end
 if redis.call('XLEN', stream) > 0 then return 0 end
 head = redis.call('HMGET', meta, 'ms', 'seq')
-redis.call('HSET', meta, 'stored', head[1] .. '-' .. head[2])
+redis.call('HSET', meta, 'stored', head[1] .. '-' .. head[2], 'states', 0)
+redis.call('DEL', KEYS[3])
 return 1
 `
 
 /**
  * What waits.
  *
- * KEYS  stream, meta
+ * KEYS  stream, meta, the expiries of states
  * ARGV  the journal's number
- * Returns { entries, bytes, ms since the oldest was accepted, or 0 }.
+ * Returns { entries, bytes, ms since the oldest was accepted, or 0, bytes of the states }.
  */
 export const DEPTH = `#!lua flags=allow-oom
-local head = redis.call('HMGET', KEYS[2], 'bytes', 'id')
+${EXPIRED_STATES}
+local head = redis.call('HMGET', KEYS[2], 'bytes', 'id', 'states')
 if head[2] ~= ARGV[1] then return redis.error_reply('GONE the journal is not there') end
 local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local waiting = 0
 if oldest then
-  local time = redis.call('TIME')
-  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   waiting = math.max(0, now - tonumber(oldest[2][12] or string.match(oldest[1], '^%d+')))
 end
-return { redis.call('XLEN', KEYS[1]), tonumber(head[1]), waiting }
+local states = math.max(0, tonumber(head[3] or 0) - expired_states(KEYS[3], now))
+return { redis.call('XLEN', KEYS[1]), tonumber(head[1]), waiting, states }
 `
 
 /**

@@ -49,7 +49,7 @@ import { Tail } from './tail.js'
 export interface RedisJournalOptions {
   /** redis://[user:password@]host:port[/database] */
   url: string
-  /** above this many bytes of entries, writes are refused */
+  /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
   /** of every key; the braces are a hash tag, which keeps the keys in one slot of a cluster */
   prefix?: string
@@ -117,7 +117,7 @@ class RedisJournal implements Journal {
   readonly #redis: Redis
   readonly #subscriber: Redis
   readonly #prefix: string
-  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'producer', string>
+  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'fading' | 'producer', string>
   readonly #log: RedisJournalOptions['log']
   readonly #maxBytes: number
   /** maxBytes, or what Redis' own limit allows where that is less */
@@ -145,6 +145,7 @@ class RedisJournal implements Journal {
       pending: key('pending'),
       deletions: key('deletions'),
       lease: key('writer'),
+      fading: key('state-expiries'),
       producer: key(`producer:${this.#name}`),
     }
     this.#redis = new Redis(url, OPTIONS)
@@ -354,7 +355,8 @@ class RedisJournal implements Journal {
 
   async outrank(position: Position): Promise<void> {
     const args = formatPosition(position).split('-')
-    const isEmpty = await this.#call(() => this.#script(OUTRANK, [this.#keys.stream, this.#keys.meta], args))
+    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.fading]
+    const isEmpty = await this.#call(() => this.#script(OUTRANK, keys, args))
     if (isEmpty !== 1) return
     await this.#call(async () => {
       for await (const keys of this.#redis.scanStream({ match: `${this.#prefix}:state:*`, count: 1000 })) {
@@ -364,10 +366,14 @@ class RedisJournal implements Journal {
   }
 
   async depth(): Promise<Depth> {
-    const keys = [this.#keys.stream, this.#keys.meta]
-    const answer = await this.#call(() => this.#script(DEPTH, keys, [String(this.#id)]))
-    const [entries = 0, bytes = 0, oldestMs = 0] = answer as number[]
-    return { entries, bytes, oldestMs, limitBytes: this.#limitBytes }
+    return await this.#call(() => this.#depth())
+  }
+
+  async #depth(): Promise<Depth> {
+    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.fading]
+    const answer = await this.#script(DEPTH, keys, [String(this.#id)])
+    const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0] = answer as number[]
+    return { entries, bytes, stateBytes, oldestMs, limitBytes: this.#limitBytes }
   }
 
   /**
@@ -378,9 +384,9 @@ class RedisJournal implements Journal {
   async watchMemory(): Promise<void> {
     const read = async () => {
       if (this.#redis.status !== 'ready') return
-      const [bytes, info] = await Promise.all([this.#redis.hget(this.#keys.meta, 'bytes'), this.#redis.info('memory')])
+      const [{ bytes, stateBytes }, info] = await Promise.all([this.#depth(), this.#redis.info('memory')])
       const memory = parseMemory(info)
-      this.#limitBytes = Math.min(this.#maxBytes, Number(bytes) + roomIn(memory))
+      this.#limitBytes = Math.min(this.#maxBytes, bytes + stateBytes + roomIn(memory))
       return memory
     }
     const memory = await read().catch((error) => {

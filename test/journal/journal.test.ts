@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
+import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { ContractError } from '../../src/errors.js'
-import { type Append, type Commit, type Journal, type Outcome, READING_MEMORY_MS } from '../../src/journal/journal.js'
+import {
+  type Append,
+  type Commit,
+  type Journal,
+  type Outcome,
+  READING_MEMORY_MS,
+  STATE_MEMORY_MS,
+} from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
 import { millisecondsOf, nextPosition, type Position, START } from '../../src/journal/position.js'
 import { openRedisJournal } from '../../src/journal/redis.js'
@@ -127,7 +135,7 @@ for (const [name, open] of Object.entries(opened)) {
       const block = await journal.claim(ALL)
       if (!block) return t.fail('there is a block')
       await journal.settle(block, [])
-      t.strictSame(await journal.depth(), { entries: 0, bytes: 0, oldestMs: 0, limitBytes: ALL })
+      t.strictSame(await journal.depth(), { entries: 0, bytes: 0, stateBytes: 0, oldestMs: 0, limitBytes: ALL })
       const progress = await journal.progress('p')
       t.strictSame([progress.stored, progress.appended, progress.pending], [block.last, block.last, 0])
       t.equal(await journal.claim(ALL), null)
@@ -268,6 +276,25 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.write([append('x')]))[0]?.status, 'done')
     })
 
+    t.test('states count until they are forgotten, also in a journal that has nothing to store', async (t) => {
+      const name = randomName('journal')
+      const journal = await open(t, name, { maxBytes: 10_000 })
+      const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(9_000))]))
+      const [next = START] = positions(await journal.write([commit('ada', version, 'x'.repeat(20_000))]))
+      await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
+      const block = await journal.claim(ALL)
+      if (block) await journal.settle(block, [{ stateKey: key('ada'), version: next }])
+      const { entries, stateBytes } = await journal.depth()
+      t.equal(entries, 0)
+      t.ok(stateBytes > 20_000 && stateBytes < 20_040, `${stateBytes}`)
+      await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
+      await t.rejects(journal.write([commit('bob', START, 'x')]), { code: 'overloaded' })
+      await journal.close()
+      const again = await open(t, name, { maxBytes: 10_000 })
+      t.equal((await again.depth()).stateBytes, stateBytes, 'the next process knows')
+      await t.rejects(again.write([append('x')]), { code: 'overloaded' })
+    })
+
     t.test('the age of the oldest entry grows until that entry is settled', async (t) => {
       const journal = await fresh(t)
       t.equal((await journal.depth()).oldestMs, 0)
@@ -369,9 +396,46 @@ t.test('lmdb: what the clock does', async (t) => {
     t.equal((await journal.readStates([key('ada')], ALL)).states[0], null, 'the store has it')
     t.equal((await journal.readStates([key('bob')], ALL)).states[0]?.state, 'y', 'its newer version is not stored yet')
     t.not(await journal.findRequest(requestKey.key), null)
+    t.equal((await journal.depth()).stateBytes, 9)
     now += 24 * 3_600_000
     await journal.write([append('b')])
     await settleAll([])
     t.equal(await journal.findRequest(requestKey.key), null)
   })
+})
+
+t.test('lmdb: a journal that is full of states takes again when they have expired', async (t) => {
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 100, now: () => now })
+  t.teardown(() => journal.close())
+  const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(200), { readAt: now })]))
+  const block = await journal.claim(ALL)
+  if (block) await journal.settle(block, [{ stateKey: key('ada'), version }])
+  await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
+  now += STATE_MEMORY_MS + 1
+  t.equal((await journal.write([append('x')]))[0]?.status, 'done')
+  t.equal((await journal.depth()).stateBytes, 0)
+})
+
+t.test('redis: a journal that is full of states takes again when they have expired', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await openRedisJournal({ url: server.url, maxBytes: 100, prefix: '{j}', log: silent })
+  t.teardown(() => journal.close())
+  const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(200))]))
+  const block = await journal.claim(ALL)
+  if (block) await journal.settle(block, [{ stateKey: key('ada'), version }])
+  await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
+  // Its clock cannot be turned here. So the state expires now, and the minute in which it was to is moved to the past.
+  const [[minute = '', bytes = ''] = []] = Object.entries(await admin.hgetall('{j}:state-expiries'))
+  t.equal(Number(minute), Math.floor((Date.now() + STATE_MEMORY_MS) / 60_000))
+  await admin.multi().hdel('{j}:state-expiries', minute).hset('{j}:state-expiries', 5, bytes).exec()
+  await admin.del(`{j}:state:${key('ada')}`)
+  t.equal((await journal.depth()).stateBytes, 0)
+  t.equal((await journal.write([append('x')]))[0]?.status, 'done')
+  const next = await journal.claim(ALL)
+  if (next) await journal.settle(next, [])
+  t.same(await admin.hgetall('{j}:state-expiries'), {})
+  t.equal(await admin.hget('{j}:meta', 'states'), '0')
 })
