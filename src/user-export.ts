@@ -32,7 +32,7 @@ export async function* exportUser(
   const { projectId, distinctId } = user
   const profile = await profiles.get(projectId, distinctId)
   if (profile) yield Buffer.from(profileLine(distinctId, profile))
-  const reading = { signal, limitMs: LIMIT_MS }
+  const reading = { signal, limitMs: LIMIT_MS, project: projectId }
   yield* await readSessionsOfUser(clickhouse, { projectId, distinctId }, reading)
   yield* await readEventsOfUser(clickhouse, { projectId, distinctId, upTo: lastIdAt(user.stored) }, reading)
 }

@@ -122,9 +122,10 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     },
   )
 
-  app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query: { limit, page } }, reply) => {
+  app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
+    const { limit, page } = query
     await catchUp.reachAll()
-    const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) })
+    const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) }, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
     return aroundRows(rows, '{"status":1,"error":null,"users":[', (mark) => {
       return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`

@@ -7,6 +7,8 @@ import {
   EXCEPTION_TAG_HEADER_NAME,
 } from '@clickhouse/client'
 import { AnswerStreams } from './answer-streams.js'
+import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
+import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
 import { untilException } from './until-exception.js'
 
 export interface StoreOptions {
@@ -14,6 +16,10 @@ export interface StoreOptions {
   url: string
   /** an INSERT that takes longer, in ms, is sent again; the token of its block keeps it from being stored twice */
   insertTimeoutMs?: number
+  /** how answers that are passed on share connections; default: `SLOT_LIMITS` */
+  slotLimits?: SlotLimits
+  /** what they may hold that nobody has taken yet; default: `SPOOL_LIMITS` */
+  spoolLimits?: SpoolLimits
 }
 
 const QUERY_TIMEOUT_MS = 30_000
@@ -24,6 +30,10 @@ const SILENT_MS = 120_000
 /** A statement may hold what a request's body held, in base64. */
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const CONNECTIONS = 32
+const MIB = 1024 * 1024
+export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 24, waitMs: 5_000, stalledMs: 3_000 }
+/** A page of 10 000 ordinary events is 2 MB. */
+export const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
 /** A query whose answer nobody waits for any more is cancelled, which ClickHouse does for queries that cannot write. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
@@ -85,6 +95,8 @@ export class StoreUnreachableError extends Error {
 
 /** How an answer is read whose bytes are passed on. */
 export interface Reading {
+  /** whose answer it is; no project's answers take all connections */
+  project?: string
   /** an abort cancels the query, and breaks the answer */
   signal?: AbortSignal | undefined
   /** how long the answer's first byte may take, ms */
@@ -102,10 +114,19 @@ export type Parameters = Record<string, Scalars[string] | string[]>
 export class ClickHouse {
   readonly #client: ClickHouseClient
   readonly #streams: AnswerStreams
+  readonly #slots: ReadSlots
+  readonly #spooled: SpoolMemory
   readonly #insertTimeoutMs: number
   readonly database: string
 
-  constructor({ url, insertTimeoutMs = INSERT_TIMEOUT_MS }: StoreOptions) {
+  constructor({
+    url,
+    insertTimeoutMs = INSERT_TIMEOUT_MS,
+    slotLimits = SLOT_LIMITS,
+    spoolLimits = SPOOL_LIMITS,
+  }: StoreOptions) {
+    this.#slots = new ReadSlots(slotLimits)
+    this.#spooled = new SpoolMemory(spoolLimits)
     this.#insertTimeoutMs = insertTimeoutMs
     const address = new URL(url)
     this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
@@ -185,7 +206,8 @@ export class ClickHouse {
    * The answer's bytes in the format that the query names. The server completes its answer before it sends the first
    * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
    * never a short stream. With `wait_end_of_query: 0` it does not, and such an error breaks the stream: what is read from
-   * it is complete if, and only if, it ends. `limitMs` is for the answer to begin.
+   * it is complete if, and only if, it ends. `limitMs` is for the answer to begin. What its reader does not take is held
+   * in memory within limits; beyond them the answer is cut off where another needs its connection.
    */
   async bytes(
     query: string,
@@ -193,17 +215,24 @@ export class ClickHouse {
     settings: ClickHouseSettings = {},
     reading: Reading = {},
   ): Promise<Readable> {
-    const { signal, limitMs = QUERY_TIMEOUT_MS } = reading
+    const { signal, limitMs = QUERY_TIMEOUT_MS, project = '' } = reading
     const all = { database: this.database, wait_end_of_query: 1, ...READ, ...settings } as const
+    const slot = await this.#slots.take(project, signal).catch(unreachable)
     const read = (abort: AbortSignal) => this.#streams.open(query, parameters, all, abort)
-    const answer = await answered(limitMs, read, signal)
+    const answer = await answered(limitMs, read, signal).catch((error) => {
+      slot.release()
+      throw error
+    })
+    for (const event of ['end', 'close']) answer.once(event, () => slot.release())
     const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
     if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
       // Something on the way took the header off, and may as well complete a transfer that ClickHouse broke.
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
-    const stream = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
+    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
+    const stream = new Spool(rows, this.#spooled, (since) => slot.stalled(since))
+    slot.onCutOff(() => stream.destroy(new Error('its client did not read it, and another needed its connection')))
     return signal ? addAbortSignal(signal, stream) : stream
   }
 
@@ -234,6 +263,10 @@ export class ClickHouse {
     this.#streams.close()
     await this.#client.close()
   }
+}
+
+function unreachable(error: NoSlotError): never {
+  throw new StoreUnreachableError(`ClickHouse was not asked: ${error.message}`, { cause: error })
 }
 
 async function answered<T>(

@@ -64,7 +64,10 @@ export async function readEventPage(clickhouse: ClickHouse, page: EventPage, sig
   const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
   const query = pageOf({ json: eventJson('properties'), mark: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
-  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, { signal })
+  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, {
+    signal,
+    project: page.projectId,
+  })
 }
 
 /** One event as a JSON text, null where there is none with this id. */
@@ -79,7 +82,7 @@ export async function readEvent(
      LIMIT 1 FORMAT TSVRaw`,
     { project: projectId, id: eventId },
     PAGE_SETTINGS,
-    { signal },
+    { signal, project: projectId },
   )
   const line = await buffer(rows)
   // Without the end of its line.
@@ -115,7 +118,7 @@ export async function readEventRows(
     `${from} LIMIT {limit:UInt32} FORMAT ${format}`,
     { ...parameters, limit: first === null ? 0 : page.limit },
     { ...settings, ...rowSettings(page) },
-    { signal },
+    { signal, project: page.projectId },
   )
 }
 

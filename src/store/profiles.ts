@@ -85,6 +85,7 @@ const PROFILE_JSON = `concat(
 export async function readProfilePage(
   clickhouse: ClickHouse,
   { projectId, limit, offset }: { projectId: string; limit: number; offset: number },
+  signal?: AbortSignal,
 ): Promise<Readable> {
   const query = pageOf({
     json: PROFILE_JSON,
@@ -95,5 +96,8 @@ export async function readProfilePage(
       WHERE project_id = {project:String}
       ORDER BY project_id, distinct_id`,
   })
-  return await clickhouse.bytes(query, { project: projectId, limit, offset }, PAGE_SETTINGS)
+  return await clickhouse.bytes(query, { project: projectId, limit, offset }, PAGE_SETTINGS, {
+    signal,
+    project: projectId,
+  })
 }

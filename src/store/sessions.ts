@@ -150,7 +150,10 @@ export async function readSessionPage(
       )
       ${NEWEST_FIRST}`,
   })
-  return await clickhouse.bytes(query, { ...parameters, limit, offset: 0, skipped: offset }, PAGE_SETTINGS, { signal })
+  return await clickhouse.bytes(query, { ...parameters, limit, offset: 0, skipped: offset }, PAGE_SETTINGS, {
+    signal,
+    project: projectId,
+  })
 }
 
 /** All sessions of a user, the one that started first first, as lines of NDJSON that begin with `{"type":"session",`. */

@@ -1,0 +1,157 @@
+/** How answers that are passed on share the connections to ClickHouse. */
+export interface SlotLimits {
+  /** answers that are read from ClickHouse at once */
+  slots: number
+  /** of these, how many may be one project's; fewer than all, so that no project keeps the others from reading */
+  perProject: number
+  /** how long a read waits for a slot before it is refused, ms */
+  waitMs: number
+  /** an answer of which its client has taken nothing for so long, ms, loses its slot to one that waits */
+  stalledMs: number
+}
+
+/** What is needed is in use; nothing was asked of ClickHouse. */
+export class NoSlotError extends Error {
+  override readonly name = 'NoSlotError'
+}
+
+interface Waiting {
+  project: string
+  grant(slot: Slot): void
+}
+
+/** How often stalled answers are looked for while a read waits. */
+const LOOK_MS = 100
+
+/** A share of the connections to ClickHouse, until it is released. */
+export class Slot {
+  readonly project: string
+  readonly #release: (slot: Slot) => void
+  #cutOff: (() => void) | null = null
+  #isCut = false
+  #stalledAt: number | null = null
+
+  constructor(project: string, release: (slot: Slot) => void) {
+    this.project = project
+    this.#release = release
+  }
+
+  /** @param cutOff ends what the slot is used for, which then releases it */
+  onCutOff(cutOff: () => void): void {
+    this.#cutOff = cutOff
+  }
+
+  /** @param at when the client has last taken anything, as performance.now() has it; null while it keeps up */
+  stalled(at: number | null): void {
+    this.#stalledAt = at
+  }
+
+  /** ms; -1 while its client keeps up */
+  stalledMs(now: number): number {
+    return this.#stalledAt === null || this.#isCut ? -1 : now - this.#stalledAt
+  }
+
+  get isCut(): boolean {
+    return this.#isCut
+  }
+
+  cutOff(): void {
+    this.#isCut = true
+    this.#cutOff?.()
+  }
+
+  /** May be called again. */
+  release(): void {
+    this.#release(this)
+  }
+}
+
+/**
+ * Slots for answers that are passed on, each of which holds a connection to ClickHouse until it is read. Who waits is
+ * served in the order of arrival, but for projects that have their share. A read never waits for a client that does not
+ * read: its answer is cut off when the slot is needed.
+ */
+export class ReadSlots {
+  readonly #limits: SlotLimits
+  readonly #held = new Set<Slot>()
+  readonly #waiting = new Set<Waiting>()
+  #looking: NodeJS.Timeout | null = null
+
+  constructor(limits: SlotLimits) {
+    this.#limits = limits
+  }
+
+  /** @throws NoSlotError where there is none in time, or the signal comes first */
+  take(project: string, signal?: AbortSignal): Promise<Slot> {
+    if (this.#hasRoom(project)) return Promise.resolve(this.#grant(project))
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', refuse)
+        this.#waiting.delete(waiting)
+        if (this.#waiting.size === 0) this.#stopLooking()
+      }
+      const refuse = () => {
+        end()
+        reject(new NoSlotError(`no connection for the answer came free within ${this.#limits.waitMs} ms`))
+      }
+      const waiting: Waiting = {
+        project,
+        grant: (slot) => {
+          end()
+          resolve(slot)
+        },
+      }
+      const timer = setTimeout(refuse, this.#limits.waitMs)
+      signal?.addEventListener('abort', refuse)
+      this.#waiting.add(waiting)
+      this.#looking ??= setInterval(() => this.#cutOffStalled(), LOOK_MS)
+      this.#cutOffStalled()
+      if (signal?.aborted) refuse()
+    })
+  }
+
+  #hasRoom(project: string): boolean {
+    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#limits.perProject
+  }
+
+  #heldBy(project: string): number {
+    let count = 0
+    for (const slot of this.#held) if (slot.project === project) count++
+    return count
+  }
+
+  #grant(project: string): Slot {
+    const slot = new Slot(project, (released) => this.#release(released))
+    this.#held.add(slot)
+    return slot
+  }
+
+  #release(slot: Slot): void {
+    if (!this.#held.delete(slot)) return
+    for (const waiting of this.#waiting) {
+      if (this.#held.size >= this.#limits.slots) return
+      if (this.#hasRoom(waiting.project)) waiting.grant(this.#grant(waiting.project))
+    }
+  }
+
+  /** For each read that waits one answer, unless one is being cut off for it already. */
+  #cutOffStalled(): void {
+    const now = performance.now()
+    const stalled = [...this.#held]
+      .filter((slot) => slot.stalledMs(now) >= this.#limits.stalledMs)
+      .sort((a, b) => b.stalledMs(now) - a.stalledMs(now))
+    let underWay = [...this.#held].filter(({ isCut }) => isCut).length
+    for (const { project } of this.#waiting) {
+      if (underWay-- > 0) continue
+      const hasShare = this.#heldBy(project) >= this.#limits.perProject
+      const at = stalled.findIndex((slot) => !hasShare || slot.project === project)
+      if (at >= 0) stalled.splice(at, 1)[0]?.cutOff()
+    }
+  }
+
+  #stopLooking(): void {
+    if (this.#looking) clearInterval(this.#looking)
+    this.#looking = null
+  }
+}

@@ -1,0 +1,98 @@
+import { Readable } from 'node:stream'
+
+/** What answers may hold that their clients have not taken yet. */
+export interface SpoolLimits {
+  /** bytes of one answer */
+  answerBytes: number
+  /** bytes of all answers of the process */
+  totalBytes: number
+}
+
+/** The memory that all spooled answers of a process share. */
+export class SpoolMemory {
+  readonly limits: SpoolLimits
+  #held = 0
+
+  constructor(limits: SpoolLimits) {
+    this.limits = limits
+  }
+
+  /** bytes */
+  get held(): number {
+    return this.#held
+  }
+
+  add(bytes: number): void {
+    this.#held += bytes
+  }
+
+  hasRoomFor(answerBytes: number): boolean {
+    return answerBytes < this.limits.answerBytes && this.#held < this.limits.totalBytes
+  }
+}
+
+/**
+ * Passes an answer on as it comes while its client keeps up, without a copy, and holds in memory what a slow client has
+ * not taken, so that its source can end. Only where that is too much the source is paused.
+ */
+export class Spool extends Readable {
+  readonly #source: Readable
+  readonly #memory: SpoolMemory
+  readonly #onStall: (since: number | null) => void
+  #counted = 0
+  #isPaused = false
+
+  /** @param onStall told when the client last took anything, as performance.now() has it, while the source waits for it; null when it does not */
+  constructor(source: Readable, memory: SpoolMemory, onStall: (since: number | null) => void) {
+    super()
+    this.#source = source
+    this.#memory = memory
+    this.#onStall = onStall
+    source.on('data', (chunk: Buffer) => this.#take(chunk))
+    source.on('end', () => this.push(null))
+    source.on('error', (error) => this.destroy(error))
+    source.on('close', () => {
+      if (!source.readableEnded) this.destroy(source.errored ?? new Error('the answer ended before it was complete'))
+    })
+  }
+
+  override _read(): void {}
+
+  override read(size?: number): Buffer | null {
+    const chunk: Buffer | null = super.read(size)
+    if (this.#counted === 0 || chunk === null) return chunk
+    this.#count(this.readableLength)
+    if (!this.#isPaused) return chunk
+    const hasRoom = 2 * this.readableLength < this.#memory.limits.answerBytes && this.#memory.hasRoomFor(0)
+    if (hasRoom || this.readableLength === 0) {
+      this.#isPaused = false
+      this.#onStall(null)
+      this.#source.resume()
+    } else {
+      this.#onStall(performance.now())
+    }
+    return chunk
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#count(0)
+    this.#source.destroy()
+    done(error)
+  }
+
+  #take(chunk: Buffer): void {
+    this.push(chunk)
+    const held = this.readableLength
+    if (held === 0) return
+    this.#count(held)
+    if (this.#memory.hasRoomFor(held)) return
+    this.#isPaused = true
+    this.#source.pause()
+    this.#onStall(performance.now())
+  }
+
+  #count(held: number): void {
+    this.#memory.add(held - this.#counted)
+    this.#counted = held
+  }
+}
