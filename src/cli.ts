@@ -1,5 +1,7 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --v8-pool-size=1
 import { type Command, UsageError } from './commands/command.js'
+import { failureText } from './failure-text.js'
+import { VERSION } from './version.js'
 
 /** Loaded when it is run, so that no command waits for what another one needs. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
@@ -20,9 +22,13 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
     process.stdout.write(await help())
     return 0
   }
+  if (['version', '--version', '-v'].includes(name)) {
+    process.stdout.write(`tallyhouse ${VERSION}\n`)
+    return 0
+  }
   const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (!load) {
-    process.stderr.write(`There is no command "${name}".\n\n${await help()}`)
+    process.stderr.write(`${await help()}\nThere is no command "${name}".\n`)
     return 2
   }
   const { command } = await load()
@@ -36,13 +42,13 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
   try {
     return await command.run(args, { env, stdin, stdout, stderr, signal: stop.signal })
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
-    if (error instanceof UsageError) {
-      stderr.write(`${message}\n\n${command.usage}\n`)
-      return 2
+    if (!(error instanceof UsageError)) {
+      stderr.write(`${failureText(error)}\n`)
+      return 1
     }
-    stderr.write(`${message}\n`)
-    return 1
+    // What is wrong comes last, where it is seen.
+    stderr.write(`${command.usage}\n\n${failureText(error)}\n`)
+    return 2
   }
 }
 
@@ -52,5 +58,5 @@ async function help(): Promise<string> {
   const lines = await Promise.all(
     Object.entries(COMMANDS).map(async ([name, load]) => `  ${name.padEnd(width)}  ${(await load()).command.summary}`),
   )
-  return `Usage: tallyhouse <command> [options]\n\n${lines.join('\n')}\n\ntallyhouse <command> --help says more.\n`
+  return `Usage: tallyhouse <command> [options]\n\n${lines.join('\n')}\n\ntallyhouse <command> --help says more, tallyhouse --version which one this is.\n`
 }

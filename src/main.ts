@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
+import { failureText } from './failure-text.js'
 import { Greeting } from './greeting.js'
 import { openLog } from './log.js'
 import { WorkerSide, Workers } from './workers.js'
@@ -132,6 +133,6 @@ try {
   await (config.WORKERS > 1 ? serveByWorkers(config) : serve(config))
 } catch (error) {
   if (error instanceof ConfigError) console.error(error.message)
-  else console.error(error instanceof Error ? `The start failed: ${error.message}` : error)
+  else console.error(`The start failed: ${failureText(error)}`)
   process.exit(1)
 }

@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Connection } from '../client/connection.js'
 import { checkService } from '../transfer/first-call.js'
+import { counted, number } from '../transfer/progress.js'
 import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 
@@ -77,11 +78,11 @@ export const command: Command = {
     if (!last) throw new UsageError('There is no distinct_id in the list.')
     const { users, unknown, events, sessions, dead_letters } = total
     io.stderr.write(
-      `${users} users, ${unknown} of them unknown: ${events} events, ${sessions} sessions and parts of ${dead_letters} dead letters were removed.\n`,
+      `${counted(users, 'user')}, ${number(unknown)} of them unknown: ${counted(events, 'event')}, ${counted(sessions, 'session')} and parts of ${counted(dead_letters, 'dead letter')} were removed.\n`,
     )
     if (unreadable > 0) {
       io.stderr.write(
-        `${unreadable} dead letters name one of them or could, but cannot be read; look at them: tallyhouse dead-letters list\n`,
+        `${counted(unreadable, 'dead letter')} may name one of them, but cannot be read. See: tallyhouse dead-letters list\n`,
       )
     }
     const goneAt = last.answer.gone_at ?? (await whenGone(() => erase(last.users.slice(0, 1)), io))
@@ -153,6 +154,6 @@ function described(user: Erased): string {
   // Nothing that a terminal would obey.
   const name = user.distinct_id.replace(/\p{Cc}/gu, '\uFFFD')
   if (isUnknown(user)) return `${name}: unknown`
-  const letters = user.dead_letters > 0 ? `, ${user.dead_letters} dead letters` : ''
-  return `${name}: ${user.profile ? 'profile' : 'no profile'}, ${user.events} events, ${user.sessions} sessions${letters}`
+  const letters = user.dead_letters > 0 ? `, ${counted(user.dead_letters, 'dead letter')}` : ''
+  return `${name}: ${user.profile ? 'profile' : 'no profile'}, ${counted(user.events, 'event')}, ${counted(user.sessions, 'session')}${letters}`
 }

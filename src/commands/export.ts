@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { parseCursor } from '../cursor.js'
 import type { RowFormat } from '../formats.js'
 import { exportEvents } from '../transfer/export.js'
-import { number } from '../transfer/progress.js'
+import { counted, number } from '../transfer/progress.js'
 import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { toMilliseconds } from '../transfer/time.js'
 import { runAll } from './all.js'
@@ -68,7 +68,7 @@ export const command: Command = {
       stateFile: values.state,
     }
     const { rows, next, pending, isWhole } = await exportEvents(options, io)
-    io.stderr.write(`${number(rows)} events exported${output === null ? '' : ` to ${output}`}.\n`)
+    io.stderr.write(`${counted(rows, 'event')} exported${output === null ? '' : ` to ${output}`}.\n`)
     if (next !== null) io.stderr.write(`Later ones: --since ${next}\n`)
     if (pending > 0) {
       io.stderr.write(

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { type FieldNames, OWN_NAMES } from '../transfer/event-text.js'
 import { FORMATS } from '../transfer/formats.js'
 import { type ImportOptions, importFile } from '../transfer/import-file.js'
-import { number } from '../transfer/progress.js'
+import { counted, number } from '../transfer/progress.js'
 import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { TIME_FORMATS } from '../transfer/time.js'
 import { UNANSWERED } from '../transfer/unanswered.js'
@@ -89,7 +89,7 @@ export const command: Command = {
       const passedOver = done.passedOver > 0 ? `, ${number(done.passedOver)} passed over as no events` : ''
       const name = path === '-' ? 'standard input' : path
       io.stderr.write(
-        `${name}: ${number(done.accepted)} events stored, ${number(done.rejected)} rejected${passedOver}.\n`,
+        `${name}: ${counted(done.accepted, 'event')} stored, ${number(done.rejected)} rejected${passedOver}.\n`,
       )
       if (!isWhole) {
         io.stderr.write(`It was interrupted. ${goOn}\n`)
@@ -97,7 +97,7 @@ export const command: Command = {
       }
     }
     const seconds = (performance.now() - startedAt) / 1000
-    if (paths.length > 1) io.stderr.write(`${number(accepted)} events in ${seconds.toFixed(1)} s.\n`)
+    if (paths.length > 1) io.stderr.write(`${counted(accepted, 'event')} in ${seconds.toFixed(1)} s.\n`)
     return hasAll ? 0 : 1
   },
 }

@@ -267,7 +267,7 @@ function whyItEnded(
     return new StartError(
       'load',
       `The embedded ClickHouse cannot be loaded on ${process.platform}-${process.arch}: ${loadFailure}. ` +
-        'Install the optional packages (npm install chdb ffi-rs), or set CLICKHOUSE_URL to a ClickHouse server.',
+        'Install the optional packages (npm install --include=optional), or set CLICKHOUSE_URL to a ClickHouse server.',
     )
   }
   if (stderr.includes('Another server instance in same directory')) {

@@ -6,7 +6,7 @@ import type { RowFormat } from '../formats.js'
 import { checkService } from './first-call.js'
 import { bytesOnDisk, openOutput } from './output.js'
 import { type Filter, Pages } from './pages.js'
-import { number, ProgressLine } from './progress.js'
+import { counted, ProgressLine } from './progress.js'
 import { StateFile } from './state-file.js'
 import type { Target } from './target.js'
 
@@ -81,7 +81,7 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
     say(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.`)
     return { rows: state.rows, next: nextTime(state), pending: 0, isWhole: true }
   }
-  if (state.rows > 0) say(`${path}: going on after ${number(state.rows)} events.`)
+  if (state.rows > 0) say(`${path}: going on after ${counted(state.rows, 'event')}.`)
   const connection = new Connection({ url: target.url, secretKey: target.secretKey })
   try {
     await checkService(connection, target.url, 'read', io.signal)

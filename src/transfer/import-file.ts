@@ -20,7 +20,7 @@ import {
   newImport,
 } from './import-state.js'
 import { CompressedDataError, openFile, openStream } from './input.js'
-import { number, ProgressLine } from './progress.js'
+import { counted, number, ProgressLine } from './progress.js'
 import { RejectsFile } from './rejects.js'
 import { StateFile } from './state-file.js'
 import type { Target } from './target.js'
@@ -91,7 +91,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const state = earlier && earlier.finishedAt === null ? earlier : begun
   const forgotten = forgottenBatches(state, Date.now())
   if (forgotten > 0) say(`${path}: ${forgottenText(state, forgotten, options.unanswered)}`)
-  if (state === earlier) say(`${path}: going on after ${number(state.done.accepted)} events.`)
+  if (state === earlier) say(`${path}: going on after ${counted(state.done.accepted, 'event')}.`)
 
   const journal = new ImportJournal(state, file, Date.now)
   const rejects = new RejectsFile(files.rejects, state.done.rejectsBytes)
@@ -126,7 +126,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
     if (!(error instanceof CompressedDataError)) throw error
     state.isCut = error.isCut
     if (journal.isBegun) await journal.save()
-    const stored = `${number(state.done.accepted)} events that come before are stored.`
+    const stored = `Stored before it: ${counted(state.done.accepted, 'event')}.`
     const copy = isStream ? '' : error.isCut ? 'Get the whole file. ' : 'Get a good copy. '
     const goOn = goOnText(journal, isStream || !error.isCut ? format : null)
     throw new Error(`${error.message} ${stored} ${copy}${goOn}`, { cause: error })
@@ -135,7 +135,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
     transport.close()
     await rejects.close()
     const { rejected } = journal.state.done
-    if (rejected > 0) say(`${number(rejected)} rows of ${input.name} are no events: ${files.rejects} has them.`)
+    if (rejected > 0) say(`${counted(rejected, 'row')} of ${input.name} rejected as no event: see ${files.rejects}.`)
   }
 }
 

@@ -53,12 +53,17 @@ export class ProgressLine {
 /** @param first what was there when this run began, `seconds` ago */
 export function describeProgress(verb: string, { events, part }: Progress, first: Progress, seconds: number): string {
   const rate = seconds > 0 ? (events - first.events) / seconds : 0
-  const counted = `${number(events)} events ${verb}, ${number(Math.round(rate))}/s`
-  if (part === null) return counted
+  const moved = `${counted(events, 'event')} ${verb}, ${number(Math.round(rate))}/s`
+  if (part === null) return moved
   const bar = '#'.repeat(Math.round(part * BAR_WIDTH)).padEnd(BAR_WIDTH, '.')
   const done = part - (first.part ?? 0)
   const left = done > 0 ? (seconds * (1 - part)) / done : null
-  return `[${bar}] ${Math.floor(part * 100)} %, ${counted}${left === null ? '' : `, ${duration(left)} left`}`
+  return `[${bar}] ${Math.floor(part * 100)} %, ${moved}${left === null ? '' : `, ${duration(left)} left`}`
+}
+
+/** Such as `1 event` and `2 000 events`. */
+export function counted(value: number, noun: string): string {
+  return `${number(value)} ${noun}${value === 1 ? '' : 's'}`
 }
 
 export function number(value: number): string {

@@ -1,0 +1,29 @@
+/** What the file system refuses, in words; of the error's path. */
+const IN_WORDS: Record<string, (path: string) => string> = {
+  ENOENT: (path) => `${path} does not exist.`,
+  EACCES: (path) => `This user may not access ${path}.`,
+  EPERM: (path) => `This user may not change ${path}.`,
+  EISDIR: (path) => `${path} is a folder, where a file is needed.`,
+  ENOTDIR: (path) => `${path} cannot be there, as something above it is no folder.`,
+  EEXIST: (path) => `${path} is there already.`,
+  ENOSPC: (path) => `The disk of ${path} is full.`,
+  EDQUOT: (path) => `The disk quota for ${path} is used up.`,
+  EROFS: (path) => `${path} is on a file system that takes no changes.`,
+  EMFILE: (path) => `Too many files are open for ${path}. Raise the limit: ulimit -n.`,
+  ENAMETOOLONG: (path) => `The name ${path} is too long.`,
+}
+
+/** An error as a person at a terminal reads it: in words, and on one line. */
+export function failureText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { code, path } = error as NodeJS.ErrnoException
+  const words = code !== undefined && Object.hasOwn(IN_WORDS, code) ? IN_WORDS[code] : undefined
+  // A message of ours is in words already, and begins with no code.
+  if (words && error.message.startsWith(`${code}:`)) {
+    if (path !== undefined) return words(path)
+    // Of a read or a write.
+    const text = words('the file')
+    return text.charAt(0).toUpperCase() + text.slice(1)
+  }
+  return error.message.trim().replace(/\s*\n\s*/g, ' ')
+}
