@@ -25,6 +25,7 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/cli
 import { Erasure } from './erasure.js'
 import { GroupCommit } from './journal/group-commit.js'
 import type { Journal } from './journal/journal.js'
+import type { Position } from './journal/position.js'
 import { KeyRefresh, type KeysFound, type KeyTable } from './key-refresh.js'
 import { type KeyKind, KeyRing, type StoredKey, storedKey } from './keys.js'
 import { openLog } from './log.js'
@@ -47,7 +48,7 @@ import { States } from './state.js'
 import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
 import { EventEdits } from './store/event-edits.js'
-import { takeOver } from './store/journals.js'
+import { lastPositionOfAll, takeOver } from './store/journals.js'
 import { migrate } from './store/migrate.js'
 import { openTables, type StoreTables } from './store/tables.js'
 import { validatorCompiler } from './validation.js'
@@ -197,7 +198,7 @@ async function open(
   const clickhouse = new ClickHouse({ url: clickhouseUrl })
   closers.push(() => clickhouse.close())
 
-  const journal = await openJournal(config, log)
+  const journal = await openJournal(config, log, clickhouse)
   closers.push(() => journal.close())
 
   const keys = new KeyRing(keysOf(config))
@@ -233,12 +234,19 @@ async function open(
   return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log }
 }
 
-/** The journal that the configuration asks for. */
-export async function openJournal(config: Config, log: FastifyBaseLogger): Promise<Journal> {
+/** The journal that the configuration asks for; with the store, it asks that how far the positions went. */
+export async function openJournal(config: Config, log: FastifyBaseLogger, clickhouse?: ClickHouse): Promise<Journal> {
   const maxBytes = config.JOURNAL_MAX_BYTES
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('./journal/redis.js')
-    return await openRedisJournal({ url: config.REDIS_URL, maxBytes, log })
+    const lastStored = clickhouse && ((from: Position) => lastPositionOfAll(clickhouse, from))
+    return await openRedisJournal({
+      url: config.REDIS_URL,
+      maxBytes,
+      replicas: config.REDIS_REPLICAS,
+      ...(lastStored && { lastStored }),
+      log,
+    })
   }
   const { openLmdbJournal } = await import('./journal/lmdb.js').catch((error: Error) => {
     const reason = error.message.split('\n')[0]

@@ -1,21 +1,25 @@
 import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { isProxyList } from './proxies.js'
+import { isSentinelUrl, parseSentinelUrl } from './redis-url.js'
 import { MAX_SCAN_DEPTH } from './scan.js'
 
 const MIB = 1024 * 1024
 
 /** A URL whose parts can be decoded. It may hold a password, so it is never shown. */
 TypeRegistry.Set<{ pattern: string }>('Url', ({ pattern }, value) => {
-  if (typeof value !== 'string' || !new RegExp(pattern).test(value)) return false
+  return typeof value === 'string' && new RegExp(pattern).test(value) && isUrl(value)
+})
+
+function isUrl(text: string): boolean {
   try {
-    const { username, password, pathname } = new URL(value)
+    const { username, password, pathname } = new URL(text)
     for (const part of [username, password, pathname]) decodeURIComponent(part)
     return true
   } catch {
     return false
   }
-})
+}
 
 TypeRegistry.Set('ProxyList', (_schema, value) => typeof value === 'string' && isProxyList(value))
 
@@ -32,6 +36,12 @@ const MIN_KEY_LENGTH = 16
 const key = () =>
   Type.String({ minLength: MIN_KEY_LENGTH, says: `a key of at least ${MIN_KEY_LENGTH} characters`, isSecret: true })
 
+/** As a URL, also with the Sentinels of a Redis. */
+TypeRegistry.Set('RedisUrl', (_schema, value) => {
+  if (typeof value !== 'string') return false
+  return isSentinelUrl(value) ? parseSentinelUrl(value) !== null : /^rediss?:\/\//.test(value) && isUrl(value)
+})
+
 const url = (pattern: string, says: string) => Type.Unsafe<string>({ [Kind]: 'Url', pattern, says, isSecret: true })
 
 /** Every setting that the service knows, with its type, its limits and its default; the README's table says the same. */
@@ -39,7 +49,14 @@ const Settings = Type.Object({
   HOST: Type.String({ default: '127.0.0.1', says: 'an address to listen on' }),
   PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65535, says: 'a port from 0 to 65535' }),
   CLICKHOUSE_URL: Type.Optional(url('^https?://[^/]', 'a URL such as http://user:password@host:8123/database')),
-  REDIS_URL: Type.Optional(url('^rediss?://', 'a URL such as redis://host:6379')),
+  REDIS_URL: Type.Optional(
+    Type.Unsafe<string>({
+      [Kind]: 'RedisUrl',
+      says: 'a URL such as redis://host:6379 or sentinel://host:26379,host:26379/master',
+      isSecret: true,
+    }),
+  ),
+  REDIS_REPLICAS: Type.Integer({ default: 0, minimum: 0, maximum: 16, says: 'a number of replicas from 0 to 16' }),
   DATA_DIR: Type.String({ default: './data', says: 'a folder' }),
   PUBLIC_API_KEY: Type.Optional(key()),
   SECRET_KEY: Type.Optional(key()),
@@ -137,6 +154,9 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
         `ROLE=${config.ROLE} needs ${name}: the embedded parts serve one process. Set it, or leave ROLE at all.`,
       )
     }
+  }
+  if (config.REDIS_REPLICAS > 0 && config.REDIS_URL === undefined) {
+    throw new ConfigError('REDIS_REPLICAS above 0 needs REDIS_URL: the embedded journal has no replicas.')
   }
   if (config.WORKERS > 1 && config.REDIS_URL === undefined) {
     throw new ConfigError('WORKERS above 1 needs REDIS_URL: the embedded journal serves one process.')

@@ -21,8 +21,8 @@ export type Counters = Redis
 
 /** Commands fail at once while Redis is away, which keeps nobody from starting. */
 export async function openCounters(url: string, log: FastifyBaseLogger): Promise<Counters> {
-  const { Redis } = await import('ioredis')
-  const redis = new Redis(url, {
+  const { openRedis } = await import('./open-redis.js')
+  const redis = openRedis(url, {
     lazyConnect: true,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { EntryError, rewriteEntry } from './event-body.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from './journal/journal.js'
-import { formatPosition, type Position } from './journal/position.js'
+import { formatPosition, laterOf, type Position, START } from './journal/position.js'
 import { isDataError, isMemoryError } from './store/data-errors.js'
 import { WriterFigures } from './writer-figures.js'
 
@@ -10,10 +10,15 @@ import { WriterFigures } from './writer-figures.js'
 export interface Tables {
   insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void>
   insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
-  /** the last position, from `first` on, whose events are there already; null where none is */
+  /**
+   * the last position, from `first` on, whose events are there already; null where none is
+   * @throws while an INSERT of this journal is under way
+   */
   lastStored(first: Position): Promise<Position | null>
   /** whether an INSERT with this token is still at work, as one whose answer was lost may be */
   isInserting(token: string): Promise<boolean>
+  /** the positions of a block's entries whose events are there already */
+  storedPositions(block: Pick<Block, 'first' | 'last'>): Promise<Set<Position>>
   /** the states whose rows are in these entries */
   statesIn(entries: Entry[]): StoredState[]
 }
@@ -74,6 +79,11 @@ export class Writer {
   #failures = 0
   /** whether what is in the store may be more than what the journal knows of: after a start and after a failure */
   #isInDoubt = true
+  /** up to `last`, the store may have what the journal holds; after it went back, by other blocks than it now says */
+  #doubt = { last: START, wentBack: false }
+  /** of the journal when the last doubt was settled */
+  #era = 0
+  #settled = START
 
   constructor(options: WriterOptions) {
     const {
@@ -159,10 +169,10 @@ export class Writer {
     const claimed = await this.#journal.claim(limit)
     if (!claimed) return false
     if (!claimed.isRepeated) this.#frozenHere = claimed.first
-    const known = this.#isInDoubt ? await this.#storeRest(claimed) : null
-    this.#isInDoubt = false
-    if (known) return true
-    const block = await this.#withinMemory(claimed)
+    await this.#settleDoubt(claimed)
+    const rest = claimed.first <= this.#doubt.last ? await this.#storedApart(claimed) : claimed
+    if (!rest) return true
+    const block = await this.#withinMemory(rest)
     try {
       await this.#insert(block)
     } catch (error) {
@@ -178,23 +188,45 @@ export class Writer {
   }
 
   /**
-   * The journal may have lost that it froze or settled a block, as Redis can at a power cut; the events of it that are in
-   * the store are not to go there under another token.
-   * @returns whether there were such; then they are settled, and what follows is the journal's next block
+   * The journal may have lost that it froze or settled a block: Redis can at a power cut, and a replica that becomes the
+   * master may never have heard of it. Finds out up to where what it holds may be in the store already, and has the journal
+   * go on behind that.
    */
-  async #storeRest(block: Block): Promise<boolean> {
-    const last = await this.#tables.lastStored(block.first)
-    if (last === null) return false
-    const entries = block.entries.filter(({ position }) => position <= last)
-    const end = entries.at(-1)?.position
-    if (end === undefined) return false
+  async #settleDoubt({ first, last }: Block): Promise<void> {
+    const { era } = this.#journal
+    const wentBack = era !== this.#era || first <= this.#settled
+    if (!wentBack && !this.#isInDoubt) return
+    // It stays where the store does not answer.
+    this.#isInDoubt = true
+    const lastStored = await this.#tables.lastStored(first)
+    if (lastStored !== null && lastStored > last) await this.#journal.outrank(lastStored)
+    const isGoingOn = this.#doubt.wentBack && first <= this.#doubt.last
+    this.#doubt = { last: lastStored ?? START, wentBack: wentBack || isGoingOn }
+    this.#era = era
+    this.#settled = START
+    this.#isInDoubt = false
+  }
+
+  /**
+   * Of a doubtful block, those events that are in the store are not to go there under another token.
+   * @returns what is to be stored of it; null where the block, or a first part of it, was and is settled. The rest is the
+   *   journal's next block
+   */
+  async #storedApart(block: Block): Promise<Block | null> {
+    const stored = await this.#tables.storedPositions(block)
+    const isStored = ({ position }: Entry) => stored.has(position)
+    const events = block.entries.filter(({ kind }) => kind === 'events')
+    const known = events.filter(isStored).length
+    if (known === 0) return block
     // A repeated block of which a part is there, as at the turn of a month, is completed by its own token.
-    if (block.isRepeated && end < block.last) return false
-    if (end < block.last) await this.#journal.narrow(block, end)
-    const known = { ...block, last: end, entries }
-    await this.#insert({ ...known, entries: entries.filter(({ kind }) => kind !== 'events') })
-    await this.#settle(known)
-    return true
+    if (known < events.length && block.isRepeated && !this.#doubt.wentBack) return block
+    const isKnown = events[0] !== undefined && isStored(events[0])
+    const end = block.entries.findIndex((entry) => entry.kind === 'events' && isStored(entry) !== isKnown)
+    const part = end === -1 ? block : await this.#cut(block, end)
+    if (!isKnown) return part
+    await this.#insert({ ...part, entries: part.entries.filter(({ kind }) => kind !== 'events') })
+    await this.#settle(part)
+    return null
   }
 
   async #insert(block: Block): Promise<void> {
@@ -209,6 +241,7 @@ export class Writer {
 
   async #settle(block: Block, states = this.#tables.statesIn(block.entries)): Promise<void> {
     await this.#journal.settle(block, states)
+    this.#settled = laterOf(this.#settled, block.last)
     this.figures.countSettled(block)
   }
 
@@ -266,7 +299,7 @@ export class Writer {
     if (!isOwn && performance.now() - this.#misfit.since < this.#foreignMs) return block
     // In this order: what ends between the two is seen by the second.
     if (await this.#tables.isInserting(this.#token(block))) return block
-    if ((await this.#tables.lastStored(block.first)) !== null) return block
+    if ((await this.#tables.storedPositions(block)).size > 0) return block
     this.#log.warn({ bytes, entries: length }, 'a block did not fit the memory of ClickHouse; half of it is next')
     return await this.#cut(block, length >> 1)
   }

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parse } from 'yaml'
 import { ConfigError, loadConfig, SETTINGS } from '../src/config.js'
+import { parseSentinelUrl } from '../src/redis-url.js'
 
 /** Both, so that every ROLE is allowed. */
 const SERVERS = { REDIS_URL: 'redis://127.0.0.1:6379', CLICKHOUSE_URL: 'http://127.0.0.1:8123/tallyhouse' }
@@ -72,11 +73,51 @@ t.test('forms of the URLs', async (t) => {
   }
 })
 
+t.test('the Sentinels of a Redis', async (t) => {
+  const host = { host: 'host', port: 26379 }
+  const rows: Record<string, object> = {
+    'sentinel://host/main': { sentinels: [host], name: 'main', db: 0 },
+    'sentinel://host,10.0.0.1:5,[::1]:6/main?db=2': {
+      sentinels: [host, { host: '10.0.0.1', port: 5 }, { host: '::1', port: 6 }],
+      name: 'main',
+      db: 2,
+    },
+    'sentinel://us%40er:p%2Fss@host/a%20name': {
+      sentinels: [host],
+      name: 'a name',
+      db: 0,
+      username: 'us@er',
+      password: 'p/ss',
+    },
+    'sentinel://:secret@host/main?sentinelUsername=watch&sentinelPassword=a%26b': {
+      sentinels: [host],
+      name: 'main',
+      db: 0,
+      password: 'secret',
+      sentinelUsername: 'watch',
+      sentinelPassword: 'a&b',
+    },
+  }
+  for (const [REDIS_URL, address] of Object.entries(rows)) {
+    t.equal(loadConfig({ REDIS_URL }).REDIS_URL, REDIS_URL)
+    t.strictSame(parseSentinelUrl(REDIS_URL), address)
+  }
+})
+
 t.test('a bad value is refused with a sentence that names the variable', async (t) => {
   const rows: Record<string, string[]> = {
     PORT: ['-1', '65536', '3000.5', '80a', 'abc', ' 80', '0x50', '1e3', '99999999999999999999', 'NaN'],
     CLICKHOUSE_URL: ['localhost:8123', 'tcp://host:9000', 'http://', 'https:///db', 'host', 'ftp://host'],
-    REDIS_URL: ['localhost:6379', 'http://host:6379', 'redis:', 'host'],
+    REDIS_URL: [
+      'localhost:6379',
+      'http://host:6379',
+      'redis:',
+      'host',
+      'sentinel:',
+      'sentinel://host',
+      'sentinel:///main',
+    ],
+    REDIS_REPLICAS: ['-1', '17', 'all'],
     ROLE: ['reader', 'ALL', 'all ', 'api,writer'],
     DELETE_USER_EVENTS: ['yes', '1', 'TRUE', ' true', 'on'],
     LOG_LEVEL: ['verbose', 'INFO', '30'],
@@ -100,7 +141,15 @@ t.test('a URL that only begins like one is refused, too', async (t) => {
       'http://user:hunter2@',
       'http://user:hun%ter2@host/db',
     ],
-    REDIS_URL: ['redis://host:99999', 'redis://:hunter2@host:port'],
+    REDIS_URL: [
+      'redis://host:99999',
+      'redis://:hunter2@host:port',
+      'sentinel://:hunter2@host:99999/main',
+      'sentinel://:hunter2@host,/main',
+      'sentinel://:hun%ter2@host/main',
+      'sentinel://:hunter2@host/main?db=x',
+      'sentinel://:hunter2@host/main?tls=true',
+    ],
   }
   for (const [name, values] of Object.entries(rows)) {
     for (const value of values) {
@@ -188,6 +237,7 @@ t.test('roles need the parts that services share', async (t) => {
 
 t.test('several workers need Redis, and a service that does everything', async (t) => {
   t.match(refusal({ WORKERS: '2' }), /WORKERS above 1 needs REDIS_URL/)
+  t.match(refusal({ REDIS_REPLICAS: '1' }), /REDIS_REPLICAS above 0 needs REDIS_URL/)
   t.match(refusal({ WORKERS: '2', ROLE: 'api', ...SERVERS }), /WORKERS above 1 is for ROLE=all/)
   for (const WORKERS of ['0', '65', 'two']) t.match(refusal({ WORKERS, ...SERVERS }), /WORKERS must be/)
   t.equal(loadConfig({ WORKERS: '2', REDIS_URL: SERVERS.REDIS_URL }).WORKERS, 2)

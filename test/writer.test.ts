@@ -3,14 +3,18 @@ import t, { type Test } from 'tap'
 import { BodyMemory } from '../src/body-memory.js'
 import { formatEventId } from '../src/event-id.js'
 import { GroupCommit } from '../src/journal/group-commit.js'
+import type { Journal } from '../src/journal/journal.js'
 import { openLmdbJournal } from '../src/journal/lmdb.js'
 import { millisecondsOf, nextPosition, START } from '../src/journal/position.js'
+import { openRedisJournal } from '../src/journal/redis.js'
 import { describeError } from '../src/log.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from '../src/store/clickhouse.js'
+import { lastPositionOfAll } from '../src/store/journals.js'
 import { migrate } from '../src/store/migrate.js'
 import { openTables } from '../src/store/tables.js'
 import { type Tables, Writer, type WriterOptions } from '../src/writer.js'
 import { silent, startClickHouse, temporaryFolder, until } from './helper.js'
+import { RedisPair } from './redis-pair.js'
 
 const engine = await startClickHouse(t)
 const clickhouse = new ClickHouse({ url: engine.url })
@@ -29,10 +33,19 @@ interface StartOptions extends Partial<Pick<WriterOptions, 'maxBlockBytes' | 'fo
 async function start(
   t: Test,
   change: (tables: Tables) => Partial<Tables> = () => ({}),
-  { store = clickhouse, path, ...options }: StartOptions = {},
+  { path, ...options }: StartOptions = {},
+) {
+  const journal = await openLmdbJournal({ path: path ?? (await temporaryFolder(t)), maxBytes: 1e9 })
+  return startOn(t, journal, change, options)
+}
+
+function startOn(
+  t: Test,
+  journal: Journal,
+  change: (tables: Tables) => Partial<Tables> = () => ({}),
+  { store = clickhouse, ...options }: Omit<StartOptions, 'path'> = {},
 ) {
   const projectId = `project-${++projects}`
-  const journal = await openLmdbJournal({ path: path ?? (await temporaryFolder(t)), maxBytes: 1e9 })
   const commits = new GroupCommit(journal, new BodyMemory())
   const tables = openTables(store, journal.id)
   const writer = new Writer({
@@ -481,5 +494,100 @@ t.test('closing stores what is there, if it may', async (t) => {
   await event('last')
   await writer.close(5_000)
   t.equal((await journal.depth()).entries, 0)
+  t.equal((await stored()).length, 1)
+})
+
+/** A writer on a Redis whose replica may take over, and another process that only takes events. */
+async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>, options?: StartOptions) {
+  const pair = await RedisPair.start(t)
+  const open = () =>
+    openRedisJournal({
+      url: pair.url,
+      maxBytes: 1e9,
+      lastStored: (from) => lastPositionOfAll(clickhouse, from),
+      log: silent,
+    })
+  const writing = startOn(t, await open(), change, options)
+  const journal = await open()
+  t.teardown(() => journal.close())
+  const commits = new GroupCommit(journal, new BodyMemory())
+  const { projectId } = writing
+  const otherEvent = (name: string) =>
+    commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`))
+  return { ...writing, pair, otherEvent, names: async () => (await writing.stored()).map(({ event }) => event) }
+}
+
+t.test('a failover to a replica that lags stores nothing twice', async (t) => {
+  const { pair, event, projectId, writer, names, drained } = await startOnPair(t, undefined, { maxBlockBytes: 100 })
+  const sent = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+  for (const name of sent) await event(name)
+  // The replica knows none of the blocks, which are several.
+  await pair.detach()
+  writer.start()
+  await drained()
+  await clickhouse.command(`DELETE FROM events WHERE project_id = {project:String} AND event = 'd'`, {
+    project: projectId,
+  })
+  await pair.failOver()
+  await event('h')
+  await drained()
+  t.strictSame(await names(), ['a', 'b', 'c', 'e', 'f', 'g', 'h'], 'nor does what was deleted come back')
+})
+
+t.test('also where the replica knows a block by other limits', async (t) => {
+  let inserts = 0
+  let isOver = false
+  const { pair, event, writer, names, drained } = await startOnPair(t, (tables) => ({
+    async insert(kind, entries, token, signal) {
+      // The block is frozen by now. Refused in both spellings, it is going to be cut.
+      if (inserts === 0) await pair.detach()
+      if (++inserts <= 2) throw new StoreError(27, new Error('cannot parse'))
+      if (inserts > 3 && !isOver) throw new StoreUnreachableError('the rest has to wait')
+      await tables.insert(kind, entries, token, signal)
+    },
+  }))
+  for (const name of ['a', 'b', 'c']) await event(name)
+  writer.start()
+  await until('a part', async () => (await names()).length > 0)
+  await pair.failOver()
+  isOver = true
+  await event('d')
+  await drained()
+  t.strictSame(await names(), ['a', 'b', 'c', 'd'])
+})
+
+t.test('what is taken after a failover is stored, however far ahead the clock of the master was', async (t) => {
+  const { pair, event, otherEvent, writer, stored, names, drained } = await startOnPair(t)
+  await event('a')
+  await pair.detach()
+  await pair.setClock(Date.now() + 3_600_000)
+  const known = [await event('b'), await event('c')]
+  writer.start()
+  await drained()
+  await pair.failOver()
+  // Of a process that was given none of the positions before.
+  const places = [await otherEvent('d'), await otherEvent('e')]
+  t.ok(places.every(({ position }) => known.every((before) => position > before.position)))
+  await drained()
+  t.strictSame(await names(), ['a', 'b', 'c', 'd', 'e'])
+  t.equal(new Set((await stored()).map(({ id }) => id)).size, 5)
+})
+
+t.test('an INSERT that is still under way is waited for before the store is asked what it has', async (t) => {
+  const { event, writer, stored, drained, journal } = await start(t)
+  await event('a')
+  // It holds the token of a block that this journal has forgotten.
+  const running = clickhouse.rows(
+    `SELECT sleepEachRow(0.1) FROM numbers(5) SETTINGS insert_deduplication_token = '${journal.id}:1-0:2-0'`,
+  )
+  const isRunning = () => clickhouse.rows(`SELECT 1 FROM system.processes WHERE query LIKE 'SELECT sleepEachRow%'`)
+  await until('it', async () => (await isRunning()).length > 0)
+  writer.start()
+  let isOver = false
+  running.then(() => {
+    isOver = true
+  })
+  await drained()
+  t.ok(isOver)
   t.equal((await stored()).length, 1)
 })

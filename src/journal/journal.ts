@@ -138,6 +138,12 @@ export interface Journal {
   readonly id: number
 
   /**
+   * Another number than before: in between the journal may have gone back, as where a replica that had not heard of
+   * everything became the master. What was settled, frozen or written last may not have happened.
+   */
+  readonly era: number
+
+  /**
    * Carries out all writes in one atomic step and resolves when they are durable. A lost answer is asked for again,
    * never written twice. One call at a time: GroupCommit sees to that.
    * @throws ContractError `internal` where the journal went away and did not say, in the time allowed, whether it wrote

@@ -66,6 +66,7 @@ interface Meta {
  * never disagree after a crash.
  */
 class LmdbJournal implements Journal {
+  readonly era = 0
   readonly #root: RootDatabase
   readonly #entries: Database<Buffer, Buffer>
   readonly #states: Database<Buffer, Buffer>

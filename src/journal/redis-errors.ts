@@ -26,9 +26,9 @@ export function asRefusal(error: unknown): ContractError | null {
   return null
 }
 
-/** The journal was deleted from Redis, or another one is there. */
+/** The journal was deleted from Redis, or another one is there, or this Redis has not yet gone on with it. */
 export function isGone(error: unknown): boolean {
-  return isReply(error) && error.message.startsWith('GONE')
+  return isReply(error) && /^(GONE|HISTORY)\b/.test(error.message)
 }
 
 /** A body that WRITE was to refer to is not there; nothing was written. */

@@ -15,9 +15,13 @@
  * `at` with the name of the key that holds the events. Where the clock is behind the entry's position, as after a moment in
  * which it was fast, a last field `time` has the ms of the clock.
  *
- * meta is a hash: id, ms and seq (the last position given out), bytes (of the entries that are there), added and settled
- * (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is), states (bytes of the states
- * that are there, or were until they expired).
+ * Redis names the run of its data, its history (master_replid in INFO), and draws another name where a replica becomes a
+ * master and where it starts: then something at the end of what was written may be missing. The journal notes the history
+ * of which it is, and nothing is written in another one before INITIALISE has lifted the positions.
+ *
+ * meta is a hash: id, history, ms and seq (the last position given out), bytes (of the entries that are there), added and
+ * settled (entries ever), stored (a position), frozen (`<first> <last>`, absent where no block is), states (bytes of the
+ * states that are there, or were until they expired).
  *
  * The states that will expire are counted in a hash of its own, by the minute in which they do, since Redis tells nobody
  * when they are gone.
@@ -42,15 +46,16 @@ end
  *
  * KEYS  stream, meta, pending, producer
  * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, ms to remember requests,
- *       the journal's number, ms for which a reading of a state that is not here is good, then for each write either
+ *       the journal's number, ms for which a reading of a state that is not here is good, the history or "", ms and seq of
+ *       the greatest position that the caller knows, then for each write either
  *         "append", project, count, bytes, name of the body's key, request key or "", fingerprint
  *       or
  *         "commit", kind, state key, expected version, ms at which it was read, state, row, request key or "", fingerprint
  * Returns the number of entries ever added before, the outcomes joined by commas, "done:<position>", "repeated:<position>",
  * "mismatch" or "conflict", and the ms of the clock, with a space between the three.
  * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
- * Errors, with nothing written: FULL; GONE where this journal is not there; STALE for a number older than the last; LOST
- * where a body's key is not there.
+ * Errors, with nothing written: FULL; GONE where this journal is not there; HISTORY where it is of another history; STALE
+ * for a number older than the last; LOST where a body's key is not there.
  */
 export const WRITE = `${EXPIRED_STATES}
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -60,21 +65,29 @@ local reading_ms = tonumber(ARGV[6])
 local before = redis.call('GET', producer)
 if before then
   local last, answer = string.match(before, '^(%d+) (.*)$')
-  if tonumber(last) == sequence then return answer end
+  if tonumber(last) == sequence then
+    -- A write, so that a WAIT behind it is about the first one as well.
+    redis.call('PEXPIRE', producer, 3600000)
+    return answer
+  end
   if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was carried out') end
 end
 
-local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states')
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states', 'history')
 if head[5] ~= ARGV[5] then return redis.error_reply('GONE the journal is not there') end
+if ARGV[7] ~= '' and head[7] ~= ARGV[7] then return redis.error_reply('HISTORY the journal was written to another Redis') end
 local ms, seq, bytes, before_these = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
 local states, fading = tonumber(head[6] or 0), prefix .. ':state-expiries'
+-- A replica that became the master knows less than its master gave out, and its clock may be behind.
+local floor_ms, floor_seq = tonumber(ARGV[8]), tonumber(ARGV[9])
+if floor_ms > ms or (floor_ms == ms and floor_seq > seq) then ms, seq = floor_ms, floor_seq end
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local is_full = bytes + states > max_bytes and bytes + states - expired_states(fading, now) > max_bytes
 
 local function body_key(name) return prefix .. ':body:' .. name end
-local i, lost = 7, false
+local i, lost = 10, false
 while ARGV[i] do
   if ARGV[i] == 'append' then
     if is_full then redis.call('UNLINK', body_key(ARGV[i + 4]))
@@ -125,7 +138,7 @@ local function uncount(state_key)
   states = math.max(0, states - size)
 end
 
-i = 7
+i = 10
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
@@ -238,8 +251,13 @@ if head[1] then
   return { head[1], 1, redis.call('XRANGE', stream, first, last) }
 end
 if ARGV[6] and ARGV[6] == head[3] then
-  redis.call('HSET', meta, 'frozen', ARGV[7])
-  return { ARGV[7], 0 }
+  local first, last = string.match(ARGV[7], '^(%S+) (%S+)$')
+  local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+  -- The numbers may be the same where the entries are not, in a journal that went back.
+  if oldest and oldest[1] == first and redis.call('XRANGE', stream, last, last)[1] then
+    redis.call('HSET', meta, 'frozen', ARGV[7])
+    return { ARGV[7], 0 }
+  end
 end
 
 -- As many at a time as fit if none is larger than those before, and one to begin with.
@@ -417,18 +435,49 @@ return { redis.call('XLEN', KEYS[1]), tonumber(head[1]), waiting, states }
 `
 
 /**
- * Makes an empty journal where there is none.
+ * Tells of which history Redis is and of which the journal is.
  *
  * KEYS  meta
- * ARGV  a random number to name it
- * Returns its number.
+ * Returns { the journal's number or "", its history or "", that of Redis or "" where INFO is forbidden, what is stored or "" }.
+ * Errors: READONLY on a replica, whose history is its master's until it becomes one itself.
  */
-export const INITIALISE = `
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  local time = redis.call('TIME')
-  local now = string.format('%.0f', tonumber(time[1]) * 1000)
-  redis.call('HSET', KEYS[1], 'id', ARGV[1], 'ms', now, 'seq', 0, 'bytes', 0, 'added', 0, 'settled', 0,
-    'stored', now .. '-0')
+export const LOOK = `#!lua flags=no-writes
+local info = redis.pcall('INFO', 'replication')
+if type(info) ~= 'string' then info = '' end
+if string.match(info, 'role:(%a+)') == 'slave' then return redis.error_reply('READONLY this Redis is a replica') end
+local head = redis.call('HMGET', KEYS[1], 'id', 'history', 'stored')
+return { head[1] or '', head[2] or '', string.match(info, 'master_replid:(%x+)') or '', head[3] or '' }
+`
+
+/**
+ * Makes an empty journal where there is none, or goes on with one of another history: lifts the positions, so that none of
+ * those which are missing here is given out again.
+ *
+ * KEYS  meta, stream
+ * ARGV  a number to name a new journal, the history, how many ms the clock of the Redis before may have been ahead, ms and
+ *       seq of the greatest position that the caller knows
+ * Returns the journal's number.
+ */
+export const INITIALISE = `#!lua flags=allow-oom
+local meta, stream, history = KEYS[1], KEYS[2], ARGV[2]
+local head = redis.call('HMGET', meta, 'id', 'history', 'ms', 'seq')
+if head[1] and head[2] == history then return head[1] end
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local ms, seq = tonumber(head[3] or 0), tonumber(head[4] or 0)
+local function lift(to_ms, to_seq)
+  if to_ms > ms or (to_ms == ms and to_seq > seq) then ms, seq = to_ms, to_seq end
 end
-return redis.call('HGET', KEYS[1], 'id')
+lift(tonumber(ARGV[4]), tonumber(ARGV[5]))
+-- What is missing here took less than a second to come about, where the positions were ahead of the clock already.
+if ms > 0 then lift(ms + 1000, 0) end
+lift(now + tonumber(ARGV[3]), 0)
+
+if not head[1] then redis.call('HSET', meta, 'id', ARGV[1], 'bytes', 0, 'added', 0, 'settled', 0, 'stored', '0-0') end
+local text = string.format('%.0f', ms)
+redis.call('HSET', meta, 'history', history, 'ms', text, 'seq', seq)
+-- Where nothing waits, all that was given out is in the store or lost.
+if redis.call('XLEN', stream) == 0 then redis.call('HSET', meta, 'stored', text .. '-' .. seq) end
+return head[1] or ARGV[1]
 `

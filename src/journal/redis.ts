@@ -1,7 +1,8 @@
-import { createHash, randomInt, randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { Redis, type RedisOptions } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { ContractError } from '../errors.js'
+import { openRedis } from '../open-redis.js'
 import {
   type Block,
   type Depth,
@@ -17,8 +18,9 @@ import {
   type StoredState,
   type Write,
 } from './journal.js'
-import { formatPosition, type Position, parsePosition } from './position.js'
+import { formatPosition, laterOf, type Position, parsePosition, START } from './position.js'
 import { PutBody } from './redis-body.js'
+import { OPTIONS, RedisConnection } from './redis-connection.js'
 import { asRefusal, isFromScript, isGone, isLost, isReply, unavailable } from './redis-errors.js'
 import {
   entriesOf,
@@ -35,6 +37,7 @@ import {
   CLAIM,
   DEPTH,
   INITIALISE,
+  LOOK,
   NARROW,
   OUTRANK,
   PROGRESS,
@@ -44,24 +47,32 @@ import {
   SETTLE,
   WRITE,
 } from './redis-scripts.js'
-import { Tail } from './tail.js'
+import { type Run, Tail } from './tail.js'
 
 export interface RedisJournalOptions {
-  /** redis://[user:password@]host:port[/database] */
+  /** redis://[user:password@]host:port[/database], or as `parseSentinelUrl` has it */
   url: string
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
   /** of every key; the braces are a hash tag, which keeps the keys in one slot of a cluster */
   prefix?: string
+  /** replicas that have to know a write before it is answered, and a block before it goes to the store; default 0 */
+  replicas?: number
+  /**
+   * the last position from `from` on that the store has of any journal; asked where Redis may have lost what it gave out
+   * @throws where the store does not answer
+   */
+  lastStored?(from: Position): Promise<Position>
   log: { warn(data: object, message: string): void }
 }
 
-const COMMAND_TIMEOUT_MS = 5_000
 /** How long a call waits for a connection before it is refused. */
 const CONNECTION_WAIT_MS = 2_000
 /** How long a write whose answer was lost asks what became of it. */
 const LOST_ANSWER_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
+/** Of the arguments of WRITE that are put in when it is sent. */
+const FLOOR_INDEX = 6
 /** Settling a block goes over its entries while Redis does nothing else: some 20 ms for as many. */
 const MAX_BLOCK_ENTRIES = 20_000
 /**
@@ -73,18 +84,14 @@ const LEASE_RENEWAL_MS = 1_000
 /** How often Redis is asked what else is in its memory. */
 const MEMORY_READ_MS = 1_000
 
-const OPTIONS = {
-  // ioredis would repeat commands by itself after a lost connection, and so write twice; #script does it knowingly.
-  maxRetriesPerRequest: 0,
-  autoResendUnfulfilledCommands: false,
-  enableOfflineQueue: false,
-  commandTimeout: COMMAND_TIMEOUT_MS,
-  // A connection on which nothing comes back any more, as behind a firewall that forgot it, would take commands for ever.
-  socketTimeout: COMMAND_TIMEOUT_MS,
-  connectTimeout: COMMAND_TIMEOUT_MS,
-  keepAlive: 30_000,
-  retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000) * (0.5 + Math.random() / 2),
-} satisfies RedisOptions
+/**
+ * How far ahead of its clock a Redis begins to give out positions where it is not the one that gave out the last ones: so
+ * much may the clock of a replica be behind its master's. It is as long as a master goes on by itself that has lost its
+ * replicas, by Redis' own default of min-replicas-max-lag.
+ */
+const CLOCK_TOLERANCE_MS = 10_000
+/** How long the store is asked how far the positions went. */
+const LAST_STORED_WAIT_MS = 1_000
 
 /** Redis may delete what was accepted to make room. */
 class EvictionError extends Error {
@@ -103,7 +110,7 @@ class EvictionError extends Error {
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
   const journal = new RedisJournal(options)
   try {
-    await journal.initialise()
+    await journal.opened()
     await journal.watchMemory()
   } catch (error) {
     await journal.close()
@@ -114,6 +121,7 @@ export async function openRedisJournal(options: RedisJournalOptions): Promise<Jo
 }
 
 class RedisJournal implements Journal {
+  readonly #connection: RedisConnection
   readonly #redis: Redis
   readonly #subscriber: Redis
   readonly #prefix: string
@@ -128,12 +136,21 @@ class RedisJournal implements Journal {
   #id = 0
   #sequence = 0
   #renewal: NodeJS.Timeout | undefined
-  /** shared by all who wait for the connection */
-  #ready: Promise<void> | null = null
   /** kept while a writer runs here that could use it */
   #tail: Tail | null = null
+  /** the era in which the tail was written; nothing is known of another's */
+  #tailEra = 0
+  #era = 0
+  /** as Redis names the run of its data: another one where a replica became the master, and after a restart */
+  #history = ''
+  /** the greatest position that this process has seen: nothing at or before it is to be given out again */
+  #floor = START
+  readonly #replicas: number
+  readonly #lastStored: RedisJournalOptions['lastStored']
 
-  constructor({ url, maxBytes, prefix = '{tallyhouse}', log }: RedisJournalOptions) {
+  constructor({ url, maxBytes, prefix = '{tallyhouse}', replicas = 0, lastStored, log }: RedisJournalOptions) {
+    this.#replicas = replicas
+    this.#lastStored = lastStored
     this.#prefix = prefix
     this.#log = log
     this.#maxBytes = maxBytes
@@ -148,8 +165,9 @@ class RedisJournal implements Journal {
       fading: key('state-expiries'),
       producer: key(`producer:${this.#name}`),
     }
-    this.#redis = new Redis(url, OPTIONS)
-    this.#subscriber = new Redis(url, { ...OPTIONS, enableOfflineQueue: true, maxRetriesPerRequest: null })
+    this.#connection = new RedisConnection(url, () => this.initialise())
+    this.#redis = this.#connection.redis
+    this.#subscriber = openRedis(url, { ...OPTIONS, enableOfflineQueue: true, maxRetriesPerRequest: null })
     for (const connection of [this.#redis, this.#subscriber]) {
       connection.on('error', (error) => log.warn({ err: error }, 'the connection to Redis failed'))
     }
@@ -160,14 +178,56 @@ class RedisJournal implements Journal {
     return this.#id
   }
 
+  get era(): number {
+    return this.#era
+  }
+
+  async opened(): Promise<void> {
+    await this.#connection.connected(CONNECTION_WAIT_MS)
+    // Not awaited: what is published is only ever a hint.
+    this.#subscriber.subscribe(`${this.#prefix}:hurry`, `${this.#prefix}:stored`).catch(() => undefined)
+  }
+
+  /**
+   * Makes the journal where there is none, and has a Redis that did not give out the last positions go on behind all that
+   * are known. Until that is done, WRITE refuses the writes of every process there.
+   */
   async initialise(): Promise<void> {
-    await this.#connected(CONNECTION_WAIT_MS)
-    const id = Number(await this.#script(INITIALISE, [this.#keys.meta], [String(this.#id || randomInt(1, 2 ** 32))]))
+    // From here on nobody relies on what was in the journal before.
+    this.#era++
+    const [known = '', written, history = '', stored = ''] = (
+      (await this.#script(LOOK, [this.#keys.meta], [])) as Buffer[]
+    ).map(String)
+    const isFirst = known === '' && this.#id === 0
+    let id = Number(known)
+    if (known === '' || (history !== '' && history !== written)) {
+      if (!isFirst) await this.#raiseFloor(stored === '' ? START : parsePosition(stored))
+      const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
+      const args = [this.#id || randomInt(1, 2 ** 32), history, toleranceMs].map(String)
+      args.push(...formatPosition(this.#floor).split('-'))
+      id = Number(await this.#script(INITIALISE, [this.#keys.meta, this.#keys.stream], args))
+    }
     // Ids that were given out name the journal that this process began with.
     if (this.#id !== 0 && id !== this.#id) throw unavailable(new Error('another journal is in Redis now; restart'))
     this.#id = id
-    // Not awaited: what is published is only ever a hint.
-    this.#subscriber.subscribe(`${this.#prefix}:hurry`, `${this.#prefix}:stored`).catch(() => undefined)
+    this.#history = history
+  }
+
+  /** Also where the store does not answer, events have to be taken: then clocks that agree are all that is relied on. */
+  async #raiseFloor(from: Position): Promise<void> {
+    if (!this.#lastStored) return
+    const timeout = wait(LAST_STORED_WAIT_MS, undefined, { ref: false }).then(() => {
+      throw new Error(`no answer within ${LAST_STORED_WAIT_MS} ms`)
+    })
+    try {
+      this.#note(await Promise.race([this.#lastStored(from), timeout]))
+    } catch (error) {
+      this.#log.warn({ err: error }, 'the store did not say how far the positions went before Redis started or changed')
+    }
+  }
+
+  #note(position: Position): void {
+    this.#floor = laterOf(this.#floor, position)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
@@ -180,6 +240,7 @@ class RedisJournal implements Journal {
       String(REQUEST_MEMORY_MS),
       String(this.#id),
       String(READING_MEMORY_MS),
+      ...['', '', ''],
     ]
     const bodies: { key: string; body: Buffer }[] = []
     writes.forEach((write, i) => {
@@ -192,8 +253,10 @@ class RedisJournal implements Journal {
     for (;;) {
       let bodyError: unknown
       try {
-        await this.#connected(CONNECTION_WAIT_MS)
-        const answer = this.#together(() => {
+        await this.#connection.connected(CONNECTION_WAIT_MS)
+        const era = this.#era
+        args.splice(FLOOR_INDEX, 3, this.#history, ...formatPosition(this.#floor).split('-'))
+        const answer = this.#connection.together(() => {
           for (const { key, body } of bodies) {
             const put = new PutBody(key, body)
             put.promise.catch((error) => {
@@ -201,22 +264,24 @@ class RedisJournal implements Journal {
             })
             this.#redis.sendCommand(put)
           }
-          return this.#script(WRITE, keys, args)
+          return this.#script(WRITE, keys, args, this.#replicas)
         })
         const [added, outcomes = '', time] = String(await answer).split(' ')
         const parsed = outcomes.split(',').map(parseOutcome)
-        const isKept = this.#tail?.add(Number(added), entriesOf(writes, parsed, Number(time))) ?? false
+        for (const outcome of parsed) if (outcome.status === 'done') this.#note(outcome.position)
+        const tail = era === this.#tailEra ? this.#tail : null
+        const isKept = tail?.add(Number(added), entriesOf(writes, parsed, Number(time))) ?? false
         writes.forEach((write, i) => {
           const isInTail = isKept && parsed[i]?.status === 'done'
           if (write.type === 'append' && !isInTail) this.#letGoOf([write])
         })
         return parsed
       } catch (failure) {
-        if (isGone(failure)) {
-          await this.initialise()
-          continue
-        }
-        const error = isLost(failure) && isReply(bodyError) ? bodyError : failure
+        const fault = isGone(failure) ? await this.initialise().catch((error) => error) : failure
+        if (!fault) continue
+        // A body that was refused ends the connection where this is no master any more; its WRITE came to nothing as well.
+        const isCut = answerLostAt === null && !isReply(fault) && asRefusal(bodyError) !== null
+        const error = isCut || (isLost(fault) && isReply(bodyError)) ? bodyError : fault
         const refused = asRefusal(error)
         // Before any answer was lost, a refusal is the last word. After it, only those are which come from the script
         // itself, when it has looked at what this producer did before.
@@ -232,17 +297,6 @@ class RedisJournal implements Journal {
         }
         await wait(RETRY_PAUSE_MS)
       }
-    }
-  }
-
-  /** Sends commands in one system call, and at once: whoever writes has more to do in this turn of the event loop. */
-  #together<T>(send: () => T): T {
-    const { stream } = this.#redis
-    stream.cork()
-    try {
-      return send()
-    } finally {
-      stream.uncork()
     }
   }
 
@@ -264,10 +318,12 @@ class RedisJournal implements Journal {
   async progress(projectId = ''): Promise<Progress> {
     const keys = [this.#keys.meta, this.#keys.pending, this.#keys.deletions]
     const answer = await this.#call(() => this.#script(PROGRESS, keys, [projectId, String(this.#id)]))
-    const [appended, stored, pending, deletions] = (answer as Buffer[]).map(String)
+    const [last = '', stored = '', pending, deletions] = (answer as Buffer[]).map(String)
+    const appended = parsePosition(last)
+    this.#note(appended)
     return {
-      appended: parsePosition(appended ?? ''),
-      stored: parsePosition(stored ?? ''),
+      appended,
+      stored: parsePosition(stored),
       pending: Number(pending),
       deletions: Number(deletions),
     }
@@ -275,14 +331,17 @@ class RedisJournal implements Journal {
 
   async claim(maxBytes: number): Promise<Block | null> {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
-    const args = [this.#name, String(LEASE_MS), String(maxBytes), String(MAX_BLOCK_ENTRIES), String(this.#id)]
-    this.#tail ??= new Tail()
-    const run = this.#tail.run(maxBytes, MAX_BLOCK_ENTRIES)
-    if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
-    const answer = await this.#call(() => this.#script(CLAIM, keys, args))
+    let run: Run | null = null
+    const answer = await this.#call(() => {
+      const args = [this.#name, String(LEASE_MS), String(maxBytes), String(MAX_BLOCK_ENTRIES), String(this.#id)]
+      run = this.#currentTail().run(maxBytes, MAX_BLOCK_ENTRIES)
+      if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
+      return this.#script(CLAIM, keys, args, this.#replicas)
+    })
+    const own = run as Run | null
     if (answer === null) {
       // Where another process is the writer, nobody here would ever forget what is stored.
-      this.#letGoOf(this.#tail.forget())
+      this.#letGoOf(this.#tail?.forget() ?? [])
       this.#tail = null
       return null
     }
@@ -293,8 +352,19 @@ class RedisJournal implements Journal {
       isRepeated: isRepeated === 1,
       first: parsePosition(first),
       last: parsePosition(last),
-      entries: entries ? await this.#withBodies(entries.map(parseEntry), frozen.toString()) : (run?.entries ?? []),
+      entries: entries ? await this.#withBodies(entries.map(parseEntry), frozen.toString()) : (own?.entries ?? []),
     }
+  }
+
+  /** What was written in another era may not be in the journal any more, or something else in its place. */
+  #currentTail(): Tail {
+    if (this.#tailEra !== this.#era) {
+      this.#letGoOf(this.#tail?.forget() ?? [])
+      this.#tail = null
+      this.#tailEra = this.#era
+    }
+    this.#tail ??= new Tail()
+    return this.#tail
   }
 
   /**
@@ -334,7 +404,7 @@ class RedisJournal implements Journal {
 
   async narrow(block: Block, last: Position): Promise<void> {
     const limits = [formatLimits(block), formatLimits({ first: block.first, last })]
-    assertCurrent(await this.#call(() => this.#script(NARROW, [this.#keys.meta], limits)))
+    assertCurrent(await this.#call(() => this.#script(NARROW, [this.#keys.meta], limits, this.#replicas)))
   }
 
   async settle(block: Block, states: StoredState[]): Promise<void> {
@@ -354,6 +424,7 @@ class RedisJournal implements Journal {
   }
 
   async outrank(position: Position): Promise<void> {
+    this.#note(position)
     const args = formatPosition(position).split('-')
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.fading]
     const isEmpty = await this.#call(() => this.#script(OUTRANK, keys, args))
@@ -384,7 +455,13 @@ class RedisJournal implements Journal {
   async watchMemory(): Promise<void> {
     const read = async () => {
       if (this.#redis.status !== 'ready') return
-      const [{ bytes, stateBytes }, info] = await Promise.all([this.#depth(), this.#redis.info('memory')])
+      const [{ bytes, stateBytes }, info] = await Promise.all([
+        this.#depth(),
+        this.#redis.call('INFO', 'memory', 'replication').then(String),
+      ])
+      // As where a replica became the master on whose connections nothing was written meanwhile.
+      const history = /master_replid:(\w+)/.exec(info)?.[1]
+      if (this.#history !== '' && history !== undefined && history !== this.#history) await this.initialise()
       const memory = parseMemory(info)
       this.#limitBytes = Math.min(this.#maxBytes, bytes + stateBytes + roomIn(memory))
       return memory
@@ -420,7 +497,7 @@ class RedisJournal implements Journal {
     if (this.#redis.status === 'ready') {
       await this.#script(RELEASE, [this.#keys.lease], [this.#name]).catch(() => undefined)
     }
-    this.#redis.disconnect()
+    this.#connection.close()
     this.#subscriber.disconnect()
   }
 
@@ -438,7 +515,7 @@ class RedisJournal implements Journal {
   /** For commands that may be given up without harm: whatever goes wrong is `unavailable`. */
   async #call<T>(command: () => Promise<T>): Promise<T> {
     try {
-      await this.#connected(CONNECTION_WAIT_MS)
+      await this.#connection.connected(CONNECTION_WAIT_MS)
       try {
         return await command()
       } catch (error) {
@@ -451,47 +528,9 @@ class RedisJournal implements Journal {
     }
   }
 
-  /** @throws ContractError `unavailable` where there is no connection within `limitMs` */
-  async #connected(limitMs: number): Promise<void> {
-    if (this.#redis.status === 'ready') return
-    this.#ready ??= new Promise<void>((resolve) => {
-      this.#redis.once('ready', () => {
-        this.#ready = null
-        resolve()
-      })
-    })
-    let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(unavailable(new Error(`no connection to Redis within ${limitMs} ms`))), limitMs)
-    })
-    try {
-      await Promise.race([this.#ready, timeout])
-    } finally {
-      clearTimeout(timer)
-    }
+  #script(script: string, keys: string[], args: (string | Buffer)[], replicas = 0): Promise<unknown> {
+    return this.#connection.script(script, keys, args, replicas)
   }
-
-  async #script(script: string, keys: string[], args: (string | Buffer)[]): Promise<unknown> {
-    const rest = [String(keys.length), ...keys, ...args]
-    try {
-      return await this.#redis.callBuffer('EVALSHA', [digest(script), ...rest])
-    } catch (error) {
-      if (!(isReply(error) && error.message.startsWith('NOSCRIPT'))) throw error
-      return await this.#redis.callBuffer('EVAL', [script, ...rest])
-    }
-  }
-}
-
-const digests = new Map<string, string>()
-
-/** As EVALSHA names a script: SHA-1 of its text. */
-function digest(script: string): string {
-  let known = digests.get(script)
-  if (known === undefined) {
-    known = createHash('sha1').update(script).digest('hex')
-    digests.set(script, known)
-  }
-  return known
 }
 
 /** Harmless, since the other writer's block has the same token; but this one must look again at what is frozen. */

@@ -1,9 +1,9 @@
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../event-id.js'
 import type { Entry } from '../journal/journal.js'
-import type { Position } from '../journal/position.js'
-import type { ClickHouse } from './clickhouse.js'
+import { type Position, START } from '../journal/position.js'
+import { type ClickHouse, StoreError, StoreUnreachableError } from './clickhouse.js'
 import { Fields } from './fields.js'
-import { insertEntries } from './insert.js'
+import { insertEntries, isInserting } from './insert.js'
 
 /** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */
 const INSERT = `
@@ -44,19 +44,65 @@ export async function insertEvents(
   })
 }
 
-/** The last position of a journal, from `first` on, whose events are stored; null where none is. */
+/** Events that were deleted since are stored, too: their rows stay until a purge. */
+const DELETED_TOO = { apply_deleted_mask: 0 } as const
+/** All bits of an id but those of the event's index in its entry. */
+const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
+
+/**
+ * The last position of a journal, from `first` on, whose events are stored; null where none is.
+ * @throws StoreUnreachableError while an INSERT of the journal is under way, as its events count only when it is done
+ */
 export async function lastStoredPosition(
   clickhouse: ClickHouse,
   journalId: number,
   first: Position,
 ): Promise<Position | null> {
+  if (await isInsertingAny(clickhouse, journalId)) {
+    throw new StoreUnreachableError('ClickHouse is still working on an earlier INSERT of this journal')
+  }
   const rows = await clickhouse.rows<{ id: string }>(
     `SELECT toString(event_id) AS id FROM events
      WHERE toUInt128(event_id) >= toUInt128({first:UUID}) AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}
      ORDER BY toUInt128(event_id) DESC LIMIT 1`,
     { first: formatEventId({ position: first, index: 0, journalId: 0 }), journal: journalId },
+    DELETED_TOO,
   )
   return (rows[0] && parseEventId(rows[0].id)?.position) ?? null
+}
+
+/** Of ClickHouse, for a user that may not look at what it is doing. */
+const ACCESS_DENIED = 497
+
+async function isInsertingAny(clickhouse: ClickHouse, journalId: number): Promise<boolean> {
+  try {
+    return await isInserting(clickhouse, `${journalId}:`)
+  } catch (error) {
+    if (error instanceof StoreError && error.code === ACCESS_DENIED) return false
+    throw error
+  }
+}
+
+/** The positions of a journal's entries, from `first` to `last`, whose events are stored. An entry is stored as a whole. */
+export async function storedPositions(
+  clickhouse: ClickHouse,
+  journalId: number,
+  { first, last }: { first: Position; last: Position },
+): Promise<Set<Position>> {
+  const rows = await clickhouse.rows<{ id: string }>(
+    `SELECT toString(any(event_id)) AS id FROM events
+     WHERE toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
+       AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}
+     GROUP BY bitAnd(toUInt128(event_id), {entry:UInt128})`,
+    {
+      first: formatEventId({ position: first, index: 0, journalId: 0 }),
+      last: lastIdAt(last),
+      journal: journalId,
+      entry: ENTRY_MASK,
+    },
+    DELETED_TOO,
+  )
+  return new Set(rows.map(({ id }) => parseEventId(id)?.position ?? START))
 }
 
 /** Whether events of the journal's entry at this position are stored. */

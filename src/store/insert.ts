@@ -84,11 +84,11 @@ async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer>
   yield joined()
 }
 
-/** Whether the server still works on an INSERT with this token, so that its rows may yet appear. */
-export async function isInserting(clickhouse: ClickHouse, token: string): Promise<boolean> {
+/** Whether the server still works on an INSERT whose token begins like this, so that its rows may yet appear. */
+export async function isInserting(clickhouse: ClickHouse, prefix: string): Promise<boolean> {
   const rows = await clickhouse.rows(
-    "SELECT 1 FROM system.processes WHERE Settings['insert_deduplication_token'] = {token:String} LIMIT 1",
-    { token },
+    "SELECT 1 FROM system.processes WHERE startsWith(Settings['insert_deduplication_token'], {prefix:String}) LIMIT 1",
+    { prefix },
   )
   return rows.length > 0
 }

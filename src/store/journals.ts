@@ -1,4 +1,4 @@
-import { parseEventId } from '../event-id.js'
+import { formatEventId, parseEventId } from '../event-id.js'
 import type { Journal } from '../journal/journal.js'
 import { laterOf, type Position, START } from '../journal/position.js'
 import type { ClickHouse } from './clickhouse.js'
@@ -14,10 +14,15 @@ export async function takeOver(clickhouse: ClickHouse, journal: Journal, now: nu
   await clickhouse.command('INSERT INTO journals SELECT {id:UInt32}, {now:Int64}', { id: journal.id, now })
 }
 
-/** Reads a column of every table, which is done only when the journal has changed. */
-async function lastPositionOfAll(clickhouse: ClickHouse): Promise<Position> {
+/**
+ * The last position from `from` on that anything in the store has, of whichever journal; START where nothing has. Reads a
+ * column of every table, which is done only when the journal has changed or Redis has.
+ */
+export async function lastPositionOfAll(clickhouse: ClickHouse, from = START): Promise<Position> {
   const events = await clickhouse.rows<{ id: string }>(
-    'SELECT toString(event_id) AS id FROM events ORDER BY toUInt128(event_id) DESC LIMIT 1',
+    `SELECT toString(event_id) AS id FROM events WHERE toUInt128(event_id) >= toUInt128({first:UUID})
+     ORDER BY toUInt128(event_id) DESC LIMIT 1`,
+    { first: formatEventId({ position: from, index: 0, journalId: 0 }) },
   )
   const rows = await clickhouse.rows<{ version: string }>(
     'SELECT max(version) AS version FROM profiles UNION ALL SELECT max(version) FROM sessions',

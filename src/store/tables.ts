@@ -5,7 +5,7 @@ import { type StateTable, stateKeyOf } from '../state.js'
 import type { Tables } from '../writer.js'
 import type { ClickHouse } from './clickhouse.js'
 import { insertDeadLetter } from './dead-letters.js'
-import { insertEvents, lastStoredPosition } from './events.js'
+import { insertEvents, lastStoredPosition, storedPositions } from './events.js'
 import { isInserting } from './insert.js'
 import { insertProfiles, profileRow, readProfiles } from './profiles.js'
 import { insertSessions, readSessions, sessionRow } from './sessions.js'
@@ -32,6 +32,7 @@ export function openTables(clickhouse: ClickHouse, journalId: number): StoreTabl
     },
     lastStored: (first) => lastStoredPosition(clickhouse, journalId, first),
     isInserting: (token) => isInserting(clickhouse, token),
+    storedPositions: (block) => storedPositions(clickhouse, journalId, block),
     insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, journalId, entry, reason, token),
     statesIn,
     profiles: {

@@ -52,7 +52,7 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
       )
     }
     await migrate(clickhouse)
-    const journal = await openJournal(config, pino({ level: 'silent' }))
+    const journal = await openJournal(config, pino({ level: 'silent' }), clickhouse)
     closers.push(() => journal.close())
     return { clickhouse, journal, place, close }
   } catch (error) {

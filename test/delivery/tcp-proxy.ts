@@ -35,7 +35,7 @@ export class TcpProxy {
   /** ms by which every piece is late, in both directions */
   delayMs = 0
   readonly #listener: Server
-  readonly #target: { host: string; port: number }
+  #target: { host: string; port: number }
   readonly #links = new Set<Link>()
   readonly #watches: { text: Buffer; seen: number }[] = []
   #rules: Rule[] = []
@@ -44,7 +44,7 @@ export class TcpProxy {
   private constructor(listener: Server, target: string) {
     const url = new URL(target)
     this.#listener = listener
-    this.#target = { host: url.hostname, port: Number(url.port) }
+    this.#target = addressOf(url)
     url.hostname = '127.0.0.1'
     url.port = String((listener.address() as AddressInfo).port)
     this.url = url.href.replace(/\/$/, '')
@@ -154,6 +154,13 @@ export class TcpProxy {
     this.#isDown = false
   }
 
+  /** Ends every connection; the next ones lead to another server. */
+  moveTo(target: string): void {
+    this.cut()
+    this.#target = addressOf(new URL(target))
+    this.mend()
+  }
+
   async close(): Promise<void> {
     this.cut()
     await new Promise((resolve) => this.#listener.close(resolve))
@@ -254,6 +261,10 @@ export class TcpProxy {
     if (this.delayMs === 0) action()
     else setTimeout(action, this.delayMs)
   }
+}
+
+function addressOf({ hostname, port }: URL): { host: string; port: number } {
+  return { host: hostname, port: Number(port) }
 }
 
 /** What ClickHouse answers over HTTP where it cannot carry out a statement, as the client reads it. */

@@ -1,0 +1,89 @@
+import { Redis } from 'ioredis'
+import { TcpProxy } from './delivery/tcp-proxy.js'
+import { type RedisServer, type Scope, startRedis, until } from './helper.js'
+
+/** So that a replica need not wait 5 s for others that could share its first copy. */
+const AT_ONCE = ['--repl-diskless-sync-delay', '0']
+
+/** A Redis with a replica behind one address, which leads to the master. */
+export class RedisPair {
+  master: RedisServer
+  replica: RedisServer
+  readonly proxy: TcpProxy
+  readonly #t: Scope
+
+  private constructor(t: Scope, master: RedisServer, replica: RedisServer, proxy: TcpProxy) {
+    this.#t = t
+    this.master = master
+    this.replica = replica
+    this.proxy = proxy
+  }
+
+  static async start(t: Scope): Promise<RedisPair> {
+    const master = await startRedis(t, AT_ONCE)
+    const pair = new RedisPair(t, master, await startReplica(t, master), await TcpProxy.open(t, master.url))
+    await pair.synchronise()
+    return pair
+  }
+
+  get url(): string {
+    return this.proxy.url
+  }
+
+  /** Waits until the replica has everything that the master has. */
+  async synchronise(): Promise<void> {
+    await asked(this.master, async (redis) => {
+      await until('the replica', async () => {
+        // A write of this connection, as WAIT is about those.
+        await redis.publish('synchronise', '')
+        return (await redis.wait(1, 100)) === 1
+      })
+    })
+  }
+
+  /** From here on the replica hears nothing more: it lags. It is a master already, which nobody asks. */
+  async detach(): Promise<void> {
+    await this.synchronise()
+    await asked(this.replica, (redis) => redis.replicaof('NO', 'ONE'))
+  }
+
+  /** The master gives out positions as if its clock were this far, epoch ms. */
+  async setClock(ms: number): Promise<void> {
+    await asked(this.master, (redis) => redis.hset('{tallyhouse}:meta', 'ms', ms))
+  }
+
+  /** The detached replica is a replica again, and copies what the master has. */
+  async attach(): Promise<void> {
+    const { hostname, port } = new URL(this.master.url)
+    await asked(this.replica, (redis) => redis.replicaof(hostname, Number(port)))
+  }
+
+  /** The master dies, and the replica takes its place, as far as it has come. */
+  async failOver(): Promise<void> {
+    this.proxy.cut()
+    await this.master.kill()
+    await asked(this.replica, (redis) => redis.replicaof('NO', 'ONE'))
+    this.master = this.replica
+    this.proxy.moveTo(this.master.url)
+  }
+
+  /** Another replica, in place of the one that became the master. */
+  async addReplica(): Promise<void> {
+    this.replica = await startReplica(this.#t, this.master)
+    await this.synchronise()
+  }
+}
+
+function startReplica(t: Scope, master: RedisServer): Promise<RedisServer> {
+  const { hostname, port } = new URL(master.url)
+  return startRedis(t, [...AT_ONCE, '--replicaof', hostname, port])
+}
+
+async function asked<T>({ url }: RedisServer, ask: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis(url)
+  try {
+    return await ask(redis)
+  } finally {
+    redis.disconnect()
+  }
+}
