@@ -45,6 +45,7 @@ import { track } from './routes/track.js'
 import { users } from './routes/users.js'
 import { MAX_SESSION_BYTES } from './session.js'
 import { States } from './state.js'
+import { readStorage } from './storage-metrics.js'
 import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
 import { EventEdits } from './store/event-edits.js'
@@ -123,6 +124,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   server.log = log
   server.setValidatorCompiler(validatorCompiler(config.MAX_PROPERTY_DEPTH))
   server.decorateRequest('projectId', '')
+  server.decorateRequest('keyId', '')
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
   requestLog.watch(server)
@@ -296,6 +298,7 @@ function register(
     writer: writer.figures,
     states: { profiles: profiles.figures, sessions: sessions.figures },
     journal,
+    storage: () => readStorage(clickhouse, usesDataDir(config) ? config.DATA_DIR : null),
   })
   closers.push(async () => metrics.close())
   server.register(metricsRoute, { contentType: metrics.contentType, figures: shareFigures(() => metrics.text()) })
@@ -346,10 +349,18 @@ function register(
   )
 }
 
+/** Whether there is an embedded part, which keeps its data there. */
+function usesDataDir({ REDIS_URL, CLICKHOUSE_URL }: Config): boolean {
+  return REDIS_URL === undefined || CLICKHOUSE_URL === undefined
+}
+
+/** Keys in the environment are called by their settings: of a short one, its first characters would give too much away. */
 function keysOf({ PUBLIC_API_KEY, SECRET_KEY }: Config): StoredKey[] {
   const keys: StoredKey[] = []
-  if (PUBLIC_API_KEY) keys.push(storedKey(PUBLIC_API_KEY, { projectId: DEFAULT_PROJECT, kind: 'public' }))
-  if (SECRET_KEY) keys.push(storedKey(SECRET_KEY, { projectId: DEFAULT_PROJECT, kind: 'secret' }))
+  if (PUBLIC_API_KEY)
+    keys.push({ ...storedKey(PUBLIC_API_KEY, { projectId: DEFAULT_PROJECT, kind: 'public' }), id: 'PUBLIC_API_KEY' })
+  if (SECRET_KEY)
+    keys.push({ ...storedKey(SECRET_KEY, { projectId: DEFAULT_PROJECT, kind: 'secret' }), id: 'SECRET_KEY' })
   return keys
 }
 

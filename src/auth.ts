@@ -8,6 +8,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** the project of the request's key */
     projectId: string
+    /** what a list of keys and the log call the request's key */
+    keyId: string
     key: string
   }
 }
@@ -30,8 +32,9 @@ export function authenticate(keys: KeyRing, kind: KeyKind, wrongKeys: WrongKeys)
       wrongKeys.count(clientAddress(request), reply)
       throw new ContractError('unauthorized', 'The key is not known. Check the key and its project.')
     }
-    if (grant.kind !== kind) throw new ContractError('wrong_key_kind', REFUSED[kind])
+    request.keyId = grant.id
     request.projectId = grant.projectId
+    if (grant.kind !== kind) throw new ContractError('wrong_key_kind', REFUSED[kind])
     request.key = key
   }
 }

@@ -49,9 +49,9 @@ const MAX_RECOGNISED = 16
  */
 export class KeyRing {
   readonly #fixed: StoredKey[]
-  #grants: Map<string, Grant>
+  #grants: Map<string, StoredKey>
   /** good keys that came before, in memory only */
-  #recognised: { key: Buffer; grant: Grant }[] = []
+  #recognised: { key: Buffer; grant: StoredKey }[] = []
   #isComplete = false
   #lookUp: () => Promise<void> = async () => undefined
 
@@ -82,12 +82,12 @@ export class KeyRing {
   }
 
   /** As `find`, for a key that may have been made since the stored ones were read. */
-  async findNew(key: string): Promise<Grant | null> {
+  async findNew(key: string): Promise<StoredKey | null> {
     await this.#lookUp()
     return this.find(key)
   }
 
-  find(key: string): Grant | null {
+  find(key: string): StoredKey | null {
     const bytes = Buffer.from(key)
     for (const recognised of this.#recognised) {
       if (recognised.key.length === bytes.length && timingSafeEqual(recognised.key, bytes)) return recognised.grant
@@ -98,6 +98,6 @@ export class KeyRing {
   }
 }
 
-function asMap(keys: StoredKey[]): Map<string, Grant> {
-  return new Map(keys.map(({ hash, projectId, kind }) => [hash, { projectId, kind }]))
+function asMap(keys: StoredKey[]): Map<string, StoredKey> {
+  return new Map(keys.map((key) => [key.hash, key]))
 }

@@ -5,6 +5,7 @@ import type { Depth, Journal, StateKind } from './journal/journal.js'
 import { ProcessFigures, type ProcessReading } from './process-figures.js'
 import type { RequestFigures } from './request-figures.js'
 import type { StateFigures } from './state.js'
+import type { StorageReading } from './storage-metrics.js'
 import { VERSION } from './version.js'
 import type { WriterFigures } from './writer-figures.js'
 
@@ -15,6 +16,8 @@ export interface MetricsSources {
   writer: WriterFigures
   states: Record<StateKind, StateFigures>
   journal: Journal
+  /** asked at each scrape; never rejects */
+  storage: () => Promise<StorageReading>
 }
 
 type Labels = Record<string, string>
@@ -25,6 +28,7 @@ interface Reading {
   process: ProcessReading
   /** null where the journal did not answer */
   depth: Depth | null
+  storage: StorageReading
 }
 
 /**
@@ -35,14 +39,17 @@ export class Metrics {
   readonly #registry = new Registry()
   readonly #process = new ProcessFigures()
   readonly #journal: Journal
+  readonly #storage: () => Promise<StorageReading>
   #reading: Reading | null = null
   #asked: Promise<string> | null = null
 
   constructor(sources: MetricsSources) {
     this.#journal = sources.journal
+    this.#storage = sources.storage
     this.#requests(sources)
     this.#events(sources)
     this.#journalAndWriter(sources)
+    this.#stores()
     this.#states(sources)
     this.#processes(sources)
   }
@@ -64,8 +71,12 @@ export class Metrics {
   }
 
   async #read(): Promise<string> {
-    const [process, depth] = await Promise.all([this.#process.read(), this.#journal.depth().catch(() => null)])
-    this.#reading = { process, depth }
+    const [process, depth, storage] = await Promise.all([
+      this.#process.read(),
+      this.#journal.depth().catch(() => null),
+      this.#storage(),
+    ])
+    this.#reading = { process, depth, storage }
     return await this.#registry.metrics()
   }
 
@@ -156,6 +167,25 @@ export class Metrics {
       () => labelled('reason', writer.retries),
       ['reason'],
     )
+  }
+
+  #stores(): void {
+    const storage = () => this.#reading?.storage ?? null
+    this.#gauge('tallyhouse_store_up', 'Whether ClickHouse answered a query just now.', () => [
+      [{}, storage()?.isStoreUp ? 1 : 0],
+    ])
+    const ofDisks = (bytes: 'freeBytes' | 'totalBytes') => () =>
+      (storage()?.disks ?? []).map((disk): Sample<number> => [{ disk: disk.name }, disk[bytes]])
+    this.#gauge('tallyhouse_store_disk_free_bytes', 'What is free on ClickHouse’s disks.', ofDisks('freeBytes'), [
+      'disk',
+    ])
+    this.#gauge('tallyhouse_store_disk_size_bytes', 'The size of ClickHouse’s disks.', ofDisks('totalBytes'), ['disk'])
+    this.#gauge('tallyhouse_data_dir_free_bytes', 'What is free where DATA_DIR is.', () => [
+      [{}, storage()?.dataDir?.freeBytes ?? null],
+    ])
+    this.#gauge('tallyhouse_data_dir_size_bytes', 'The size of the file system where DATA_DIR is.', () => [
+      [{}, storage()?.dataDir?.totalBytes ?? null],
+    ])
   }
 
   #states({ states }: MetricsSources): void {

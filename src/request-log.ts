@@ -23,7 +23,7 @@ const HARMLESS_ID = /^(?![ps]k_)[\w.-]{1,64}$/
 
 /**
  * Gives each request an id, which its answer carries, and each that was refused or failed a line in the log. No line
- * holds a key, a body, or a URL, which may hold either; for all others nothing is logged and nothing is made.
+ * holds more of a key than its id, or a body, or a URL, which may hold either; for all others nothing is logged and nothing is made.
  */
 export class RequestLog extends LogController {
   readonly #log: FastifyBaseLogger
@@ -78,5 +78,8 @@ export class RequestLog extends LogController {
 
 function describeRequest(request: FastifyRequest): object {
   const ms = request.startedAt > 0 ? Math.round(performance.now() - request.startedAt) : undefined
-  return { reqId: request.id, method: request.method, route: request.routeOptions.url, ms }
+  const { id, method, projectId, keyId } = request
+  // Known once the key is; what is undefined is not written.
+  const sender = { project: projectId || undefined, key: keyId || undefined }
+  return { reqId: id, method, route: request.routeOptions.url, ...sender, ms }
 }

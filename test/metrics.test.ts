@@ -112,6 +112,18 @@ for (const storage of STORAGES) {
       t.strictSame(await sources('sessions'), [1, 1])
     })
 
+    t.test('the store, and how much room there is', async (t) => {
+      const samples = await scrape(app)
+      t.equal(samples.get('tallyhouse_store_up'), 1)
+      const share = (of: string, labels = '') =>
+        (samples.get(`${of}_free_bytes${labels}`) ?? 0) / (samples.get(`${of}_size_bytes${labels}`) ?? 0)
+      const disk = share('tallyhouse_store_disk', '{disk="default"}')
+      t.ok(disk > 0 && disk < 1, `${disk} of the disk is free`)
+      const isEmbedded = storage === 'embedded'
+      t.equal(samples.has('tallyhouse_data_dir_free_bytes'), isEmbedded, 'elsewhere nothing is kept there')
+      if (isEmbedded) t.ok(share('tallyhouse_data_dir') > 0 && share('tallyhouse_data_dir') < 1)
+    })
+
     t.test('the process, and what runs in it', async (t) => {
       const samples = await scrape(app)
       t.ok((samples.get('process_resident_memory_bytes') ?? 0) > 1e7)
@@ -141,12 +153,15 @@ t.test('a writer of its own is measured as well, and counts for itself', async (
   t.equal((await scrape(writer)).get('tallyhouse_events_accepted_total'), 0)
 
   await clickhouse.close()
+  t.equal((await scrape(api.app)).get('tallyhouse_store_up'), 0, 'it is noticed without traffic')
   await api.call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await until(
     'a retry',
     async () => ((await scrape(writer)).get('tallyhouse_block_retries_total{reason="unreachable"}') ?? 0) > 0,
   )
   const waiting = await scrape(api.app)
+  t.equal(waiting.get('tallyhouse_store_up'), 0)
+  t.notOk([...waiting.keys()].some((name) => name.startsWith('tallyhouse_store_disk')))
   t.equal(waiting.get('tallyhouse_journal_entries'), 1)
   t.ok((waiting.get('tallyhouse_journal_bytes') ?? 0) > 0)
   await until(

@@ -5,8 +5,9 @@ import { type Logger, pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../src/app.js'
 import { loadConfig } from '../src/config.js'
-import { describeError } from '../src/log.js'
-import { PUBLIC_KEY, SECRET_KEY, settingsFor, startService, until } from './helper.js'
+import type { KeysFound } from '../src/key-refresh.js'
+import { describeError, openTerminalLog } from '../src/log.js'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startService, temporaryFolder, until } from './helper.js'
 
 interface Line {
   level: number
@@ -15,6 +16,8 @@ interface Line {
   route?: string
   status?: number
   code?: string
+  project?: string
+  key?: string
   ms?: number
   msg: string
 }
@@ -107,7 +110,9 @@ t.test('a request that fails leaves one line, without its key, its body or its U
     const answer = await app.inject(request)
     t.equal(answer.statusCode, expect[0])
     t.equal(lines.length, 1, request.url)
-    const { reqId, method, status, code, route, level } = lines[0] ?? ({} as Line)
+    const { reqId, method, status, code, route, level, project, key } = lines[0] ?? ({} as Line)
+    const isKnown = 'headers' in request && code !== 'invalid_json'
+    t.strictSame([project, key], isKnown ? ['default', 'SECRET_KEY'] : [undefined, undefined], request.url)
     t.equal(reqId, answer.headers['x-request-id'])
     t.strictSame([method, status, code, level], [request.method, ...expect, 30])
     if (request.url.startsWith('/public')) t.match(route, /^\/public\/[a-z/:]+$/i)
@@ -115,6 +120,44 @@ t.test('a request that fails leaves one line, without its key, its body or its U
     t.notMatch(text(), secret)
     t.notMatch(text(), SECRET_KEY)
   }
+})
+
+t.test('a refused request is named by the project and the ID of its key', async (t) => {
+  const { log, lines, text } = recorder()
+  const found: KeysFound[] = []
+  const settings = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
+  const app = await buildApp(loadConfig(settings), { log, onKeys: (keys) => found.push(keys) })
+  t.teardown(() => app.close())
+  const pair = await found[0]?.makeFirst?.()
+  if (!pair) throw new Error('no keys were made')
+  const { publicKey, secretKey } = pair
+  lines.length = 0
+  const payload = { apiKey: publicKey, event: 'e', distinct_id: 'u' }
+  t.equal((await app.inject({ method: 'POST', url: '/public/track', payload })).statusCode, 403)
+  const answer = await app.inject({ url: '/public/events?limit=0', headers: { 'x-api-key': secretKey } })
+  t.equal(answer.statusCode, 400)
+  t.match(lines, [
+    { code: 'wrong_key_kind', project: 'default', key: publicKey.slice(0, 11) },
+    { code: 'invalid_request', project: 'default', key: secretKey.slice(0, 11) },
+  ])
+  for (const key of [publicKey, secretKey]) t.notMatch(text(), key)
+})
+
+t.test('on a terminal every line is whole, errors included', async (t) => {
+  let text = ''
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      text += chunk
+      done()
+    },
+  })
+  const log = await openTerminalLog('info', stream)
+  log.warn({ err: new TypeError('first\nsecond', { cause: new Error('third') }), retryMs: 5 }, 'it failed')
+  log.info('after')
+  const line = '"retryMs":5,"reason":"TypeError: first\\nsecond: third","at":"'
+  t.ok(text.includes(line), text)
+  t.equal(text.trimEnd().split('\n').length, 2, text)
+  t.match(text, /INFO.*after/)
 })
 
 t.test('what the parts say of themselves is in the same log', async (t) => {

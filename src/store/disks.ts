@@ -1,0 +1,22 @@
+import type { ClickHouse } from './clickhouse.js'
+
+/** A disk that ClickHouse keeps data on, as it counts its bytes. */
+export interface Disk {
+  name: string
+  freeBytes: number
+  totalBytes: number
+}
+
+/**
+ * @returns none where the user of the connection may not see them
+ * @throws StoreUnreachableError where there is no answer before the signal
+ */
+export async function readDisks(clickhouse: ClickHouse, signal: AbortSignal): Promise<Disk[]> {
+  const rows = await clickhouse.rows<{ name: string; free: string; total: string }>(
+    'SELECT name, free_space AS free, total_space AS total FROM system.disks',
+    {},
+    {},
+    signal,
+  )
+  return rows.map(({ name, free, total }) => ({ name, freeBytes: Number(free), totalBytes: Number(total) }))
+}
