@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import { type FieldNames, OWN_NAMES } from '../transfer/event-text.js'
 import { FORMATS } from '../transfer/formats.js'
 import { type ImportOptions, importFile } from '../transfer/import-file.js'
+import { findInputs } from '../transfer/input-files.js'
 import { counted, number } from '../transfer/progress.js'
 import { readTarget, TARGET_USAGE } from '../transfer/target.js'
 import { TIME_FORMATS } from '../transfer/time.js'
@@ -14,7 +15,8 @@ const USAGE = `Usage: tallyhouse import [options] [FILE...]
        tallyhouse import --all FOLDER
 
 Sends the events in files, or in standard input, to a running service. They may be NDJSON, a JSON array or CSV with a header,
-each also compressed by gzip or zstd. Properties in JSON are sent byte for byte.
+each also compressed by gzip, zstd or, in files named .br, Brotli, and in zip archives. Of a folder all files are imported, in the
+order of their names. Properties in JSON are sent byte for byte.
 
 ${TARGET_USAGE}
   --format FORMAT    ndjson, json (an array) or csv; where it is not given, the first character tells
@@ -48,7 +50,9 @@ export const command: Command = {
       return await runAll((await import('../transfer/import-all.js')).importAll, args, io)
     }
     const { values, positionals } = parse(args)
-    const paths = positionals.length > 0 ? positionals : ['-']
+    const { paths, unsupported } = await findInputs(positionals.length > 0 ? positionals : ['-'])
+    if (unsupported.length > 0) io.stderr.write(`Skipped, as no import reads such files: ${unsupported.join(', ')}.\n`)
+    if (paths.length === 0) throw new UsageError('There is no file to import in the folder.')
     if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {
       throw new UsageError('--state and --rejects name the file of one input. Import the others by further commands.')
     }

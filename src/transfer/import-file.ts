@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { access } from 'node:fs/promises'
+import { access, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Connection } from '../client/connection.js'
 import type { CommandIo } from '../commands/command.js'
@@ -70,7 +70,10 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
     input: isStream ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes })),
   })
-  const earlier = (await file?.read()) ?? null
+  const noted = (await file?.read()) ?? null
+  // One that came to its end and stored nothing, as with a wrong delimiter, is no reason not to try otherwise.
+  const earlier = noted && isInVain(noted) ? null : noted
+  if (noted && !earlier && noted.done.rejected > 0) await rm(files.rejects, { force: true })
   if (isStream) {
     say('Standard input cannot be read again: if this import is interrupted, it cannot go on where it was.')
   } else if (earlier) {
@@ -157,6 +160,11 @@ function goOnText({ state: { done }, unanswered }: ImportJournal, format: Format
 async function isBeginningOf(cut: Fingerprint, path: string): Promise<boolean> {
   const { bytes, digest } = await fingerprint(path, cut.bytes)
   return bytes === cut.bytes && digest === cut.digest
+}
+
+/** Whether it came to its end and stored nothing. */
+function isInVain({ finishedAt, done }: ImportState): boolean {
+  return finishedAt !== null && done.accepted === 0
 }
 
 function isSameTarget(one: ImportState, other: ImportState): boolean {

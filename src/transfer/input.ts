@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
-import { addAbortSignal, pipeline, Readable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
+import { addAbortSignal, pipeline, Readable, type Transform } from 'node:stream'
+import { createBrotliDecompress, createGunzip } from 'node:zlib'
 import { Decompress, ZstdErrorCode } from 'fzstd'
 import { unzip } from './zip.js'
 
@@ -51,7 +51,7 @@ export async function openFile(path: string): Promise<Input> {
   const info = await stat(path)
   if (!info.isFile()) throw new Error(`${path} is not a file.`)
   const start = await firstBytes(path)
-  const isPlain = compressionOf(start) === null
+  const isPlain = compressionOf(start, path) === null
   const mark = isPlain && start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0
   const input = {
     name: path,
@@ -85,7 +85,7 @@ export function openStream(stream: Readable, signal?: AbortSignal): Input {
   if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
   const open = () => {
-    opened ??= peek(skip(named(decompress(counted()), input.name), 0))
+    opened ??= peek(skip(named(decompress(counted(), ''), input.name), 0))
     return opened
   }
   const input = {
@@ -112,9 +112,9 @@ async function* file(path: string, start: number, counted: (chunk: Buffer) => Bu
 }
 
 async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {
-  if (compressionOf(start) !== 'zip') return yield* decompress(file(path, 0, counted))
-  for await (const entry of unzip(path)) {
-    yield* decompress(map(entry, counted))
+  if (compressionOf(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
+  for await (const { name, content } of unzip(path)) {
+    yield* decompress(map(content, counted), name)
     // The last line of a file need not be ended.
     yield Buffer.from('\n')
   }
@@ -134,21 +134,25 @@ async function firstBytes(path: string): Promise<Buffer> {
   }
 }
 
-/** By the bytes that each format begins with; no text begins so. */
-function compressionOf(start: Buffer): 'gzip' | 'zstd' | 'zip' | null {
+/** By the bytes that each format begins with, as no text does; Brotli has none, so it goes by the name. */
+function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
+  if (/\.br$/i.test(name)) return 'brotli'
   if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'
   if (start.length < 4) return null
   if (start.readUInt32LE() === 0xfd2fb528) return 'zstd'
   return start.readUInt32LE() === 0x04034b50 ? 'zip' : null
 }
 
-async function* decompress(chunks: Chunks): Chunks {
+/** @param name of the file; empty where it has none */
+async function* decompress(chunks: Chunks, name: string): Chunks {
   const [start, all] = await peek(chunks)
-  switch (compressionOf(start)) {
+  switch (compressionOf(start, name)) {
     case null:
       return yield* all
     case 'gzip':
-      return yield* gunzip(all)
+      return yield* inflate(all, createGunzip({ chunkSize: CHUNK_BYTES }))
+    case 'brotli':
+      return yield* inflate(all, createBrotliDecompress({ chunkSize: CHUNK_BYTES }))
     case 'zstd':
       return yield* unzstd(all)
     case 'zip':
@@ -176,9 +180,9 @@ async function peek(chunks: Chunks): Promise<[start: Buffer, all: Chunks]> {
   return [start, all()]
 }
 
-async function* gunzip(chunks: Chunks): Chunks {
+async function* inflate(chunks: Chunks, inflating: Transform): Chunks {
   // Its end, with or without an error, is seen by whoever reads it.
-  yield* pipeline(Readable.from(chunks), createGunzip({ chunkSize: CHUNK_BYTES }), () => undefined) as Chunks
+  yield* pipeline(Readable.from(chunks), inflating, () => undefined) as unknown as Chunks
 }
 
 /**
@@ -207,13 +211,14 @@ async function* unzstd(chunks: Chunks): Chunks {
   yield* out
 }
 
-/** Makes what zlib and fzstd say of data that they cannot read an error that names the input. */
+/** Makes what zlib, Brotli and fzstd say of data that they cannot read an error that names the input. */
 async function* named(chunks: Chunks, input: string): Chunks {
   try {
     yield* chunks
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
-    const isOfData = typeof code === 'number' || (typeof code === 'string' && code.startsWith('Z_'))
+    const isOfData =
+      typeof code === 'number' || (typeof code === 'string' && /^(Z_|ERR__ERROR_|ERR_BROTLI_)/.test(code))
     if (!isOfData) throw error
     throw new CompressedDataError(input, code === 'Z_BUF_ERROR' || code === ZstdErrorCode.UnexpectedEOF, error as Error)
   }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { brotliCompressSync } from 'node:zlib'
 import t from 'tap'
 import { elements, memberText } from '../../src/json.js'
 import { TcpProxy } from '../delivery/tcp-proxy.js'
@@ -96,4 +97,27 @@ t.test('what was begun by mistake does not stand in the way', async (t) => {
     'what was done is still known',
   )
   t.equal((await exportAll(service)).length, 1)
+  const table = join(await temporaryFolder(t), 'events.csv')
+  await writeFile(table, 'event;distinct_id\ne;grace\n')
+  const tableTo = ['import', '--url', service.url, table]
+  t.match(await runCommand(tableTo), { code: 1, stderr: /0 events stored, 1 rejected/ }, 'a wrong delimiter')
+  t.match(await runCommand([...tableTo, '--delimiter', ';']), { code: 0, stderr: /1 events stored, 0 rejected/ })
+  t.notOk((await readdir(dirname(table))).includes('events.csv.rejects.ndjson'))
+  t.match(await runCommand(tableTo), { code: 1, stderr: /begun with other options/ }, 'what was stored is still known')
+
+  t.test('a folder is imported file by file', async (t) => {
+    const folder = await temporaryFolder(t)
+    await mkdir(join(folder, 'more'))
+    const event = (name: string) => `{"event":"${name}","distinct_id":"folder"}\n`
+    await writeFile(join(folder, 'b.ndjson'), event('second'))
+    await writeFile(join(folder, 'a.json.br'), brotliCompressSync(`[${event('first')}]`))
+    await writeFile(join(folder, 'more', 'part-0000'), event('third'))
+    await writeFile(join(folder, 'notes.pdf'), 'x')
+    const imported = await runCommand(['import', '--url', service.url, folder])
+    t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n3 events in/ })
+    const again = await runCommand(['import', '--url', service.url, folder])
+    t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each has a note of its own')
+    const names = (await exportAll(service)).slice(-3).map((text) => JSON.parse(text).event)
+    t.strictSame(names, ['first', 'second', 'third'])
+  })
 })

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, crc32, deflateRawSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import { elements, memberText } from '../../src/json.js'
@@ -243,6 +243,62 @@ t.test('compressed files are read as the text in them', async (t) => {
   const zstd = join(DATA, 'two-frames.ndjson.zst')
   t.strictSame(eventsOf(await batchesOf(await openFile(zstd))), lines)
   t.strictSame(eventsOf(await batchesOf(pieces(await readFile(zstd), [999]))), lines, 'from a stream, too')
+})
+
+/** An archive of one file, as APPNOTE 6.3.9 of PKWARE lays it out. */
+function zipOf(name: string, content: Buffer, isDeflated: boolean): Buffer {
+  const data = isDeflated ? deflateRawSync(content) : content
+  const common = Buffer.alloc(26)
+  common.writeUInt16LE(20, 0)
+  common.writeUInt16LE(isDeflated ? 8 : 0, 4)
+  common.writeUInt32LE(crc32(content), 10)
+  common.writeUInt32LE(data.length, 14)
+  common.writeUInt32LE(content.length, 18)
+  common.writeUInt16LE(name.length, 22)
+  const local = Buffer.concat([Buffer.from('PK\x03\x04'), common, Buffer.from(name)])
+  const entry = Buffer.concat([Buffer.from('PK\x01\x02\x14\x00'), common, Buffer.alloc(14), Buffer.from(name)])
+  const end = Buffer.alloc(22)
+  end.write('PK\x05\x06', 'latin1')
+  end.writeUInt16LE(1, 8)
+  end.writeUInt16LE(1, 10)
+  end.writeUInt32LE(entry.length, 12)
+  end.writeUInt32LE(local.length + data.length, 16)
+  return Buffer.concat([local, data, entry, end])
+}
+
+t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.zip')
+  const lines = (await realEvents()).slice(0, 100)
+  const content = Buffer.from(lines.join('\n'))
+  for (const isDeflated of [true, false]) {
+    const whole = zipOf('events.ndjson', content, isDeflated)
+    await writeFile(path, whole)
+    t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
+    const damaged = Buffer.from(whole)
+    // A digit of an event in a stored file, so that everything but the sum is right.
+    const at = isDeflated ? 600 : whole.indexOf('timestamp":1') + 11
+    damaged[at] = (damaged[at] ?? 0) ^ 1
+    await writeFile(path, damaged)
+    await t.rejects(batchesOf(await openFile(path)), { name: 'CompressedDataError', message: /events\.zip .*damaged/ })
+    const resized = Buffer.from(whole)
+    resized.writeUInt32LE(content.length + 1, whole.lastIndexOf('PK\x01\x02') + 24)
+    await writeFile(path, resized)
+    await t.rejects(batchesOf(await openFile(path)), `another size, ${isDeflated ? 'deflated' : 'stored'}`)
+    await writeFile(path, whole.subarray(0, -30))
+    await t.rejects(batchesOf(await openFile(path)), { message: /^The zip archive cannot be read: / })
+  }
+})
+
+t.test('Brotli is known by the name of its file', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.ndjson.br')
+  const lines = (await realEvents()).slice(0, 2000)
+  const whole = brotliCompressSync(lines.join('\n'))
+  await writeFile(path, whole)
+  t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
+  await writeFile(path, whole.subarray(0, -100))
+  await t.rejects(batchesOf(await openFile(path)), { isCut: true, message: /ends in the middle/ })
+  await writeFile(path, Buffer.concat([whole.subarray(0, 5), Buffer.alloc(100, 0xff)]))
+  await t.rejects(batchesOf(await openFile(path)), { isCut: false, message: /damaged/ })
 })
 
 t.test('compressed data that are cut off or damaged are an error that names the input', async (t) => {
