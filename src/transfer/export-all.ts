@@ -23,7 +23,7 @@ import {
 import { openTables } from '../store/tables.js'
 import { Writer } from '../writer.js'
 import { type Chunk, MANIFEST, type Manifest, manifestFile } from './manifest.js'
-import { number, ProgressLine } from './progress.js'
+import { counted, number, ProgressLine } from './progress.js'
 import type { StateFile } from './state-file.js'
 import { openWholeStore, type WholeStore } from './whole-store.js'
 
@@ -244,9 +244,6 @@ export function describe(manifest: Manifest): string {
     dead_letters: 'dead letter',
   }
   return Object.entries(names)
-    .map(([table, name]) => {
-      const rows = rowsIn(manifest, table)
-      return `${number(rows)} ${name}${rows === 1 ? '' : 's'}`
-    })
+    .map(([table, name]) => counted(rowsIn(manifest, table), name))
     .join(', ')
 }

@@ -101,7 +101,7 @@ t.test('what was begun by mistake does not stand in the way', async (t) => {
   await writeFile(table, 'event;distinct_id\ne;grace\n')
   const tableTo = ['import', '--url', service.url, table]
   t.match(await runCommand(tableTo), { code: 1, stderr: /0 events stored, 1 rejected/ }, 'a wrong delimiter')
-  t.match(await runCommand([...tableTo, '--delimiter', ';']), { code: 0, stderr: /1 events stored, 0 rejected/ })
+  t.match(await runCommand([...tableTo, '--delimiter', ';']), { code: 0, stderr: /1 event stored, 0 rejected/ })
   t.notOk((await readdir(dirname(table))).includes('events.csv.rejects.ndjson'))
   t.match(await runCommand(tableTo), { code: 1, stderr: /begun with other options/ }, 'what was stored is still known')
 
