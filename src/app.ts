@@ -58,6 +58,7 @@ import { Writer } from './writer.js'
 /** The project of the keys in the environment, and of the pair that the first start makes. */
 const DEFAULT_PROJECT = 'default'
 const STORE_RETRY_MS = 1_000
+const HOUR_MS = 3_600_000
 /** Of ClickHouse, for a user that it does not know, a wrong password and rights that are missing. */
 const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
 /** How long requests that are under way may take at the end. */
@@ -170,6 +171,7 @@ interface Parts {
   writer: Writer
   keys: KeyRing
   catchUp: CatchUp
+  purge: Purge
   /** where the requests of keys are counted; null where they are not, or in this process */
   counters: Counters | null
   log: FastifyBaseLogger
@@ -213,12 +215,18 @@ async function open(
   const commits = new GroupCommit(journal, memory)
   closers.push(() => commits.close())
 
+  const catchUp = new CatchUp(journal, closing)
+  const purge = new Purge({ clickhouse, catchUp, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL })
+  closers.push(async () => purge.close())
+
   const useStore = async () => {
     await migrate(clickhouse)
     await takeOver(clickhouse, journal, Date.now())
     const found = await keyRefresh.start(DEFAULT_PROJECT)
     onKeys?.(found)
-    if (config.ROLE !== 'api') writer.start()
+    if (config.ROLE === 'api') return
+    writer.start()
+    purge.start()
   }
   try {
     await useStore()
@@ -232,8 +240,7 @@ async function open(
     counters = await openCounters(config.REDIS_URL, log)
     closers.push(async () => counters?.disconnect())
   }
-  const catchUp = new CatchUp(journal, closing)
-  return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log }
+  return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, purge, counters, log }
 }
 
 /** The journal that the configuration asks for; with the store, it asks that how far the positions went. */
@@ -267,14 +274,12 @@ function register(
   closers: (() => Promise<unknown>)[],
   { shareFigures = (own) => own }: AppOptions,
 ): void {
-  const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, counters, log } = parts
+  const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, purge, counters, log } = parts
   const states = new ByteBudget(STATE_MEMORY_BYTES)
   const profiles = new States(journal, commits, tables.profiles, { maxBytes: config.MAX_PROFILE_BYTES, memory: states })
   const sessions = new States(journal, commits, tables.sessions, { maxBytes: MAX_SESSION_BYTES, memory: states })
   const edits = new EventEdits(clickhouse)
   const erasure = new Erasure({ journal, clickhouse, profiles, sessions, catchUp })
-  const purge = new Purge({ clickhouse, catchUp, log: server.log })
-  closers.push(async () => purge.close())
 
   answerInOneShape(server)
   // Before the routes, which it describes.

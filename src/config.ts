@@ -66,6 +66,7 @@ const Settings = Type.Object({
   }),
   WORKERS: Type.Integer({ default: 1, minimum: 1, maximum: 64, says: 'a number of processes from 1 to 64' }),
   DELETE_USER_EVENTS: Type.Boolean({ default: false, says: 'true or false' }),
+  PURGE_INTERVAL: Type.Integer({ default: 1, minimum: 1, maximum: 8760, says: 'hours, 1 to 8760' }),
   LOG_LEVEL: Type.Union(
     [
       Type.Literal('fatal'),

@@ -1,73 +1,150 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CatchUp } from './catch-up.js'
-import type { ClickHouse } from './store/clickhouse.js'
-import { oldPartsLifetime, purgeEvents, purgeOldRows } from './store/purge.js'
+import { type ClickHouse, StoreUnreachableError } from './store/clickhouse.js'
+import {
+  type Leftovers,
+  leftoversOfEvents,
+  leftoversOfTables,
+  oldPartsLifetime,
+  purgeEvents,
+  purgeOldRows,
+} from './store/purge.js'
 
 export interface PurgeOptions {
   clickhouse: ClickHouse
   catchUp: Pick<CatchUp, 'reachAll'>
   log: Pick<FastifyBaseLogger, 'warn'>
-  /** from a first deletion until what was deleted by then is purged, ms */
-  delayMs?: number
+  /** what is deleted within this time of the last rewriting of its table or month waits for the next one, ms */
+  intervalMs: number
+  /** how often the store is asked whether something is due, ms */
+  pollMs?: number
 }
 
-/** Rewriting costs as much however little was deleted, so what is deleted within this time is purged together. */
-const DELAY_MS = 60_000
+const POLL_MS = 60_000
+/** After a failure, as of a full disk, which seldom passes within a minute. */
+const RETRY_MS = 10 * 60_000
 
 /**
  * Takes what was deleted off the store's disk. ClickHouse only hides deleted rows until it happens to merge them; this
- * rewrites the parts of a table that hold such rows. One purge at a time; those who ask while one runs share the next.
- * It goes by what is in the store, so one that was cut off is made good by the next.
+ * rewrites the months of events, and the parts of profiles and sessions, that hold such rows. Rewriting costs as much
+ * however little was deleted, so none is rewritten by itself more than once in an interval.
+ *
+ * What is left to do is asked of the store each time: nothing is forgotten at a restart, and it does not matter which
+ * process deleted something. One purge at a time; those who ask for one while one runs share the next.
  */
 export class Purge {
   readonly #options: PurgeOptions
   readonly #stop = new AbortController()
-  #running: Promise<number> | null = null
+  #running: Promise<unknown> | null = null
   #next: Promise<number> | null = null
-  #timer: NodeJS.Timeout | null = null
+  #isWatching = false
+  /** since when (epoch ms) a month or table has had leftovers: ClickHouse merges patches, which makes them look younger */
+  #since = new Map<string, number>()
 
   constructor(options: PurgeOptions) {
     this.#options = options
   }
 
-  /** Within a minute; a failure is logged, and left to the next one. */
-  later(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = null
-      this.now().catch((error) => {
-        this.#options.log.warn({ err: error }, 'deleted data is still on disk; the next purge takes it along')
-      })
-    }, this.#options.delayMs ?? DELAY_MS).unref()
+  /** From now on, asks the store at once and then each minute what is due. A failure is logged, and tried again later. */
+  start(): void {
+    if (this.#isWatching) return
+    this.#isWatching = true
+    this.#watch()
   }
 
   /**
    * Resolves when everything deleted before the call is in no part that is in use, which may take as long as rewriting
    * the tables; with the time by which the parts from before have left the disk, in epoch milliseconds.
+   * @throws DiskSpaceError where the store has no room for the copies
    */
   now(): Promise<number> {
     this.#next ??= this.#after(this.#running)
     return this.#next
   }
 
+  /** Takes off what has waited for as long as it may; nothing while another purge runs. */
+  async due(): Promise<void> {
+    if (this.#running) return
+    const running = this.#run((leftovers) => this.#isDue(leftovers))
+    this.#running = running
+    try {
+      await running
+    } finally {
+      if (this.#running === running) this.#running = null
+    }
+  }
+
   close(): void {
     this.#stop.abort()
-    if (this.#timer) clearTimeout(this.#timer)
   }
 
-  async #after(running: Promise<number> | null): Promise<number> {
+  async #watch(): Promise<void> {
+    const { pollMs = POLL_MS, log } = this.#options
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      let pauseMs = pollMs
+      try {
+        await this.due()
+      } catch (error) {
+        if (signal.aborted) return
+        // That it is unreachable the writer says as well.
+        if (!(error instanceof StoreUnreachableError)) {
+          pauseMs = Math.max(pollMs, RETRY_MS)
+          log.warn({ err: error }, 'deleted data is still on the disk of ClickHouse; it is tried again in ten minutes')
+        }
+      }
+      await wait(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)
+    }
+  }
+
+  #isDue({ id, deletedForMs, writtenForMs }: Leftovers): boolean {
+    const now = Date.now()
+    const since = Math.min(now - deletedForMs, this.#since.get(id) ?? now)
+    this.#since.set(id, since)
+    return Math.max(now - since, writtenForMs) >= this.#options.intervalMs
+  }
+
+  async #after(running: Promise<unknown> | null): Promise<number> {
     await running?.catch(() => undefined)
-    this.#running = this.#next
+    const next = this.#next
+    this.#running = next
     this.#next = null
-    return await this.#run()
+    try {
+      const { catchUp, clickhouse } = this.#options
+      // The rows that say what was deleted are to be there.
+      await catchUp.reachAll()
+      await this.#run(() => true)
+      return Date.now() + (await oldPartsLifetime(clickhouse))
+    } finally {
+      if (this.#running === next) this.#running = null
+    }
   }
 
-  async #run(): Promise<number> {
-    const { clickhouse, catchUp } = this.#options
-    // The rows that say what was deleted are to be there.
-    await catchUp.reachAll()
-    await purgeEvents(clickhouse, this.#stop.signal)
-    await purgeOldRows(clickhouse, 'profiles', this.#stop.signal)
-    await purgeOldRows(clickhouse, 'sessions', this.#stop.signal)
-    return Date.now() + (await oldPartsLifetime(clickhouse))
+  /** One that cannot be rewritten does not keep the others from it. */
+  async #run(isWanted: (leftovers: Leftovers) => boolean): Promise<void> {
+    const { clickhouse } = this.#options
+    const { signal } = this.#stop
+    const failures: unknown[] = []
+    const rewrite = async ({ id }: Leftovers, purge: () => Promise<void>) => {
+      signal.throwIfAborted()
+      try {
+        await purge()
+        this.#since.delete(id)
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+    const tables = await leftoversOfTables(clickhouse)
+    const months = await leftoversOfEvents(clickhouse)
+    const left = new Set([...tables, ...months].map(({ id }) => id))
+    for (const id of this.#since.keys()) if (!left.has(id)) this.#since.delete(id)
+    for (const leftovers of tables.filter(isWanted)) {
+      await rewrite(leftovers, () => purgeOldRows(clickhouse, leftovers.id, signal))
+    }
+    for (const leftovers of months.filter(isWanted)) {
+      await rewrite(leftovers, () => purgeEvents(clickhouse, leftovers.id, signal))
+    }
+    if (failures.length > 0) throw failures[0]
   }
 }

@@ -26,6 +26,7 @@ t.test('the defaults', async (t) => {
     DATA_DIR: './data',
     ROLE: 'all',
     DELETE_USER_EVENTS: false,
+    PURGE_INTERVAL: 1,
     LOG_LEVEL: 'info',
     BODY_LIMIT: 1024 * 1024,
     BATCH_BODY_LIMIT: 20 * 1024 * 1024,

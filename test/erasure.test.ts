@@ -253,7 +253,7 @@ for (const storage of STORAGES) {
       t.equal(left.filter((row) => row.includes('edith')).length, 8, 'single deletes leave the disk with it')
     })
 
-    t.test('DELETE of a user answers as ever, and is purged soon', async (t) => {
+    t.test('DELETE of a user answers as ever, and is purged once it is due', async (t) => {
       await identify('fay', { secret: 1 })
       await identify('fay', { secret: 2 })
       await track('fay', 'e')
@@ -270,11 +270,12 @@ for (const storage of STORAGES) {
         clickhouse,
         catchUp: { reachAll: async () => 0n },
         log: client.app.log,
-        delayMs: 0,
+        intervalMs: 0,
+        pollMs: 10,
       })
       t.teardown(() => purge.close())
-      purge.later()
-      purge.later()
+      purge.start()
+      purge.start()
       await until('the purge', async () => !(await onDisk()).some((row) => row.includes('fay')))
     })
 

@@ -43,6 +43,8 @@ interface Answer {
   unreadable_dead_letters: number
   /** epoch milliseconds; null where ClickHouse is still at it */
   gone_at: number | null
+  /** why it does not succeed for now; absent where the service is of an earlier version */
+  purge_error?: string | null
 }
 
 export const command: Command = {
@@ -85,26 +87,30 @@ export const command: Command = {
         `${counted(unreadable, 'dead letter')} may name one of them, but cannot be read. See: tallyhouse dead-letters list\n`,
       )
     }
-    const goneAt = last.answer.gone_at ?? (await whenGone(() => erase(last.users.slice(0, 1)), io))
+    const { gone_at: goneAt, purge_error } = await whenGone(last.answer, () => erase(last.users.slice(0, 1)), io)
     io.stderr.write(
-      goneAt === null
-        ? 'ClickHouse is still rewriting its tables. Run the command again to see when the data have left its disks.\n'
-        : `By ${new Date(goneAt).toISOString()} it has left the disks of ClickHouse; backups keep what they have.\n`,
+      goneAt !== null
+        ? `By ${new Date(goneAt).toISOString()} it has left the disks of ClickHouse; backups keep what they have.\n`
+        : purge_error
+          ? `No answer has them any more, but they are still on disk. ${purge_error}\n`
+          : 'ClickHouse is still rewriting its tables. Run the command again to see when the data have left its disks.\n',
     )
     return goneAt === null || unreadable > 0 ? 1 : 0
   },
 }
 
 /** Erasing again changes nothing, and tells how far the purge is. */
-async function whenGone(again: () => Promise<Answer>, { stderr, signal }: CommandIo): Promise<number | null> {
+async function whenGone(first: Answer, again: () => Promise<Answer>, { stderr, signal }: CommandIo): Promise<Answer> {
+  const isOver = ({ gone_at, purge_error }: Answer) => gone_at !== null || Boolean(purge_error)
+  if (isOver(first)) return first
   stderr.write('ClickHouse is rewriting its tables without them.\n')
   const deadline = Date.now() + PURGE_LIMIT_MS
-  while (Date.now() < deadline && !signal.aborted) {
-    const { gone_at } = await again()
-    if (gone_at !== null) return gone_at
+  let answer = first
+  while (!isOver(answer) && Date.now() < deadline && !signal.aborted) {
     await wait(PURGE_POLL_MS, undefined, { signal }).catch(() => undefined)
+    if (!signal.aborted) answer = await again()
   }
-  return null
+  return answer
 }
 
 function parse(args: string[]) {

@@ -242,7 +242,8 @@ export const CALLS: Record<string, Call> = {
     id: 'eraseUsers',
     tag: 'Users',
     summary: 'Erase up to 100 users with all that there is of them',
-    description: '`gone_at` says when it has left the disk; null where that takes longer than the answer.',
+    description:
+      '`gone_at` says when it has left the disk; null where that takes longer than the answer, or does not succeed for now, as `purge_error` says.',
     key: 'secret',
     example: { distinct_ids: ['grace'] },
     answer: {
@@ -252,6 +253,7 @@ export const CALLS: Record<string, Call> = {
           description: 'Dead letters that name one of them but cannot be read; they are left as they are.',
         }),
         gone_at: Type.Union([milliseconds, Type.Null()]),
+        purge_error: Type.Union([Type.String(), Type.Null()]),
       }),
       example: {
         status: 1,
@@ -259,6 +261,7 @@ export const CALLS: Record<string, Call> = {
         erased: [{ distinct_id: 'grace', profile: false, events: 1, sessions: 0, dead_letters: 0 }],
         unreadable_dead_letters: 0,
         gone_at: DAY_MS,
+        purge_error: null,
       },
     },
     errors: ['overloaded'],

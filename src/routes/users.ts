@@ -21,6 +21,7 @@ import type { States } from '../state.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import { aroundRows, offsetOf } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
+import { DiskSpaceError } from '../store/purge.js'
 import { exportUser } from '../user-export.js'
 
 export interface UsersOptions {
@@ -35,6 +36,10 @@ export interface UsersOptions {
 
 /** What takes longer to leave the disk goes on after the answer. */
 const PURGE_WAIT_MS = 10_000
+const DISK_IS_FULL =
+  'The disk of ClickHouse is too full to rewrite what held them: free space or enlarge it. The log of the service says how much is needed. It is tried again by itself.'
+const NOT_PURGED =
+  'ClickHouse could not rewrite what held them; see the log of the service. It is tried again by itself.'
 
 /** Keeps the profiles of users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
@@ -73,7 +78,6 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
           return null
         })
       }
-      purge.later()
       return { status: 1, error: null } as const
     },
   )
@@ -81,10 +85,13 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body }) => {
     const { users, unreadableLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
     // Not before the journal's and the store's answers above: what is purged is what was deleted by now.
+    let purgeError: string | null = null
     const purged = purge.now().catch((error) => {
-      app.log.warn({ err: error }, 'what was erased is hidden, but still on disk; the next purge takes it along')
+      app.log.warn({ err: error }, 'what was erased is hidden, but still on disk; it is tried again by itself')
+      purgeError = error instanceof DiskSpaceError ? DISK_IS_FULL : NOT_PURGED
       return null
     })
+    const goneAt = await Promise.race([purged, wait(PURGE_WAIT_MS, null, { ref: false })])
     return {
       status: 1,
       error: null,
@@ -92,7 +99,8 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
         return { distinct_id: distinctId, profile, events, sessions, dead_letters: deadLetters }
       }),
       unreadable_dead_letters: unreadableLetters,
-      gone_at: await Promise.race([purged, wait(PURGE_WAIT_MS, null, { ref: false })]),
+      gone_at: goneAt,
+      purge_error: purgeError,
     }
   })
 

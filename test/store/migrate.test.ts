@@ -1,8 +1,9 @@
-import { cp, readdir, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
+import { Purge } from '../../src/purge.js'
 import { ClickHouse } from '../../src/store/clickhouse.js'
 import { migrate, SchemaError } from '../../src/store/migrate.js'
-import { startClickHouse, temporaryFolder } from '../helper.js'
+import { silent, startClickHouse, temporaryFolder } from '../helper.js'
 
 const engine = await startClickHouse(t)
 
@@ -32,6 +33,37 @@ t.test('what is in a table survives a power cut, when it is inserted and when it
       t.match(sql, `${setting} = 1`, `${name}: ${setting}`)
     }
   }
+})
+
+t.test('what was deleted under an earlier schema is found and taken off the disk', async (t) => {
+  const earlier = await temporaryFolder(t)
+  await cp('schema', earlier, { recursive: true, filter: (file) => !/(009|01\d)_\w+\.sql$/.test(file) })
+  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'upgraded') })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse, earlier)
+  await clickhouse.command("INSERT INTO profiles VALUES ('p', 'ada', '{}', 1, 1, 1, 0), ('p', 'bob', '{}', 1, 1, 2, 0)")
+  await clickhouse.command("INSERT INTO profiles VALUES ('p', 'ada', '', 0, 0, 3, 1)")
+  await clickhouse.command("INSERT INTO sessions (project_id, session_id, version) VALUES ('p', 's', 1)")
+  await clickhouse.command("INSERT INTO sessions (project_id, session_id, version, is_deleted) VALUES ('p', 's', 2, 1)")
+  // As an erasure from a letter was done then.
+  await clickhouse.command("INSERT INTO dead_letters (position, body) VALUES (1, 'ada,bob')")
+  await clickhouse.command("ALTER TABLE dead_letters UPDATE body = 'bob' WHERE 1", {}, { mutations_sync: '1' })
+  await migrate(clickhouse)
+  const purge = new Purge({ clickhouse, catchUp: { reachAll: async () => 0n }, log: silent, intervalMs: 1 })
+  t.teardown(() => purge.close())
+  await purge.now()
+  t.strictSame(await clickhouse.rows('SELECT distinct_id, version FROM profiles ORDER BY ALL'), [
+    { distinct_id: 'ada', version: '3' },
+    { distinct_id: 'bob', version: '2' },
+  ])
+  t.strictSame(await clickhouse.rows('SELECT version FROM sessions'), [{ version: '2' }])
+  const [table] = await clickhouse.rows<{ path: string; sql: string }>(
+    `SELECT data_paths[1] AS path, create_table_query AS sql FROM system.tables
+     WHERE database = currentDatabase() AND name = 'dead_letters'`,
+  )
+  t.match(table?.sql, 'finished_mutations_to_keep = 1', 'ClickHouse removes the file of the earlier mutation soon')
+  const names = (await readdir(table?.path ?? '')).filter((name) => name.startsWith('mutation_')).sort()
+  t.match(await readFile(`${table?.path}/${names.at(-1)}`, 'utf8'), 'DELETE WHERE 0', 'and keeps one that has no data')
 })
 
 t.test('in a folder of our own', async (t) => {
