@@ -12,16 +12,21 @@ export class RedisPair {
   readonly proxy: TcpProxy
   readonly #t: Scope
 
-  private constructor(t: Scope, master: RedisServer, replica: RedisServer, proxy: TcpProxy) {
+  readonly #lagMs: number
+
+  private constructor(t: Scope, master: RedisServer, replica: RedisServer, proxy: TcpProxy, lagMs: number) {
     this.#t = t
+    this.#lagMs = lagMs
     this.master = master
     this.replica = replica
     this.proxy = proxy
   }
 
-  static async start(t: Scope): Promise<RedisPair> {
+  /** @param lagMs by which the replica hears of everything late */
+  static async start(t: Scope, lagMs = 0): Promise<RedisPair> {
     const master = await startRedis(t, AT_ONCE)
-    const pair = new RedisPair(t, master, await startReplica(t, master), await TcpProxy.open(t, master.url))
+    const replica = await startReplica(t, master, lagMs)
+    const pair = new RedisPair(t, master, replica, await TcpProxy.open(t, master.url), lagMs)
     await pair.synchronise()
     return pair
   }
@@ -36,7 +41,7 @@ export class RedisPair {
       await until('the replica', async () => {
         // A write of this connection, as WAIT is about those.
         await redis.publish('synchronise', '')
-        return (await redis.wait(1, 100)) === 1
+        return (await redis.wait(1, 2_000)) === 1
       })
     })
   }
@@ -69,14 +74,16 @@ export class RedisPair {
 
   /** Another replica, in place of the one that became the master. */
   async addReplica(): Promise<void> {
-    this.replica = await startReplica(this.#t, this.master)
+    this.replica = await startReplica(this.#t, this.master, this.#lagMs)
     await this.synchronise()
   }
 }
 
-function startReplica(t: Scope, master: RedisServer): Promise<RedisServer> {
-  const { hostname, port } = new URL(master.url)
-  return startRedis(t, [...AT_ONCE, '--replicaof', hostname, port])
+async function startReplica(t: Scope, master: RedisServer, lagMs: number): Promise<RedisServer> {
+  const link = lagMs > 0 ? await TcpProxy.open(t, master.url) : null
+  if (link) link.delayMs = lagMs
+  const { hostname, port } = new URL(link?.url ?? master.url)
+  return await startRedis(t, [...AT_ONCE, '--replicaof', hostname, port])
 }
 
 async function asked<T>({ url }: RedisServer, ask: (redis: Redis) => Promise<T>): Promise<T> {

@@ -67,6 +67,12 @@ export class Ledger {
     this.#toldIds.set(nameOf(producer, number), eventId)
   }
 
+  /** Ids that were answered to more than one event, those of lost ones included. */
+  get sharedIds(): string[] {
+    const ids = [...this.#toldIds.values()].sort()
+    return ids.filter((id, i) => id === ids[i - 1])
+  }
+
   /** How many events were answered. */
   get answered(): number {
     let count = 0

@@ -1,0 +1,136 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import {
+  freePort,
+  PUBLIC_KEY,
+  type RedisServer,
+  SECRET_KEY,
+  startClickHouse,
+  startRedis,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
+import { RedisPair } from '../redis-pair.js'
+import { FLAWLESS, Ledger } from './ledger.js'
+import { assertFlawless, Producer, walk } from './producer.js'
+import { databaseOf } from './servers.js'
+
+const KILLS = 10
+const LAG_MS = 300
+
+const engine = await startClickHouse(t)
+
+/** Two processes that take events, of which one stores; and those who send, one after the other, until they are stopped. */
+async function start(t: Test, redis: Record<string, string>) {
+  const env = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', CLICKHOUSE_URL: databaseOf(engine.url) }
+  const services = [
+    await startService(t, { ...env, ...redis }),
+    await startService(t, { ...env, ...redis, ROLE: 'api' }),
+  ]
+  const ledger = new Ledger()
+  let isOver = false
+  let answered = 0
+  t.teardown(() => {
+    isOver = true
+  })
+  const sending = services.flatMap(({ url }) =>
+    [1, 1, 50].map(async (count) => {
+      const producer = new Producer(ledger, () => url)
+      while (!isOver) {
+        if ((await producer.send(count)) === 'answered') answered++
+      }
+    }),
+  )
+  return {
+    url: services[0]?.url ?? '',
+    ledger,
+    /** Waits until some calls more were answered. */
+    more: async (calls: number) => {
+      const wanted = answered + calls
+      await until(`${calls} more answers`, () => answered >= wanted)
+    },
+    stop: async () => {
+      isOver = true
+      await Promise.all(sending)
+    },
+  }
+}
+
+t.test(`REDIS_REPLICAS=1: the master is killed ${KILLS} times, and nothing is lost`, async (t) => {
+  const pair = await RedisPair.start(t)
+  const { url, ledger, more, stop } = await start(t, { REDIS_URL: pair.url, REDIS_REPLICAS: '1' })
+  for (let kills = 0; kills < KILLS; kills++) {
+    await more(50)
+    await pair.failOver()
+    await pair.addReplica()
+  }
+  await more(50)
+  await stop()
+  await assertFlawless(t, ledger, url)
+  t.strictSame(ledger.sharedIds, [])
+})
+
+t.test(`a replica that is ${LAG_MS} ms behind: what it has not heard of is all that a failover costs`, async (t) => {
+  const pair = await RedisPair.start(t, LAG_MS)
+  const { url, ledger, more, stop } = await start(t, { REDIS_URL: pair.url })
+  for (let kills = 0; kills < 3; kills++) {
+    await more(300)
+    await pair.failOver()
+    await pair.addReplica()
+  }
+  await more(300)
+  await stop()
+  const verdict = await until('a complete walk', () => ledger.verdict(walk(url)).catch(() => undefined))
+  t.comment(`${verdict.lost} of ${ledger.answered} answered events are lost`)
+  t.match({ ...verdict, lost: 0, examples: [] }, FLAWLESS)
+  t.strictSame(ledger.sharedIds, [])
+})
+
+/** A Sentinel that finds a master dead after half a second, and tells its replica to take over. */
+async function startSentinel(t: Test, master: RedisServer): Promise<number> {
+  const port = await freePort()
+  const file = `${await temporaryFolder(t)}/sentinel.conf`
+  const { hostname, port: masterPort } = new URL(master.url)
+  const lines = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `sentinel monitor main ${hostname} ${masterPort} 1`,
+    'sentinel auth-pass main s/cret',
+    'sentinel down-after-milliseconds main 500',
+    'sentinel failover-timeout main 2000',
+  ]
+  await writeFile(file, lines.join('\n'))
+  const child = spawn('redis-server', [file, '--sentinel'], { stdio: 'ignore' })
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  })
+  const sentinel = new Redis({ port, retryStrategy: () => 50 })
+  sentinel.on('error', () => undefined)
+  t.teardown(() => sentinel.disconnect())
+  await until('the Sentinel to know the replica', async () => {
+    const replicas = (await sentinel.call('SENTINEL', 'replicas', 'main').catch(() => [])) as string[][]
+    return replicas.some((fields) => fields[fields.indexOf('master-link-status') + 1] === 'ok')
+  })
+  return port
+}
+
+t.test('Sentinel names another master, and the service goes there', async (t) => {
+  const auth = ['--requirepass', 's/cret', '--masterauth', 's/cret', '--repl-diskless-sync-delay', '0']
+  const master = await startRedis(t, auth)
+  await startRedis(t, [...auth, '--replicaof', '127.0.0.1', new URL(master.url).port])
+  const port = await startSentinel(t, master)
+  const REDIS_URL = `sentinel://:s%2Fcret@127.0.0.1:1,127.0.0.1:${port}/main?db=3`
+  // The requests of keys are counted on the same Redis.
+  const { url, ledger, more, stop } = await start(t, { REDIS_URL, RATE_LIMIT: '1000000' })
+  await more(50)
+  await master.kill()
+  await more(200)
+  await stop()
+  const verdict = await until('a complete walk', () => ledger.verdict(walk(url)).catch(() => undefined))
+  t.match({ ...verdict, lost: 0, examples: [] }, FLAWLESS)
+})
