@@ -31,6 +31,10 @@ export function answerInOneShape(app: FastifyInstance): void {
   app.setNotFoundHandler((request, reply) => sendError(unknownCall(), request, reply))
   // Node would answer an unknown expectation itself, without a body; it may be passed over as well (RFC 9110, 10.1.1).
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  // Its body is asked for when it is known that it will be read.
+  app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
+  // Nothing reads a body that is sent to an unknown path.
+  app.removeAllContentTypeParsers()
 }
 
 /**
@@ -45,6 +49,8 @@ export function sendError(
 ): FastifyReply {
   const known = request.is404 ? unknownCall() : asContractError(error)
   request.failure = { code: known.code, error }
+  // What is left of the body is read, so the connection need not end; a client that is still sending might miss the answer.
+  if (known.code === 'payload_too_large' || known.code === 'overloaded') reply.removeHeader('connection')
   if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   reply.code(known.status)
   conclude()

@@ -6,8 +6,9 @@ import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
-import { authenticate } from './auth.js'
+import { Authentication } from './auth.js'
 import { acceptJson, readCodings } from './body.js'
+import { BodyBudget } from './body-budget.js'
 import { BodyMemory } from './body-memory.js'
 import { ByteBudget } from './byte-budget.js'
 import { CatchUp } from './catch-up.js'
@@ -128,6 +129,8 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   server.decorateRequest('keyId', '')
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
+  server.decorateRequest('answer')
+  server.decorateRequest('account', null)
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, config.MAX_CONNECTIONS, log)
@@ -272,7 +275,7 @@ function register(
   parts: Parts,
   requests: RequestFigures,
   closers: (() => Promise<unknown>)[],
-  { shareFigures = (own) => own }: AppOptions,
+  { shareFigures = (own) => own, clientLimits = CLIENT_LIMITS }: AppOptions,
 ): void {
   const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, purge, counters, log } = parts
   const states = new ByteBudget(STATE_MEMORY_BYTES)
@@ -318,15 +321,19 @@ function register(
   const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds } = config
   if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
   const wrongKeys = new WrongKeys(config.WRONG_KEY_LIMIT, log)
-  const admit = (scope: FastifyInstance, kind: KeyKind) => {
-    scope.addHook('preValidation', authenticate(keys, kind, wrongKeys))
+  const intake = { memory, budget: new BodyBudget(config.BODY_MEMORY), clientLimits }
+  /** Calls with a key of this kind, and bodies of these types. */
+  const admit = (scope: FastifyInstance, kind: KeyKind, contentTypes: string[]) => {
+    const authentication = new Authentication(keys, kind, wrongKeys)
+    scope.addHook('preParsing', authentication.beforeBody)
+    acceptJson(scope, contentTypes, intake, authentication)
+    scope.addHook('preValidation', authentication.afterBody)
     if (max > 0) scope.addHook('preValidation', limitRate(scope, log))
   }
 
   server.register(
     async (secret) => {
-      acceptJson(secret, ['application/json'], memory)
-      admit(secret, 'secret')
+      admit(secret, 'secret', ['application/json'])
       const limits = { batchBodyLimit: config.BATCH_BODY_LIMIT, maxPropertyDepth: config.MAX_PROPERTY_DEPTH }
       secret.register(track, { journal, commits, ...limits })
       secret.register(events, { journal, clickhouse, edits, catchUp })
@@ -338,15 +345,14 @@ function register(
   )
   server.register(
     async (browser) => {
-      // navigator.sendBeacon can send nothing but text/plain without a preflight.
-      acceptJson(browser, ['application/json', 'text/plain'], memory)
       browser.register(cors, {
         origin: config.CORS_ORIGIN === '*' ? '*' : splitList(config.CORS_ORIGIN),
         methods: ['POST'],
         exposedHeaders: EXPOSED,
         strictPreflight: false,
       })
-      admit(browser, 'public')
+      // navigator.sendBeacon can send nothing but text/plain without a preflight.
+      admit(browser, 'public', ['application/json', 'text/plain'])
       browser.register(sessionCalls, { sessions })
     },
     // Not just /public, whose other calls no page of another origin is to make.

@@ -1,4 +1,5 @@
 import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 
@@ -8,6 +9,10 @@ export interface ClientLimits {
   headersMs: number
   /** to send a whole request */
   requestMs: number
+  /** without a byte of a body that is large, and has begun to come */
+  bodyIdleMs: number
+  /** to send such a body, where its key is not known */
+  unknownBodyMs: number
   /** without a byte in either direction while a request is open; longer than any answer takes to begin */
   idleMs: number
   /** to read an answer that comes from ClickHouse, a connection to which it holds */
@@ -19,6 +24,8 @@ export interface ClientLimits {
 export const CLIENT_LIMITS: ClientLimits = {
   headersMs: 30_000,
   requestMs: 120_000,
+  bodyIdleMs: 30_000,
+  unknownBodyMs: 20_000,
   idleMs: 120_000,
   answerMs: 300_000,
   checkMs: 5_000,
@@ -33,6 +40,12 @@ export function serverLimits({ headersMs, requestMs, idleMs, checkMs }: ClientLi
     requestTimeout: requestMs,
     http: { headersTimeout: headersMs, connectionsCheckingInterval: checkMs },
   }
+}
+
+/** Answers a request as Node does one that does not arrive in time, and ends its connection. */
+export function timeOut(socket: Socket, server: Server): void {
+  const error = Object.assign(new Error('the body stopped coming'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  server.emit('clientError', error, socket)
 }
 
 /** Ends an answer that is not read in time. One that has begun can only be cut off, which a client notices. */

@@ -86,6 +86,12 @@ const Settings = Type.Object({
     maximum: 256 * MIB,
     says: 'bytes, 1024 to 268435456',
   }),
+  BODY_MEMORY: Type.Integer({
+    default: 256 * MIB,
+    minimum: MIB,
+    maximum: Number.MAX_SAFE_INTEGER,
+    says: 'bytes, at least 1048576',
+  }),
   MAX_PROPERTY_DEPTH: Type.Integer({
     default: 64,
     minimum: 1,

@@ -5,7 +5,7 @@
  * finds the words for what is wrong. It takes half the time of parsing alone.
  */
 
-import { MAX_MEMBERS } from './body-limits.js'
+import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from './body-limits.js'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -74,7 +74,7 @@ export class ScannedBody {
  * @param maxDepth properties that are nested deeper are not known
  */
 export function scanEvent(raw: Buffer, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
-  return new Scan(raw, maxDepth).event()
+  return new Scan(raw, maxDepth, MAX_WEIGHT).event()
 }
 
 /**
@@ -83,7 +83,7 @@ export function scanEvent(raw: Buffer, maxDepth = MAX_SCAN_DEPTH): ScannedBody |
  * @param maxDepth properties that are nested deeper are not known
  */
 export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
-  return new Scan(raw, maxDepth).batch(maxEvents)
+  return new Scan(raw, maxDepth, MAX_BATCH_WEIGHT).batch(maxEvents)
 }
 
 /** Looks at the events in bytes that hold many of them, as a file to import does. */
@@ -92,7 +92,7 @@ export class EventScan {
 
   /** @param raw what was found in it is only good where it is valid UTF-8 */
   constructor(raw: Buffer) {
-    this.#scan = new Scan(raw, MAX_SCAN_DEPTH)
+    this.#scan = new Scan(raw, MAX_SCAN_DEPTH, Number.POSITIVE_INFINITY)
   }
 
   /** The position after the event that begins at `at`, or -1 where it is not known to be one. */
@@ -126,12 +126,14 @@ class Scan {
   #apiKey: string | undefined
   #keyStart = 0
   #seen = 0
-  /** names, objects and arrays so far */
-  #members = 0
+  /** as `weigh` counts it, so far */
+  #weight = 0
+  readonly #maxWeight: number
 
-  constructor(raw: Buffer, maxDepth: number) {
+  constructor(raw: Buffer, maxDepth: number, maxWeight: number) {
     this.#raw = raw
     this.#maxDepth = maxDepth
+    this.#maxWeight = maxWeight
   }
 
   next(at: number): number {
@@ -147,8 +149,7 @@ class Scan {
     const raw = this.#raw
     let at = space(raw, 0)
     if (raw[at] !== OPEN_BRACE) return null
-    // The body itself and its events.
-    this.#members += 2
+    this.#weight++
     let count = 0
     let fields = 0
     at = space(raw, at + 1)
@@ -160,6 +161,7 @@ class Scan {
       at = this.#value
       if (field === EVENTS) {
         if (raw[at] !== OPEN_BRACKET) return null
+        this.#weight++
         at = space(raw, at + 1)
         for (;;) {
           at = this.#event(at, EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES)
@@ -167,6 +169,7 @@ class Scan {
           at = space(raw, at)
           if (raw[at] === CLOSE_BRACKET) break
           if (raw[at] !== COMMA) return null
+          this.#weight++
           at = space(raw, at + 1)
         }
         at++
@@ -180,13 +183,14 @@ class Scan {
       at = space(raw, at)
       if (raw[at] === CLOSE_BRACE) break
       if (raw[at] !== COMMA) return null
+      this.#weight++
       at = space(raw, at + 1)
     }
     return count === 0 ? null : this.#body(at + 1, count)
   }
 
   #body(end: number, count: number): ScannedBody | null {
-    if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length || this.#members > MAX_MEMBERS) return null
+    if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length || this.#weight > this.#maxWeight) return null
     return new ScannedBody(count, this.#apiKey, this.#keyStart, (this.#seen & OTHER) !== 0)
   }
 
@@ -194,7 +198,7 @@ class Scan {
   #event(at: number, known: number): number {
     const raw = this.#raw
     if (raw[at] !== OPEN_BRACE) return UNKNOWN
-    this.#members++
+    this.#weight++
     let fields = 0
     at = space(raw, at + 1)
     for (;;) {
@@ -227,6 +231,7 @@ class Scan {
       at = space(raw, at)
       if (raw[at] === CLOSE_BRACE) break
       if (raw[at] !== COMMA) return UNKNOWN
+      this.#weight++
       at = space(raw, at + 1)
     }
     this.fields = fields
@@ -248,7 +253,7 @@ class Scan {
     at = space(raw, end + 1)
     if (raw[at] !== COLON) return UNKNOWN
     this.#value = space(raw, at + 1)
-    this.#members++
+    this.#weight += COLON_WEIGHT
     for (const [name, field] of NAMES) {
       if (name.length === end - start && isAt(raw, start, name)) return field
     }
@@ -299,12 +304,12 @@ class Scan {
   #skip(at: number, maxDepth = MAX_SCAN_DEPTH): number {
     const raw = this.#raw
     let depth = 0
-    let members = 0
+    let weight = 0
     for (;;) {
       const byte = raw[at]
       if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
         if (depth === maxDepth) return UNKNOWN
-        members++
+        weight++
         const close = byte === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
         at = space(raw, at + 1)
         if (raw[at] !== close) {
@@ -312,7 +317,7 @@ class Scan {
           if (close === CLOSE_BRACKET) continue
           at = anyName(raw, at)
           if (at === UNKNOWN) return UNKNOWN
-          members++
+          weight += COLON_WEIGHT
           continue
         }
         at++
@@ -323,16 +328,17 @@ class Scan {
       // After a value: what is around it ends, or goes on.
       for (;;) {
         if (depth === 0) {
-          this.#members += members
+          this.#weight += weight
           return at
         }
         at = space(raw, at)
         const close = stack[depth - 1]
         if (raw[at] === COMMA) {
           at = space(raw, at + 1)
+          weight++
           if (close === CLOSE_BRACE) {
             at = anyName(raw, at)
-            members++
+            weight += COLON_WEIGHT
           }
           if (at === UNKNOWN) return UNKNOWN
           break

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { MAX_STATE_WEIGHT } from '../body-limits.js'
 import type { CatchUp } from '../catch-up.js'
 import { ContractError } from '../errors.js'
 import { given } from '../given.js'
@@ -21,7 +22,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (a
   for (const [path, call] of Object.entries(calls)) {
     app.post(
       path,
-      { schema: { body: SessionBody, response: { 200: Done } } },
+      { config: { maxWeight: MAX_STATE_WEIGHT }, schema: { body: SessionBody, response: { 200: Done } } },
       async ({ projectId, rawBody, body: { session_id, distinct_id, properties, duration } }) => {
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { MAX_BATCH_WEIGHT } from '../body-limits.js'
 import { keptBatch, keptEvent } from '../event-body.js'
 import { eventIdFormatter } from '../event-id.js'
 import type { GroupCommit } from '../journal/group-commit.js'
@@ -43,11 +44,12 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     return { status: 1, error: null } as const
   })
 
+  const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
   app.post(
     '/track/batch',
     {
       bodyLimit: batchBodyLimit,
-      config: { scan: (raw) => scanBatch(raw, MAX_BATCH, maxPropertyDepth), lentFrom: 0 },
+      config: { scan: scanAll, lentFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
       schema: { body: BatchBody, response: { 200: Accepted } },
     },
     async (request) => {

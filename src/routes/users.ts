@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { MAX_STATE_WEIGHT } from '../body-limits.js'
 import type { CatchUp } from '../catch-up.js'
 import type { Erased, Erasure } from '../erasure.js'
 import { ContractError } from '../errors.js'
@@ -34,6 +35,7 @@ export interface UsersOptions {
   deletesEvents: boolean
 }
 
+const STATE = { maxWeight: MAX_STATE_WEIGHT }
 /** What takes longer to leave the disk goes on after the answer. */
 const PURGE_WAIT_MS = 10_000
 const DISK_IS_FULL =
@@ -48,7 +50,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 ) => {
   app.post(
     '/users/identify',
-    { schema: { body: IdentifyBody, response: { 200: Done } } },
+    { config: STATE, schema: { body: IdentifyBody, response: { 200: Done } } },
     async ({ projectId, body, rawBody }) => {
       const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
       const properties = text === undefined ? null : parseProperties(text)
@@ -57,13 +59,17 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     },
   )
 
-  app.post('/users/profile', { schema: { body: ProfileBody, response: { 200: Done } } }, async (request) => {
-    const { projectId, body, rawBody } = request
-    const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
-    const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
-    await profiles.change(projectId, body.distinct_id, change, requestKeyOf(request))
-    return { status: 1, error: null } as const
-  })
+  app.post(
+    '/users/profile',
+    { config: STATE, schema: { body: ProfileBody, response: { 200: Done } } },
+    async (request) => {
+      const { projectId, body, rawBody } = request
+      const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
+      const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
+      await profiles.change(projectId, body.distinct_id, change, requestKeyOf(request))
+      return { status: 1, error: null } as const
+    },
+  )
 
   app.delete(
     '/users/:userId',
