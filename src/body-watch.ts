@@ -15,6 +15,9 @@ declare module 'fastify' {
   }
 }
 
+/** Where a body begins with its key, the key is in these bytes. */
+const KEY_WITHIN = 1024
+
 /** What the reading of bodies is bounded by. */
 export interface BodyBounds {
   budget: BodyBudget
@@ -28,19 +31,19 @@ export class BodyWatch {
   readonly #unknown: NodeJS.Timeout | null
 
   /**
-   * @param begun what has come so far
+   * @param begun the first bytes of the body
    * @param stop lets go of the body; nothing of it is read any more
    * @throws ContractError `overloaded`
    */
   constructor(
     request: FastifyRequest,
-    begun: Buffer[],
+    begun: Buffer | undefined,
     keys: Authentication,
     { budget, clientLimits }: BodyBounds,
     stop: () => void,
   ) {
     // Many clients write the key first. What was found is only used to count: the whole body may say otherwise.
-    const projectId = request.key ? request.projectId : keys.projectOf(request, findBodyKey(Buffer.concat(begun)))
+    const projectId = request.key ? request.projectId : keys.projectOf(request, begun && firstKey(begun))
     const account = projectId === null ? budget.ofAddress(clientAddress(request)) : budget.ofProject(projectId)
     this.#account = account
     request.account = account
@@ -66,4 +69,8 @@ export class BodyWatch {
     clearTimeout(this.#idle)
     if (this.#unknown) clearTimeout(this.#unknown)
   }
+}
+
+function firstKey(begun: Buffer): unknown {
+  return findBodyKey(begun.subarray(0, KEY_WITHIN))
 }

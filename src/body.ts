@@ -41,8 +41,9 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
     const raw = await readBody(request, payload, intake, keys)
     const { account } = request
+    const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (account && !account.isKnown) {
-      const apiKey = findBodyKey(raw)
+      const apiKey = scanned ? scanned.apiKey : findBodyKey(raw)
       const projectId = await keys.projectOfNew(request, apiKey)
       if (projectId === null) {
         memory.giveBack(raw)
@@ -51,7 +52,6 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
       account.admit(projectId)
     }
     request.rawBody = raw
-    const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (scanned) return scanned
     // Clients send the type along with no body where they send it with everything.
     if (raw.length === 0 && request.method === 'DELETE') return undefined
@@ -110,7 +110,7 @@ function readBody(request: FastifyRequest, payload: Payload, intake: Intake, key
         if (length > limit || (payload.receivedEncodedLength ?? 0) > limit) throw tooLarge()
         if (length <= SMALL_BODY) return
         const isFirst = watch === null
-        watch ??= new BodyWatch(request, chunks, keys, intake, stop)
+        watch ??= new BodyWatch(request, chunks[0], keys, intake, stop)
         watch.count(isFirst ? length : chunk.length)
       } catch (refusal) {
         stop()
