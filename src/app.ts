@@ -129,8 +129,6 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   server.decorateRequest('keyId', '')
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
-  server.decorateRequest('answer')
-  server.decorateRequest('account', null)
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, config.MAX_CONNECTIONS, log)

@@ -37,6 +37,8 @@ export interface Intake extends BodyBounds {
  */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
   const { memory } = intake
+  app.decorateRequest('answer')
+  app.decorateRequest('account', null)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
     const raw = await readBody(request, payload, intake, keys)

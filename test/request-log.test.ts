@@ -111,7 +111,7 @@ t.test('a request that fails leaves one line, without its key, its body or its U
     t.equal(answer.statusCode, expect[0])
     t.equal(lines.length, 1, request.url)
     const { reqId, method, status, code, route, level, project, key } = lines[0] ?? ({} as Line)
-    const isKnown = 'headers' in request && code !== 'invalid_json'
+    const isKnown = 'headers' in request
     t.strictSame([project, key], isKnown ? ['default', 'SECRET_KEY'] : [undefined, undefined], request.url)
     t.equal(reqId, answer.headers['x-request-id'])
     t.strictSame([method, status, code, level], [request.method, ...expect, 30])
