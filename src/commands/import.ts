@@ -25,7 +25,9 @@ ${TARGET_USAGE}
                      fields that are not in the list are looked for by their own names
   --time FORM        how times are written: iso (ISO 8601; without a zone it is UTC), s or ms (since 1970). Milliseconds
                      where it is not given; an input whose first time does not look like that is not imported
-  --from VENDOR      reads the export of mixpanel, amplitude, posthog or segment
+  --from VENDOR      reads the export of mixpanel, amplitude, posthog or segment: events, and what it says of people (Mixpanel's
+                     profiles, PostHog's persons, Segment's identify and group, the user properties of Amplitude's events), whose
+                     properties are set in their profiles in the order of the file
   --parallel N       batches under way at a time, 1 to 32 (4); with 1, events are stored in the order of the file
   --state FILE       where it is noted what is done; FILE.import.json beside the input where it is not given
   --unanswered WHAT  what is done with batches that were sent before an interruption and not answered, when the import goes on more
@@ -91,9 +93,10 @@ export const command: Command = {
       accepted += done.accepted
       hasAll &&= isWhole && done.rejected === 0
       const passedOver = done.passedOver > 0 ? `, ${number(done.passedOver)} passed over as no events` : ''
+      const profiles = done.profiles ? `, ${counted(done.profiles, 'change')} of profiles made` : ''
       const name = path === '-' ? 'standard input' : path
       io.stderr.write(
-        `${name}: ${counted(done.accepted, 'event')} stored, ${number(done.rejected)} rejected${passedOver}.\n`,
+        `${name}: ${counted(done.accepted, 'event')} stored${profiles}, ${number(done.rejected)} rejected${passedOver}.\n`,
       )
       if (!isWhole) {
         io.stderr.write(`It was interrupted. ${goOn}\n`)

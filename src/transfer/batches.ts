@@ -1,4 +1,5 @@
 import type { EventSource } from './event-source.js'
+import type { ProfileChange } from './event-text.js'
 import type { Position, Row, RowReader } from './rows.js'
 
 /** The most that a batch may hold; the batches of an input are the same whenever it is read with the same limits. */
@@ -25,6 +26,8 @@ export interface Batch {
   /** the line of each event */
   lines: number[]
   rejects: Reject[]
+  /** what its rows say of users, in their order */
+  profiles: (ProfileChange & { line: number })[]
   /** rows that were never meant to be events */
   passedOver: number
   /** the place after its rows */
@@ -36,6 +39,7 @@ const TAIL = Buffer.from(']}')
 const COMMA = 0x2c
 const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
+const MAX_PROFILES = 1000
 const SHOWN_ROW_BYTES = 2000
 
 /** Gathers events into the bodies of batch calls, copying runs of rows that are sent as they are in one piece. */
@@ -48,6 +52,8 @@ export class Batches {
   #length = 0
   #lines: number[] = []
   #rejects: Reject[] = []
+  #profiles: Batch['profiles'] = []
+  #profileLength = 0
   #passedOver = 0
   #end: Position
   /** rows that are to be copied: they follow each other with one byte between them */
@@ -84,19 +90,31 @@ export class Batches {
       } else if (outcome === 'passed over') {
         this.#passedOver++
       } else if ('event' in outcome) {
-        if (!this.#hasRoom(outcome.event.length)) yield this.#close()
-        this.#copyRun()
-        this.#copy(outcome.event, 0, outcome.event.length)
-        this.#lines.push(row.line)
+        if (outcome.event) {
+          if (!this.#hasRoom(outcome.event.length)) yield this.#close()
+          this.#copyRun()
+          this.#copy(outcome.event, 0, outcome.event.length)
+          this.#lines.push(row.line)
+        }
+        if (outcome.profile) this.#addProfile(outcome.profile, row.line)
       } else {
         this.#rejects.push(rejected(row, outcome.fault))
       }
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
-      if (this.#rejects.length === MAX_REJECTS) yield this.#close()
+      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfProfiles()) yield this.#close()
     }
     // The next rows are in other bytes.
     this.#copyRun()
+  }
+
+  #addProfile(change: ProfileChange, line: number): void {
+    this.#profiles.push({ ...change, line })
+    this.#profileLength += change.set.length
+  }
+
+  #isFullOfProfiles(): boolean {
+    return this.#profiles.length === MAX_PROFILES || this.#profileLength >= this.#limits.bytes
   }
 
   #hasRoom(bytes: number): boolean {
@@ -135,7 +153,7 @@ export class Batches {
   }
 
   #isAnything(): boolean {
-    return this.#lines.length + this.#rejects.length + this.#passedOver > 0
+    return this.#lines.length + this.#rejects.length + this.#profiles.length + this.#passedOver > 0
   }
 
   #close(): Batch {
@@ -147,6 +165,7 @@ export class Batches {
       count: this.#lines.length,
       lines: this.#lines,
       rejects: this.#rejects,
+      profiles: this.#profiles,
       passedOver: this.#passedOver,
       end: { ...this.#end },
     }
@@ -159,6 +178,8 @@ export class Batches {
     this.#length = HEAD.copy(this.#body)
     this.#lines = []
     this.#rejects = []
+    this.#profiles = []
+    this.#profileLength = 0
     this.#passedOver = 0
   }
 }

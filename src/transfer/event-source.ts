@@ -7,13 +7,14 @@ import {
   JsonRow,
   NoEvent,
   OWN_NAMES,
+  type ProfileChange,
   RowFault,
   timestampText,
   unquoted,
 } from './event-text.js'
 import type { Row } from './rows.js'
 import type { TimeFormat } from './time.js'
-import { VENDORS, type VendorName } from './vendors.js'
+import { VENDORS, type Vendor, type VendorName } from './vendors.js'
 
 export interface SourceOptions {
   names: FieldNames
@@ -22,8 +23,16 @@ export interface SourceOptions {
   from: VendorName | undefined
 }
 
-/** What became of a row: the bytes of its event, `kept` where they are the row's own, why it is none, or none at all. */
-export type Outcome = { event: Buffer } | { fault: string } | 'kept' | 'passed over'
+/**
+ * What became of a row: the bytes of its event, `kept` where they are the row's own, what it says of a user, why it is
+ * neither, or none at all.
+ */
+export type Outcome =
+  | { event: Buffer; profile?: ProfileChange | undefined }
+  | { event: null; profile: ProfileChange }
+  | { fault: string }
+  | 'kept'
+  | 'passed over'
 
 /** Before 1973 in milliseconds, in the year 5138 in seconds. */
 const FIRST_PLAUSIBLE_MS = 1e11
@@ -58,13 +67,19 @@ export class EventSource {
     try {
       const json = this.#json(row)
       const { from, time = 'ms' } = this.#options
-      const parts = from ? VENDORS[from].parts(json, this.#options.time ?? VENDORS[from].time) : this.#parts(json, time)
-      return { event: Buffer.from(formatEvent(parts)) }
+      if (from) return this.#fromVendor(json, VENDORS[from])
+      return { event: Buffer.from(formatEvent(this.#parts(json, time))) }
     } catch (error) {
       if (error instanceof RowFault) return { fault: error.message }
       if (error instanceof NoEvent) return 'passed over'
       throw error
     }
+  }
+
+  #fromVendor(row: JsonRow, vendor: Vendor): Outcome {
+    const profile = vendor.profile(row)
+    if (profile && vendor.isProfile(row)) return { event: null, profile }
+    return { event: Buffer.from(formatEvent(vendor.parts(row, this.#options.time ?? vendor.time))), profile }
   }
 
   #isEvent({ raw, start, end }: Row): boolean {

@@ -29,6 +29,13 @@ export interface EventParts {
   properties: string | undefined
 }
 
+/** What a row says of a user, whether it is an event as well or not. */
+export interface ProfileChange {
+  distinct_id: string
+  /** the exact text of a JSON object: the properties that are set, others stay */
+  set: string
+}
+
 /** The row is no event; the message says why. */
 export class RowFault extends Error {
   override readonly name = 'RowFault'

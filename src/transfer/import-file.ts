@@ -164,7 +164,7 @@ async function isBeginningOf(cut: Fingerprint, path: string): Promise<boolean> {
 
 /** Whether it came to its end and stored nothing. */
 function isInVain({ finishedAt, done }: ImportState): boolean {
-  return finishedAt !== null && done.accepted === 0
+  return finishedAt !== null && done.accepted === 0 && (done.profiles ?? 0) === 0
 }
 
 function isSameTarget(one: ImportState, other: ImportState): boolean {

@@ -29,6 +29,8 @@ export interface Done extends Position {
   accepted: number
   rejected: number
   passedOver: number
+  /** rows that changed a profile; absent in notes of earlier versions */
+  profiles?: number
   /** bytes of the file of rejects that belong to these batches */
   rejectsBytes: number
 }

@@ -2,6 +2,7 @@ import type { Connection } from '../client/connection.js'
 import type { Batch, Batches } from './batches.js'
 import type { ImportJournal } from './import-state.js'
 import type { Input } from './input.js'
+import { ProfileTurns } from './profiles.js'
 import type { RejectsFile } from './rejects.js'
 import type { RowReader } from './rows.js'
 import { type Sent, sendBatch } from './send.js'
@@ -30,6 +31,8 @@ export interface ImportParts {
 /** What became of a batch. */
 interface Answered extends Sent {
   batch: Batch
+  /** changes of profiles */
+  profiles: number
 }
 
 /**
@@ -59,6 +62,7 @@ export async function importInput(parts: ImportParts): Promise<boolean> {
         accepted: done.accepted + next.accepted,
         rejected: done.rejected + next.rejects.length,
         passedOver: done.passedOver + next.batch.passedOver,
+        profiles: (done.profiles ?? 0) + next.profiles,
         rejectsBytes,
       })
     }
@@ -74,7 +78,11 @@ export async function importInput(parts: ImportParts): Promise<boolean> {
 
   async function handle(batch: Batch): Promise<void> {
     try {
-      answered.set(batch.index, { batch, ...(await send(batch)) })
+      const changing = profileTurns.change(batch.profiles, `${journal.state.importId}-${batch.index}-user`)
+      const sent = await send(batch)
+      const refused = await changing
+      const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
+      answered.set(batch.index, { batch, ...sent, rejects, profiles: batch.profiles.length - refused.length })
       batches.release(batch)
       while (answered.has(journal.state.done.batches)) {
         noting ??= note().finally(() => {
@@ -88,6 +96,7 @@ export async function importInput(parts: ImportParts): Promise<boolean> {
   }
 
   const giveUp = new AbortController()
+  const profileTurns = new ProfileTurns(connection, giveUp.signal)
   let stopping: NodeJS.Timeout | undefined
   const stop = () => {
     stopping = setTimeout(() => giveUp.abort(), STOP_LIMIT_MS)

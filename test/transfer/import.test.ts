@@ -120,4 +120,26 @@ t.test('what was begun by mistake does not stand in the way', async (t) => {
     const names = (await exportAll(service)).slice(-3).map((text) => JSON.parse(text).event)
     t.strictSame(names, ['first', 'second', 'third'])
   })
+  t.test('what is said of people changes their profiles, in the order of the file and once', async (t) => {
+    const people = join(await temporaryFolder(t), 'people.ndjson')
+    const row = (user: number, visits: number) =>
+      `{"type":"identify","userId":"u${user}","traits":{"visits":${visits}.0,"n${visits % 3}":1}}`
+    const lines = Array.from({ length: 3500 }, (_, i) => row(i % 7, Math.floor(i / 7)))
+    await writeFile(people, [...lines, '{"type":"group","groupId":"acme","traits":{"seats":5}}'].join('\n'))
+    const child = startCommand(['import', '--url', service.url, '--from', 'segment', people])
+    const ended = once(child, 'exit')
+    await until('the import to begin', async () => (await readFile(`${people}.import.json`).catch(() => '')).length > 0)
+    child.kill('SIGKILL')
+    await ended
+    const get = async (name: string) => {
+      const answer = await fetch(`${service.url}/public/users/${name}`, { headers: { 'x-api-key': SECRET_KEY } })
+      return memberText(memberText(await answer.text(), 'user') ?? '{}', 'properties')
+    }
+    const imported = await runCommand(['import', '--url', service.url, '--from', 'segment', people])
+    t.match(imported, { code: 0, stderr: /3 501 changes of profiles made/ })
+    for (let user = 0; user < 7; user++) t.match(await get(`u${user}`), /"visits":499\.0/)
+    t.equal(await get('$group:acme'), '{"seats":5}')
+    const again = await runCommand(['import', '--url', service.url, '--from', 'segment', people])
+    t.match(again.stderr, /was imported at/)
+  })
 })

@@ -192,7 +192,7 @@ t.test('the form of times is never guessed', async (t) => {
 t.test("the vendors' exports", async (t) => {
   const vendor = async (file: string, from: NonNullable<SourceOptions['from']>) => {
     const batches = await batchesOf(await openFile(join(DATA, 'vendors', file)), { from })
-    return { events: eventsOf(batches), rejects: rejectsOf(batches), passedOver: batches[0]?.passedOver }
+    return { events: eventsOf(batches), rejects: rejectsOf(batches), profiles: batches[0]?.profiles }
   }
   const mixpanel = await vendor('mixpanel.ndjson', 'mixpanel')
   t.strictSame(mixpanel.events, [
@@ -230,7 +230,49 @@ t.test("the vendors' exports", async (t) => {
   )
   t.match(segment.events[1], /^\{"event":"page","distinct_id":"507f191e","timestamp":1704067260000,.*"name":"Pricing"/)
   t.equal(segment.events.length, 2)
-  t.equal(segment.passedOver, 1, 'identify is no event')
+  t.strictSame(segment.profiles, [{ distinct_id: 'ada', set: '{"plan":"pro"}', line: 3 }], 'identify is no event')
+})
+
+t.test('what the vendors say of people', async (t) => {
+  const people = async (from: NonNullable<SourceOptions['from']>, ...lines: string[]) => {
+    const [batch] = await batchesOf(pieces(lines.join('\n')), { from })
+    const profiles = batch?.profiles.map(({ distinct_id, set }) => [distinct_id, set])
+    return { profiles, events: batch?.count, passedOver: batch?.passedOver, rejects: rejectsOf(batch ? [batch] : []) }
+  }
+  t.strictSame(await people('mixpanel', '{"$distinct_id":"ada","$properties":{"$email":"a@b.c","visits":1.0}}'), {
+    profiles: [['ada', '{"$email":"a@b.c","visits":1.0}']],
+    events: 0,
+    passedOver: 0,
+    rejects: [],
+  })
+  const user = '"event_time":"2024-01-01 00:00:00.000000","user_id":"ada","user_properties"'
+  t.match(await people('amplitude', `{"event_type":"a",${user}:{"plan":"pro"}}`, `{"event_type":"b",${user}:{}}`), {
+    profiles: [['ada', '{"plan":"pro"}']],
+    events: 2,
+  })
+  t.match(
+    await people('posthog', '{"team_id":1,"distinct_id":"ada","person_id":"x","properties":"{\\"plan\\": \\"pro\\"}"}'),
+    { profiles: [['ada', '{"plan": "pro"}']], events: 0 },
+  )
+  t.match(
+    await people(
+      'segment',
+      '{"type":"identify","userId":"ada","context":{"traits":{"a":1}}}',
+      '{"type":"identify","userId":null,"anonymousId":"anon","traits":{}}',
+      '{"type":"group","groupId":"acme","userId":"ada","traits":{"seats":5}}',
+      '{"type":"group","userId":"ada"}',
+      '{"type":"alias","userId":"ada","previousId":"anon"}',
+    ),
+    {
+      profiles: [
+        ['ada', '{"a":1}'],
+        ['anon', '{}'],
+        ['$group:acme', '{"seats":5}'],
+      ],
+      passedOver: 1,
+      rejects: [[4, /names no user/]],
+    },
+  )
 })
 
 t.test('compressed files are read as the text in them', async (t) => {
