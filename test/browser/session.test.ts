@@ -62,7 +62,8 @@ const idOf = async (page: Page, other: string | null = null) =>
     return id !== other && id
   })
 
-const failuresOf = (page: Page) => page.evaluate<string[]>('failures')
+/** None yet on a page that is still loading. */
+const failuresOf = (page: Page) => page.evaluate<string[]>('window.failures ?? []')
 
 function reader({ call }: Client) {
   const read = async (id: string): Promise<Session | null> =>
@@ -241,7 +242,7 @@ t.test('a service that is away is waited for', async (t) => {
   await page.goto(site('away'))
   const id = await idOf(page)
   await until('a failure', async () => (await failuresOf(page)).includes('network'))
-  await page.click('#next')
+  await Promise.all([page.waitForURL('**/next'), page.click('#next')])
   await until('a failure', async () => (await failuresOf(page)).includes('network'))
   await client.app.listen({ port })
   const session = await reader(client).active(id, 'next')
