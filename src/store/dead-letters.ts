@@ -59,7 +59,7 @@ interface LetterRow {
 }
 
 /** Of the rows that a letter has while somebody is erased from it, the one that counts. */
-export const IS_CURRENT = `(journal_id, position, revision) IN (
+const IS_CURRENT = `(journal_id, position, revision) IN (
     SELECT journal_id, position, max(revision) FROM dead_letters GROUP BY journal_id, position)`
 
 const WAITING = `${IS_CURRENT}

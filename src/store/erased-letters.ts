@@ -2,7 +2,6 @@ import { randomInt } from 'node:crypto'
 import type { EntryKind } from '../journal/journal.js'
 import { elements, memberText } from '../json.js'
 import type { ClickHouse, Scalars } from './clickhouse.js'
-import { IS_CURRENT } from './dead-letters.js'
 import { Fields, literal } from './fields.js'
 
 /** Stands for an event that was erased, as the ids of those behind it go by their place; no accepted one looks like it. */
@@ -10,16 +9,15 @@ const ERASED_EVENT = '{"event":"","distinct_id":""}'
 
 /** What stands for a reason from its first colon on, as that may quote what was erased. */
 const ERASED_REASON = ': what it said of the data went with an erased user'
-/** Above a letter's revision, so that two processes that rewrite it at a time do not choose the same. */
+/** By up to so much the next revision is higher, at random: so that an erasure can tell its own from another's. */
 const REVISION_STEP = 2 ** 32
 /** Of one letter, while other processes erase from it as well. */
-const MAX_TRIES = 10
+const MAX_TRIES = 100
 
 interface Letter {
   position: string
   journal_id: number
   kind: EntryKind
-  revision: string
 }
 
 const ONE_LETTER = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
@@ -49,39 +47,41 @@ export async function eraseFromDeadLetters(
 /** @returns whose something was in it; undefined where it cannot be read */
 async function eraseFromLetter(
   clickhouse: ClickHouse,
-  { position, journal_id: journal, kind, revision }: Letter,
+  { position, journal_id: journal, kind }: Letter,
   projectId: string,
   distinctIds: ReadonlySet<string>,
 ): Promise<Set<string> | undefined> {
-  let base: bigint | null = BigInt(revision)
-  for (let tries = 1; base !== null; tries++) {
-    const at = { position, journal, revision: base }
-    const chunks: Buffer[] = []
-    for await (const chunk of await clickhouse.bytes(
-      `SELECT body FROM dead_letters WHERE ${ONE_LETTER} AND revision = {revision:UInt64} LIMIT 1 FORMAT RawBLOB`,
-      at,
-    )) {
-      chunks.push(chunk)
-    }
-    const rest = withoutUsers(kind, Buffer.concat(chunks).toString(), projectId, distinctIds)
-    if (!rest || rest.users.size === 0) return rest?.users
-    if (rest.body === null) {
+  const users = new Set<string>()
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const [current] = await clickhouse.rows<{ revision: string; body: string; revisions: string }>(
+      `SELECT revision, base64Encode(body) AS body, count() OVER () AS revisions
+       FROM dead_letters WHERE ${ONE_LETTER} ORDER BY revision DESC LIMIT 1`,
+      { position, journal },
+    )
+    if (!current) return users
+    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), projectId, distinctIds)
+    if (!rest) return undefined
+    const at = { position, journal, revision: BigInt(current.revision) }
+    const isNamed = rest.users.size > 0
+    for (const user of rest.users) users.add(user)
+    if (isNamed && rest.body === null) {
       await deleteLetter(clickhouse, 'revision <= {revision:UInt64}', at)
-      return rest.users
+      return users
     }
-    const found = await replaceLetter(clickhouse, at, rest.body)
-    if (found === base) return rest.users
-    if (tries === MAX_TRIES) throw new Error(`A dead letter at ${position} is erased from by others as well.`)
-    base = found
+    const revision = isNamed ? await replaceLetter(clickhouse, at, rest.body ?? '') : at.revision
+    if (revision === null) continue
+    // Also those that were left behind by an erasure that was cut off.
+    const isAlone = !isNamed && Number(current.revisions) === 1
+    if (!isAlone) await deleteLetter(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
+    return users
   }
-  return new Set()
+  throw new Error(`Others erase from the dead letter at ${position} as well; try again.`)
 }
 
 /**
- * Gives a letter a new body. Where another revision came in between, the new one is taken back, as it holds what somebody
- * else has erased meanwhile: of several that come at a time one at most stands, and the letter never goes.
- * @param at the letter, and the revision that the new body was made of
- * @returns that revision where the new one has taken its place, else the one that has; null where the letter has gone
+ * Gives a letter a new body. The token is that of the revision which it was made of, so ClickHouse takes one successor of
+ * each: of several erasures at a time, in whichever processes, each is made of the one before.
+ * @returns the new revision; null where another one had become the successor
  */
 async function replaceLetter(
   clickhouse: ClickHouse,
@@ -96,15 +96,16 @@ async function replaceLetter(
        ${literal(body)}, received_at, journal_id, {next:UInt64}
      FROM dead_letters WHERE ${ONE_LETTER} AND revision = {revision:UInt64} LIMIT 1`,
     { ...at, ...fields.parameters, next },
+    {
+      insert_deduplication_token: `${at.journal}:${at.position}:revision after ${at.revision}`,
+      deduplicate_insert_select: 'force_enable',
+    },
   )
-  const [other] = await clickhouse.rows<{ revision: string }>(
-    `SELECT revision FROM dead_letters WHERE ${ONE_LETTER} AND revision != {next:UInt64} ORDER BY revision DESC LIMIT 1`,
+  const isThere = await clickhouse.rows(
+    `SELECT 1 FROM dead_letters WHERE ${ONE_LETTER} AND revision = {next:UInt64} LIMIT 1`,
     { ...at, next },
   )
-  const found = other === undefined ? null : BigInt(other.revision)
-  const isTaken = found === at.revision
-  await deleteLetter(clickhouse, isTaken ? 'revision < {next:UInt64}' : 'revision = {next:UInt64}', { ...at, next })
-  return found
+  return isThere.length > 0 ? next : null
 }
 
 /** By its numbers alone, as the text of a mutation stays on disk until a later one is done. */
@@ -118,8 +119,8 @@ async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scala
 async function lettersThatMayName(clickhouse: ClickHouse, projectId: string, names: string[]): Promise<Letter[]> {
   const fields = new Fields()
   return await clickhouse.rows<Letter>(
-    `SELECT position, journal_id, kind, revision FROM dead_letters
-     WHERE ${IS_CURRENT} AND project_id IN (${fields.text(projectId)}, '')
+    `SELECT DISTINCT position, journal_id, kind FROM dead_letters
+     WHERE project_id IN (${fields.text(projectId)}, '')
        AND (position(body, '\\\\') > 0 OR arrayExists(name -> position(body, name) > 0, ${fields.array(names)}))
      ORDER BY position, journal_id`,
     fields.parameters,
