@@ -50,6 +50,7 @@ import { readStorage } from './storage-metrics.js'
 import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
 import { EventEdits } from './store/event-edits.js'
+import type { SearchLimits } from './store/event-search.js'
 import { lastPositionOfAll, takeOver } from './store/journals.js'
 import { migrate } from './store/migrate.js'
 import { openTables, type StoreTables } from './store/tables.js'
@@ -86,6 +87,8 @@ export interface AppOptions {
   keysRefreshMs?: number
   /** default: `CLIENT_LIMITS` */
   clientLimits?: ClientLimits
+  /** default: `SEARCH_LIMITS` */
+  searchLimits?: SearchLimits
 }
 
 /**
@@ -273,7 +276,7 @@ function register(
   parts: Parts,
   requests: RequestFigures,
   closers: (() => Promise<unknown>)[],
-  { shareFigures = (own) => own, clientLimits = CLIENT_LIMITS }: AppOptions,
+  { shareFigures = (own) => own, clientLimits = CLIENT_LIMITS, searchLimits }: AppOptions,
 ): void {
   const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, purge, counters, log } = parts
   const states = new ByteBudget(STATE_MEMORY_BYTES)
@@ -334,7 +337,7 @@ function register(
       admit(secret, 'secret', ['application/json'])
       const limits = { batchBodyLimit: config.BATCH_BODY_LIMIT, maxPropertyDepth: config.MAX_PROPERTY_DEPTH }
       secret.register(track, { journal, commits, ...limits })
-      secret.register(events, { journal, clickhouse, edits, catchUp })
+      secret.register(events, { journal, clickhouse, edits, catchUp, searchLimits })
       const deletesEvents = config.DELETE_USER_EVENTS
       secret.register(users, { profiles, clickhouse, catchUp, erasure, purge, deletesEvents })
       secret.register(sessionReads, { sessions, clickhouse, catchUp })

@@ -1,9 +1,13 @@
 import { offsetOf } from './store/page.js'
 
-/** Walks that are remembered; the one used longest ago is forgotten first. */
-const MAX_WALKS = 1000
+/** Bytes that all walks may take. The one used longest ago is forgotten first. */
+const MAX_BYTES = 16 * 1024 * 1024
 /** Pages that are remembered of a walk. */
 const MAX_PAGES = 2000
+/** An id in a Map: 36 characters, its header and the Map's own entry, with what a half-full table of it costs. */
+const PAGE_BYTES = 160
+/** A Map and its place among the walks, without the walk's name. */
+const WALK_BYTES = 500
 
 /** Where a page begins: `offset` rows after an event, or after the first one where no event is given. */
 export interface PageStart {
@@ -18,6 +22,17 @@ export interface PageStart {
  */
 export class PageStarts {
   readonly #walks = new Map<string, Map<number, string>>()
+  readonly #maxBytes: number
+  #bytes = 0
+
+  constructor(maxBytes = MAX_BYTES) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** That are remembered, by an estimate that is rather too large. */
+  get bytes(): number {
+    return this.#bytes
+  }
 
   /** The nearest place from which the page can be reached. */
   find(walk: string, page: number, limit: number): PageStart {
@@ -30,24 +45,27 @@ export class PageStarts {
 
   /** For a walk from the newest to the oldest, whose later pages depend on what its first page began with. */
   restart(walk: string): void {
+    this.#bytes -= bytesOf(walk, this.#walks.get(walk))
     this.#walks.delete(walk)
   }
 
   remember(walk: string, page: number, startAt: string): void {
     const starts = this.#walks.get(walk) ?? new Map<number, string>()
-    this.#walks.delete(walk)
-    this.#walks.set(walk, starts)
+    this.restart(walk)
     starts.delete(page)
     starts.set(page, startAt)
-    forgetOldest(starts, MAX_PAGES)
-    forgetOldest(this.#walks, MAX_WALKS)
+    if (starts.size > MAX_PAGES) starts.delete(oldestOf(starts) ?? page)
+    this.#walks.set(walk, starts)
+    this.#bytes += bytesOf(walk, starts)
+    while (this.#bytes > this.#maxBytes) this.restart(oldestOf(this.#walks) ?? walk)
   }
 }
 
-function forgetOldest(map: Map<unknown, unknown>, limit: number): void {
-  if (map.size <= limit) return
-  for (const oldest of map.keys()) {
-    map.delete(oldest)
-    return
-  }
+/** Of a walk that is remembered; a name may have two bytes for each character. */
+function bytesOf(walk: string, starts: Map<number, string> | undefined): number {
+  return starts === undefined ? 0 : WALK_BYTES + 2 * walk.length + PAGE_BYTES * starts.size
+}
+
+function oldestOf<Key>(map: Map<Key, unknown>): Key | undefined {
+  return map.keys().next().value
 }

@@ -105,6 +105,13 @@ export const SessionEndBody = Type.Object({ apiKey, distinct_id: Name, session_i
 
 export const EditBody = Type.Object({ apiKey, properties: Properties }, { says: says.object })
 
+const pageNumber = {
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  says: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
+  description: 'Which page, from 1.',
+}
+
 const Page = {
   limit: Type.Integer({
     minimum: 1,
@@ -113,13 +120,7 @@ const Page = {
     says: `must be a whole number from 1 to ${MAX_PAGE}`,
     description: 'How many a page has at most.',
   }),
-  page: Type.Integer({
-    minimum: 1,
-    maximum: Number.MAX_SAFE_INTEGER,
-    default: 1,
-    says: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
-    description: 'Which page, from 1.',
-  }),
+  page: Type.Integer({ ...pageNumber, default: 1 }),
 }
 
 const time = (description: string) =>
@@ -136,7 +137,9 @@ const time = (description: string) =>
 const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
 
 export const EventsQuery = query({
-  ...Page,
+  limit: Page.limit,
+  // Without a default: it matters whether a page is asked for by its number.
+  page: Type.Optional(Type.Integer({ ...pageNumber, description: 'Which page, from 1, which it is where absent.' })),
   cursor: Type.Optional(
     Type.String({
       says: 'must be the `next` of an earlier answer',

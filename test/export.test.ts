@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import type { AppOptions } from '../src/app.js'
 import { storedKey } from '../src/keys.js'
 import { insertKeys } from '../src/store/api-keys.js'
 import { ClickHouse } from '../src/store/clickhouse.js'
@@ -64,11 +65,11 @@ const isRunning = async (clickhouse: ClickHouse) => {
   return rows.length > 0
 }
 
-async function start(t: Test) {
+async function start(t: Test, options: AppOptions = {}) {
   const settings = await settingsFor(t, 'servers')
   const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
   t.teardown(() => clickhouse.close())
-  const { app } = await startApp(t, settings)
+  const { app } = await startApp(t, settings, options)
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   return { app, url, clickhouse, read: reader(t, url) }
 }
@@ -306,6 +307,66 @@ t.test('who does not read keeps nobody else from reading', async (t) => {
     // Those that wait give up, or find the places of those that were cut off, and so do reads of later on.
     await until('an answer for the project of the readers', async () => (await get('limit=10')).statusCode === 200)
     for (const socket of sockets) socket.destroy()
+  }
+})
+
+t.test('a filter that finds little in the time answers what it has found, and goes on', async (t) => {
+  const searchLimits = { directMs: 100, searchMs: 2000, stepRows: 100 }
+  const { clickhouse, read } = await start(t, { searchLimits })
+  await fill(clickhouse, 2500, `'{}'`)
+  const rare = [3, 1000, 1001, 2400]
+  await clickhouse.command('RENAME TABLE events TO stored_events')
+  // A millisecond for each row that the filter looks at, of which ClickHouse reads 20 at least.
+  await clickhouse.command(
+    `CREATE TABLE events
+     (
+       project_id String, event_id UUID, distinct_id String, timestamp Float64, properties String,
+       event String ALIAS if(sleepEachRow(0.001) = 0 AND timestamp IN (${rare}), 'rare', 'e')
+     )
+     ENGINE = MergeTree ORDER BY (project_id, toUInt128(event_id)) SETTINGS index_granularity = 20`,
+  )
+  await clickhouse.command(
+    'INSERT INTO events SELECT project_id, event_id, distinct_id, timestamp, properties FROM stored_events',
+  )
+  const ids = await clickhouse.rows<{ id: string }>(
+    `SELECT toString(event_id) AS id FROM events WHERE timestamp IN (${rare}) ORDER BY timestamp`,
+  )
+  const wanted = ids.map(({ id }) => id)
+  const walk = async (format: (typeof FORMATS)[number], order: 'asc' | 'desc', limit: number) => {
+    const found: string[] = []
+    let pages = 0
+    for (let cursor = ''; ; pages++) {
+      const response = await read(`event=rare&format=${format}&order=${order}&limit=${limit}${cursor}`)
+      const body = Buffer.concat(await response.toArray())
+      if (response.statusCode !== 200) throw new Error(body.toString())
+      const here = body.toString('latin1').match(/[\da-f]{8}-[\da-f]{4}-7[\da-f-]{21}/g) ?? []
+      // Parquet says it in its statistics again.
+      found.push(...new Set(here))
+      const { next, hasMore } =
+        format === 'json'
+          ? JSON.parse(body.toString())
+          : { next: response.headers['x-next-cursor'] ?? null, hasMore: response.headers['x-has-more'] === 'true' }
+      t.equal(hasMore, next !== null)
+      if (next === null) break
+      cursor = `&cursor=${next}`
+    }
+    t.strictSame(found, order === 'asc' ? wanted : [...wanted].reverse(), `${format} ${order} ${limit}`)
+    t.ok(pages > 0, `${pages + 1} pages`)
+  }
+  await Promise.all([
+    walk('json', 'asc', 50),
+    walk('json', 'desc', 10_000),
+    walk('ndjson', 'asc', 2),
+    walk('csv', 'desc', 1),
+    walk('parquet', 'asc', 1),
+  ])
+  const response = await read('event=rare&page=2')
+  const all = await read('limit=2')
+  t.equal(all.statusCode, 200)
+  // By its number a page cannot be a short one, as another would come after it in another process.
+  if (response.statusCode !== 200) {
+    t.equal(response.statusCode, 503)
+    t.match(JSON.parse(Buffer.concat(await response.toArray()).toString()), { code: 'unavailable', error: /cursor/ })
   }
 })
 

@@ -134,7 +134,8 @@ export const CALLS: Record<string, Call> = {
       'A walk by `page` or by `cursor`, which is the `next` of an earlier answer, never skips and never repeats an event. Every event whose ' +
       'call was answered before is there; where ClickHouse cannot catch up within 5 s, `pending` says how many are missing. As NDJSON, CSV ' +
       'and Parquet, by `format` or by `Accept`, the answer holds rows only, and the other fields are headers. An answer is sent while it is ' +
-      'read; where that fails after its beginning, the connection breaks before the answer is complete.',
+      'read; where that fails after its beginning, the connection breaks before the answer is complete. With a filter that finds little in the time, a ' +
+      'page asked for without `page` holds what was found, perhaps nothing, and a `next` from which the search resumes.',
     key: 'secret',
     parameters: { limit: 10, page: 1 },
     answer: {

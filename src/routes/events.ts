@@ -3,24 +3,16 @@ import type { CatchUp } from '../catch-up.js'
 import { formatCursor, parseCursor } from '../cursor.js'
 import { ContractError } from '../errors.js'
 import { formatEventId, lastIdAt, parseEventId } from '../event-id.js'
+import { EventWalks } from '../event-walks.js'
 import { acceptedFormat, MEDIA_TYPES, type RowFormat } from '../formats.js'
 import { given } from '../given.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json.js'
-import { type PageStart, PageStarts } from '../page-starts.js'
 import { Done, EditBody, EventParams, EventsQuery, NoQuery } from '../schemas.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import type { EventEdits } from '../store/event-edits.js'
-import {
-  type EventPage,
-  FAR_ROWS,
-  findPageBounds,
-  findPageStart,
-  type Order,
-  readEvent,
-  readEventPage,
-  readEventRows,
-} from '../store/event-pages.js'
+import { type Order, readEvent } from '../store/event-pages.js'
+import type { SearchLimits } from '../store/event-search.js'
 import { aroundRows } from '../store/page.js'
 
 export interface EventsOptions {
@@ -28,65 +20,44 @@ export interface EventsOptions {
   clickhouse: ClickHouse
   edits: EventEdits
   catchUp: CatchUp
+  /** default: `SEARCH_LIMITS` */
+  searchLimits?: SearchLimits | undefined
 }
 
 /** Gives events out, changes them and deletes them. */
 export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app,
-  { journal, clickhouse, edits, catchUp },
+  { journal, clickhouse, edits, catchUp, searchLimits },
 ) => {
-  const starts = new PageStarts()
+  const walks = new EventWalks(clickhouse, searchLimits)
 
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
     const { limit, page, event, distinct_id: distinctId, from, to } = query
-    const filter = given({ event, distinctId, from, to })
     const cursor = query.cursor === undefined ? null : readCursor(query.cursor, query.order)
     const order = cursor?.order ?? query.order ?? 'asc'
-    const cursorStart = cursor && { startAt: cursor.id, offset: 0 }
     const { stored, pending, deletions } = await catchUp.wait(projectId)
+    const filter = given({ event, distinctId, from, to })
     // Only what the writer is done with: a block that is half in would let a walk skip the other half.
-    const read = { projectId, order, upTo: lastIdAt(stored), limit, ...filter }
-    const walk = JSON.stringify([projectId, deletions, limit, filter, order])
-    const remember = (next: string | null) => {
-      if (cursorStart) return
-      if (order === 'desc' && page === 1) starts.restart(walk)
-      if (next !== null) starts.remember(walk, page + 1, next)
-    }
+    const upTo = lastIdAt(stored)
+    const wanted = { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }
 
     const format = query.format ?? acceptedFormat(headers.accept)
+    const { rows, next } = await walks.read(format, wanted, signal)
     if (format === 'json') {
-      const start = cursorStart ?? (await find(walk, page, read, signal))
-      const rows = await readEventPage(clickhouse, { ...read, ...start }, signal)
       reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
-      return aroundRows(rows, '{"status":1,"error":null,"events":[', (next) => {
-        remember(next)
-        const rest = { page, limit, hasMore: next !== null, next: next && formatCursor(next, order), pending }
+      return aroundRows(rows, '{"status":1,"error":null,"events":[', (mark) => {
+        const first = next === undefined ? mark : next
+        walks.remember(wanted, first)
+        const cursor = first && formatCursor(first, order)
+        const rest = { page: page ?? 1, limit, hasMore: first !== null, next: cursor, pending }
         return `],${JSON.stringify(rest).slice(1)}`
       })
     }
-    const start = cursorStart ?? starts.find(walk, page, limit)
-    const bounds = await findPageBounds(clickhouse, { ...read, ...start }, signal)
-    const rows = await readEventRows(clickhouse, format, read, bounds, signal)
-    remember(bounds.next)
-    reply.headers(rowHeaders(format, bounds.next && formatCursor(bounds.next, order), pending))
+    walks.remember(wanted, next ?? null)
+    reply.headers(rowHeaders(format, next ? formatCursor(next, order) : null, pending))
     return rows
   })
-
-  /** Where a page begins; looked up first where it is far from any that is remembered. */
-  async function find(
-    walk: string,
-    page: number,
-    read: Omit<EventPage, 'offset'>,
-    signal: AbortSignal,
-  ): Promise<PageStart> {
-    const start = starts.find(walk, page, read.limit)
-    if (start.offset < FAR_ROWS) return start
-    const startAt = await findPageStart(clickhouse, { ...read, ...start }, signal)
-    if (startAt === null) return start
-    starts.remember(walk, page, startAt)
-    return { startAt, offset: 0 }
-  }
 
   app.get(
     '/events/:eventId',

@@ -91,17 +91,30 @@ export class StoreError extends Error {
 
 /** The store gave no answer: refused, cut or out of time. Whether it did its work is not known. */
 export class StoreUnreachableError extends Error {
-  override readonly name = 'StoreUnreachableError'
+  override readonly name: string = 'StoreUnreachableError'
 }
 
-/** How an answer is read whose bytes are passed on. */
+/** The store gave no answer within the time that was set for it. */
+export class StoreTimeoutError extends StoreUnreachableError {
+  override readonly name = 'StoreTimeoutError'
+}
+
+/** Of ClickHouse, where its own settings limit the time of a query. */
+const TIMEOUT_EXCEEDED = 159
+
+/** Whether a query took too long, here or by the server's own limit, so that a smaller one may be answered. */
+export function isOutOfTime(error: unknown): boolean {
+  return error instanceof StoreTimeoutError || (error instanceof StoreError && error.code === TIMEOUT_EXCEEDED)
+}
+
+/** How a query is waited for. */
 export interface Reading {
-  /** whose answer it is; no project's answers take all connections */
+  /** whose answer it is, where its bytes are passed on; no project's answers take all connections */
   project?: string
   /** an abort cancels the query, and breaks the answer */
   signal?: AbortSignal | undefined
-  /** how long the answer's first byte may take, ms */
-  limitMs?: number
+  /** how long the answer's first byte may take, ms; 30 s where absent */
+  limitMs?: number | undefined
 }
 
 /** Values of `{name:Type}` in a query. */
@@ -187,7 +200,7 @@ export class ClickHouse {
     query: string,
     parameters: Parameters = {},
     settings: ClickHouseSettings = {},
-    signal?: AbortSignal,
+    { signal, limitMs = QUERY_TIMEOUT_MS }: Reading = {},
   ): Promise<Row[]> {
     const read = async (abort_signal: AbortSignal) => {
       const result = await this.#client.query({
@@ -200,7 +213,7 @@ export class ClickHouse {
       })
       return await result.json<Row>()
     }
-    return await answered(QUERY_TIMEOUT_MS, read, signal)
+    return await answered(limitMs, read, signal)
   }
 
   /**
@@ -277,7 +290,11 @@ async function answered<T>(
 ): Promise<T> {
   const controller = new AbortController()
   const abort = () => controller.abort()
-  const timer = setTimeout(abort, limitMs)
+  let isOver = false
+  const timer = setTimeout(() => {
+    isOver = true
+    abort()
+  }, limitMs)
   // Not AbortSignal.any: Node 20.0 has none, and the signal outlives a million requests, which are to leave nothing on it.
   outer?.addEventListener('abort', abort)
   if (outer?.aborted) abort()
@@ -285,6 +302,7 @@ async function answered<T>(
     return await request(controller.signal)
   } catch (error) {
     if (error instanceof ClickHouseError) throw storeError(error)
+    if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
     const message = error instanceof Error ? error.message : String(error)
     // Cut off before its number, it is of no known kind.
     if (message.includes('DB::Exception'))

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { RowFormat } from '../formats.js'
+import type { Format, RowFormat } from '../formats.js'
 import type { ClickHouse, Reading, Scalars } from './clickhouse.js'
 import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
@@ -42,6 +42,12 @@ export interface PageBounds {
  */
 export const FAR_ROWS = 20_000
 
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
+const LEAST_ID = '00000000-0000-0000-0000-000000000000'
+
+/** The next event may be far, so an ordinary page is begun when it is complete, and can be searched for until then. */
+const FILTERED: ClickHouseSettings = { http_response_buffer_size: String(4 * 1024 * 1024) }
+
 const eventJson = (properties: string) => `concat(
     '{"eventId":"', toString(event_id),
     '","event":', toJSONString(event),
@@ -60,12 +66,12 @@ const ROWS: Record<RowFormat, { columns: string; format: string; settings: Click
 }
 
 /** A page of events as JSON texts; its mark is the first id of the next page. */
-export async function readEventPage(clickhouse: ClickHouse, page: EventPage, signal?: AbortSignal): Promise<Readable> {
+export async function readEventPage(clickhouse: ClickHouse, page: EventPage, reading: Reading = {}): Promise<Readable> {
   const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
   const query = pageOf({ json: eventJson('properties'), mark: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
   return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, {
-    signal,
+    ...reading,
     project: page.projectId,
   })
 }
@@ -110,7 +116,7 @@ export async function readEventRows(
   rows: RowFormat,
   page: Omit<EventPage, 'offset'>,
   { first, next }: PageBounds,
-  signal?: AbortSignal,
+  reading: Reading = {},
 ): Promise<Readable> {
   const { columns, format, settings } = ROWS[rows]
   const { from, parameters } = ordered(columns, { ...page, ...(first && { startAt: first }), before: next })
@@ -118,18 +124,63 @@ export async function readEventRows(
     `${from} LIMIT {limit:UInt32} FORMAT ${format}`,
     { ...parameters, limit: first === null ? 0 : page.limit },
     { ...settings, ...rowSettings(page) },
-    { signal, project: page.projectId },
+    { ...reading, project: page.projectId },
   )
+}
+
+/**
+ * These events, as readEventPage or readEventRows gives them out; those that are no more are missing.
+ * @param ids from the store itself
+ */
+export async function readEventsById(
+  clickhouse: ClickHouse,
+  format: Format,
+  { projectId, order, ids }: Pick<EventPage, 'projectId' | 'order'> & { ids: string[] },
+  reading: Reading = {},
+): Promise<Readable> {
+  const json = { columns: eventJson('properties'), format: 'CustomSeparated', settings: PAGE_SETTINGS }
+  const { columns, format: name, settings } = format === 'json' ? json : ROWS[format]
+  // In the statement, as a URL has no room for them; and with the greatest and the least, by which the table is sorted.
+  const list = ids.map((id) => `toUInt128(toUUID('${checkedId(id)}'))`).join(', ')
+  const sorted = ids.toSorted()
+  const range = { upTo: sorted.at(-1) ?? LEAST_ID, first: sorted[0] ?? LEAST_ID }
+  const direction = order === 'desc' ? 'DESC' : 'ASC'
+  return await clickhouse.bytes(
+    `SELECT ${columns} FROM events
+     WHERE project_id = {project:String} AND ${idCondition('>=', 'first')} AND ${idCondition('<=', 'upTo')}
+       ${ids.length > 0 ? `AND toUInt128(event_id) IN (${list})` : 'AND 0'}
+     ORDER BY project_id ${direction}, toUInt128(event_id) ${direction}
+     FORMAT ${name}`,
+    { project: projectId, ...range },
+    { ...settings, ...STREAMED },
+    { ...reading, project: projectId },
+  )
+}
+
+/** The ids of the first events of a page, in its order, as far as the event `before`. */
+export async function findEventIds(
+  clickhouse: ClickHouse,
+  page: Omit<EventPage, 'offset'> & { before: string | null },
+  reading: Reading = {},
+): Promise<string[]> {
+  const { from, parameters } = ordered('toString(event_id) AS id', page)
+  const rows = await clickhouse.rows<{ id: string }>(
+    `${from} LIMIT {limit:UInt32}`,
+    { ...parameters, limit: page.limit },
+    IN_ORDER,
+    reading,
+  )
+  return rows.map(({ id }) => id)
 }
 
 /** Where a page begins and ends, which can be said before the first of its rows is. Reads their ids alone. */
 export async function findPageBounds(
   clickhouse: ClickHouse,
   page: EventPage,
-  signal?: AbortSignal,
+  reading: Reading = {},
 ): Promise<PageBounds> {
   if (page.startAt !== undefined && page.offset === 0) {
-    return { first: page.startAt, next: await findPageStart(clickhouse, { ...page, offset: page.limit }, signal) }
+    return { first: page.startAt, next: await findPageStart(clickhouse, { ...page, offset: page.limit }, reading) }
   }
   const { from, parameters } = ordered('event_id', page)
   const rows = await clickhouse.rows<{ number: string; id: string }>(
@@ -141,7 +192,7 @@ export async function findPageBounds(
      WHERE number IN (0, {limit:UInt32})`,
     { ...parameters, limit: page.limit, offset: page.offset },
     idSettings(page),
-    signal,
+    reading,
   )
   const idOf = (wanted: number) => rows.find(({ number }) => Number(number) === wanted)?.id ?? null
   return { first: idOf(0), next: idOf(page.limit) }
@@ -153,26 +204,36 @@ export async function findPageBounds(
 export async function findPageStart(
   clickhouse: ClickHouse,
   page: Omit<EventPage, 'limit'>,
-  signal?: AbortSignal,
+  reading: Reading = {},
 ): Promise<string | null> {
   const { from, parameters } = ordered('toString(event_id) AS id', page)
   const [row] = await clickhouse.rows<{ id: string }>(
     `${from} LIMIT {offset:UInt64}, 1`,
     { ...parameters, offset: page.offset },
     idSettings(page),
-    signal,
+    reading,
   )
   return row?.id ?? null
 }
 
 /** Whether nearly every row that ClickHouse reads is asked for; it is not known here how many were deleted. */
-function isDense({ offset = 0, event, distinctId, from, to }: EventFilter & { offset?: number }): boolean {
-  return offset < FAR_ROWS && [event, distinctId, from, to].every((value) => value === undefined)
+function isDense(page: EventFilter & { offset?: number }): boolean {
+  return (page.offset ?? 0) < FAR_ROWS && !isFiltered(page)
 }
 
 /** A second thread has little to read in so few rows, and costs 2 to 3 ms. */
 function rowSettings(page: EventFilter & { offset?: number }): ClickHouseSettings {
-  return { ...STREAMED, ...(isDense(page) && { max_threads: 1 }) }
+  return { ...STREAMED, ...(isDense(page) && { max_threads: 1 }), ...(isFiltered(page) && FILTERED) }
+}
+
+/** Whether ClickHouse may have to look through more events than it finds. */
+export function isFiltered({ event, distinctId, from, to }: EventFilter): boolean {
+  return [event, distinctId, from, to].some((value) => value !== undefined)
+}
+
+function checkedId(id: string): string {
+  if (!UUID.test(id)) throw new Error('not an id of the store')
+  return id
 }
 
 /** Of many ids that are read for one, the fewer the better. */

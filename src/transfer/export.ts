@@ -106,7 +106,7 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
       state.next = page.next ?? nextTime(state)
       if (page.next === null) {
         if (path !== null && file) await checkBytes(path, state, file.path)
-        if (since === null) await checkCount(pages, state, line, io.signal)
+        if (since === null && !pages.hasShortPages) await checkCount(pages, state, line, io.signal)
         if (page.pending === 0) state.finishedAt = new Date().toISOString()
       }
       await file?.write(state)

@@ -44,6 +44,7 @@ export class Pages {
   readonly #format: RowFormat
   readonly #filter: Filter
   #limit: number
+  #hasShortPages = false
 
   constructor(connection: Connection, format: RowFormat, filter: Filter) {
     this.#connection = connection
@@ -58,11 +59,23 @@ export class Pages {
     if (this.#format === 'parquet') return await this.#readParquet(cursor, signal)
     const page = await this.#readRows(cursor, this.#limit, signal)
     const { rows, lastId } = this.#format === 'csv' ? lookAtCsv(page.bytes) : lookAtNdjson(page.bytes)
-    if (page.next !== null && rows !== this.#limit) {
+    const isShort = page.next !== null && rows !== this.#limit
+    this.#hasShortPages ||= isShort
+    // With a filter that finds little, a page has what was found in the time.
+    if (isShort && !this.#isFiltered) {
       throw new Error(`A page of ${this.#limit} events came with ${rows} rows. Give the same command again to go on.`)
     }
     if (rows > 0) this.#limit = Math.min(Math.max(Math.floor((PAGE_BYTES * rows) / page.bytes.length), 1), MAX_PAGE)
     return { ...page, rows, lastId }
+  }
+
+  /** Whether the service has given pages before they were full; then it cannot count to a place in the walk in time either. */
+  get hasShortPages(): boolean {
+    return this.#hasShortPages
+  }
+
+  get #isFiltered(): boolean {
+    return Object.values(this.#filter).some((value) => value !== undefined)
   }
 
   /** The event at a place in the whole walk, from 1, by the service's own count; null where it has fewer. */
@@ -88,6 +101,7 @@ export class Pages {
       const { bytes } = await this.#readRows(cursor, limit, signal)
       const after = await this.#readIds(cursor, limit, signal)
       if (before.ids.join() !== after.ids.join()) continue
+      this.#hasShortPages ||= before.next !== null && before.ids.length < this.#limit
       return {
         bytes,
         rows: before.ids.length,
