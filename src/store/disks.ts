@@ -16,7 +16,7 @@ export async function readDisks(clickhouse: ClickHouse, signal: AbortSignal): Pr
     'SELECT name, free_space AS free, total_space AS total FROM system.disks',
     {},
     {},
-    signal,
+    { signal },
   )
   return rows.map(({ name, free, total }) => ({ name, freeBytes: Number(free), totalBytes: Number(total) }))
 }
