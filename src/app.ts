@@ -33,7 +33,7 @@ import { openLog } from './log.js'
 import { Metrics } from './metrics.js'
 import { documentation } from './openapi/document.js'
 import { Purge } from './purge.js'
-import { type Counters, limitRate, openCounters, registerRateLimit, WrongKeys } from './rate-limits.js'
+import { type Counters, limitRate, openCounters, registerRateLimit, SessionCalls, WrongKeys } from './rate-limits.js'
 import { countRequests, type RequestFigures } from './request-figures.js'
 import { RequestLog } from './request-log.js'
 import { docs } from './routes/docs.js'
@@ -354,7 +354,8 @@ function register(
       })
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admit(browser, 'public', ['application/json', 'text/plain'])
-      browser.register(sessionCalls, { sessions })
+      const limit = { ofAddress: config.SESSION_ADDRESS_LIMIT, ofKey: config.SESSION_KEY_LIMIT }
+      browser.register(sessionCalls, { sessions, calls: new SessionCalls(limit, log) })
     },
     // Not just /public, whose other calls no page of another origin is to make.
     { prefix: '/public/sessions' },

@@ -112,6 +112,18 @@ const Settings = Type.Object({
   }),
   RATE_LIMIT: Type.Integer({ default: 0, minimum: 0, maximum: 1e9, says: 'a number of requests, 0 for any' }),
   RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, says: 'seconds, 1 to 86400' }),
+  SESSION_ADDRESS_LIMIT: Type.Integer({
+    default: 300_000,
+    minimum: 0,
+    maximum: 1e9,
+    says: 'a number of calls, 0 for any',
+  }),
+  SESSION_KEY_LIMIT: Type.Integer({
+    default: 1_200_000,
+    minimum: 0,
+    maximum: 1e9,
+    says: 'a number of calls, 0 for any',
+  }),
   WRONG_KEY_LIMIT: Type.Integer({ default: 10_000, minimum: 0, maximum: 1e9, says: 'a number of requests, 0 for any' }),
   MAX_CONNECTIONS: Type.Integer({ default: 10_000, minimum: 1, maximum: 1e6, says: 'a number of connections' }),
   TRUST_PROXY: Type.Optional(

@@ -72,6 +72,13 @@ export function durationOf({ duration, startedAt, updatedAt }: Session): number 
   return duration ?? (updatedAt - startedAt) / 1000
 }
 
+/** About how many bytes the session's properties take in each of its copies. */
+export function sizeOf({ properties }: Session): number {
+  let size = 0
+  for (const [name, value] of properties) size += name.length + value.length
+  return size
+}
+
 /** The session as one JSON text for a store that need not look into it; the properties are in it verbatim. */
 export function formatSession({ properties, ...rest }: Session): string {
   return `${JSON.stringify(rest).slice(0, -1)},"properties":${formatProperties(properties)}}`

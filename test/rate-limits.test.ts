@@ -64,6 +64,35 @@ for (const storage of STORAGES) {
       for (const name of HEADERS) t.notOk(headers[name], name)
     })
 
+    t.test('session calls', async (t) => {
+      const limits = { SESSION_ADDRESS_LIMIT: '6', SESSION_KEY_LIMIT: '10' }
+      const { app } = await startApp(t, { ...env, ...limits })
+      let sessions = 0
+      const start = (remoteAddress: string, properties: object = {}, apiKey = PUBLIC_KEY) => {
+        const payload = { apiKey, distinct_id: 'u', session_id: `limited-${++sessions}`, properties }
+        return app.inject({ method: 'POST', url: '/public/sessions/start', payload, remoteAddress })
+      }
+      const statuses = []
+      for (let i = 0; i < 4; i++) statuses.push((await start('127.0.0.1')).statusCode)
+      t.equal((await start('127.0.0.1', {}, SECRET_KEY)).statusCode, 403, 'what another key may not do is not counted')
+      // It counts 3, for its body.
+      statuses.push((await start('127.0.0.1', { x: 'x'.repeat(2_500) })).statusCode)
+      t.strictSame(statuses, [200, 200, 200, 200, 429])
+      const { headers, body } = await start('127.0.0.1')
+      t.match(headers, { 'ratelimit-limit': '6', 'ratelimit-remaining': '0', 'retry-after': /^\d+$/ })
+      t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /address may make 6 session calls/ })
+
+      t.equal((await start('127.0.0.2', { x: 'x'.repeat(1_500) })).statusCode, 200, 'another address')
+      // The key is at 4 calls, and 2 and 1 of the last one.
+      for (let i = 0; i < 3; i++) t.equal((await start(`127.0.1.${i}`)).statusCode, 200)
+      const refused = await start('127.0.0.4')
+      t.equal(refused.statusCode, 429)
+      t.match(refused.json(), { error: /key may make 10 session calls/ })
+      const event = { apiKey: SECRET_KEY, event: 'e', distinct_id: 'u' }
+      const tracked = { method: 'POST', url: '/public/track', payload: event, remoteAddress: '127.0.0.1' } as const
+      t.equal((await app.inject(tracked)).statusCode, 200, 'other calls are not limited')
+    })
+
     t.test('wrong keys', async (t) => {
       const { app, call } = await startApp(t, { ...env, WRONG_KEY_LIMIT: '4' })
       const guess = (remoteAddress: string) => {

@@ -5,8 +5,9 @@ import { ContractError } from '../errors.js'
 import { given } from '../given.js'
 import { memberText } from '../json.js'
 import { formatProperties, type Properties, parseProperties } from '../profile.js'
+import type { SessionCalls } from '../rate-limits.js'
 import { Done, NoQuery, SessionBody, SessionEndBody, SessionParams, SessionsQuery } from '../schemas.js'
-import { durationOf, endSession, type Session, startSession, updateSession } from '../session.js'
+import { durationOf, endSession, type Session, sizeOf, startSession, updateSession } from '../session.js'
 import type { States } from '../state.js'
 import type { ClickHouse } from '../store/clickhouse.js'
 import { aroundRows, offsetOf } from '../store/page.js'
@@ -16,17 +17,29 @@ export interface SessionsOptions {
   sessions: States<Session>
 }
 
+export interface SessionCallsOptions extends SessionsOptions {
+  calls: SessionCalls
+}
+
 /** The calls that browsers make, with the public key. */
-export const sessionCalls: FastifyPluginAsyncTypebox<SessionsOptions> = async (app, { sessions }) => {
-  const calls = { '/start': startSession, '/update': updateSession }
-  for (const [path, call] of Object.entries(calls)) {
+export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (app, { sessions, calls }) => {
+  app.addHook('preValidation', calls.limit)
+  for (const [path, call] of Object.entries({ '/start': startSession, '/update': updateSession })) {
     app.post(
       path,
       { config: { maxWeight: MAX_STATE_WEIGHT }, schema: { body: SessionBody, response: { 200: Done } } },
-      async ({ projectId, rawBody, body: { session_id, distinct_id, properties, duration } }) => {
+      async (request) => {
+        const { projectId, rawBody } = request
+        const { session_id, distinct_id, properties, duration } = request.body
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null
-        await sessions.change(projectId, session_id, (session) => call(session, distinct_id, merged, Date.now(), sent))
+        let bytes = 0
+        await sessions.change(projectId, session_id, (session) => {
+          const changed = call(session, distinct_id, merged, Date.now(), sent)
+          bytes = sizeOf(changed)
+          return changed
+        })
+        calls.charge(request, bytes)
         return { status: 1, error: null } as const
       },
     )
