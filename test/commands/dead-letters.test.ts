@@ -86,7 +86,7 @@ t.test('dead letters', async (t) => {
     t.notOk(output.includes('\u001b'))
     const limited = await run('list', '--limit', '1')
     t.equal(limited.output.split('\n').filter((line) => /^\d/.test(line)).length, 1)
-    t.match(limited.messages, /^3 more/)
+    t.match(limited.messages, /^3 more/m)
   })
 
   await t.test('are shown byte for byte', async (t) => {
