@@ -5,7 +5,7 @@ import { ContractError, type ErrorCode } from './errors.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
 import { StoreError, StoreUnreachableError } from './store/clickhouse.js'
 
-const RETRY_AFTER_SECONDS = '1'
+const RETRY_AFTER_SECONDS = 1
 
 /** Errors of Fastify and its plugins that a caller is at fault for; every other one is a request that cannot be read. */
 const OF_FASTIFY: Record<string, [code: ErrorCode, message: string]> = {
@@ -51,7 +51,8 @@ export function sendError(
   request.failure = { code: known.code, error }
   // What is left of the body is read, so the connection need not end; a client that is still sending might miss the answer.
   if (known.code === 'payload_too_large' || known.code === 'overloaded') reply.removeHeader('connection')
-  if (known.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  const retryAfter = known.retryAfter ?? (known.status === 503 ? RETRY_AFTER_SECONDS : null)
+  if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
   reply.code(known.status)
   conclude()
   return reply.send(shape(known))

@@ -249,13 +249,13 @@ async function open(
 
 /** The journal that the configuration asks for; with the store, it asks that how far the positions went. */
 export async function openJournal(config: Config, log: FastifyBaseLogger, clickhouse?: ClickHouse): Promise<Journal> {
-  const maxBytes = config.JOURNAL_MAX_BYTES
+  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys: config.MAX_IDEMPOTENCY_KEYS }
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('./journal/redis.js')
     const lastStored = clickhouse && ((from: Position) => lastPositionOfAll(clickhouse, from))
     return await openRedisJournal({
       url: config.REDIS_URL,
-      maxBytes,
+      ...limits,
       replicas: config.REDIS_REPLICAS,
       ...(lastStored && { lastStored }),
       log,
@@ -267,7 +267,7 @@ export async function openJournal(config: Config, log: FastifyBaseLogger, clickh
       `The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`,
     )
   })
-  return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), maxBytes })
+  return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), ...limits })
 }
 
 function register(

@@ -110,6 +110,12 @@ const Settings = Type.Object({
     maximum: Number.MAX_SAFE_INTEGER,
     says: 'bytes, at least 1048576',
   }),
+  MAX_IDEMPOTENCY_KEYS: Type.Integer({
+    default: 10_000_000,
+    minimum: 0,
+    maximum: 1e12,
+    says: 'a number of keys, 0 for any',
+  }),
   RATE_LIMIT: Type.Integer({ default: 0, minimum: 0, maximum: 1e9, says: 'a number of requests, 0 for any' }),
   RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, says: 'seconds, 1 to 86400' }),
   SESSION_ADDRESS_LIMIT: Type.Integer({

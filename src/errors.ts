@@ -32,20 +32,36 @@ export class ContractError extends Error {
   override readonly name = 'ContractError'
   readonly code: ErrorCode
   readonly details: ErrorDetail[] | undefined
+  /** seconds after which to try again, where that can be said */
+  readonly retryAfter: number | undefined
 
   /**
    * @param message a sentence for a person that says what to do; it never holds a key, SQL or a path of the server
    * @param more the fields at fault, for the caller; the cause, for the log only
    */
-  constructor(code: ErrorCode, message: string, more: { details?: ErrorDetail[]; cause?: unknown } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    more: { details?: ErrorDetail[]; cause?: unknown; retryAfter?: number } = {},
+  ) {
     super(message, 'cause' in more ? { cause: more.cause } : undefined)
     this.code = code
     this.details = more.details
+    this.retryAfter = more.retryAfter
   }
 
   get status(): number {
     return STATUS_OF[this.code]
   }
+}
+
+/** @param ms until some of the project's keys are forgotten */
+export function tooManyRequestKeys(ms: number): ContractError {
+  return new ContractError(
+    'rate_limited',
+    'This project has used as many Idempotency-Keys as are remembered of it. Send this without one, or try again later.',
+    { retryAfter: Math.ceil(ms / 1000) },
+  )
 }
 
 export function idempotencyConflict(): ContractError {

@@ -17,6 +17,7 @@ export function requestKeyOf({ headers, projectId, routeOptions, rawBody }: Fast
     throw new ContractError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
   }
   return {
+    projectId,
     key: createHash('sha256')
       .update(JSON.stringify([projectId, key]))
       .digest('hex'),

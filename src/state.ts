@@ -225,9 +225,9 @@ export class States<Value> {
   }
 
   /** Asked before the change is tried: what it did the first time may be what would refuse it now. */
-  async #isRepeated({ key, fingerprint }: RequestKey): Promise<boolean> {
-    const known = await this.#journal.findRequest(key)
-    if (known && known.fingerprint !== fingerprint) throw idempotencyConflict()
+  async #isRepeated(request: RequestKey): Promise<boolean> {
+    const known = await this.#journal.findRequest(request)
+    if (known?.status === 'mismatch') throw idempotencyConflict()
     return known !== null
   }
 

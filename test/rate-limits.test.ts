@@ -93,6 +93,32 @@ for (const storage of STORAGES) {
       t.equal((await app.inject(tracked)).statusCode, 200, 'other calls are not limited')
     })
 
+    t.test('the Idempotency-Keys of a project', async (t) => {
+      const { call } = await startApp(t, { ...env, MAX_IDEMPOTENCY_KEYS: '2' })
+      const send = (key: string, path = '/public/track', body: object = { event: 'e', distinct_id: 'u' }) =>
+        call('POST', path, body, { 'idempotency-key': key })
+      const first = await send('first')
+      t.equal(first.statusCode, 200)
+      t.equal(
+        (await send('second', '/public/users/profile', { distinct_id: 'u', operations: { $add: { n: 1 } } }))
+          .statusCode,
+        200,
+      )
+      for (const [path, body] of [
+        ['/public/track', undefined],
+        ['/public/track/batch', { events: [{ event: 'e', distinct_id: 'u' }] }],
+        ['/public/users/profile', { distinct_id: 'u', operations: { $add: { n: 1 } } }],
+      ] as const) {
+        const refused = await send('third', path, body)
+        t.equal(refused.statusCode, 429)
+        t.match(refused.json(), { status: 0, code: 'rate_limited', error: /Idempotency-Key/ })
+        t.match(refused.headers['retry-after'], /^[1-9]\d*$/)
+      }
+      t.equal((await send('first')).headers['x-event-id'], first.headers['x-event-id'], 'one that is known is')
+      t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200, 'none is needed')
+      t.equal((await call('GET', '/public/users/u')).json().user.properties.n, 1)
+    })
+
     t.test('wrong keys', async (t) => {
       const { app, call } = await startApp(t, { ...env, WRONG_KEY_LIMIT: '4' })
       const guess = (remoteAddress: string) => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { BodyMemory } from '../src/body-memory.js'
@@ -106,9 +107,11 @@ function after(journal: Journal, call: 'readStates' | 'findRequest', happens: ()
 
 const add = (n: number) => (value: number | null) => (value ?? 0) + n
 const request = (key: string, fingerprint = 'f'): RequestKey => ({
-  key: Buffer.from(key).toString('hex'),
-  fingerprint,
+  projectId: 'p',
+  key: digest(key),
+  fingerprint: digest(fingerprint),
 })
+const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const all = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i))
 
 t.test('a change is there when it is answered', async (t) => {

@@ -1,8 +1,9 @@
 import type { BodyMemory } from '../body-memory.js'
-import { ContractError, idempotencyConflict } from '../errors.js'
+import { ContractError, idempotencyConflict, tooManyRequestKeys } from '../errors.js'
 import { Histogram, SECONDS } from '../histogram.js'
 import type { Append, Commit, Journal, Outcome, RequestKey, Write } from './journal.js'
 import type { Position } from './position.js'
+import { msUntilNextBucket } from './request-memory.js'
 
 /** Bytes that may wait in memory for the journal; beyond them requests are refused. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
@@ -247,5 +248,6 @@ function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
 function positionOf(outcome: Outcome | undefined): Position {
   if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
   if (outcome?.status === 'mismatch') throw idempotencyConflict()
+  if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))
   throw new Error(`the journal answered an append with ${outcome?.status ?? 'nothing'}`)
 }

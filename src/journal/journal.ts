@@ -8,9 +8,10 @@ export type StateKind = Exclude<EntryKind, 'events'>
 
 /** A request that may come again: the same key means the same request, the fingerprint tells whether its body is the same. */
 export interface RequestKey {
-  /** a digest of project and `Idempotency-Key`, hexadecimal */
+  projectId: string
+  /** SHA-256 of project and `Idempotency-Key`, hexadecimal */
   key: string
-  /** a digest of the body, hexadecimal */
+  /** SHA-256 of the body, hexadecimal */
   fingerprint: string
 }
 
@@ -50,6 +51,8 @@ export type Outcome =
   | { status: 'repeated'; position: Position }
   /** the request key was known with another fingerprint: nothing was written */
   | { status: 'mismatch' }
+  /** the request key is a new one, and its project has as many as it may have: nothing was written */
+  | { status: 'limited' }
   /** the state has another version than expected, or may have had one: nothing was written */
   | { status: 'conflict' }
 
@@ -153,8 +156,8 @@ export interface Journal {
   /** The current states of as many of the first keys as fit into `maxBytes`, of one at least. */
   readStates(stateKeys: string[], maxBytes: number): Promise<StateReading>
 
-  /** What was remembered of a request, or null. */
-  findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null>
+  /** `repeated` or `mismatch` where the request is remembered, else null. */
+  findRequest(request: RequestKey): Promise<Outcome | null>
 
   progress(projectId?: string): Promise<Progress>
 
@@ -193,9 +196,6 @@ export interface Journal {
 
   close(): Promise<void>
 }
-
-/** A repeated request is recognised for this long. */
-export const REQUEST_MEMORY_MS = 24 * 60 * 60 * 1000
 
 /**
  * How long a state stays after the store has it. Longer than any read of the store may take: a read that began before

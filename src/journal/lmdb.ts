@@ -13,7 +13,6 @@ import {
   type Outcome,
   type Progress,
   READING_MEMORY_MS,
-  REQUEST_MEMORY_MS,
   type RequestKey,
   STATE_MEMORY_MS,
   type State,
@@ -22,6 +21,7 @@ import {
   type StoredState,
   type Write,
 } from './journal.js'
+import { LmdbRequests } from './lmdb-requests.js'
 import { laterOf, millisecondsOf, nextPosition, type Position, START } from './position.js'
 
 export interface LmdbJournalOptions {
@@ -29,25 +29,28 @@ export interface LmdbJournalOptions {
   path: string
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
+  /** request keys that a project may have remembered; 0, the default: any number */
+  maxRequestKeys?: number
   /** epoch milliseconds */
   now?: () => number
 }
 
-/** Expired requests and states that one settle removes at most, or twice what it adds where that is more. */
+/** Expired requests and states, of each, that one settle removes at most, or twice what is added where that is more. */
 const MIN_SWEEP = 1000
 const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
 const ENTRY_HEADER_BYTES = 7
 /** Added to the kind of an entry whose position is ahead of the clock: it has the clock's time behind its header. */
 const HAS_TIME = 0x80
+/** of an earlier version */
 const REQUEST = 'r'
 const STATE = 's'
 
 /** Opens the embedded journal, making it where there is none. The folder must belong to this process alone. */
-export async function openLmdbJournal({ path, maxBytes, now = Date.now }: LmdbJournalOptions): Promise<LmdbJournal> {
+export async function openLmdbJournal(options: LmdbJournalOptions): Promise<LmdbJournal> {
   // overlappingSync off: a commit resolves only when it is on disk, which is the promise that this journal makes.
   // eventTurnBatching off: its own promise of a commit that fails is handled by nobody, which would end the process.
-  const root = open({ path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 8 })
-  const journal = new LmdbJournal(root, maxBytes, now)
+  const root = open({ path: options.path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 8 })
+  const journal = new LmdbJournal(root, options)
   await journal.initialise()
   return journal
 }
@@ -70,7 +73,9 @@ class LmdbJournal implements Journal {
   readonly #root: RootDatabase
   readonly #entries: Database<Buffer, Buffer>
   readonly #states: Database<Buffer, Buffer>
-  readonly #requests: Database<Buffer, Buffer>
+  readonly #requests: LmdbRequests
+  /** of requests that an earlier version remembered */
+  readonly #oldRequests: Database<Buffer, Buffer>
   readonly #expiries: Database<Buffer, Buffer>
   readonly #meta: Database<Meta, string>
   readonly #maxBytes: number
@@ -91,12 +96,15 @@ class LmdbJournal implements Journal {
   #bytes = 0
   #stateBytes = 0
 
-  constructor(root: RootDatabase, maxBytes: number, now: () => number) {
+  constructor(root: RootDatabase, { maxBytes, maxRequestKeys = 0, now = Date.now }: LmdbJournalOptions) {
     const binary = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
     this.#root = root
     this.#entries = root.openDB({ name: 'entries', ...binary })
     this.#states = root.openDB({ name: 'states', ...binary })
-    this.#requests = root.openDB({ name: 'requests', ...binary })
+    this.#oldRequests = root.openDB({ name: 'requests', ...binary })
+    const requests = root.openDB({ name: 'requests-by-time', ...binary }) as Database<Buffer, Buffer>
+    const counts = root.openDB({ name: 'request-counts', ...binary }) as Database<Buffer, Buffer>
+    this.#requests = new LmdbRequests({ requests, counts, old: this.#oldRequests }, maxRequestKeys)
     this.#expiries = root.openDB({ name: 'expiries', ...binary })
     this.#meta = root.openDB({ name: 'meta', encoding: 'json' })
     this.#maxBytes = maxBytes
@@ -143,12 +151,14 @@ class LmdbJournal implements Journal {
     await this.#transact(() => {
       for (const write of writes) {
         const outcome =
-          this.#known(write) ??
+          this.#known(write, now) ??
           (write.type === 'append'
             ? this.#append(write, advance(), now, added)
             : this.#commit(write, now, advance, rows, changed))
         outcomes.push(outcome)
-        if (write.requestKey && outcome.status === 'done') this.#remember(write.requestKey, outcome.position, now)
+        if (write.requestKey && outcome.status === 'done') {
+          this.#requests.remember(write.requestKey, outcome.position, now)
+        }
       }
       for (const [kind, { position, rows: bodies }] of rows) {
         const body = Buffer.from(bodies.join(','))
@@ -168,18 +178,12 @@ class LmdbJournal implements Journal {
     return outcomes
   }
 
-  #known({ requestKey }: Write): Outcome | null {
+  /** What there is to say of a request without carrying it out. */
+  #known({ requestKey }: Write, now: number): Outcome | null {
     if (!requestKey) return null
-    const known = this.#request(requestKey.key)
-    if (!known) return null
-    if (known.fingerprint !== requestKey.fingerprint) return { status: 'mismatch' }
-    return { status: 'repeated', position: known.position }
-  }
-
-  #remember({ key, fingerprint }: RequestKey, position: Position, now: number): void {
-    const name = Buffer.from(key, 'hex')
-    this.#requests.put(name, withPosition(position, Buffer.from(fingerprint)))
-    this.#expiries.put(expiryKey(now + REQUEST_MEMORY_MS, REQUEST, name), EMPTY)
+    const known = this.#requests.find(requestKey, now)
+    if (known) return known
+    return this.#requests.isLimited(requestKey, now) ? { status: 'limited' } : null
   }
 
   #append({ projectId, count, body }: Append, position: Position, receivedAt: number, added: Entry[]): Outcome {
@@ -225,13 +229,8 @@ class LmdbJournal implements Journal {
     return { readAt, states }
   }
 
-  async findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null> {
-    return this.#request(key)
-  }
-
-  #request(key: string): { fingerprint: string; position: Position } | null {
-    const value = this.#requests.get(Buffer.from(key, 'hex'))
-    return value ? { position: value.readBigUInt64BE(), fingerprint: value.toString('utf8', 8) } : null
+  async findRequest(request: RequestKey): Promise<Outcome | null> {
+    return this.#requests.find(request, this.#now())
   }
 
   async progress(projectId = ''): Promise<Progress> {
@@ -284,9 +283,10 @@ class LmdbJournal implements Journal {
 
   /** Forgets requests that are too old to be repeated, and states that have not changed since the store got them. */
   #sweep(now: number, limit: number, changed: ChangedBytes): void {
+    this.#requests.forget(now, limit)
     for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
       const name = key.subarray(9)
-      if (key.toString('latin1', 8, 9) === REQUEST) this.#requests.remove(name)
+      if (key.toString('latin1', 8, 9) === REQUEST) this.#oldRequests.remove(name)
       else this.#removeState(name, value.readBigUInt64BE(), changed)
       this.#expiries.remove(key)
     }

@@ -1,17 +1,35 @@
-import type { Entry, EntryKind, Outcome, State, Write } from './journal.js'
+import type { Entry, EntryKind, Outcome, RequestKey, State, Write } from './journal.js'
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from './position.js'
+import { SHARD_BYTES } from './redis-request-scripts.js'
+import { fingerprintBytes, keyBytes } from './request-memory.js'
 
 /**
  * A write as the script takes it.
  * @param name of the key that holds the body of an append
  */
-export function writeArguments(write: Write, name: string): string[] {
-  const request = [write.requestKey?.key ?? '', write.requestKey?.fingerprint ?? '']
+export function writeArguments(write: Write, name: string): (string | Buffer)[] {
+  const request = write.requestKey ? requestArguments(write.requestKey) : ['', '', '']
   if (write.type === 'append') {
     return ['append', write.projectId, String(write.count), String(write.body.length), name, ...request]
   }
   const expected = write.expected === START ? '' : formatPosition(write.expected)
-  return ['commit', write.kind, write.stateKey, expected, String(write.readAt), write.state, write.row, ...request]
+  return [
+    'commit',
+    write.kind,
+    write.stateKey,
+    expected,
+    String(write.readAt),
+    write.state,
+    write.row,
+    write.requestKey?.projectId ?? '',
+    ...request,
+  ]
+}
+
+/** A request as the scripts take it. */
+export function requestArguments(request: RequestKey): (string | Buffer)[] {
+  const field = keyBytes(request).subarray(SHARD_BYTES)
+  return [request.key, request.fingerprint, Buffer.concat([field, fingerprintBytes(request)])]
 }
 
 export function parseOutcome(text: string): Outcome {
@@ -22,6 +40,7 @@ export function parseOutcome(text: string): Outcome {
       return { status, position: parsePosition(position) }
     case 'conflict':
     case 'mismatch':
+    case 'limited':
       return { status }
     default:
       throw new Error(`the journal answered a write with ${text}`)

@@ -1,3 +1,5 @@
+import { REMEMBER_REQUESTS, REQUESTS } from './redis-request-scripts.js'
+
 /**
  * The steps of the Redis journal, each one atomic. All keys begin with one prefix that holds a hash tag, so that they
  * live in one slot of a cluster; state, request and body keys are made from the prefix inside the scripts.
@@ -45,21 +47,21 @@ end
  * Carries out a list of writes.
  *
  * KEYS  stream, meta, pending, producer
- * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, ms to remember requests,
- *       the journal's number, ms for which a reading of a state that is not here is good, the history or "", ms and seq of
- *       the greatest position that the caller knows, then for each write either
- *         "append", project, count, bytes, name of the body's key, request key or "", fingerprint
+ * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, requests that a project
+ *       may have remembered or 0 for any number, the journal's number, ms for which a reading of a state that is not here
+ *       is good, the history or "", ms and seq of the greatest position that the caller knows, then for each write either
+ *         "append", project, count, bytes, name of the body's key, then the request
  *       or
- *         "commit", kind, state key, expected version, ms at which it was read, state, row, request key or "", fingerprint
+ *         "commit", kind, state key, expected version, ms at which it was read, state, row, project, then the request
  * Returns the number of entries ever added before, the outcomes joined by commas, "done:<position>", "repeated:<position>",
- * "mismatch" or "conflict", and the ms of the clock, with a space between the three.
+ * "mismatch", "limited" or "conflict", and the ms of the clock, with a space between the three.
  * A call that has the sequence number of this producer's last one gets that one's answer and writes nothing.
  * Errors, with nothing written: FULL; GONE where this journal is not there; HISTORY where it is of another history; STALE
  * for a number older than the last; LOST where a body's key is not there.
  */
 export const WRITE = `${EXPIRED_STATES}
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local prefix, sequence, max_bytes, memory_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local prefix, sequence, max_bytes, max_requests = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local reading_ms = tonumber(ARGV[6])
 
 local before = redis.call('GET', producer)
@@ -92,9 +94,9 @@ while ARGV[i] do
   if ARGV[i] == 'append' then
     if is_full then redis.call('UNLINK', body_key(ARGV[i + 4]))
     elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
-    i = i + 7
+    i = i + 8
   else
-    i = i + 9
+    i = i + 11
   end
 end
 if is_full then return redis.error_reply('FULL the journal is over its limit') end
@@ -112,20 +114,7 @@ end
 local entries, rows = {}, {}
 
 local outcomes = {}
-local function known(key, fingerprint)
-  if key == '' then return nil end
-  local request = redis.call('GET', prefix .. ':request:' .. key)
-  if not request then return nil end
-  local position, first = string.match(request, '^(%S+) (.*)$')
-  if first ~= fingerprint then return 'mismatch' end
-  return 'repeated:' .. position
-end
-local function remember(key, fingerprint, position)
-  if key ~= '' then
-    redis.call('SET', prefix .. ':request:' .. key, position .. ' ' .. fingerprint, 'PX', memory_ms)
-  end
-end
-
+${REQUESTS}${REMEMBER_REQUESTS}
 -- A state that is to be replaced.
 local function uncount(state_key)
   local size, expires = redis.call('STRLEN', state_key), redis.call('PEXPIRETIME', state_key)
@@ -143,9 +132,9 @@ while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
     local project, count, size, name = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-    local key, fingerprint = ARGV[i + 5], ARGV[i + 6]
-    i = i + 7
-    outcome = known(key, fingerprint)
+    local key, fingerprint, digest = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
+    i = i + 8
+    outcome = known(key, fingerprint, digest) or (is_limited(key, project) and 'limited')
     if outcome then
       redis.call('UNLINK', body_key(name))
     else
@@ -153,14 +142,15 @@ while ARGV[i] do
       entries[#entries + 1] = { position = position, kind = 'events', project = project, count = count, size = size, name = name }
       redis.call('PERSIST', body_key(name))
       redis.call('HINCRBY', pending, project, count)
-      remember(key, fingerprint, position)
+      remember(key, digest, project, position)
       outcome = 'done:' .. position
     end
   else
     local kind, name, expected, read_at = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
-    local state, row, key, fingerprint = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
-    i = i + 9
-    outcome = known(key, fingerprint)
+    local state, row, project = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
+    local key, fingerprint, digest = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10]
+    i = i + 11
+    outcome = known(key, fingerprint, digest) or (is_limited(key, project) and 'limited')
     if not outcome then
       local state_key = prefix .. ':state:' .. name
       local current = redis.call('GETRANGE', state_key, 0, 39)
@@ -180,7 +170,7 @@ while ARGV[i] do
         local text = entry.position .. ' ' .. state
         redis.call('SET', state_key, text)
         states = states + #text
-        remember(key, fingerprint, entry.position)
+        remember(key, digest, project, entry.position)
         outcome = 'done:' .. entry.position
       end
     end
@@ -201,6 +191,7 @@ for _, entry in ipairs(entries) do
   bytes = bytes + size
 end
 
+count_requests()
 local added = before_these + #entries
 redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added),
   'states', string.format('%.0f', states))

@@ -12,7 +12,7 @@ import {
   type Outcome,
   type Progress,
   READING_MEMORY_MS,
-  REQUEST_MEMORY_MS,
+  type RequestKey,
   STATE_MEMORY_MS,
   type StateReading,
   type StoredState,
@@ -29,10 +29,12 @@ import {
   parseEntry,
   parseOutcome,
   parseState,
+  requestArguments,
   type StreamEntry,
   writeArguments,
 } from './redis-format.js'
 import { parseMemory, roomIn } from './redis-memory.js'
+import { FIND_REQUEST } from './redis-request-scripts.js'
 import {
   CLAIM,
   DEPTH,
@@ -54,6 +56,8 @@ export interface RedisJournalOptions {
   url: string
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
+  /** request keys that a project may have remembered; 0, the default: any number */
+  maxRequestKeys?: number
   /** of every key; the braces are a hash tag, which keeps the keys in one slot of a cluster */
   prefix?: string
   /** replicas that have to know a write before it is answered, and a block before it goes to the store; default 0 */
@@ -128,6 +132,7 @@ class RedisJournal implements Journal {
   readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'fading' | 'producer', string>
   readonly #log: RedisJournalOptions['log']
   readonly #maxBytes: number
+  readonly #maxRequestKeys: number
   /** maxBytes, or what Redis' own limit allows where that is less */
   #limitBytes: number
   #memoryReads: NodeJS.Timeout | undefined
@@ -148,12 +153,14 @@ class RedisJournal implements Journal {
   readonly #replicas: number
   readonly #lastStored: RedisJournalOptions['lastStored']
 
-  constructor({ url, maxBytes, prefix = '{tallyhouse}', replicas = 0, lastStored, log }: RedisJournalOptions) {
+  constructor(options: RedisJournalOptions) {
+    const { url, maxBytes, maxRequestKeys = 0, prefix = '{tallyhouse}', replicas = 0, lastStored, log } = options
     this.#replicas = replicas
     this.#lastStored = lastStored
     this.#prefix = prefix
     this.#log = log
     this.#maxBytes = maxBytes
+    this.#maxRequestKeys = maxRequestKeys
     this.#limitBytes = maxBytes
     const key = (name: string) => `${prefix}:${name}`
     this.#keys = {
@@ -237,7 +244,7 @@ class RedisJournal implements Journal {
       this.#prefix,
       String(sequence),
       String(this.#limitBytes),
-      String(REQUEST_MEMORY_MS),
+      String(this.#maxRequestKeys),
       String(this.#id),
       String(READING_MEMORY_MS),
       ...['', '', ''],
@@ -308,11 +315,10 @@ class RedisJournal implements Journal {
     return { readAt: Number(readAt), states: values.map((value) => value && parseState(value)) }
   }
 
-  async findRequest(key: string): Promise<{ fingerprint: string; position: Position } | null> {
-    const value = await this.#call(() => this.#redis.get(`${this.#prefix}:request:${key}`))
-    if (value === null) return null
-    const [position = '', fingerprint = ''] = value.split(' ')
-    return { position: parsePosition(position), fingerprint }
+  async findRequest(request: RequestKey): Promise<Outcome | null> {
+    const args = [this.#prefix, ...requestArguments(request)]
+    const answer = await this.#call(() => this.#script(FIND_REQUEST, [this.#keys.meta], args))
+    return answer === null ? null : parseOutcome(String(answer))
   }
 
   async progress(projectId = ''): Promise<Progress> {

@@ -50,7 +50,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The body must be application/json.',
   },
   rate_limited: {
-    when: 'The key has made its share of requests; `Retry-After` says when it may go on.',
+    when: 'The key has made its share of requests, or its project has used as many `Idempotency-Key`s as are remembered; `Retry-After` says when it may go on.',
     message: 'Too many requests with this key. Try again later.',
   },
   internal: {

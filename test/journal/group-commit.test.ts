@@ -75,7 +75,7 @@ t.test('the memory of events and of the entries made of them is used again', asy
     })
     for (const { buffer } of bodies) pieces.add(buffer)
     const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
-    const requestKey = { key: String(i).padStart(64, '0'), fingerprint: '00' }
+    const requestKey = { projectId: 'p', key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
     await Promise.all([
       commits.appendKeyedEvent('p', keyed, requestKey),
       ...shared.map((body) => commits.appendEvent('p', body)),

@@ -8,6 +8,7 @@ import {
   type Journal,
   type Outcome,
   READING_MEMORY_MS,
+  type RequestKey,
   STATE_MEMORY_MS,
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
@@ -17,6 +18,10 @@ import { randomName, silent, startRedis, temporaryFolder, until } from '../helpe
 
 const ALL = 1024 * 1024 * 1024
 const key = (name: string) => createHash('sha256').update(name).digest('hex')
+
+function request(name: string, body: string, projectId = 'p'): RequestKey {
+  return { projectId, key: key(name), fingerprint: key(body) }
+}
 
 function append(text: string, more: Partial<Append> = {}): Append {
   return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
@@ -35,19 +40,25 @@ function positions(outcomes: Outcome[]): Position[] {
 }
 
 /** How a journal is opened: again on the same name, it is the same journal. */
-type Open = (t: Test, name: string, options?: { maxBytes?: number }) => Promise<Journal>
+type Open = (t: Test, name: string, options?: { maxBytes?: number; maxRequestKeys?: number }) => Promise<Journal>
 
 async function openers(t: Test): Promise<Record<string, Open>> {
   const redis = await startRedis(t)
   const folder = await temporaryFolder(t)
   return {
-    lmdb: async (t, name, { maxBytes = ALL } = {}) => {
-      const journal = await openLmdbJournal({ path: `${folder}/${name}`, maxBytes })
+    lmdb: async (t, name, { maxBytes = ALL, maxRequestKeys = 0 } = {}) => {
+      const journal = await openLmdbJournal({ path: `${folder}/${name}`, maxBytes, maxRequestKeys })
       t.teardown(() => journal.close())
       return journal
     },
-    redis: async (t, name, { maxBytes = ALL } = {}) => {
-      const journal = await openRedisJournal({ url: redis.url, maxBytes, prefix: `{${name}}`, log: silent })
+    redis: async (t, name, { maxBytes = ALL, maxRequestKeys = 0 } = {}) => {
+      const journal = await openRedisJournal({
+        url: redis.url,
+        maxBytes,
+        maxRequestKeys,
+        prefix: `{${name}}`,
+        log: silent,
+      })
       t.teardown(() => journal.close())
       return journal
     },
@@ -57,7 +68,8 @@ async function openers(t: Test): Promise<Record<string, Open>> {
 const opened = await openers(t)
 for (const [name, open] of Object.entries(opened)) {
   t.test(name, async (t) => {
-    const fresh = (t: Test, options?: { maxBytes?: number }) => open(t, randomName('journal'), options)
+    const fresh = (t: Test, options?: { maxBytes?: number; maxRequestKeys?: number }) =>
+      open(t, randomName('journal'), options)
 
     t.test('positions rise and are after the start', async (t) => {
       const journal = await fresh(t)
@@ -234,20 +246,42 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a known request writes nothing again', async (t) => {
       const journal = await fresh(t)
-      const requestKey = { key: key('r'), fingerprint: key('body') }
-      t.equal(await journal.findRequest(requestKey.key), null)
+      const requestKey = request('r', 'body')
+      t.equal(await journal.findRequest(requestKey), null)
       const [first = START] = positions(await journal.write([append('a', { requestKey })]))
       t.strictSame(await journal.write([append('a', { requestKey })]), [{ status: 'repeated', position: first }])
-      t.strictSame(await journal.write([append('b', { requestKey: { key: key('r'), fingerprint: key('other') } })]), [
-        { status: 'mismatch' },
-      ])
-      t.strictSame(await journal.findRequest(requestKey.key), { fingerprint: requestKey.fingerprint, position: first })
+      t.strictSame(await journal.write([append('b', { requestKey: request('r', 'other') })]), [{ status: 'mismatch' }])
+      t.strictSame(await journal.findRequest(requestKey), { status: 'repeated', position: first })
+      t.strictSame(await journal.findRequest(request('r', 'other')), { status: 'mismatch' })
       t.equal((await journal.depth()).entries, 1)
+    })
+
+    t.test('a project has so many request keys, and no other one is harmed', async (t) => {
+      const journal = await fresh(t, { maxRequestKeys: 2 })
+      const keyed = (name: string, projectId: string) =>
+        append(name, { projectId, requestKey: request(name, name, projectId) })
+      const outcomes = await journal.write([
+        keyed('a', 'p'),
+        keyed('b', 'p'),
+        keyed('c', 'p'),
+        append('no key'),
+        commit('ada', START, 'x', { requestKey: request('d', 'd') }),
+        keyed('e', 'q'),
+        keyed('b', 'p'),
+      ])
+      t.strictSame(
+        outcomes.map(({ status }) => status),
+        ['done', 'done', 'limited', 'done', 'limited', 'done', 'repeated'],
+      )
+      t.equal((await journal.write([keyed('c', 'p')]))[0]?.status, 'limited', 'nor in the next write')
+      t.equal((await journal.write([keyed('a', 'p')]))[0]?.status, 'repeated')
+      t.equal((await journal.write([keyed('f', 'q')]))[0]?.status, 'done')
+      t.equal((await journal.depth()).entries, 5)
     })
 
     t.test('two of the same request in one write are one', async (t) => {
       const journal = await fresh(t)
-      const requestKey = { key: key('r'), fingerprint: key('body') }
+      const requestKey = request('r', 'body')
       const outcomes = await journal.write([append('a', { requestKey }), append('a', { requestKey })])
       t.strictSame(
         outcomes.map(({ status }) => status),
@@ -255,7 +289,7 @@ for (const [name, open] of Object.entries(opened)) {
       )
       t.equal((await journal.depth()).entries, 1)
 
-      const keyed = { key: key('c'), fingerprint: key('body') }
+      const keyed = request('c', 'body')
       const commits = [
         commit('ada', START, 'a', { requestKey: keyed }),
         commit('ada', START, 'a', { requestKey: keyed }),
@@ -375,33 +409,50 @@ t.test('lmdb: what the clock does', async (t) => {
     t.equal(after, before + 1n)
   })
 
-  t.test('a request is forgotten after 24 hours, a stored state after ten minutes if it did not change', async (t) => {
-    const requestKey = { key: key('r'), fingerprint: key('body') }
+  t.test('a request is known after a moment in which the clock was hours ahead', async (t) => {
+    const requestKey = request('of a fast clock', 'body')
+    now += 5 * 3_600_000
     await journal.write([append('a', { requestKey })])
-    const [version = START] = positions(
-      await journal.write([commit('ada', START, 'x', { readAt: now }), commit('bob', START, 'x', { readAt: now })]),
-    )
-    const settleAll = async (states: string[]) => {
-      const block = await journal.claim(ALL)
-      if (block)
-        await journal.settle(
-          block,
-          states.map((name) => ({ stateKey: key(name), version })),
-        )
-    }
-    await settleAll(['ada', 'bob'])
-    await journal.write([commit('bob', version, 'y')])
-    now += 11 * 60 * 1000
-    await settleAll([])
-    t.equal((await journal.readStates([key('ada')], ALL)).states[0], null, 'the store has it')
-    t.equal((await journal.readStates([key('bob')], ALL)).states[0]?.state, 'y', 'its newer version is not stored yet')
-    t.not(await journal.findRequest(requestKey.key), null)
-    t.equal((await journal.depth()).stateBytes, 9)
-    now += 24 * 3_600_000
-    await journal.write([append('b')])
-    await settleAll([])
-    t.equal(await journal.findRequest(requestKey.key), null)
+    now -= 5 * 3_600_000
+    t.equal((await journal.findRequest(requestKey))?.status, 'repeated')
   })
+
+  t.test(
+    'a request is forgotten after 24 to 30 hours, a stored state after ten minutes if it did not change',
+    async (t) => {
+      const requestKey = request('r', 'body')
+      await journal.write([append('a', { requestKey })])
+      const [version = START] = positions(
+        await journal.write([commit('ada', START, 'x', { readAt: now }), commit('bob', START, 'x', { readAt: now })]),
+      )
+      const settleAll = async (states: string[]) => {
+        const block = await journal.claim(ALL)
+        if (block)
+          await journal.settle(
+            block,
+            states.map((name) => ({ stateKey: key(name), version })),
+          )
+      }
+      await settleAll(['ada', 'bob'])
+      await journal.write([commit('bob', version, 'y')])
+      now += 11 * 60 * 1000
+      await settleAll([])
+      t.equal((await journal.readStates([key('ada')], ALL)).states[0], null, 'the store has it')
+      t.equal(
+        (await journal.readStates([key('bob')], ALL)).states[0]?.state,
+        'y',
+        'its newer version is not stored yet',
+      )
+      t.not(await journal.findRequest(requestKey), null)
+      t.equal((await journal.depth()).stateBytes, 9)
+      now += 23 * 3_600_000
+      t.not(await journal.findRequest(requestKey), null)
+      now += 7 * 3_600_000
+      await journal.write([append('b')])
+      await settleAll([])
+      t.equal(await journal.findRequest(requestKey), null)
+    },
+  )
 })
 
 t.test('lmdb: a journal that is full of states takes again when they have expired', async (t) => {
@@ -438,4 +489,56 @@ t.test('redis: a journal that is full of states takes again when they have expir
   if (next) await journal.settle(next, [])
   t.same(await admin.hgetall('{j}:state-expiries'), {})
   t.equal(await admin.hget('{j}:meta', 'states'), '0')
+})
+
+t.test('lmdb: it forgets requests as fast as they come, and no other ones', async (t) => {
+  const path = await temporaryFolder(t)
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
+  t.teardown(() => journal.close())
+  /** as many as come in some time, of which the store has heard */
+  const send = async (from: number) => {
+    const requests = Array.from({ length: 5000 }, (_, i) => request(`${from + i}`, ''))
+    await journal.write(requests.map((requestKey) => append('x', { requestKey })))
+    const block = await journal.claim(ALL)
+    if (block) await journal.settle(block, [])
+  }
+  await send(0)
+  await send(5000)
+  now += 31 * 3_600_000
+  await send(10_000)
+  await journal.close()
+  const { open } = await import('lmdb')
+  const root = open({ path, maxDbs: 8 })
+  t.equal(root.openDB({ name: 'requests-by-time', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
+  t.equal(root.openDB({ name: 'request-counts', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 1)
+  await root.close()
+})
+
+t.test('requests that an earlier version remembered are known', async (t) => {
+  const old = request('old', 'body')
+  const other = request('old', 'another body')
+  const check = async (journal: Journal) => {
+    t.strictSame(await journal.findRequest(old), { status: 'repeated', position: (12n << 16n) + 3n })
+    t.strictSame(await journal.write([append('a', { requestKey: old }), append('a', { requestKey: other })]), [
+      { status: 'repeated', position: (12n << 16n) + 3n },
+      { status: 'mismatch' },
+    ])
+    await journal.close()
+  }
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  await admin.set(`{j}:request:${old.key}`, `12-3 ${old.fingerprint}`, 'PX', 60_000)
+  await check(await openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent }))
+
+  const path = await temporaryFolder(t)
+  const { open } = await import('lmdb')
+  const root = open({ path, maxDbs: 8 })
+  const requests = root.openDB({ name: 'requests', encoding: 'binary', keyEncoding: 'binary' })
+  const position = Buffer.alloc(8)
+  position.writeBigUInt64BE((12n << 16n) + 3n)
+  await requests.put(Buffer.from(old.key, 'hex'), Buffer.concat([position, Buffer.from(old.fingerprint)]))
+  await root.close()
+  await check(await openLmdbJournal({ path, maxBytes: ALL }))
 })

@@ -17,6 +17,7 @@ import {
 import { openLmdbJournal } from '../../src/journal/lmdb.js'
 import { formatPosition, laterOf, type Position, START } from '../../src/journal/position.js'
 import { openRedisJournal } from '../../src/journal/redis.js'
+import { bucketAt, OLD_BUCKETS } from '../../src/journal/request-memory.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
 // A journal, driven by random commands in any order, has to do what a few maps and lists do. A failure prints its seed and
@@ -26,8 +27,8 @@ const RUNS = 40
 const COMMANDS = 60
 const MIB = 1024 * 1024
 const HOUR = 3_600_000
-/** How long requests and stored states are remembered, ms. */
-const MEMORY = { request: 24 * HOUR, state: 10 * 60_000 }
+/** How long stored states are remembered, ms. */
+const STATE_MEMORY = 10 * 60_000
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
@@ -48,7 +49,8 @@ class Model {
   states = new Map<string, State>()
   /** whether states were kept though their block is done with, as those of a dead letter are */
   hasKept = false
-  requests = new Map<string, { fingerprint: string; position: Position }>()
+  /** the latest last; of one key there may be several, where the clock was turned */
+  requests: { key: string; fingerprint: string; position: Position; bucket: number }[] = []
   expiries = new Map<string, { at: number; forget(): void }>()
 
   constructor(position: Position) {
@@ -69,7 +71,7 @@ class Model {
     for (const [i, write] of writes.entries()) {
       const outcome = outcomes[i]
       const { requestKey } = write
-      const known = requestKey && this.requests.get(requestKey.key)
+      const known = requestKey && this.known(requestKey.key, now)
       if (known) {
         const same = known.fingerprint === requestKey.fingerprint
         assert.deepEqual(outcome, same ? { status: 'repeated', position: known.position } : { status: 'mismatch' })
@@ -103,8 +105,7 @@ class Model {
       }
       if (requestKey) {
         const { key, fingerprint } = requestKey
-        this.requests.set(key, { fingerprint, position })
-        this.#expire(`request ${key}`, now + MEMORY.request, () => this.requests.delete(key))
+        this.requests.push({ key, fingerprint, position, bucket: bucketAt(now) })
       }
     }
     for (const { entry, rows } of groups.values()) {
@@ -114,6 +115,14 @@ class Model {
     for (const { position } of this.entries) {
       if (!this.acceptedSince.has(position)) this.acceptedSince.set(position, since)
     }
+  }
+
+  /** One that is in a bucket that may have to be known now, or is in the next one, as of a clock that was fast. */
+  known(key: string, now: number) {
+    const may = this.requests.filter(
+      ({ bucket }) => bucket >= bucketAt(now) - OLD_BUCKETS && bucket <= bucketAt(now) + 1,
+    )
+    return may.filter((request) => request.key === key).sort((a, b) => b.bucket - a.bucket)[0]
   }
 
   claim(block: Block | null, maxBytes: number): void {
@@ -158,10 +167,11 @@ class Model {
     this.held = null
     if (states.length === 0 && entries.some(({ kind }) => kind !== 'events')) this.hasKept = true
     for (const { stateKey, version } of states) {
-      this.#expire(`state ${stateKey}`, now + MEMORY.state, () => {
+      this.#expire(`state ${stateKey}`, now + STATE_MEMORY, () => {
         if (this.states.get(stateKey)?.version === version) this.states.delete(stateKey)
       })
     }
+    this.requests = this.requests.filter(({ bucket }) => bucket >= bucketAt(now) - OLD_BUCKETS)
     for (const [name, { at, forget }] of this.expiries) {
       if (at >= now) continue
       forget()
@@ -208,7 +218,11 @@ function command(
 }
 
 const requestKey = fc.option(
-  fc.record({ key: fc.constantFrom('a', 'b', 'c').map(digest), fingerprint: fc.constantFrom('x', 'y').map(digest) }),
+  fc.record({
+    projectId: fc.constant('p'),
+    key: fc.constantFrom('a', 'b', 'c').map(digest),
+    fingerprint: fc.constantFrom('x', 'y').map(digest),
+  }),
   { nil: undefined },
 )
 const append = fc.record({
@@ -321,12 +335,12 @@ const outrank = fc.integer({ min: -5, max: 100_000 }).map((ahead) =>
 )
 
 const turnClock = fc
-  .constantFrom(-HOUR, MEMORY.state + 1, MEMORY.request + 1)
+  .constantFrom(-HOUR, STATE_MEMORY + 1, 6 * HOUR, 24 * HOUR + 1)
   .map((ms) => command(`turn the clock by ${ms} ms`, async (_model, real) => real.turnClock(ms)))
 
 const look = fc.constant(command('look', async (model, real) => compare(model, real)))
 
-async function compare(model: Model, { journal, other, versionBytes }: Real): Promise<void> {
+async function compare(model: Model, { journal, other, now, versionBytes }: Real): Promise<void> {
   for (const one of new Set([journal, other])) {
     assert.equal(one.id, journal.id)
     for (const projectId of ['p', 'é', 'nobody']) {
@@ -359,7 +373,9 @@ async function compare(model: Model, { journal, other, versionBytes }: Real): Pr
       names.map((name) => model.states.get(name) ?? null),
     )
     for (const key of ['a', 'b', 'c', 'd'].map(digest)) {
-      assert.deepEqual(await one.findRequest(key), model.requests.get(key) ?? null)
+      const known = model.known(key, now())
+      const request = { projectId: 'p', key, fingerprint: known?.fingerprint ?? '' }
+      assert.deepEqual(await one.findRequest(request), known ? { status: 'repeated', position: known.position } : null)
     }
   }
 }

@@ -12,7 +12,7 @@ t.teardown(() => direct.disconnect())
 async function fresh(t: Test, maxBytes = ALL, log: Parameters<typeof openRedisJournal>[0]['log'] = silent) {
   const prefix = `{${randomName('bodies')}}`
   const open = async () => {
-    const journal = await openRedisJournal({ url: redis.url, maxBytes, prefix, log })
+    const journal = await openRedisJournal({ url: redis.url, maxBytes, maxRequestKeys: 1, prefix, log })
     t.teardown(() => journal.close())
     return journal
   }
@@ -38,10 +38,14 @@ t.test('a body stays until its entry is settled, and no longer', async (t) => {
 
 t.test('what is refused or repeated leaves no body behind', async (t) => {
   const { journal, bodies } = await fresh(t, 10)
-  const requestKey = { key: 'k', fingerprint: 'f' }
+  const requestKey = { projectId: 'p', key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
   await journal.write([append('first', { requestKey })])
   await journal.write([append('first', { requestKey })])
-  await journal.write([append('other', { requestKey: { key: 'k', fingerprint: 'g' } })])
+  await journal.write([append('other', { requestKey: { ...requestKey, fingerprint: 'ee'.repeat(32) } })])
+  const [limited] = await journal.write([
+    append('one key more', { requestKey: { ...requestKey, key: '11'.repeat(32) } }),
+  ])
+  t.equal(limited?.status, 'limited')
   t.equal((await bodies()).length, 1)
   await journal.write([append('beyond the limit')])
   await t.rejects(journal.write([append('refused')]), { code: 'overloaded' })
