@@ -17,7 +17,7 @@ Without QUERY it is read from standard input. It only reads: nothing can be chan
                      table on a terminal and tsv elsewhere where it is not given; a FORMAT in the query wins
   --timeout SECONDS  after which the query is ended, 1 to 3600 (60)
 
-The tables are events, profiles, sessions, api_keys (hashes only), dead_letters, dead_letter_replays, journals and
+The tables are events, profiles, sessions, api_keys (hashes only), dead_letters, dead_letter_replays, deletions, journals and
 schema_migrations. Profiles, sessions and keys are read as they are now, without FINAL. What was accepted in the last second may
 still wait in the journal.
 

@@ -15,7 +15,7 @@ export interface DumpTable {
 
 /**
  * All tables that hold data, in the order in which they are put in again: keys last, so that nothing can be accepted before.
- * What is not here is `schema_migrations`, and `journals`, which is merged by `mergeJournals`.
+ * `journals` is merged by `mergeJournals`.
  */
 export const DUMP_TABLES: readonly DumpTable[] = [
   {
@@ -41,7 +41,8 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   },
   { name: 'api_keys', isVersioned: true, key: null },
 ]
-const OTHER_TABLES = ['journals', 'schema_migrations']
+/** What was deleted is not taken along, so what `deletions` names need not leave the other store's disk. */
+const OTHER_TABLES = ['journals', 'schema_migrations', 'deletions']
 
 /** A run of rows: all of a project with a key after `after`, up to `upTo`; null is no bound. */
 export interface Range {
@@ -102,7 +103,7 @@ export async function unknownTables(clickhouse: ClickHouse): Promise<string[]> {
 }
 
 /** The names of the columns that a table stores, in their order, and the hash of a row. */
-export async function columnsOf(clickhouse: ClickHouse, table: string): Promise<{ names: string[]; hash: string }> {
+async function columnsOf(clickhouse: ClickHouse, table: string): Promise<{ names: string[]; hash: string }> {
   const rows = await clickhouse.rows<{ name: string; type: string }>(
     `SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = {table:String}
      AND default_kind NOT IN ('ALIAS', 'MATERIALIZED', 'EPHEMERAL') ORDER BY position`,

@@ -12,7 +12,7 @@ export interface SqlOptions {
 }
 
 /** The query would change something, or reads more than the store; the message says what to write instead. */
-export class SqlRefusedError extends Error {
+class SqlRefusedError extends Error {
   override readonly name = 'SqlRefusedError'
 }
 
