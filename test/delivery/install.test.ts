@@ -1,0 +1,122 @@
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { startClickHouse, startRedis, temporaryFolder, until } from '../helper.js'
+
+const run = promisify(execFile)
+const INSTALL_LIMIT_MS = 240_000
+
+/** What is committed or staged, as a clone has it. */
+const folder = await temporaryFolder(t)
+await run('git', ['checkout-index', '--all', `--prefix=${folder}/`])
+const shell = async (command: string, env: NodeJS.ProcessEnv = {}) => {
+  return await run('sh', ['-c', command], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    timeout: INSTALL_LIMIT_MS,
+    maxBuffer: 1e8,
+  })
+}
+
+/** `npm start` as the leader of a group, so that what it leaves behind can be counted. */
+async function npmStart(env: NodeJS.ProcessEnv) {
+  const npm = spawn('npm', ['start'], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', LOG_LEVEL: 'warn', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  let output = ''
+  for (const stream of [npm.stdout, npm.stderr]) {
+    stream.on('data', (chunk) => {
+      output += chunk
+    })
+  }
+  const members = () => {
+    const { stdout } = spawnSync('ps', ['-A', '-o', 'pgid=,stat=,pid='], { encoding: 'utf8' })
+    const all = stdout.split('\n').map((line) => line.trim().split(/\s+/))
+    return all.filter(([group, state]) => Number(group) === npm.pid && !state?.startsWith('Z'))
+  }
+  t.teardown(() => members().length > 0 && process.kill(-(npm.pid ?? 0), 'SIGKILL'))
+  const url = await until('the service to listen', () => {
+    if (npm.exitCode !== null) throw new Error(`npm start ended: ${output}`)
+    return /Tallyhouse serves at (\S+)/.exec(output)?.[1]
+  })
+  return { npm, url, members, output: () => output }
+}
+
+t.test('a clone is installed and started as the README says for a server without Docker', async (t) => {
+  const readme = await readFile('README.md', 'utf8')
+  const command = 'npm ci && npm run build && npm prune --omit=dev --omit=optional'
+  t.ok(readme.includes(command))
+  await shell(command)
+  for (const name of ['typescript', 'chdb', 'ffi-rs', 'lmdb'])
+    t.notOk(existsSync(join(folder, 'node_modules', name)), name)
+
+  const [redis, clickhouse] = [await startRedis(t), await startClickHouse(t)]
+  const env = { REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url }
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'] as const) {
+    const { npm, url, members, output } = await npmStart(env)
+    t.equal((await fetch(`${url}/health/ready`)).status, 200, output())
+    const ended = once(npm, 'exit')
+    npm.kill(signal)
+    await ended
+    await until(`the end of all that npm started, after ${signal}`, () => members().length === 0)
+    await t.rejects(fetch(`${url}/health/live`))
+  }
+  const { stdout, stderr } = await shell('npx tallyhouse keys list', env)
+  t.match(stdout, /secret.*default/)
+  t.match(stderr, /Store: database analytics of http:/)
+  const failed = await shell('npm start', { REDIS_URL: redis.url }).catch((error) => error)
+  t.match(failed.stderr, /The start failed: .*optional packages.*set CLICKHOUSE_URL/)
+})
+
+t.test(
+  'an installation without the optional packages builds and starts; a stop during the build ends it',
+  async (t) => {
+    await shell('rm -rf node_modules dist && npm install --omit=optional')
+    const [redis, clickhouse] = [await startRedis(t), await startClickHouse(t)]
+    const { npm, members } = await npmStart({ REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url })
+    const ended = once(npm, 'exit')
+    npm.kill('SIGTERM')
+    await ended
+    await until('its end', () => members().length === 0)
+
+    await shell('rm -rf dist')
+    const building = spawn('npm', ['start'], { cwd: folder, detached: true, stdio: 'ignore' })
+    const compiler = () => spawnSync('pgrep', ['-g', String(building.pid), '-f', 'tsconfig.build.json']).status === 0
+    await until('the compiler', compiler)
+    const stopped = once(building, 'exit')
+    building.kill('SIGTERM')
+    await stopped
+    await until('its end', () => spawnSync('pgrep', ['-g', String(building.pid)]).status !== 0)
+  },
+)
+
+t.test('the package, installed globally, has the command', async (t) => {
+  const { stdout } = await shell('npm pack --silent')
+  const file = stdout.trim().split('\n').at(-1) ?? ''
+  const { stdout: list } = await run('tar', ['tzf', join(folder, file)])
+  t.notMatch(list, /tsbuildinfo/)
+  for (const name of ['dist/cli.js', 'dist/main.js', 'schema/001_events.sql', 'docs/tallyhouse.service']) {
+    t.match(list, `package/${name}`)
+  }
+  const prefix = await temporaryFolder(t)
+  await shell(`npm install --global --silent --prefix "${prefix}" ./${file}`)
+  const { stdout: version } = await run(join(prefix, 'bin/tallyhouse'), ['--version'])
+  t.match(version, /^tallyhouse \d/)
+})
+
+const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0
+
+t.test('the systemd unit is valid', { skip: !hasSystemd && 'needs systemd-analyze' }, async (t) => {
+  const unit = join(await temporaryFolder(t), 'tallyhouse.service')
+  const text = await readFile('docs/tallyhouse.service', 'utf8')
+  await writeFile(unit, text.replace('/usr/bin/node', process.execPath))
+  const { stdout, stderr } = await run('systemd-analyze', ['verify', unit])
+  t.equal(stdout + stderr, '')
+})
