@@ -53,6 +53,7 @@ import { EventEdits } from './store/event-edits.js'
 import type { SearchLimits } from './store/event-search.js'
 import { lastPositionOfAll, takeOver } from './store/journals.js'
 import { migrate } from './store/migrate.js'
+import type { SlotLimits } from './store/read-slots.js'
 import { openTables, type StoreTables } from './store/tables.js'
 import { validatorCompiler } from './validation.js'
 import { Writer } from './writer.js'
@@ -89,6 +90,8 @@ export interface AppOptions {
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits
+  /** how reads share the connections to ClickHouse; default: `SLOT_LIMITS` */
+  slotLimits?: SlotLimits
 }
 
 /**
@@ -187,7 +190,7 @@ async function open(
   log: FastifyBaseLogger,
   closers: (() => Promise<unknown>)[],
   closing: AbortSignal,
-  { onKeys, onClickHouse, onFatal = () => undefined, keysRefreshMs }: AppOptions,
+  { onKeys, onClickHouse, onFatal = () => undefined, keysRefreshMs, slotLimits }: AppOptions,
 ): Promise<Parts> {
   let folder: FolderLock | null = null
   if (config.REDIS_URL === undefined || config.CLICKHOUSE_URL === undefined) {
@@ -203,7 +206,7 @@ async function open(
   }
   const clickhouseUrl = config.CLICKHOUSE_URL ?? embedded?.url ?? ''
   onClickHouse?.(clickhouseUrl)
-  const clickhouse = new ClickHouse({ url: clickhouseUrl })
+  const clickhouse = new ClickHouse({ url: clickhouseUrl, ...(slotLimits && { slotLimits }) })
   closers.push(() => clickhouse.close())
 
   const journal = await openJournal(config, log, clickhouse)
