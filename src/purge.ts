@@ -139,9 +139,11 @@ export class Purge {
     const months = await leftoversOfEvents(clickhouse)
     const left = new Set([...tables, ...months].map(({ id }) => id))
     for (const id of this.#since.keys()) if (!left.has(id)) this.#since.delete(id)
-    for (const leftovers of tables.filter(isWanted)) {
-      await rewrite(leftovers, () => purgeOldRows(clickhouse, leftovers.id, signal))
-    }
+    await Promise.all(
+      tables
+        .filter(isWanted)
+        .map((leftovers) => rewrite(leftovers, () => purgeOldRows(clickhouse, leftovers.id, signal))),
+    )
     for (const leftovers of months.filter(isWanted)) {
       await rewrite(leftovers, () => purgeEvents(clickhouse, leftovers.id, signal))
     }

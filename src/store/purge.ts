@@ -148,17 +148,20 @@ const NAME = { profiles: 'distinct_id', sessions: 'session_id' }
  */
 export async function purgeOldRows(clickhouse: ClickHouse, table: VersionedTable, signal: AbortSignal): Promise<void> {
   const name = NAME[table]
+  let after = { project: '', name: '' }
   for (;;) {
-    const rows = await clickhouse.rows<{ project_id: string; name: string; deleted: string }>(
+    const noted = await clickhouse.rows<{ project_id: string; name: string; deleted: string }>(
       `SELECT project_id, name, max(version) AS deleted FROM deletions
        WHERE kind = {table:String}
-         AND project_id = (SELECT min(project_id) FROM deletions WHERE kind = {table:String})
-       GROUP BY project_id, name
+         AND (project_id > {project:String} OR (project_id = {project:String} AND name > {name:String}))
+       GROUP BY project_id, name ORDER BY project_id, name
        LIMIT ${MAX_KEYS}`,
-      { table },
+      { table, ...after },
     )
-    const projectId = rows[0]?.project_id
+    const projectId = noted[0]?.project_id
     if (projectId === undefined) return
+    const rows = noted.filter(({ project_id }) => project_id === projectId)
+    after = { project: projectId, name: rows.at(-1)?.name ?? '' }
     const older = (column: string) => {
       const names = arrayOf(rows.map((row) => row.name))
       const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
@@ -169,10 +172,13 @@ export async function purgeOldRows(clickhouse: ClickHouse, table: VersionedTable
     const isOld = `${isNamed} AND version < ${deleted}`
     const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
     if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
-    // A later deletion of the same name stays noted.
-    const noted = older('name')
-    const isDone = `kind = '${table}' AND ${noted.isNamed} AND version <= ${noted.deleted}`
-    await mutate(clickhouse, 'deletions', `DELETE WHERE ${isDone}`, signal)
+    // A later deletion of the same name stays noted. Nobody waits for this: one that is noted still is looked up again.
+    const done = older('name')
+    await clickhouse.command(
+      `ALTER TABLE deletions DELETE WHERE kind = '${table}' AND ${done.isNamed} AND version <= ${done.deleted}`,
+      {},
+      { mutations_sync: '0' },
+    )
   }
 }
 
@@ -194,7 +200,7 @@ export async function oldPartsLifetime(clickhouse: ClickHouse): Promise<number> 
 /** Resolves when the table has no mutation left to do. */
 async function mutate(
   clickhouse: ClickHouse,
-  table: VersionedTable | 'deletions',
+  table: VersionedTable,
   change: string,
   signal: AbortSignal,
 ): Promise<void> {
