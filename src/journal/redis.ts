@@ -1,4 +1,4 @@
-import { randomInt, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { ContractError } from '../errors.js'
@@ -18,7 +18,7 @@ import {
   type StoredState,
   type Write,
 } from './journal.js'
-import { formatPosition, laterOf, type Position, parsePosition, START } from './position.js'
+import { formatPosition, type Position, parsePosition } from './position.js'
 import { PutBody } from './redis-body.js'
 import { OPTIONS, RedisConnection } from './redis-connection.js'
 import { asRefusal, isFromScript, isGone, isLost, isReply, unavailable } from './redis-errors.js'
@@ -33,22 +33,10 @@ import {
   type StreamEntry,
   writeArguments,
 } from './redis-format.js'
+import { RedisHistory } from './redis-history.js'
 import { parseMemory, roomIn } from './redis-memory.js'
 import { FIND_REQUEST } from './redis-request-scripts.js'
-import {
-  CLAIM,
-  DEPTH,
-  INITIALISE,
-  LOOK,
-  NARROW,
-  OUTRANK,
-  PROGRESS,
-  READ_STATES,
-  RELEASE,
-  RENEW,
-  SETTLE,
-  WRITE,
-} from './redis-scripts.js'
+import { CLAIM, DEPTH, NARROW, OUTRANK, PROGRESS, READ_STATES, RELEASE, RENEW, SETTLE, WRITE } from './redis-scripts.js'
 import { type Run, Tail } from './tail.js'
 
 export interface RedisJournalOptions {
@@ -76,7 +64,7 @@ const CONNECTION_WAIT_MS = 2_000
 const LOST_ANSWER_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
 /** Of the arguments of WRITE that are put in when it is sent. */
-const FLOOR_INDEX = 6
+const HISTORY_INDEX = 6
 /** Settling a block goes over its entries while Redis does nothing else: some 20 ms for as many. */
 const MAX_BLOCK_ENTRIES = 20_000
 /**
@@ -87,15 +75,6 @@ const LEASE_MS = 3_000
 const LEASE_RENEWAL_MS = 1_000
 /** How often Redis is asked what else is in its memory. */
 const MEMORY_READ_MS = 1_000
-
-/**
- * How far ahead of its clock a Redis begins to give out positions where it is not the one that gave out the last ones: so
- * much may the clock of a replica be behind its master's. It is as long as a master goes on by itself that has lost its
- * replicas, by Redis' own default of min-replicas-max-lag.
- */
-const CLOCK_TOLERANCE_MS = 10_000
-/** How long the store is asked how far the positions went. */
-const LAST_STORED_WAIT_MS = 1_000
 
 /** Redis may delete what was accepted to make room. */
 class EvictionError extends Error {
@@ -138,25 +117,18 @@ class RedisJournal implements Journal {
   #memoryReads: NodeJS.Timeout | undefined
   readonly #name = randomUUID()
   readonly #listeners = new Set<JournalListener>()
-  #id = 0
   #sequence = 0
   #renewal: NodeJS.Timeout | undefined
   /** kept while a writer runs here that could use it */
   #tail: Tail | null = null
   /** the era in which the tail was written; nothing is known of another's */
   #tailEra = 0
-  #era = 0
-  /** as Redis names the run of its data: another one where a replica became the master, and after a restart */
-  #history = ''
-  /** the greatest position that this process has seen: nothing at or before it is to be given out again */
-  #floor = START
+  readonly #history: RedisHistory
   readonly #replicas: number
-  readonly #lastStored: RedisJournalOptions['lastStored']
 
   constructor(options: RedisJournalOptions) {
     const { url, maxBytes, maxRequestKeys = 0, prefix = '{tallyhouse}', replicas = 0, lastStored, log } = options
     this.#replicas = replicas
-    this.#lastStored = lastStored
     this.#prefix = prefix
     this.#log = log
     this.#maxBytes = maxBytes
@@ -172,9 +144,20 @@ class RedisJournal implements Journal {
       fading: key('state-expiries'),
       producer: key(`producer:${this.#name}`),
     }
-    this.#connection = new RedisConnection(url, () => this.initialise())
+    this.#connection = new RedisConnection(url, () => this.#history.goOn())
+    this.#history = new RedisHistory({
+      meta: this.#keys.meta,
+      stream: this.#keys.stream,
+      script: (script, keys, args) => this.#script(script, keys, args),
+      lastStored,
+      log,
+    })
     this.#redis = this.#connection.redis
-    this.#subscriber = openRedis(url, { ...OPTIONS, enableOfflineQueue: true, maxRetriesPerRequest: null })
+    this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false })
+    // ioredis would do it too, and leave the failure to nobody where that connection ends at once: the process would.
+    this.#subscriber.on('ready', () => {
+      this.#subscriber.subscribe(key('hurry'), key('stored')).catch(() => undefined)
+    })
     for (const connection of [this.#redis, this.#subscriber]) {
       connection.on('error', (error) => log.warn({ err: error }, 'the connection to Redis failed'))
     }
@@ -182,59 +165,15 @@ class RedisJournal implements Journal {
   }
 
   get id(): number {
-    return this.#id
+    return this.#history.id
   }
 
   get era(): number {
-    return this.#era
+    return this.#history.era
   }
 
   async opened(): Promise<void> {
     await this.#connection.connected(CONNECTION_WAIT_MS)
-    // Not awaited: what is published is only ever a hint.
-    this.#subscriber.subscribe(`${this.#prefix}:hurry`, `${this.#prefix}:stored`).catch(() => undefined)
-  }
-
-  /**
-   * Makes the journal where there is none, and has a Redis that did not give out the last positions go on behind all that
-   * are known. Until that is done, WRITE refuses the writes of every process there.
-   */
-  async initialise(): Promise<void> {
-    // From here on nobody relies on what was in the journal before.
-    this.#era++
-    const [known = '', written, history = '', stored = ''] = (
-      (await this.#script(LOOK, [this.#keys.meta], [])) as Buffer[]
-    ).map(String)
-    const isFirst = known === '' && this.#id === 0
-    let id = Number(known)
-    if (known === '' || (history !== '' && history !== written)) {
-      if (!isFirst) await this.#raiseFloor(stored === '' ? START : parsePosition(stored))
-      const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
-      const args = [this.#id || randomInt(1, 2 ** 32), history, toleranceMs].map(String)
-      args.push(...formatPosition(this.#floor).split('-'))
-      id = Number(await this.#script(INITIALISE, [this.#keys.meta, this.#keys.stream], args))
-    }
-    // Ids that were given out name the journal that this process began with.
-    if (this.#id !== 0 && id !== this.#id) throw unavailable(new Error('another journal is in Redis now; restart'))
-    this.#id = id
-    this.#history = history
-  }
-
-  /** Also where the store does not answer, events have to be taken: then clocks that agree are all that is relied on. */
-  async #raiseFloor(from: Position): Promise<void> {
-    if (!this.#lastStored) return
-    const timeout = wait(LAST_STORED_WAIT_MS, undefined, { ref: false }).then(() => {
-      throw new Error(`no answer within ${LAST_STORED_WAIT_MS} ms`)
-    })
-    try {
-      this.#note(await Promise.race([this.#lastStored(from), timeout]))
-    } catch (error) {
-      this.#log.warn({ err: error }, 'the store did not say how far the positions went before Redis started or changed')
-    }
-  }
-
-  #note(position: Position): void {
-    this.#floor = laterOf(this.#floor, position)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
@@ -245,7 +184,7 @@ class RedisJournal implements Journal {
       String(sequence),
       String(this.#limitBytes),
       String(this.#maxRequestKeys),
-      String(this.#id),
+      String(this.id),
       String(READING_MEMORY_MS),
       ...['', '', ''],
     ]
@@ -261,8 +200,8 @@ class RedisJournal implements Journal {
       let bodyError: unknown
       try {
         await this.#connection.connected(CONNECTION_WAIT_MS)
-        const era = this.#era
-        args.splice(FLOOR_INDEX, 3, this.#history, ...formatPosition(this.#floor).split('-'))
+        const era = this.#history.era
+        args.splice(HISTORY_INDEX, 3, ...this.#history.arguments)
         const answer = this.#connection.together(() => {
           for (const { key, body } of bodies) {
             const put = new PutBody(key, body)
@@ -275,7 +214,7 @@ class RedisJournal implements Journal {
         })
         const [added, outcomes = '', time] = String(await answer).split(' ')
         const parsed = outcomes.split(',').map(parseOutcome)
-        for (const outcome of parsed) if (outcome.status === 'done') this.#note(outcome.position)
+        for (const outcome of parsed) if (outcome.status === 'done') this.#history.note(outcome.position)
         const tail = era === this.#tailEra ? this.#tail : null
         const isKept = tail?.add(Number(added), entriesOf(writes, parsed, Number(time))) ?? false
         writes.forEach((write, i) => {
@@ -284,7 +223,7 @@ class RedisJournal implements Journal {
         })
         return parsed
       } catch (failure) {
-        const fault = isGone(failure) ? await this.initialise().catch((error) => error) : failure
+        const fault = isGone(failure) ? await this.#history.goOn().catch((error) => error) : failure
         if (!fault) continue
         // A body that was refused ends the connection where this is no master any more; its WRITE came to nothing as well.
         const isCut = answerLostAt === null && !isReply(fault) && asRefusal(bodyError) !== null
@@ -323,10 +262,10 @@ class RedisJournal implements Journal {
 
   async progress(projectId = ''): Promise<Progress> {
     const keys = [this.#keys.meta, this.#keys.pending, this.#keys.deletions]
-    const answer = await this.#call(() => this.#script(PROGRESS, keys, [projectId, String(this.#id)]))
+    const answer = await this.#call(() => this.#script(PROGRESS, keys, [projectId, String(this.id)]))
     const [last = '', stored = '', pending, deletions] = (answer as Buffer[]).map(String)
     const appended = parsePosition(last)
-    this.#note(appended)
+    this.#history.note(appended)
     return {
       appended,
       stored: parsePosition(stored),
@@ -339,7 +278,7 @@ class RedisJournal implements Journal {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
     let run: Run | null = null
     const answer = await this.#call(() => {
-      const args = [this.#name, String(LEASE_MS), String(maxBytes), String(MAX_BLOCK_ENTRIES), String(this.#id)]
+      const args = [this.#name, String(LEASE_MS), String(maxBytes), String(MAX_BLOCK_ENTRIES), String(this.id)]
       run = this.#currentTail().run(maxBytes, MAX_BLOCK_ENTRIES)
       if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
       return this.#script(CLAIM, keys, args, this.#replicas)
@@ -354,6 +293,7 @@ class RedisJournal implements Journal {
     this.#holdLease()
     const [frozen, isRepeated, entries] = answer as [Buffer, number, [Buffer, Buffer[]][]?]
     const [first = '', last = ''] = frozen.toString().split(' ')
+    this.#history.note(parsePosition(last))
     return {
       isRepeated: isRepeated === 1,
       first: parsePosition(first),
@@ -364,10 +304,10 @@ class RedisJournal implements Journal {
 
   /** What was written in another era may not be in the journal any more, or something else in its place. */
   #currentTail(): Tail {
-    if (this.#tailEra !== this.#era) {
+    if (this.#tailEra !== this.#history.era) {
       this.#letGoOf(this.#tail?.forget() ?? [])
       this.#tail = null
-      this.#tailEra = this.#era
+      this.#tailEra = this.#history.era
     }
     this.#tail ??= new Tail()
     return this.#tail
@@ -430,7 +370,7 @@ class RedisJournal implements Journal {
   }
 
   async outrank(position: Position): Promise<void> {
-    this.#note(position)
+    this.#history.note(position)
     const args = formatPosition(position).split('-')
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.fading]
     const isEmpty = await this.#call(() => this.#script(OUTRANK, keys, args))
@@ -448,7 +388,7 @@ class RedisJournal implements Journal {
 
   async #depth(): Promise<Depth> {
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.fading]
-    const answer = await this.#script(DEPTH, keys, [String(this.#id)])
+    const answer = await this.#script(DEPTH, keys, [String(this.id)])
     const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0] = answer as number[]
     return { entries, bytes, stateBytes, oldestMs, limitBytes: this.#limitBytes }
   }
@@ -466,8 +406,7 @@ class RedisJournal implements Journal {
         this.#redis.call('INFO', 'memory', 'replication').then(String),
       ])
       // As where a replica became the master on whose connections nothing was written meanwhile.
-      const history = /master_replid:(\w+)/.exec(info)?.[1]
-      if (this.#history !== '' && history !== undefined && history !== this.#history) await this.initialise()
+      if (this.#history.isAnother(/master_replid:(\w+)/.exec(info)?.[1])) await this.#history.goOn()
       const memory = parseMemory(info)
       this.#limitBytes = Math.min(this.#maxBytes, bytes + stateBytes + roomIn(memory))
       return memory
@@ -526,7 +465,7 @@ class RedisJournal implements Journal {
         return await command()
       } catch (error) {
         if (!isGone(error)) throw error
-        await this.initialise()
+        await this.#history.goOn()
         return await command()
       }
     } catch (error) {
