@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { CommandIo } from '../commands/command.js'
 import type { Config } from '../config.js'
+import { StoreError } from '../store/clickhouse.js'
 import {
   addDigests,
   DUMP_TABLES,
@@ -23,7 +24,7 @@ import {
 import { openTables } from '../store/tables.js'
 import { Writer } from '../writer.js'
 import { type Chunk, MANIFEST, type Manifest, manifestFile } from './manifest.js'
-import { counted, number, ProgressLine } from './progress.js'
+import { counted, ProgressLine } from './progress.js'
 import type { StateFile } from './state-file.js'
 import { openWholeStore, type WholeStore } from './whole-store.js'
 
@@ -54,7 +55,8 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
   }
   const store = await openWholeStore(config, { mustExist: true })
   try {
-    await drain(store, say)
+    await drain(store, say, io.signal)
+    if (io.signal.aborted) return false
     const manifest = await begin(store, earlier, folder)
     await file.write(manifest)
     const walked = await writeTables(store, manifest, folder, file, io)
@@ -72,7 +74,11 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
  * Stores what waits in the journal.
  * @throws Error where it is another journal than the store's, or ClickHouse does not take it
  */
-async function drain({ clickhouse, journal, place }: WholeStore, say: (text: string) => void): Promise<void> {
+async function drain(
+  { clickhouse, journal, place }: WholeStore,
+  say: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
   const latest = (await readJournals(clickhouse)).at(-1)
   if (latest && latest.id !== journal.id) {
     throw new Error(
@@ -81,24 +87,28 @@ async function drain({ clickhouse, journal, place }: WholeStore, say: (text: str
   }
   let { entries } = await journal.depth()
   if (entries === 0) return
-  say(`${number(entries)} requests wait in the journal and are stored first.`)
-  const failures: unknown[] = []
-  const log = {
-    info() {},
-    warn: (about: unknown) => void failures.push(about),
-    error: (about: unknown) => void failures.push(about),
+  say(`Storing what waits in the journal first: ${counted(entries, 'request')}.`)
+  let failure = ''
+  const note = ({ err }: { err?: Error }) => {
+    if (err) failure = ` (${err instanceof StoreError ? err.reason : err.message})`
   }
+  const log = { info() {}, warn: note, error: note }
   const writer = new Writer({ journal, tables: openTables(clickhouse, journal.id), log })
+  const { appended } = await journal.progress()
   writer.start()
   try {
     for (let stuckSince = performance.now(); entries > 0; ) {
       await wait(POLL_MS)
+      if (signal.aborted) return
+      if ((await journal.progress()).appended !== appended) {
+        throw new Error('The service still takes requests. Stop every process of it, and run this again.')
+      }
       const now = (await journal.depth()).entries
       if (now !== entries) stuckSince = performance.now()
       entries = now
       if (performance.now() - stuckSince > STUCK_MS) {
         throw new Error(
-          `${number(entries)} requests still wait in the journal, as ClickHouse does not take them. See the service's log.`,
+          `ClickHouse does not take what still waits in the journal: ${counted(entries, 'request')}${failure}.`,
         )
       }
     }
