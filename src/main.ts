@@ -1,5 +1,6 @@
 import cluster from 'node:cluster'
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
@@ -33,18 +34,35 @@ async function serve(config: Config): Promise<void> {
 }
 
 /** @throws Error that names the settings */
-async function listen(server: FastifyInstance, { HOST, PORT }: Config): Promise<void> {
+async function listen(server: FastifyInstance, config: Config): Promise<void> {
   try {
-    await server.listen({ host: HOST, port: PORT })
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause)
-    const advice = 'Set another HOST or PORT, or end what listens there'
-    throw new Error(`HOST=${HOST} and PORT=${PORT} cannot be listened at. ${advice}. (${reason})`, { cause })
+    await server.listen({ host: config.HOST, port: config.PORT })
+  } catch (error) {
+    throw cannotListen(config, error)
   }
+}
+
+/** Before the workers are started, each of which would end for this reason. @throws as `listen` */
+async function checkAddress(config: Config): Promise<void> {
+  const server = createServer().listen({ host: config.HOST, port: config.PORT })
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    throw cannotListen(config, error)
+  }
+  server.close()
+  await once(server, 'close')
+}
+
+function cannotListen({ HOST, PORT }: Config, cause: unknown): Error {
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  const advice = 'Set another HOST or PORT, or end what listens there'
+  return new Error(`HOST=${HOST} and PORT=${PORT} cannot be listened at. ${advice}. (${reason})`, { cause })
 }
 
 /** Requests are answered by other processes; this one owns the embedded engine, where there is one, and is the writer. */
 async function serveByWorkers(config: Config): Promise<void> {
+  await checkAddress(config)
   const greeting = new Greeting(config)
   const log = await openLog(config.LOG_LEVEL)
   let clickhouseUrl = ''
