@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
+import { startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
 
 /** The root of the repository, seen from `bench/dist/bench/`. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))

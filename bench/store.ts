@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { formatEventId } from '../src/event-id.js'
+import { formatEventId } from '../src/model/event-id.js'
 
 /** Events of one journal entry, as in an import of full batches. */
 const PER_ENTRY = 1000

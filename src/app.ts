@@ -5,13 +5,13 @@ import cors from '@fastify/cors'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import { answerBrokenRequest, answerInOneShape, sendError } from './answers.js'
-import { Authentication } from './auth.js'
-import { acceptJson, readCodings } from './body.js'
-import { BodyBudget } from './body-budget.js'
-import { BodyMemory } from './body-memory.js'
-import { ByteBudget } from './byte-budget.js'
-import { CatchUp } from './catch-up.js'
+import { answerBrokenRequest, answerInOneShape, sendError } from './http/error-handler.js'
+import { Authentication } from './http/authenticate.js'
+import { acceptJson, readCodings } from './http/body.js'
+import { BodyBudget } from './http/body-budget.js'
+import { BodyMemory } from './lib/buffer-pool.js'
+import { ByteBudget } from './lib/byte-budget.js'
+import { CatchUp } from './pipeline/read-barrier.js'
 import {
   CLIENT_LIMITS,
   type ClientLimits,
@@ -19,23 +19,23 @@ import {
   limitConnections,
   resetBrokenAnswer,
   serverLimits,
-} from './client-limits.js'
+} from './http/connection-limits.js'
 import { type Config, splitList } from './config.js'
-import { type FolderLock, lockDataFolder } from './data-folder.js'
-import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/clickhouse.js'
-import { Erasure } from './erasure.js'
-import { GroupCommit } from './journal/group-commit.js'
+import { type FolderLock, lockDataFolder } from './clickhouse/embedded/data-dir.js'
+import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './clickhouse/embedded/engine.js'
+import { Erasure } from './erasure/erasure.js'
+import { GroupCommit } from './pipeline/group-commit.js'
 import type { Journal } from './journal/journal.js'
-import type { Position } from './journal/position.js'
-import { KeyRefresh, type KeysFound, type KeyTable } from './key-refresh.js'
-import { type KeyKind, KeyRing, type StoredKey, storedKey } from './keys.js'
-import { openLog } from './log.js'
-import { Metrics } from './metrics.js'
-import { documentation } from './openapi/document.js'
-import { Purge } from './purge.js'
-import { type Counters, limitRate, openCounters, registerRateLimit, SessionCalls, WrongKeys } from './rate-limits.js'
-import { countRequests, type RequestFigures } from './request-figures.js'
-import { RequestLog } from './request-log.js'
+import type { Position } from './model/position.js'
+import { KeyRefresh, type KeysFound, type KeyTable } from './keys/key-refresh.js'
+import { type KeyKind, KeyRing, type StoredKey, storedKey } from './keys/keys.js'
+import { openLog } from './lib/log.js'
+import { Metrics } from './metrics/registry.js'
+import { documentation } from './http/openapi/document.js'
+import { Purge } from './erasure/purge.js'
+import { type Counters, limitRate, openCounters, registerRateLimit, SessionCalls, WrongKeys } from './http/rate-limits.js'
+import { countRequests, type RequestFigures } from './http/request-metrics.js'
+import { RequestLog } from './http/request-log.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
@@ -44,19 +44,19 @@ import { root } from './routes/root.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
-import { MAX_SESSION_BYTES } from './session.js'
-import { States } from './state.js'
-import { readStorage } from './storage-metrics.js'
+import { MAX_SESSION_BYTES } from './model/session.js'
+import { States } from './pipeline/state-store.js'
+import { readStorage } from './metrics/storage.js'
 import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
-import { ClickHouse, StoreError, StoreUnreachableError } from './store/clickhouse.js'
+import { ClickHouse, StoreError, StoreUnreachableError } from './clickhouse/client.js'
 import { EventEdits } from './store/event-edits.js'
 import type { SearchLimits } from './store/event-search.js'
 import { lastPositionOfAll, takeOver } from './store/journals.js'
-import { migrate } from './store/migrate.js'
-import type { SlotLimits } from './store/read-slots.js'
+import { migrate } from './clickhouse/migrate.js'
+import type { SlotLimits } from './clickhouse/read-slots.js'
 import { openTables, type StoreTables } from './store/tables.js'
-import { validatorCompiler } from './validation.js'
-import { Writer } from './writer.js'
+import { validatorCompiler } from './contract/validation.js'
+import { Writer } from './pipeline/writer.js'
 
 /** The project of the keys in the environment, and of the pair that the first start makes. */
 const DEFAULT_PROJECT = 'default'
@@ -254,7 +254,7 @@ async function open(
 export async function openJournal(config: Config, log: FastifyBaseLogger, clickhouse?: ClickHouse): Promise<Journal> {
   const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys: config.MAX_IDEMPOTENCY_KEYS }
   if (config.REDIS_URL !== undefined) {
-    const { openRedisJournal } = await import('./journal/redis.js')
+    const { openRedisJournal } = await import('./journal/redis/journal.js')
     const lastStored = clickhouse && ((from: Position) => lastPositionOfAll(clickhouse, from))
     return await openRedisJournal({
       url: config.REDIS_URL,
@@ -264,7 +264,7 @@ export async function openJournal(config: Config, log: FastifyBaseLogger, clickh
       log,
     })
   }
-  const { openLmdbJournal } = await import('./journal/lmdb.js').catch((error: Error) => {
+  const { openLmdbJournal } = await import('./journal/lmdb/journal.js').catch((error: Error) => {
     const reason = error.message.split('\n')[0]
     throw new Error(
       `The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`,

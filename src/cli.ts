@@ -1,17 +1,17 @@
 #!/usr/bin/env -S node --v8-pool-size=1
-import { type Command, UsageError } from './commands/command.js'
-import { failureText } from './failure-text.js'
+import { type Command, UsageError } from './cli/command.js'
+import { failureText } from './lib/failure-text.js'
 import { VERSION } from './version.js'
 
 /** Loaded when it is run, so that no command waits for what another one needs. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
-  'dead-letters': () => import('./commands/dead-letters.js'),
-  erase: () => import('./commands/erase.js'),
-  serve: () => import('./commands/serve.js'),
-  keys: () => import('./commands/keys.js'),
-  import: () => import('./commands/import.js'),
-  export: () => import('./commands/export.js'),
-  sql: () => import('./commands/sql.js'),
+  'dead-letters': () => import('./cli/dead-letters.js'),
+  erase: () => import('./cli/erase.js'),
+  serve: () => import('./cli/serve.js'),
+  keys: () => import('./cli/keys.js'),
+  import: () => import('./cli/import/command.js'),
+  export: () => import('./cli/export/command.js'),
+  sql: () => import('./cli/sql.js'),
 }
 
 process.exitCode = await main(process.argv.slice(2))

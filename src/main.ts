@@ -4,10 +4,10 @@ import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
-import { failureText } from './failure-text.js'
-import { Greeting } from './greeting.js'
-import { openLog } from './log.js'
-import { WorkerSide, Workers } from './workers.js'
+import { failureText } from './lib/failure-text.js'
+import { Greeting } from './process/greeting.js'
+import { openLog } from './lib/log.js'
+import { WorkerSide, Workers } from './process/workers.js'
 
 /** How often `--parent` is checked. */
 const PARENT_CHECK_MS = 250

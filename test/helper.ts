@@ -11,7 +11,7 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fas
 import type { Test } from 'tap'
 import { type AppOptions, buildApp } from '../src/app.js'
 import { type Config, loadConfig } from '../src/config.js'
-import { startEmbeddedClickHouse } from '../src/embedded/clickhouse.js'
+import { startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
 
 export const PUBLIC_KEY = 'pk_test_public_key'
 export const SECRET_KEY = 'sk_test_secret_key'

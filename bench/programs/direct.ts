@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { createClient } from '@clickhouse/client'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
-import { TrackBody } from '../../src/schemas.js'
-import { validatorCompiler } from '../../src/validation.js'
+import { TrackBody } from '../../src/contract/schemas.js'
+import { validatorCompiler } from '../../src/contract/validation.js'
 
 const client = createClient({
   url: process.env.CLICKHOUSE_URL ?? '',

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
 import { Redis } from 'ioredis'
-import { TrackBody } from '../../src/schemas.js'
-import { validatorCompiler } from '../../src/validation.js'
+import { TrackBody } from '../../src/contract/schemas.js'
+import { validatorCompiler } from '../../src/contract/validation.js'
 
 const redis = new Redis(process.env.REDIS_URL ?? '')
 

@@ -1,4 +1,4 @@
-import type { ErrorCode, ErrorDetail } from '../errors.js'
+import type { ErrorCode, ErrorDetail } from '../contract/errors.js'
 
 /**
  * What went wrong without the service saying so:

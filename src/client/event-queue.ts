@@ -1,4 +1,4 @@
-import { MAX_BATCH } from '../limits.js'
+import { MAX_BATCH } from '../contract/limits.js'
 import { type Connection, repeatable } from './connection.js'
 import { TallyhouseError } from './errors.js'
 import { formatEvent, type JsonText, parseEvent, type TrackEvent } from './event.js'

@@ -1,4 +1,4 @@
-import { elements, memberText } from '../json.js'
+import { elements, memberText } from '../json/spans.js'
 import type { CallOptions, Connection } from './connection.js'
 import { TallyhouseError } from './errors.js'
 import type { JsonText, Properties } from './event.js'

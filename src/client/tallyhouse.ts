@@ -1,4 +1,4 @@
-import { memberText } from '../json.js'
+import { memberText } from '../json/spans.js'
 import { type CallOptions, Connection, type ConnectionOptions, repeatable } from './connection.js'
 import {
   checkName,

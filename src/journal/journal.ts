@@ -1,4 +1,4 @@
-import type { Position } from './position.js'
+import type { Position } from '../model/position.js'
 
 /** What an entry holds, and so which table it goes to. */
 export type EntryKind = 'events' | 'profiles' | 'sessions'

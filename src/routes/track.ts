@@ -1,13 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { MAX_BATCH_WEIGHT } from '../body-limits.js'
-import { keptBatch, keptEvent } from '../event-body.js'
-import { eventIdFormatter } from '../event-id.js'
-import type { GroupCommit } from '../journal/group-commit.js'
+import { MAX_BATCH_WEIGHT } from '../contract/nesting.js'
+import { keptBatch, keptEvent } from '../model/verbatim.js'
+import { eventIdFormatter } from '../model/event-id.js'
+import type { GroupCommit } from '../pipeline/group-commit.js'
 import type { Journal } from '../journal/journal.js'
-import { MAX_BATCH } from '../limits.js'
-import { requestKeyOf } from '../request-key.js'
-import { ScannedBody, scanBatch, scanEvent } from '../scan.js'
-import { Accepted, BatchBody, Done, TrackBody } from '../schemas.js'
+import { MAX_BATCH } from '../contract/limits.js'
+import { requestKeyOf } from '../http/idempotency-key.js'
+import { ScannedBody, scanBatch, scanEvent } from '../model/scan.js'
+import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 
 /** bytes; a smaller event costs less in Node's own memory, as it is copied into an entry before it has lived long */
 const MIN_LENT_EVENT = 4 * 1024

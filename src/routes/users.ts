@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { MAX_STATE_WEIGHT } from '../body-limits.js'
-import type { CatchUp } from '../catch-up.js'
-import type { Erased, Erasure } from '../erasure.js'
-import { ContractError } from '../errors.js'
-import { MEDIA_TYPES } from '../formats.js'
-import { memberText } from '../json.js'
+import { MAX_STATE_WEIGHT } from '../contract/nesting.js'
+import type { CatchUp } from '../pipeline/read-barrier.js'
+import type { Erased, Erasure } from '../erasure/erasure.js'
+import { ContractError } from '../contract/errors.js'
+import { MEDIA_TYPES } from '../contract/formats.js'
+import { memberText } from '../json/spans.js'
 import {
   applyOperations,
   formatProperties,
@@ -14,16 +14,16 @@ import {
   type Profile,
   parseOperations,
   parseProperties,
-} from '../profile.js'
-import type { Purge } from '../purge.js'
-import { requestKeyOf } from '../request-key.js'
-import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../schemas.js'
-import type { States } from '../state.js'
-import type { ClickHouse } from '../store/clickhouse.js'
+} from '../model/profile.js'
+import type { Purge } from '../erasure/purge.js'
+import { requestKeyOf } from '../http/idempotency-key.js'
+import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../contract/schemas.js'
+import type { States } from '../pipeline/state-store.js'
+import type { ClickHouse } from '../clickhouse/client.js'
 import { aroundRows, offsetOf } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
-import { DiskSpaceError } from '../store/purge.js'
-import { exportUser } from '../user-export.js'
+import { DiskSpaceError } from '../store/rewrite.js'
+import { exportUser } from '../pipeline/user-export.js'
 
 export interface UsersOptions {
   profiles: States<Profile>

@@ -1,6 +1,6 @@
-import type { Grant, KeyKind, StoredKey } from '../keys.js'
-import type { ClickHouse } from './clickhouse.js'
-import { Fields } from './fields.js'
+import type { Grant, KeyKind, StoredKey } from '../keys/keys.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { Fields } from '../clickhouse/parameters.js'
 
 /** What may be shown of a key. */
 export interface KeyRecord extends Grant {

@@ -1,4 +1,4 @@
-import type { ClickHouse } from './clickhouse.js'
+import type { ClickHouse } from '../clickhouse/client.js'
 
 /** A disk that ClickHouse keeps data on, as it counts its bytes. */
 export interface Disk {

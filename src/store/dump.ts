@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse, Scalars } from './clickhouse.js'
+import type { ClickHouse, Scalars } from '../clickhouse/client.js'
 import { ONE_PIECE } from './insert.js'
 
 /** How a table is taken out in chunks: by project, and within one by a key that no row changes. */

@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto'
 import type { EntryKind } from '../journal/journal.js'
-import { elements, memberText } from '../json.js'
-import type { ClickHouse, Scalars } from './clickhouse.js'
-import { Fields, literal } from './fields.js'
+import { elements, memberText } from '../json/spans.js'
+import type { ClickHouse, Scalars } from '../clickhouse/client.js'
+import { Fields, literal } from '../clickhouse/parameters.js'
 
 /** Stands for an event that was erased, as the ids of those behind it go by their place; no accepted one looks like it. */
 const ERASED_EVENT = '{"event":"","distinct_id":""}'

@@ -1,5 +1,5 @@
-import type { ClickHouse } from './clickhouse.js'
-import { Fields, literal } from './fields.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { Fields, literal } from '../clickhouse/parameters.js'
 
 /** What is to become of one stored event. */
 export interface Edit {

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Format, RowFormat } from '../formats.js'
-import type { ClickHouse, Reading, Scalars } from './clickhouse.js'
+import type { Format, RowFormat } from '../contract/formats.js'
+import type { ClickHouse, Reading, Scalars } from '../clickhouse/client.js'
 import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
 export interface EventFilter {

@@ -1,4 +1,4 @@
-import { type ClickHouse, isOutOfTime } from './clickhouse.js'
+import { type ClickHouse, isOutOfTime } from '../clickhouse/client.js'
 import { type EventPage, findEventIds, findPageStart } from './event-pages.js'
 
 /** How long events that a filter picks are looked for. */

@@ -1,8 +1,8 @@
-import { formatEventId, idHalves, lastIdAt, parseEventId } from '../event-id.js'
+import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
 import type { Entry } from '../journal/journal.js'
-import { type Position, START } from '../journal/position.js'
-import { type ClickHouse, StoreError, StoreUnreachableError } from './clickhouse.js'
-import { Fields } from './fields.js'
+import { type Position, START } from '../model/position.js'
+import { type ClickHouse, StoreError, StoreUnreachableError } from '../clickhouse/client.js'
+import { Fields } from '../clickhouse/parameters.js'
 import { insertEntries, isInserting } from './insert.js'
 
 /** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */

@@ -1,7 +1,7 @@
-import { formatEventId, parseEventId } from '../event-id.js'
+import { formatEventId, parseEventId } from '../model/event-id.js'
 import type { Journal } from '../journal/journal.js'
-import { laterOf, type Position, START } from '../journal/position.js'
-import type { ClickHouse } from './clickhouse.js'
+import { laterOf, type Position, START } from '../model/position.js'
+import type { ClickHouse } from '../clickhouse/client.js'
 
 /**
  * Makes a journal the one that writes to this store. Where another did before, as when REDIS_URL was set or the data

@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream'
 import type { Entry } from '../journal/journal.js'
-import { formatProperties, type Profile, parseProperties } from '../profile.js'
-import type { StoredValue } from '../state.js'
-import type { ClickHouse } from './clickhouse.js'
-import { Fields, propertiesUpTo } from './fields.js'
+import { formatProperties, type Profile, parseProperties } from '../model/profile.js'
+import type { StoredValue } from '../pipeline/state-store.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { Fields, propertiesUpTo } from '../clickhouse/parameters.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { DataFormat } from '@clickhouse/client'
-import { type ClickHouse, StoreError, StoreUnreachableError } from './clickhouse.js'
+import { type ClickHouse, StoreError, StoreUnreachableError } from '../clickhouse/client.js'
 
 export interface SqlOptions {
   /** one of ClickHouse's output formats; a FORMAT in the query wins */

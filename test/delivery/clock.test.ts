@@ -1,6 +1,6 @@
 import t from 'tap'
-import { nextPosition, START } from '../../src/journal/position.js'
-import { openRedisJournal } from '../../src/journal/redis.js'
+import { nextPosition, START } from '../../src/model/position.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { silent, startClickHouse, startService } from '../helper.js'
 import { Ledger } from './ledger.js'
 import { assertFlawless, Producer } from './producer.js'

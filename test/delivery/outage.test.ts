@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startEmbeddedClickHouse } from '../../src/embedded/clickhouse.js'
+import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
 import { freePort, PUBLIC_KEY, SECRET_KEY, silent, startApp, startRedis, temporaryFolder, until } from '../helper.js'
 
 t.test('ClickHouse away and back', async (t) => {

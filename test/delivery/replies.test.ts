@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { CLAIM, SETTLE, WRITE } from '../../src/journal/redis-scripts.js'
+import { CLAIM, SETTLE, WRITE } from '../../src/journal/redis/scripts.js'
 import { SECRET_KEY, startClickHouse, startService, until } from '../helper.js'
 import { Ledger } from './ledger.js'
 import { assertFlawless, Producer } from './producer.js'

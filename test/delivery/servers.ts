@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Journal } from '../../src/journal/journal.js'
-import { openLmdbJournal } from '../../src/journal/lmdb.js'
-import { openRedisJournal } from '../../src/journal/redis.js'
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import {
   PUBLIC_KEY,
   type RedisServer,

@@ -4,8 +4,8 @@ import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { Journal } from '../../src/journal/journal.js'
-import { openRedisJournal } from '../../src/journal/redis.js'
-import { parseMemory, roomIn } from '../../src/journal/redis-memory.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { parseMemory, roomIn } from '../../src/journal/redis/maxmemory.js'
 import { type RedisServer, randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
 const run = promisify(execFile)

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { ContractError } from '../../src/errors.js'
+import { ContractError } from '../../src/contract/errors.js'
 import {
   type Append,
   type Commit,
@@ -11,9 +11,9 @@ import {
   type RequestKey,
   STATE_MEMORY_MS,
 } from '../../src/journal/journal.js'
-import { openLmdbJournal } from '../../src/journal/lmdb.js'
-import { millisecondsOf, nextPosition, type Position, START } from '../../src/journal/position.js'
-import { openRedisJournal } from '../../src/journal/redis.js'
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
 const ALL = 1024 * 1024 * 1024

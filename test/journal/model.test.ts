@@ -14,10 +14,10 @@ import {
   type StoredState,
   type Write,
 } from '../../src/journal/journal.js'
-import { openLmdbJournal } from '../../src/journal/lmdb.js'
-import { formatPosition, laterOf, type Position, START } from '../../src/journal/position.js'
-import { openRedisJournal } from '../../src/journal/redis.js'
-import { bucketAt, OLD_BUCKETS } from '../../src/journal/request-memory.js'
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { bucketAt, OLD_BUCKETS } from '../../src/journal/idempotency-memory.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
 // A journal, driven by random commands in any order, has to do what a few maps and lists do. A failure prints its seed and

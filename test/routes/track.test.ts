@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import { elements, memberText } from '../../src/json.js'
+import { elements, memberText } from '../../src/json/spans.js'
 import { type Client, PUBLIC_KEY, randomName, SECRET_KEY, STORAGES, settingsFor, startApp } from '../helper.js'
 
 const BODY_LIMIT = 64 * 1024

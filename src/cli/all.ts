@@ -1,0 +1,28 @@
+import { parseArgs } from 'node:util'
+import { type Config, loadConfig } from '../config.js'
+import { StoreError } from '../clickhouse/client.js'
+import { type CommandIo, UsageError } from './command.js'
+
+type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boolean>
+
+/** Runs `export --all FOLDER` or `import --all FOLDER`, which stand beside the forms of these commands that talk to a service. */
+export async function runAll(transfer: Transfer, args: string[], io: CommandIo): Promise<number> {
+  const folder = folderOf(args)
+  const isWhole = await transfer(folder, loadConfig(io.env), io).catch((error: unknown) => {
+    throw error instanceof StoreError ? new Error(error.reason) : error
+  })
+  if (isWhole) return 0
+  io.stderr.write('It was interrupted. Run the same command again to resume.\n')
+  return 1
+}
+
+function folderOf(args: string[]): string {
+  try {
+    const { values } = parseArgs({ args, options: { all: { type: 'string' } } })
+    if (values.all) return values.all
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    throw new UsageError(`${message} Beside --all FOLDER there is no other option.`)
+  }
+  throw new UsageError('Name a folder: --all FOLDER.')
+}

@@ -1,0 +1,165 @@
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { setTimeout as wait } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { Connection } from '../client/connection.js'
+import { checkService } from './first-call.js'
+import { counted, number } from './progress.js'
+import { readTarget, TARGET_USAGE } from './target.js'
+import { type Command, type CommandIo, UsageError } from './command.js'
+
+const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [options]
+       tallyhouse erase --file LIST [options]
+
+Erases users with everything that a running service has of them: profile, events, sessions, what is still on its way to
+ClickHouse, and dead letters. The output has a line for each user with what was removed.
+
+  --distinct-id ID   a user
+  --file LIST        a file with one distinct_id in each line; - is standard input
+  --json             the lines as JSON
+${TARGET_USAGE}
+
+No answer has anything of a user whose line was written. That it has left the disks of ClickHouse takes longer, and the
+command waits until it can say when; to end it then changes nothing. Backups are not touched. It may be cut off and repeated at any time. The exit code is 0 where all is erased.`
+
+/** Users of one call. */
+const BATCH = 100
+/** The service waits for the store and for the purge before it answers. */
+const TIMEOUT_MS = 120_000
+/** How often, and for how long, it is asked when the data leave the disk. */
+const PURGE_POLL_MS = 2_000
+const PURGE_LIMIT_MS = 60 * 60 * 1000
+
+interface Erased {
+  distinct_id: string
+  profile: boolean
+  events: number
+  sessions: number
+  dead_letters: number
+}
+
+interface Answer {
+  erased: Erased[]
+  unreadable_dead_letters: number
+  /** epoch milliseconds; null where ClickHouse is still at it */
+  gone_at: number | null
+  /** why it does not succeed for now; absent where the service is of an earlier version */
+  purge_error?: string | null
+}
+
+export const command: Command = {
+  summary: 'erases users, with all that there is of them',
+  usage: USAGE,
+  async run(args, io) {
+    const { names, file, json, ...target } = parse(args)
+    const { url, secretKey } = await readTarget(target, io)
+    const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
+    const erase = async (distinct_ids: string[]): Promise<Answer> => {
+      const call = { method: 'POST', path: '/public/users/erase', body: JSON.stringify({ distinct_ids }) } as const
+      const { value } = await connection.call(call, { signal: io.signal })
+      return value as unknown as Answer
+    }
+
+    const total = { users: 0, unknown: 0, events: 0, sessions: 0, dead_letters: 0 }
+    let unreadable = 0
+    let last: { users: string[]; answer: Answer } | null = null
+    for await (const users of batches(file === undefined ? names : lines(file, io))) {
+      if (!last) await checkService(connection, url, 'read', io.signal)
+      const answer = await erase(users)
+      for (const user of answer.erased) {
+        io.stdout.write(`${json ? JSON.stringify(user) : described(user)}\n`)
+        total.users++
+        if (isUnknown(user)) total.unknown++
+        total.events += user.events
+        total.sessions += user.sessions
+        total.dead_letters += user.dead_letters
+      }
+      unreadable = Math.max(unreadable, answer.unreadable_dead_letters)
+      last = { users, answer }
+    }
+    if (!last) throw new UsageError('There is no distinct_id in the list.')
+    const { users, unknown, events, sessions, dead_letters } = total
+    io.stderr.write(
+      `${counted(users, 'user')}, ${number(unknown)} of them unknown: ${counted(events, 'event')}, ${counted(sessions, 'session')} and parts of ${counted(dead_letters, 'dead letter')} were removed.\n`,
+    )
+    if (unreadable > 0) {
+      io.stderr.write(
+        `${counted(unreadable, 'dead letter')} may name one of them, but cannot be read. See: tallyhouse dead-letters list\n`,
+      )
+    }
+    const { gone_at: goneAt, purge_error } = await whenGone(last.answer, () => erase(last.users.slice(0, 1)), io)
+    io.stderr.write(
+      goneAt !== null
+        ? `By ${new Date(goneAt).toISOString()} it has left the disks of ClickHouse; backups keep what they have.\n`
+        : purge_error
+          ? `No answer has them any more, but they are still on disk. ${purge_error}\n`
+          : 'ClickHouse is still rewriting its tables. Run the command again to see when the data have left its disks.\n',
+    )
+    return goneAt === null || unreadable > 0 ? 1 : 0
+  },
+}
+
+/** Erasing again changes nothing, and tells how far the purge is. */
+async function whenGone(first: Answer, again: () => Promise<Answer>, { stderr, signal }: CommandIo): Promise<Answer> {
+  const isOver = ({ gone_at, purge_error }: Answer) => gone_at !== null || Boolean(purge_error)
+  if (isOver(first)) return first
+  stderr.write('ClickHouse is rewriting its tables without them.\n')
+  const deadline = Date.now() + PURGE_LIMIT_MS
+  let answer = first
+  while (!isOver(answer) && Date.now() < deadline && !signal.aborted) {
+    await wait(PURGE_POLL_MS, undefined, { signal }).catch(() => undefined)
+    if (!signal.aborted) answer = await again()
+  }
+  return answer
+}
+
+function parse(args: string[]) {
+  try {
+    const { values } = parseArgs({
+      args,
+      options: {
+        'distinct-id': { type: 'string', multiple: true },
+        file: { type: 'string' },
+        url: { type: 'string' },
+        'key-file': { type: 'string' },
+        json: { type: 'boolean', default: false },
+      },
+    })
+    const { 'distinct-id': names = [], ...others } = values
+    if ((names.length === 0) === (values.file === undefined)) {
+      throw new UsageError('Say whom to erase: --distinct-id ID, or --file LIST.')
+    }
+    return { names, file: undefined, ...others }
+  } catch (error) {
+    if (error instanceof TypeError) throw new UsageError(error.message)
+    throw error
+  }
+}
+
+async function* lines(file: string, { stdin }: CommandIo): AsyncGenerator<string> {
+  const input = file === '-' ? stdin : createReadStream(file)
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) if (line !== '') yield line
+}
+
+async function* batches(names: Iterable<string> | AsyncIterable<string>): AsyncGenerator<string[]> {
+  let batch: string[] = []
+  for await (const name of names) {
+    batch.push(name)
+    if (batch.length < BATCH) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+function isUnknown({ profile, events, sessions, dead_letters }: Erased): boolean {
+  return !profile && events + sessions + dead_letters === 0
+}
+
+function described(user: Erased): string {
+  // Nothing that a terminal would obey.
+  const name = user.distinct_id.replace(/\p{Cc}/gu, '\uFFFD')
+  if (isUnknown(user)) return `${name}: unknown`
+  const letters = user.dead_letters > 0 ? `, ${counted(user.dead_letters, 'dead letter')}` : ''
+  return `${name}: ${user.profile ? 'profile' : 'no profile'}, ${counted(user.events, 'event')}, ${counted(user.sessions, 'session')}${letters}`
+}

@@ -1,0 +1,259 @@
+import { createHash } from 'node:crypto'
+import { mkdir, open, readdir, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { CommandIo } from '../command.js'
+import type { Config } from '../../config.js'
+import { StoreError } from '../../clickhouse/client.js'
+import {
+  addDigests,
+  DUMP_TABLES,
+  type DumpTable,
+  digestOf,
+  EVERYTHING,
+  nextKey,
+  projectsOf,
+  type Range,
+  readChunk,
+  readJournals,
+  roughCount,
+  schemaVersion,
+  storeId,
+  unknownTables,
+} from '../../store/dump.js'
+import { openTables } from '../../store/tables.js'
+import { Writer } from '../../pipeline/writer.js'
+import { type Chunk, MANIFEST, type Manifest, manifestFile } from '../manifest.js'
+import { counted, ProgressLine } from '../progress.js'
+import type { StateFile } from '../../lib/checkpoint-file.js'
+import { openWholeStore, type WholeStore } from '../whole-store.js'
+
+/** How long nothing may leave the journal until it is given up. */
+const STUCK_MS = 30_000
+const POLL_MS = 100
+const FIRST_ROWS = 20_000
+const MIN_ROWS = 100
+const MAX_ROWS = 250_000
+
+/**
+ * Writes everything that a store holds into a folder, from which `importAll` makes the same store elsewhere. The service has to be
+ * stopped: what waits in its journal is stored first, and what changes meanwhile is found, and is an error.
+ * @returns whether it came to the end, and was not interrupted
+ * @throws Error with a sentence for the user; the same call resumes
+ */
+export async function exportAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
+  const say = (text: string) => void io.stderr.write(`${text}\n`)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const file = manifestFile(folder)
+  const earlier = await file.read()
+  if (!earlier && (await readdir(folder)).length > 0) {
+    throw new Error(`${folder} is not empty, and no export to go on with. Name another folder.`)
+  }
+  if (earlier?.finishedAt) {
+    say(`${folder} was exported at ${earlier.finishedAt}. To export again, name another folder.`)
+    return true
+  }
+  const store = await openWholeStore(config, { mustExist: true })
+  try {
+    await drain(store, say, io.signal)
+    if (io.signal.aborted) return false
+    const manifest = await begin(store, earlier, folder)
+    await file.write(manifest)
+    const walked = await writeTables(store, manifest, folder, file, io)
+    if (!walked) return false
+    await finish(store, manifest)
+    await file.write(manifest)
+    say(`Everything in ${store.place} is in ${folder}: ${describe(manifest)}.`)
+    return true
+  } finally {
+    await store.close()
+  }
+}
+
+/**
+ * Stores what waits in the journal.
+ * @throws Error where it is another journal than the store's, or ClickHouse does not take it
+ */
+async function drain(
+  { clickhouse, journal, place }: WholeStore,
+  say: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const latest = (await readJournals(clickhouse)).at(-1)
+  if (latest && latest.id !== journal.id) {
+    throw new Error(
+      `The store at ${place} was written through another journal. Set REDIS_URL, or DATA_DIR, as the service has it.`,
+    )
+  }
+  let { entries } = await journal.depth()
+  if (entries === 0) return
+  say(`Storing what waits in the journal first: ${counted(entries, 'request')}.`)
+  let failure = ''
+  const note = ({ err }: { err?: Error }) => {
+    if (err) failure = ` (${err instanceof StoreError ? err.reason : err.message})`
+  }
+  const log = { info() {}, warn: note, error: note }
+  const writer = new Writer({ journal, tables: openTables(clickhouse, journal.id), log })
+  const { appended } = await journal.progress()
+  writer.start()
+  try {
+    for (let stuckSince = performance.now(); entries > 0; ) {
+      await wait(POLL_MS)
+      if (signal.aborted) return
+      if ((await journal.progress()).appended !== appended) {
+        throw new Error('The service still takes requests. Stop every process of it, and run this again.')
+      }
+      const now = (await journal.depth()).entries
+      if (now !== entries) stuckSince = performance.now()
+      entries = now
+      if (performance.now() - stuckSince > STUCK_MS) {
+        throw new Error(
+          `ClickHouse does not take what still waits in the journal: ${counted(entries, 'request')}${failure}.`,
+        )
+      }
+    }
+  } finally {
+    await writer.close()
+  }
+}
+
+async function begin({ clickhouse, journal }: WholeStore, earlier: Manifest | null, folder: string): Promise<Manifest> {
+  const unknown = await unknownTables(clickhouse)
+  if (unknown.length > 0)
+    throw new Error(`The store has tables that this version cannot export: ${unknown.join(', ')}.`)
+  const manifest: Manifest = {
+    version: 1,
+    schema: await schemaVersion(clickhouse),
+    source: { id: await storeId(clickhouse), appended: String((await journal.progress()).appended) },
+    journals: await readJournals(clickhouse),
+    chunks: [],
+    totals: {},
+    finishedAt: null,
+  }
+  if (!earlier) return manifest
+  for (const name of ['version', 'schema', 'source'] as const) {
+    if (JSON.stringify(earlier[name]) !== JSON.stringify(manifest[name])) throw changed(folder)
+  }
+  return earlier
+}
+
+function changed(folder: string): Error {
+  return new Error(
+    `The store is not as it was when the export to ${folder} began. Stop the service, remove the folder, and begin anew.`,
+  )
+}
+
+async function writeTables(
+  store: WholeStore,
+  manifest: Manifest,
+  folder: string,
+  file: StateFile<Manifest>,
+  io: CommandIo,
+): Promise<boolean> {
+  const all = await roughCount(store.clickhouse, 'events')
+  const line = new ProgressLine(io.stderr, 'exported', () => {
+    const events = rowsIn(manifest, 'events')
+    return { events, part: Math.min(events / Math.max(all, 1), 1) }
+  })
+  try {
+    for (const table of DUMP_TABLES) {
+      for await (const range of walk(store, table, manifest)) {
+        if (io.signal.aborted) return false
+        manifest.chunks.push(await writeChunk(store, table, range, folder, manifest.chunks.length, io.signal))
+        await file.write(manifest)
+      }
+    }
+    return !io.signal.aborted
+  } catch (error) {
+    if (io.signal.aborted) return false
+    throw error
+  } finally {
+    line.stop()
+  }
+}
+
+/** The ranges of a table that are not written yet, in their order. */
+async function* walk({ clickhouse }: WholeStore, table: DumpTable, manifest: Manifest): AsyncGenerator<Range> {
+  const written = (project: string | null) => {
+    return manifest.chunks.findLast((chunk) => chunk.table === table.name && chunk.project === project)
+  }
+  for (const project of table.key ? await projectsOf(clickhouse, table) : [null]) {
+    let limit = FIRST_ROWS
+    if (!table.key && written(project)) continue
+    for (;;) {
+      const last = written(project)
+      const after = last?.upTo ?? null
+      if (last) limit = Math.min(MAX_ROWS, Math.max(MIN_ROWS, 2 * last.rows))
+      const upTo = await nextKey(clickhouse, table, { project, after }, limit)
+      if (upTo === undefined) break
+      yield { project, after, upTo }
+      if (upTo === null) break
+    }
+  }
+}
+
+/** A file has its name once it is whole; one that is not noted in the manifest is written again. */
+async function writeChunk(
+  { clickhouse }: WholeStore,
+  table: DumpTable,
+  range: Range,
+  folder: string,
+  index: number,
+  signal: AbortSignal,
+): Promise<Chunk> {
+  const name = `${table.name}-${String(index + 1).padStart(6, '0')}.native`
+  const path = join(folder, name)
+  const digest = await digestOf(clickhouse, table, range)
+  const handle = await open(`${path}.new`, 'w', 0o600)
+  const hash = createHash('sha256')
+  let bytes = 0
+  try {
+    for await (const piece of (await readChunk(clickhouse, table, range, signal)) as AsyncIterable<Buffer>) {
+      await handle.write(piece)
+      hash.update(piece)
+      bytes += piece.length
+    }
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await rename(`${path}.new`, path)
+  return { table: table.name, ...range, ...digest, file: name, bytes, sha256: hash.digest('hex') }
+}
+
+/** @throws Error where the chunks are not all that the store holds, as when it was changed meanwhile */
+async function finish({ clickhouse, journal }: WholeStore, manifest: Manifest): Promise<void> {
+  const { appended } = await journal.progress()
+  for (const table of DUMP_TABLES) {
+    const total = await digestOf(clickhouse, table, EVERYTHING)
+    const written = manifest.chunks
+      .filter((chunk) => chunk.table === table.name)
+      .reduce<{ rows: number; hash: string }>(addDigests, { rows: 0, hash: '0' })
+    if (total.rows !== written.rows || total.hash !== written.hash || String(appended) !== manifest.source.appended) {
+      throw new Error(
+        'The store was changed while it was exported. Stop every process of the service, remove ' +
+          `the folder (it holds ${MANIFEST}), and begin anew.`,
+      )
+    }
+    manifest.totals[table.name] = total
+  }
+  manifest.finishedAt = new Date().toISOString()
+}
+
+function rowsIn({ chunks }: Manifest, table: string): number {
+  return chunks.reduce((sum, chunk) => sum + (chunk.table === table ? chunk.rows : 0), 0)
+}
+
+/** What is in a manifest, for people. */
+export function describe(manifest: Manifest): string {
+  const names = {
+    events: 'event',
+    profiles: 'profile',
+    sessions: 'session',
+    api_keys: 'key',
+    dead_letters: 'dead letter',
+  }
+  return Object.entries(names)
+    .map(([table, name]) => counted(rowsIn(manifest, table), name))
+    .join(', ')
+}

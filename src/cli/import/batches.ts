@@ -1,0 +1,189 @@
+import type { EventSource } from './event-source.js'
+import type { ProfileChange } from '../../vendors/row.js'
+import type { Position, Row, RowReader } from './lines.js'
+
+/** The most that a batch may hold; the batches of an input are the same whenever it is read with the same limits. */
+export interface BatchLimits {
+  events: number
+  /** of the body; one event that is larger is a batch of its own */
+  bytes: number
+}
+
+export interface Reject {
+  line: number
+  reason: string
+  /** the beginning of the row */
+  row: string
+}
+
+/** A run of rows: the body of a call that sends its events, and those that are none. */
+export interface Batch {
+  /** from 0, counted over the whole input */
+  index: number
+  body: Buffer<ArrayBuffer>
+  /** events in the body; it may be none */
+  count: number
+  /** the line of each event */
+  lines: number[]
+  rejects: Reject[]
+  /** what its rows say of users, in their order */
+  profiles: (ProfileChange & { line: number })[]
+  /** rows that were never meant to be events */
+  passedOver: number
+  /** the place after its rows */
+  end: Position
+}
+
+const HEAD = Buffer.from('{"events":[')
+const TAIL = Buffer.from(']}')
+const COMMA = 0x2c
+const FIRST_BODY_BYTES = 256 * 1024
+const MAX_REJECTS = 1000
+const MAX_PROFILES = 1000
+const SHOWN_ROW_BYTES = 2000
+
+/** Gathers events into the bodies of batch calls, copying runs of rows that are sent as they are in one piece. */
+export class Batches {
+  readonly #source: EventSource
+  readonly #limits: BatchLimits
+  readonly #spare: Buffer<ArrayBuffer>[] = []
+  #index: number
+  #body: Buffer<ArrayBuffer> = Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
+  #length = 0
+  #lines: number[] = []
+  #rejects: Reject[] = []
+  #profiles: Batch['profiles'] = []
+  #profileLength = 0
+  #passedOver = 0
+  #end: Position
+  /** rows that are to be copied: they follow each other with one byte between them */
+  #run: { raw: Buffer; start: number; end: number } | null = null
+
+  /** @param start where the first row begins, and `index` the number of the first batch */
+  constructor(source: EventSource, limits: BatchLimits, start: Position, index: number) {
+    this.#source = source
+    this.#limits = limits
+    this.#end = { offset: start.offset, line: start.line }
+    this.#index = index
+    this.#begin()
+  }
+
+  /** @throws Error where the input cannot be read to its end */
+  async *read(chunks: AsyncIterable<Buffer>, reader: RowReader): AsyncGenerator<Batch> {
+    for await (const chunk of chunks) yield* this.#take(reader.read(chunk))
+    yield* this.#take(reader.end())
+    if (this.#isAnything()) yield this.#close()
+  }
+
+  /** Takes the body of a batch back that is sent, so that another one is written into it. */
+  release({ body }: Batch): void {
+    this.#spare.push(Buffer.from(body.buffer))
+  }
+
+  *#take(rows: Iterable<Row>): Generator<Batch> {
+    for (const row of rows) {
+      const outcome = this.#source.take(row)
+      if (outcome === 'kept') {
+        if (!this.#hasRoom(row.end - row.start)) yield this.#close()
+        this.#keep(row)
+        this.#lines.push(row.line)
+      } else if (outcome === 'passed over') {
+        this.#passedOver++
+      } else if ('event' in outcome) {
+        if (outcome.event) {
+          if (!this.#hasRoom(outcome.event.length)) yield this.#close()
+          this.#copyRun()
+          this.#copy(outcome.event, 0, outcome.event.length)
+          this.#lines.push(row.line)
+        }
+        if (outcome.profile) this.#addProfile(outcome.profile, row.line)
+      } else {
+        this.#rejects.push(rejected(row, outcome.fault))
+      }
+      this.#end.offset = row.next.offset
+      this.#end.line = row.next.line
+      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfProfiles()) yield this.#close()
+    }
+    // The next rows are in other bytes.
+    this.#copyRun()
+  }
+
+  #addProfile(change: ProfileChange, line: number): void {
+    this.#profiles.push({ ...change, line })
+    this.#profileLength += change.set.length
+  }
+
+  #isFullOfProfiles(): boolean {
+    return this.#profiles.length === MAX_PROFILES || this.#profileLength >= this.#limits.bytes
+  }
+
+  #hasRoom(bytes: number): boolean {
+    const count = this.#lines.length
+    if (count === 0) return true
+    const run = this.#run ? this.#run.end - this.#run.start + 1 : 0
+    return count < this.#limits.events && this.#length + run + bytes + 1 + TAIL.length <= this.#limits.bytes
+  }
+
+  /** Most rows follow the one before them, with a line end or a comma between: it is made a comma, and they are one run. */
+  #keep({ raw, start, end }: Row): void {
+    const run = this.#run
+    if (run && run.raw === raw && start === run.end + 1) {
+      raw[run.end] = COMMA
+      run.end = end
+    } else {
+      this.#copyRun()
+      this.#run = { raw, start, end }
+    }
+  }
+
+  #copyRun(): void {
+    if (this.#run) this.#copy(this.#run.raw, this.#run.start, this.#run.end)
+    this.#run = null
+  }
+
+  #copy(bytes: Buffer, start: number, end: number): void {
+    const needed = this.#length + end - start + 1 + TAIL.length
+    if (needed > this.#body.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#body.length))
+      this.#body.copy(larger, 0, 0, this.#length)
+      this.#body = larger
+    }
+    if (this.#length > HEAD.length) this.#body[this.#length++] = COMMA
+    this.#length += bytes.copy(this.#body, this.#length, start, end)
+  }
+
+  #isAnything(): boolean {
+    return this.#lines.length + this.#rejects.length + this.#profiles.length + this.#passedOver > 0
+  }
+
+  #close(): Batch {
+    this.#copyRun()
+    this.#length += TAIL.copy(this.#body, this.#length)
+    const batch = {
+      index: this.#index++,
+      body: this.#body.subarray(0, this.#length),
+      count: this.#lines.length,
+      lines: this.#lines,
+      rejects: this.#rejects,
+      profiles: this.#profiles,
+      passedOver: this.#passedOver,
+      end: { ...this.#end },
+    }
+    this.#body = this.#spare.pop() ?? Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
+    this.#begin()
+    return batch
+  }
+
+  #begin(): void {
+    this.#length = HEAD.copy(this.#body)
+    this.#lines = []
+    this.#rejects = []
+    this.#profiles = []
+    this.#profileLength = 0
+    this.#passedOver = 0
+  }
+}
+
+function rejected({ raw, start, end, line }: Row, reason: string): Reject {
+  return { line, reason, row: raw.toString('utf8', start, Math.min(end, start + SHOWN_ROW_BYTES)) }
+}

@@ -1,0 +1,102 @@
+import type { Connection } from '../../client/connection.js'
+import { formatCursor } from '../../model/cursor.js'
+import { formatEventId, type Place, parseEventId } from '../../model/event-id.js'
+import { elements, memberText } from '../../json/spans.js'
+import { MAX_PAGE } from '../../contract/schemas.js'
+import type { Batch } from './batches.js'
+import { IMPORT_RETRY } from './send.js'
+
+/** What is done with batches that were sent so long ago that the service no longer knows whether it has them. */
+export const UNANSWERED = ['check', 'send', 'skip'] as const
+export type Unanswered = (typeof UNANSWERED)[number]
+
+/** A batch of which so many events are found together was stored, and was changed since. */
+const KNOWN_AGAIN = 0.5
+
+/**
+ * Looks in the service's own export whether a batch was stored. A batch is stored as one entry, whose events have ids that
+ * follow each other, so it is known by all of its events in their places, not by one of them. A batch that is repeated
+ * elsewhere in the input, event by event, is taken for it.
+ * @throws Error where it was stored and has been changed since, or cannot be told
+ */
+export async function isStored(connection: Connection, batch: Batch, signal: AbortSignal): Promise<boolean> {
+  const events = eventsOf(batch)
+  const seen = new Set<bigint>()
+  for (const index of new Set([0, events.length - 1])) {
+    for (const place of await findLike(connection, events[index] ?? '', index, signal)) {
+      if (seen.has(place.position)) continue
+      seen.add(place.position)
+      const entry = await readEntry(connection, place, events.length, signal)
+      const same = events.filter((event, i) => isSame(event, entry.get(i))).length
+      if (same === events.length && entry.size === events.length) return true
+      if (same > KNOWN_AGAIN * events.length) {
+        throw new Error(
+          `${same} of the ${events.length} events from line ${batch.lines[0]} on are stored; others were changed or deleted.`,
+        )
+      }
+    }
+  }
+  return false
+}
+
+/** The places of events like this one that have this index in their entry. */
+async function findLike(connection: Connection, event: string, index: number, signal: AbortSignal): Promise<Place[]> {
+  const { event: name, distinct_id, timestamp } = JSON.parse(event)
+  const query = new URLSearchParams({ event: name, distinct_id, limit: String(MAX_PAGE) })
+  if (typeof timestamp === 'number') {
+    query.set('from', String(Math.floor(timestamp)))
+    query.set('to', String(Math.floor(timestamp) + 1))
+  }
+  const places: Place[] = []
+  for (;;) {
+    const { ids, next } = await read(connection, query, signal)
+    for (const id of ids.keys()) {
+      const place = parseEventId(id)
+      if (place?.index === index) places.push(place)
+    }
+    if (next === null) return places
+    query.set('cursor', next)
+  }
+}
+
+/** The events of an entry by their index. */
+async function readEntry(connection: Connection, place: Place, count: number, signal: AbortSignal) {
+  const cursor = formatCursor(formatEventId({ ...place, index: 0 }))
+  // One more than there should be shows an entry that is longer.
+  const query = new URLSearchParams({ cursor, limit: String(count + 1) })
+  const entry = new Map<number, string>()
+  for (const [id, text] of (await read(connection, query, signal)).ids) {
+    const found = parseEventId(id)
+    if (found?.position === place.position) entry.set(found.index, text)
+  }
+  return entry
+}
+
+async function read(connection: Connection, query: URLSearchParams, signal: AbortSignal) {
+  const path = `/public/events?${query}`
+  const { value, text } = await connection.call({ method: 'GET', path }, { signal }, IMPORT_RETRY)
+  if (value.pending !== 0)
+    throw new Error('The store has not caught up, so it cannot be told what it has. Try again later.')
+  const list = memberText(text, 'events') ?? '[]'
+  const texts = elements(list).map(({ start, end }) => list.slice(start, end))
+  const ids = new Map(texts.map((text) => [JSON.parse(memberText(text, 'eventId') ?? '""') as string, text]))
+  return { ids, next: value.next as string | null }
+}
+
+function eventsOf({ body }: Batch): string[] {
+  const list = memberText(body.toString(), 'events') ?? '[]'
+  return elements(list).map(({ start, end }) => list.slice(start, end))
+}
+
+/** By the exact text of the properties; one that named no time got the service's. */
+function isSame(sent: string, stored: string | undefined): boolean {
+  if (stored === undefined) return false
+  const [one, other] = [JSON.parse(sent), JSON.parse(stored)]
+  const properties = (one.properties ?? null) === null ? '{}' : memberText(sent, 'properties')
+  return (
+    one.event === other.event &&
+    one.distinct_id === other.distinct_id &&
+    ((one.timestamp ?? null) === null || one.timestamp === other.timestamp) &&
+    properties === memberText(stored, 'properties')
+  )
+}

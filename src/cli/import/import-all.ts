@@ -1,0 +1,193 @@
+import { createReadStream } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { CommandIo } from '../command.js'
+import type { Config } from '../../config.js'
+import { type ClickHouse, StoreError, StoreUnreachableError } from '../../clickhouse/client.js'
+import {
+  DUMP_TABLES,
+  type DumpTable,
+  digestOf,
+  EVERYTHING,
+  insertChunk,
+  mergeJournals,
+  schemaVersion,
+  storeId,
+} from '../../store/dump.js'
+import { takeOver } from '../../store/journals.js'
+import { describe } from '../export/export-all.js'
+import { type Chunk, checkFile, type Manifest, manifestFile } from '../manifest.js'
+import { number, ProgressLine } from '../progress.js'
+import { StateFile } from '../../lib/checkpoint-file.js'
+import { openWholeStore, type WholeStore } from '../whole-store.js'
+
+/** How far the import of a folder into one store has come; kept in the folder. */
+interface ImportAllState {
+  version: 1
+  /** of the database */
+  target: string
+  /** chunks that are stored, from the first */
+  done: number
+  finishedAt: string | null
+}
+
+/** What has to be empty; keys may be there, as the first start of a service makes a pair. */
+const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
+const ATTEMPTS = 6
+const FIRST_PAUSE_MS = 500
+/** Of ClickHouse: too much memory in use, too many parts. */
+const PASSING = new Set([241, 252])
+
+/**
+ * Makes the store that `exportAll` has written into a folder, in an empty one: the same events under the same ids, profiles,
+ * sessions, keys and dead letters. The service has to be stopped.
+ * @returns whether it came to the end, and was not interrupted
+ * @throws Error with a sentence for the user; the same call resumes
+ */
+export async function importAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
+  const say = (text: string) => void io.stderr.write(`${text}\n`)
+  const manifest = await manifestFile(folder).read()
+  if (!manifest) throw new Error(`${folder} holds no manifest.json, so it is not what export --all writes.`)
+  if (manifest.version !== 1) throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
+  if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not whole. Run it again to resume it.`)
+  const store = await openWholeStore(config, { mustExist: false })
+  try {
+    const { state, file } = await begin(store, manifest, folder)
+    if (state.finishedAt) {
+      say(`${folder} was imported into ${store.place} at ${state.finishedAt}.`)
+      return true
+    }
+    if (state.done > 0) say(`Resuming after ${number(state.done)} of ${number(manifest.chunks.length)} files.`)
+    if (!(await insertChunks(store, manifest, folder, state, file, io))) return false
+    await finish(store, manifest)
+    state.finishedAt = new Date().toISOString()
+    await file.write(state)
+    say(`Everything in ${folder} is in ${store.place}: ${describe(manifest)}. The service can be started.`)
+    return true
+  } finally {
+    await store.close()
+  }
+}
+
+async function begin({ clickhouse, journal, place }: WholeStore, manifest: Manifest, folder: string) {
+  const schema = await schemaVersion(clickhouse)
+  if (schema !== manifest.schema) {
+    throw new Error(
+      `${folder} is of schema ${manifest.schema}, and the store at ${place} of ${schema}. Export and import by the same version.`,
+    )
+  }
+  const target = await storeId(clickhouse)
+  const file = new StateFile<ImportAllState>(join(folder, `imported-${target.slice(0, 8)}.json`))
+  const earlier = await file.read()
+  if (earlier?.target === target) return { state: earlier, file }
+  const { entries } = await journal.depth()
+  if (entries > 0) {
+    throw new Error(`${number(entries)} requests wait in the journal, and an import needs an empty store and journal.`)
+  }
+  for (const table of DUMP_TABLES.filter(({ name }) => EMPTY_TABLES.includes(name))) {
+    const { rows } = await digestOf(clickhouse, table, EVERYTHING)
+    if (rows === 0) continue
+    const what = table.name.replace('_', ' ')
+    throw new Error(
+      `The store at ${place} has ${number(rows)} ${what} already. An import of everything needs an empty store: name another database or DATA_DIR.`,
+    )
+  }
+  const state: ImportAllState = { version: 1, target, done: 0, finishedAt: null }
+  // Before anything is stored: from then on the store is known by this file.
+  await file.write(state)
+  return { state, file }
+}
+
+async function insertChunks(
+  { clickhouse }: WholeStore,
+  manifest: Manifest,
+  folder: string,
+  state: ImportAllState,
+  file: StateFile<ImportAllState>,
+  io: CommandIo,
+): Promise<boolean> {
+  const all = manifest.chunks.length
+  const line = new ProgressLine(io.stderr, 'imported', () => ({
+    events: manifest.chunks
+      .slice(0, state.done)
+      .reduce((sum, { table, rows }) => sum + (table === 'events' ? rows : 0), 0),
+    part: state.done / Math.max(all, 1),
+  }))
+  try {
+    while (state.done < all) {
+      if (io.signal.aborted) return false
+      const chunk = manifest.chunks[state.done] as Chunk
+      await checkFile(folder, chunk)
+      await storeChunk(clickhouse, chunk, folder, manifest.source.id, io.signal)
+      state.done++
+      await file.write(state)
+    }
+    return true
+  } catch (error) {
+    if (io.signal.aborted) return false
+    throw error
+  } finally {
+    line.stop()
+  }
+}
+
+/** Stores a chunk once, whatever an earlier try has left of it. */
+async function storeChunk(
+  clickhouse: ClickHouse,
+  chunk: Chunk,
+  folder: string,
+  source: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const table = tableOf(chunk)
+  const insert = (token: string) =>
+    insertChunk(clickhouse, table, createReadStream(join(folder, chunk.file)), token, signal)
+  const isThere = async () => isSame(table, chunk, await digestOf(clickhouse, table, chunk))
+  for (let attempt = 1; ; attempt++) {
+    try {
+      // What has versions can be stored again without harm, and may stand beside other rows.
+      if (!table.isVersioned && (await isThere())) return
+      const token = `${source}:${chunk.file}`
+      await insert(token)
+      if (await isThere()) return
+      // Taken for a repetition of a try whose parts were lost before they were whole; so nothing of it is there.
+      if ((await digestOf(clickhouse, table, chunk)).rows === 0) await insert(`${token}:again`)
+      if (await isThere()) return
+      throw new Error(
+        `The store does not hold what ${chunk.file} has. Was it in use meanwhile? Drop the database, and begin anew.`,
+      )
+    } catch (error) {
+      const isPassing =
+        error instanceof StoreUnreachableError || (error instanceof StoreError && PASSING.has(error.code))
+      if (!isPassing || attempt === ATTEMPTS || signal.aborted) throw error
+      await wait(FIRST_PAUSE_MS * 2 ** attempt, undefined, { signal })
+    }
+  }
+}
+
+/** @throws Error where the store is not the one that was exported */
+async function finish({ clickhouse, journal }: WholeStore, manifest: Manifest): Promise<void> {
+  for (const table of DUMP_TABLES) {
+    const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
+    const found = await digestOf(clickhouse, table, EVERYTHING)
+    if (!isSame(table, wanted, found)) {
+      throw new Error(
+        `${table.name} has ${number(found.rows)} rows, where ${number(wanted.rows)} were exported. Was the store in use meanwhile? Drop the database, and begin anew.`,
+      )
+    }
+  }
+  await mergeJournals(clickhouse, manifest.journals, Date.now())
+  // From now on the journal gives out positions behind all that was imported, whoever uses it.
+  await takeOver(clickhouse, journal, Date.now())
+}
+
+/** Beside the keys of the exported store there may be those that a first start has made. */
+function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, found: { rows: number; hash: string }) {
+  return name === 'api_keys' ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
+}
+
+function tableOf({ table: name, file }: Chunk): DumpTable {
+  const table = DUMP_TABLES.find((table) => table.name === name)
+  if (!table) throw new Error(`${file} holds the table ${name}, which this version does not know.`)
+  return table
+}

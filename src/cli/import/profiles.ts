@@ -1,0 +1,84 @@
+import type { Connection } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
+import { members } from '../../json/spans.js'
+import type { Batch, Reject } from './batches.js'
+import { objectText } from '../../vendors/row.js'
+import { IMPORT_RETRY } from './send.js'
+
+/** Users whose profiles are changed at a time. */
+const PARALLEL = 8
+
+interface User {
+  distinct_id: string
+  /** name → text of the last value */
+  set: Map<string, string>
+  lines: number[]
+}
+
+/** Changes profiles in the order of the file: the changes of a batch wait for those of the one before, and fail with them. */
+export class ProfileTurns {
+  readonly #connection: Connection
+  readonly #signal: AbortSignal
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(connection: Connection, signal: AbortSignal) {
+    this.#connection = connection
+    this.#signal = signal
+  }
+
+  /** As `sendProfiles`, in its turn. */
+  change(changes: Batch['profiles'], key: string): Promise<Reject[]> {
+    if (changes.length === 0) return Promise.resolve([])
+    const turn = this.#last.then(() => sendProfiles(this.#connection, changes, key, this.#signal))
+    // Whoever asked for it may wait for something else first.
+    turn.catch(() => undefined)
+    this.#last = turn
+    return turn
+  }
+}
+
+/**
+ * Sets the properties that rows say of users, all of a user in one call. A call has a key of its own, so that repeating
+ * the batch changes nothing.
+ * @returns the rows whose user the service refuses
+ * @throws TallyhouseError where a call is not answered
+ */
+async function sendProfiles(
+  connection: Connection,
+  changes: Batch['profiles'],
+  key: string,
+  signal: AbortSignal,
+): Promise<Reject[]> {
+  const users = [...byUser(changes).values()].entries()
+  const rejects: Reject[] = []
+  const work = async () => {
+    for (const [index, user] of users) rejects.push(...(await send(connection, user, `${key}-${index}`, signal)))
+  }
+  await Promise.all(Array.from({ length: PARALLEL }, work))
+  return rejects
+}
+
+function byUser(changes: Batch['profiles']): Map<string, User> {
+  const users = new Map<string, User>()
+  for (const { distinct_id, set, line } of changes) {
+    const user: User = users.get(distinct_id) ?? { distinct_id, set: new Map(), lines: [] }
+    users.set(distinct_id, user)
+    user.lines.push(line)
+    for (const { name, start, end } of members(set)) user.set.set(name, set.slice(start, end))
+  }
+  return users
+}
+
+async function send(connection: Connection, user: User, key: string, signal: AbortSignal): Promise<Reject[]> {
+  const set = objectText([...user.set])
+  const body = `{"distinct_id":${JSON.stringify(user.distinct_id)},"operations":{"$set":${set}}}`
+  try {
+    const call = { method: 'POST', path: '/public/users/profile', body, idempotencyKey: key } as const
+    await connection.call(call, { signal }, IMPORT_RETRY)
+    return []
+  } catch (error) {
+    const isRefused = error instanceof TallyhouseError && (error.status === 400 || error.status === 413)
+    if (!isRefused) throw error
+    return user.lines.map((line) => ({ line, reason: error.message, row: body.slice(0, 2000) }))
+  }
+}

@@ -1,0 +1,83 @@
+import type { Connection } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
+import type { RetryPolicy } from '../../client/retry.js'
+import { elements, memberText } from '../../json/spans.js'
+import type { Batch, Reject } from './batches.js'
+
+/** About six minutes of pauses: enough for a restart of the service, or of its machine. */
+export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
+
+export interface Sent {
+  accepted: number
+  /** of the batch, with those that the service refused, in the order of their lines */
+  rejects: Reject[]
+}
+
+/**
+ * Sends the events of a batch until they are answered. Events that the service refuses are taken out and the others sent;
+ * a body that is too much for it is halved. What is sent instead is the same after a crash, under a key of its own.
+ * @param key the `Idempotency-Key`, which belongs to these bytes for good
+ * @throws TallyhouseError where the batch is not taken
+ */
+export async function sendBatch(
+  connection: Connection,
+  { body, count, lines, rejects }: Batch,
+  key: string,
+  signal: AbortSignal,
+): Promise<Sent> {
+  if (count === 0) return { accepted: 0, rejects }
+  const refused = await send(body, lines, key)
+  const all = refused.length === 0 ? rejects : [...rejects, ...refused].sort((a, b) => a.line - b.line)
+  return { accepted: count - refused.length, rejects: all }
+
+  async function send(body: Uint8Array<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
+    try {
+      const call = { method: 'POST', path: '/public/track/batch', body, idempotencyKey: key } as const
+      const { value } = await connection.call(call, { signal }, IMPORT_RETRY)
+      if (value.accepted === lines.length) return []
+      throw new Error(`Of ${lines.length} events the service accepted ${value.accepted}, which is all or nothing.`)
+    } catch (error) {
+      if (!(error instanceof TallyhouseError)) throw error
+      const events = isTooMuch(error) || error.status === 400 ? eventsOf(body) : []
+      const faults = faultsOf(error, events.length)
+      if (faults.size > 0) {
+        const refused = [...faults].map(([i, reason]) => ({ line: lines[i] ?? 0, reason, row: events[i] ?? '' }))
+        return [...refused, ...(await sendSome((i) => !faults.has(i), `${key}-rest`))]
+      }
+      if (!isTooMuch(error)) throw error
+      const half = events.length / 2
+      return [...(await sendSome((i) => i < half, `${key}-1`)), ...(await sendSome((i) => i >= half, `${key}-2`))]
+
+      async function sendSome(isChosen: (index: number) => boolean, key: string): Promise<Reject[]> {
+        const chosen = (_: unknown, i: number) => isChosen(i)
+        const some = events.filter(chosen)
+        return some.length === 0
+          ? []
+          : await send(Buffer.from(`{"events":[${some.join(',')}]}`), lines.filter(chosen), key)
+      }
+    }
+  }
+}
+
+/** The texts of the events in a body. */
+function eventsOf(body: Uint8Array): string[] {
+  const list = memberText(Buffer.from(body).toString(), 'events') ?? '[]'
+  return elements(list).map(({ start, end }) => list.slice(start, end))
+}
+
+/** Whether less might be taken: the body is too large, or refused as a whole, as one of too many names is. */
+function isTooMuch({ status, code, details }: TallyhouseError): boolean {
+  return status === 413 || (code === 'invalid_request' && details.length === 0)
+}
+
+/** Which events are at fault, and why. */
+function faultsOf(error: TallyhouseError, count: number): Map<number, string> {
+  const { details, message } = error
+  if (isTooMuch(error)) return new Map(count === 1 ? [[0, message]] : [])
+  const faults = new Map<number, string>()
+  for (const { path, message } of details) {
+    const [, index, field] = /^\/events\/(\d+)(?:\/(.*))?$/.exec(path) ?? []
+    if (index !== undefined) faults.set(Number(index), `${field ?? 'The row'} ${message}.`)
+  }
+  return faults
+}

@@ -1,0 +1,168 @@
+import { parseArgs } from 'node:util'
+import { hashKey, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
+import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { type Command, type CommandIo, UsageError } from './command.js'
+import { withStore } from './store.js'
+
+const USAGE = `Usage: tallyhouse keys create --project NAME [--kind public|secret]
+       tallyhouse keys list [--project NAME] [--kind public|secret] [--json]
+       tallyhouse keys rotate --project NAME [--kind public|secret] [--grace 24h]
+       tallyhouse keys revoke ID...
+
+create  makes a pair of keys, or one of the kind. A project begins with its first key, and may have any number of each kind.
+list    shows the keys that are kept, and never a key itself.
+rotate  makes a new key for each kind that the project has. The earlier ones are good for as long as --grace says
+        (such as 30m, 24h or 7d; 0 for no longer), so that they can be replaced without a gap.
+revoke  has keys refused, named by their ID in the list or by the whole key.
+
+A key is shown once, when it is made. Running services take it at once, at the latest after 10 s, and refuse a revoked one
+within 10 s. The keys in PUBLIC_API_KEY and SECRET_KEY are not kept here; change them there.
+
+The service's own settings say where the keys are: CLICKHOUSE_URL, or DATA_DIR. The store has to be there already: start the
+service once before. Its place is written to standard error.`
+
+const KINDS: KeyKind[] = ['public', 'secret']
+const VARIABLE: Record<KeyKind, string> = { public: 'PUBLIC_API_KEY', secret: 'SECRET_KEY' }
+/** Names go into addresses and lists, so they are kept plain. */
+const PROJECT = /^[A-Za-z0-9][\w.-]{0,63}$/
+const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+interface Options {
+  project?: string
+  kind?: string
+  grace: string
+  json: boolean
+}
+
+type Action = (clickhouse: ClickHouse, options: Options, ids: string[], io: CommandIo) => Promise<number>
+
+const ACTIONS: Record<string, Action> = { create, list, rotate, revoke }
+
+export const command: Command = {
+  summary: 'makes, lists, rotates and revokes the keys of projects',
+  usage: USAGE,
+  async run([name = '', ...args], io) {
+    const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
+    if (!action) throw new UsageError('Say what to do with the keys: create, list, rotate or revoke.')
+    const { options, ids } = parse(args)
+    // What is wrong is said before anything is opened.
+    if (name === 'create' || name === 'rotate') projectOf(options)
+    kindsOf(options)
+    graceOf(options)
+    if ((name === 'revoke') !== ids.length > 0) {
+      throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `"${ids[0]}" means nothing here.`)
+    }
+    return await withStore(io, (clickhouse) => action(clickhouse, options, ids, io))
+  },
+}
+
+async function create(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
+  await make(clickhouse, projectOf(options), kindsOf(options), io)
+  return 0
+}
+
+async function list(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
+  const kinds = kindsOf(options)
+  const isWanted = ({ projectId, kind }: KeyRecord) => {
+    return kinds.includes(kind) && (options.project === undefined || options.project === projectId)
+  }
+  const keys = (await listKeys(clickhouse)).filter(isWanted)
+  io.stdout.write(options.json ? keys.map((key) => `${JSON.stringify(key)}\n`).join('') : table(keys))
+  return 0
+}
+
+async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
+  const project = projectOf(options)
+  const wanted = kindsOf(options)
+  const earlier = (await readKeys(clickhouse)).filter((key) => key.projectId === project && wanted.includes(key.kind))
+  if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Make one: keys create.`)
+  await make(
+    clickhouse,
+    project,
+    wanted.filter((kind) => earlier.some((key) => key.kind === kind)),
+    io,
+  )
+  await revokeKeys(clickhouse, earlier, graceOf(options))
+  const until = graceOf(options) === 0 ? 'Refused within 10 s' : `Good for another ${options.grace}`
+  io.stderr.write(`${until}: ${earlier.map(({ id }) => id).join(', ')}.\n`)
+  return 0
+}
+
+async function revoke(clickhouse: ClickHouse, _options: Options, ids: string[], io: CommandIo): Promise<number> {
+  const good = await readKeys(clickhouse)
+  const chosen = ids.map((text) => {
+    const found = good.filter(({ id, hash }) => id === text || hash === hashKey(text))
+    const [key] = found
+    // What was given may be a key, so it is not repeated.
+    if (!key) throw new Error('One of these is no key that is good at the moment, so none was revoked. See: keys list.')
+    if (found.length > 1) throw new Error(`There are several keys ${key.id}, so none was revoked. Give the whole key.`)
+    return key
+  })
+  await revokeKeys(clickhouse, chosen)
+  io.stderr.write(`Refused within 10 s: ${chosen.map(({ id }) => id).join(', ')}.\n`)
+  return 0
+}
+
+/** Shows the new keys on stdout, in the form of a settings file. */
+async function make(clickhouse: ClickHouse, projectId: string, kinds: KeyKind[], io: CommandIo): Promise<void> {
+  const lines: string[] = []
+  const made: StoredKey[] = []
+  for (const kind of kinds) {
+    const key = makeKey(kind)
+    made.push(storedKey(key, { projectId, kind }))
+    lines.push(`${VARIABLE[kind]}=${key}\n`)
+  }
+  await insertKeys(clickhouse, made, Date.now())
+  io.stdout.write(lines.join(''))
+  io.stderr.write(`New in project ${projectId}, and shown only now: ${made.map(({ id }) => id).join(', ')}.\n`)
+}
+
+function table(keys: KeyRecord[]): string {
+  const time = (ms: number | null) => (ms === null ? '-' : `${new Date(ms).toISOString().slice(0, 19)}Z`)
+  const rows = keys.map((key) => [key.id, key.kind, time(key.createdAt), time(key.revokedAt), key.projectId])
+  return [['ID', 'KIND', 'CREATED', 'REVOKED', 'PROJECT'], ...rows]
+    .map(([id = '', kind = '', created = '', revoked = '', project = '']) => {
+      return `${id.padEnd(13)}${kind.padEnd(8)}${created.padEnd(22)}${revoked.padEnd(22)}${project}\n`
+    })
+    .join('')
+}
+
+function parse(args: string[]): { options: Options; ids: string[] } {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        project: { type: 'string' },
+        kind: { type: 'string' },
+        grace: { type: 'string', default: '24h' },
+        json: { type: 'boolean', default: false },
+      },
+    })
+    return { options: values, ids: positionals }
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+function projectOf({ project }: Options): string {
+  if (project === undefined) throw new UsageError('Say which project: --project NAME.')
+  if (PROJECT.test(project)) return project
+  throw new UsageError(
+    'The name of a project is 1 to 64 letters, digits and characters of . _ - after a first letter or digit.',
+  )
+}
+
+function kindsOf({ kind }: Options): KeyKind[] {
+  const kinds = KINDS.filter((known) => kind === undefined || kind === known)
+  if (kinds.length === 0) throw new UsageError(`--kind is public or secret, not "${kind}".`)
+  return kinds
+}
+
+/** in ms */
+function graceOf({ grace }: Options): number {
+  const [, count, unit = 's'] = /^(\d{1,6})([smhd])$|^0$/.exec(grace) ?? []
+  if (count === undefined && grace !== '0') throw new UsageError('--grace is a time such as 30m, 24h or 7d, or 0.')
+  return Number(count ?? 0) * (UNIT_MS[unit] ?? 0)
+}

@@ -1,0 +1,18 @@
+import { loadConfig } from '../config.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { openStore } from '../clickhouse/open.js'
+import type { CommandIo } from './command.js'
+
+/**
+ * Runs a command on the store that the service's settings name, and says on stderr which one that is.
+ * @throws Error that says what to do, where there is none
+ */
+export async function withStore<T>(io: CommandIo, use: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
+  const { clickhouse, place, close } = await openStore(loadConfig(io.env))
+  try {
+    io.stderr.write(`Store: ${place}\n`)
+    return await use(clickhouse)
+  } finally {
+    await close()
+  }
+}

@@ -1,0 +1,328 @@
+import { addAbortSignal, type Readable } from 'node:stream'
+import {
+  type ClickHouseClient,
+  ClickHouseError,
+  type ClickHouseSettings,
+  createClient,
+  EXCEPTION_TAG_HEADER_NAME,
+} from '@clickhouse/client'
+import { AnswerStreams } from './query-stream.js'
+import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
+import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
+import { untilException } from './exception-guard.js'
+
+export interface StoreOptions {
+  /** http://user:password@host:8123/database; the database is made where it is missing */
+  url: string
+  /** an INSERT that takes longer, in ms, is sent again; the token of its block keeps it from being stored twice */
+  insertTimeoutMs?: number
+  /** how answers that are passed on share connections; default: `SLOT_LIMITS` */
+  slotLimits?: SlotLimits
+  /** what they may hold that nobody has taken yet; default: `SPOOL_LIMITS` */
+  spoolLimits?: SpoolLimits
+}
+
+const QUERY_TIMEOUT_MS = 30_000
+const INSERT_TIMEOUT_MS = 120_000
+const PING_TIMEOUT_MS = 2_000
+/** Within an answer that has begun; a query that finds little sends little. */
+const SILENT_MS = 120_000
+/** A statement may hold what a request's body held, in base64. */
+const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
+const CONNECTIONS = 32
+const MIB = 1024 * 1024
+export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 24, waitMs: 5_000, stalledMs: 3_000 }
+/** A page of 10 000 ordinary events is 2 MB. */
+export const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
+/** A query whose answer nobody waits for any more is cancelled, which ClickHouse does for queries that cannot write. */
+const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
+/** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
+const IDLE_SOCKET_MS = 2_500
+
+/**
+ * Errors (src/Common/ErrorCodes.cpp) whose text names settings, sizes, servers and our own tables. Of every other one it
+ * may quote values of the data, as those of parsing do.
+ */
+const TELLING = new Set([
+  60, // UNKNOWN_TABLE
+  81, // UNKNOWN_DATABASE
+  159, // TIMEOUT_EXCEEDED
+  160, // TOO_SLOW
+  164, // READONLY
+  192, // UNKNOWN_USER
+  193, // WRONG_PASSWORD
+  194, // REQUIRED_PASSWORD
+  202, // TOO_MANY_SIMULTANEOUS_QUERIES
+  209, // SOCKET_TIMEOUT
+  210, // NETWORK_ERROR
+  241, // MEMORY_LIMIT_EXCEEDED
+  242, // TABLE_IS_READ_ONLY
+  243, // NOT_ENOUGH_SPACE
+  252, // TOO_MANY_PARTS
+  319, // UNKNOWN_STATUS_OF_INSERT
+  388, // CANNOT_ASSIGN_OPTIMIZE
+  394, // QUERY_WAS_CANCELLED
+  395, // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: with words of our own
+  497, // ACCESS_DENIED
+  516, // AUTHENTICATION_FAILED
+  999, // KEEPER_EXCEPTION
+])
+
+/** The store answered a query with an error of its own. Its message and its trace can be logged: they quote no data. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+  /** ClickHouse's number of the error, as in src/Common/ErrorCodes.cpp of its source */
+  readonly code: number
+  /** what ClickHouse said, which may quote values: for dead letters and for operators at a terminal, never for the log */
+  readonly words: string
+
+  /** @param error is no `cause`, with which it would be logged */
+  constructor(code: number, error: Error & { type?: string | undefined }) {
+    super(`ClickHouse error ${code}${TELLING.has(code) ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
+    this.code = code
+    this.words = error.message
+  }
+
+  /** the whole of it, for the dead letters */
+  get reason(): string {
+    return `ClickHouse error ${this.code}: ${this.words}`
+  }
+}
+
+/** The store gave no answer: refused, cut or out of time. Whether it did its work is not known. */
+export class StoreUnreachableError extends Error {
+  override readonly name: string = 'StoreUnreachableError'
+}
+
+/** The store gave no answer within the time that was set for it. */
+export class StoreTimeoutError extends StoreUnreachableError {
+  override readonly name = 'StoreTimeoutError'
+}
+
+/** Of ClickHouse, where its own settings limit the time of a query. */
+const TIMEOUT_EXCEEDED = 159
+
+/** Whether a query took too long, here or by the server's own limit, so that a smaller one may be answered. */
+export function isOutOfTime(error: unknown): boolean {
+  return error instanceof StoreTimeoutError || (error instanceof StoreError && error.code === TIMEOUT_EXCEEDED)
+}
+
+/** How a query is waited for. */
+export interface Reading {
+  /** whose answer it is, where its bytes are passed on; no project's answers take all connections */
+  project?: string
+  /** an abort cancels the query, and breaks the answer */
+  signal?: AbortSignal | undefined
+  /** how long the answer's first byte may take, ms; 30 s where absent */
+  limitMs?: number | undefined
+}
+
+/** Values of `{name:Type}` in a query. */
+export type Scalars = Record<string, string | number | bigint>
+export type Parameters = Record<string, Scalars[string] | string[]>
+
+/**
+ * Queries over HTTP, alike for the embedded engine and a cluster. Every call ends in bounded time; how long the answer of
+ * `bytes` may be read is for its reader to say.
+ */
+export class ClickHouse {
+  readonly #client: ClickHouseClient
+  readonly #streams: AnswerStreams
+  readonly #slots: ReadSlots
+  readonly #spooled: SpoolMemory
+  readonly #insertTimeoutMs: number
+  readonly database: string
+
+  constructor({
+    url,
+    insertTimeoutMs = INSERT_TIMEOUT_MS,
+    slotLimits = SLOT_LIMITS,
+    spoolLimits = SPOOL_LIMITS,
+  }: StoreOptions) {
+    this.#slots = new ReadSlots(slotLimits)
+    this.#spooled = new SpoolMemory(spoolLimits)
+    this.#insertTimeoutMs = insertTimeoutMs
+    const address = new URL(url)
+    this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
+    const user = decodeURIComponent(address.username) || 'default'
+    const password = decodeURIComponent(address.password)
+    this.#streams = new AnswerStreams({
+      origin: address.origin,
+      user,
+      password,
+      connections: CONNECTIONS,
+      idleMs: IDLE_SOCKET_MS,
+      silentMs: SILENT_MS,
+    })
+    this.#client = createClient({
+      url: address.origin,
+      username: user,
+      password,
+      database: this.database,
+      application: 'tallyhouse',
+      max_open_connections: CONNECTIONS,
+      request_timeout: INSERT_TIMEOUT_MS,
+      keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },
+      clickhouse_settings: {
+        // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
+        async_insert: 0,
+        // A patch part; the table's setting of this name does not decide, and without it a DELETE is a mutation.
+        lightweight_delete_mode: 'lightweight_update_force',
+      },
+      log: { LoggerClass: Silent },
+    })
+  }
+
+  /** Runs a statement that has no rows to give. Its parameters go in the URL, so large values belong into its text. */
+  async command(
+    query: string,
+    parameters: Parameters = {},
+    settings: ClickHouseSettings = {},
+    limitMs = QUERY_TIMEOUT_MS,
+  ): Promise<void> {
+    await answered(limitMs, (abort_signal) =>
+      this.#client.command({
+        query,
+        query_params: parameters,
+        clickhouse_settings: { ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
+        abort_signal,
+      }),
+    )
+  }
+
+  /** Runs a statement in no database, for making one. */
+  async commandWithoutDatabase(query: string): Promise<void> {
+    await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
+  }
+
+  /** The rows as objects; 64-bit integers are texts. Large parameters go in the body. An abort cancels the query. */
+  async rows<Row>(
+    query: string,
+    parameters: Parameters = {},
+    settings: ClickHouseSettings = {},
+    { signal, limitMs = QUERY_TIMEOUT_MS }: Reading = {},
+  ): Promise<Row[]> {
+    const read = async (abort_signal: AbortSignal) => {
+      const result = await this.#client.query({
+        query,
+        query_params: parameters,
+        use_multipart_params_auto: true,
+        clickhouse_settings: { ...READ, ...settings, wait_end_of_query: 1, output_format_json_quote_64bit_integers: 1 },
+        format: 'JSONEachRow',
+        abort_signal,
+      })
+      return await result.json<Row>()
+    }
+    return await answered(limitMs, read, signal)
+  }
+
+  /**
+   * The answer's bytes in the format that the query names. The server completes its answer before it sends the first
+   * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
+   * never a short stream. With `wait_end_of_query: 0` it does not, and such an error breaks the stream: what is read from
+   * it is complete if, and only if, it ends. `limitMs` is for the answer to begin. What its reader does not take is held
+   * in memory within limits; beyond them the answer is cut off where another needs its connection.
+   */
+  async bytes(
+    query: string,
+    parameters: Scalars = {},
+    settings: ClickHouseSettings = {},
+    reading: Reading = {},
+  ): Promise<Readable> {
+    const { signal, limitMs = QUERY_TIMEOUT_MS, project = '' } = reading
+    const all = { database: this.database, wait_end_of_query: 1, ...READ, ...settings } as const
+    const slot = await this.#slots.take(project, signal).catch(unreachable)
+    const read = (abort: AbortSignal) => this.#streams.open(query, parameters, all, abort)
+    const answer = await answered(limitMs, read, signal).catch((error) => {
+      slot.release()
+      throw error
+    })
+    for (const event of ['end', 'close']) answer.once(event, () => slot.release())
+    const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
+    if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
+      // Something on the way took the header off, and may as well complete a transfer that ClickHouse broke.
+      answer.destroy()
+      return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
+    }
+    const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
+    const stream = new Spool(rows, this.#spooled, (since) => slot.stalled(since))
+    slot.onCutOff(() => stream.destroy(new Error('its client did not read it, and another needed its connection')))
+    return signal ? addAbortSignal(signal, stream) : stream
+  }
+
+  /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */
+  async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
+    const insert = async (abort_signal: AbortSignal) => {
+      const { stream } = await this.#client.exec({
+        query,
+        values,
+        clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        abort_signal,
+      })
+      // An answer that is left unread holds its connection.
+      for await (const _ of stream);
+    }
+    await answered(this.#insertTimeoutMs, insert, signal)
+  }
+
+  /** @throws when the store does not answer a query within 2 s, which it also does not with a wrong password */
+  async ping(): Promise<void> {
+    await answered(PING_TIMEOUT_MS, async (abort_signal) => {
+      const result = await this.#client.ping({ select: true, abort_signal })
+      if (!result.success) throw result.error
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#streams.close()
+    await this.#client.close()
+  }
+}
+
+function unreachable(error: NoSlotError): never {
+  throw new StoreUnreachableError(`ClickHouse was not asked: ${error.message}`, { cause: error })
+}
+
+async function answered<T>(
+  limitMs: number,
+  request: (signal: AbortSignal) => Promise<T>,
+  outer?: AbortSignal,
+): Promise<T> {
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  let isOver = false
+  const timer = setTimeout(() => {
+    isOver = true
+    abort()
+  }, limitMs)
+  // Not AbortSignal.any: Node 20.0 has none, and the signal outlives a million requests, which are to leave nothing on it.
+  outer?.addEventListener('abort', abort)
+  if (outer?.aborted) abort()
+  try {
+    return await request(controller.signal)
+  } catch (error) {
+    if (error instanceof ClickHouseError) throw storeError(error)
+    if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
+    const message = error instanceof Error ? error.message : String(error)
+    // Cut off before its number, it is of no known kind.
+    if (message.includes('DB::Exception'))
+      throw new StoreUnreachableError('ClickHouse answered an error that is cut off.')
+    throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })
+  } finally {
+    clearTimeout(timer)
+    outer?.removeEventListener('abort', abort)
+  }
+}
+
+function storeError(error: Error): Error {
+  return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
+}
+
+/** Every failure reaches the caller as an exception, who logs it with what it meant. */
+class Silent {
+  trace(): void {}
+  debug(): void {}
+  info(): void {}
+  warn(): void {}
+  error(): void {}
+}

@@ -1,0 +1,58 @@
+import type { Parameters } from './client.js'
+
+/** ClickHouse takes no parameter over 128 KiB (http_max_field_value_size), whatever a query's own settings say. */
+const MAX_FIELD_BYTES = 120_000
+
+/**
+ * The values of one statement that may be too large for a single parameter. What the methods return stands for the value
+ * in the statement.
+ */
+export class Fields {
+  readonly parameters: Parameters = {}
+  #count = 0
+
+  /** For names: texts of at most a few kilobytes. */
+  text(value: string): string {
+    return this.#add(value, 'String')
+  }
+
+  /** For names and ids, in as many parameters as they need. */
+  array(values: string[], type: 'String' | 'UUID' = 'String'): string {
+    const parts: string[] = []
+    let part: string[] = []
+    let bytes = 0
+    for (const value of values) {
+      // Quotes and a comma; every byte may need an escape.
+      const size = 2 * Buffer.byteLength(value) + 3
+      if (bytes + size > MAX_FIELD_BYTES && part.length > 0) {
+        parts.push(this.#add(part, `Array(${type})`))
+        part = []
+        bytes = 0
+      }
+      part.push(value)
+      bytes += size
+    }
+    parts.push(this.#add(part, `Array(${type})`))
+    return parts.length > 1 ? `arrayConcat(${parts.join(', ')})` : (parts[0] ?? '[]')
+  }
+
+  #add(value: string | string[], type: string): string {
+    const name = `v${this.#count++}`
+    this.parameters[name] = value
+    return `{${name}:${type}}`
+  }
+}
+
+/**
+ * A value of any size as a literal in the statement itself. Base64 has no character that could end the literal, so this
+ * is as safe as a parameter.
+ */
+export function literal(value: string | Buffer): string {
+  const bytes = typeof value === 'string' ? Buffer.from(value) : value
+  return `base64Decode('${bytes.toString('base64')}')`
+}
+
+/** The columns `properties`, empty where they are larger, and `bytes`, their size. */
+export function propertiesUpTo(maxBytes: number): string {
+  return `length(t.properties) AS bytes, if(bytes > ${maxBytes}, '', t.properties) AS properties`
+}

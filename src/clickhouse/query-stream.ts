@@ -1,0 +1,115 @@
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import type { Readable } from 'node:stream'
+import { urlToHttpOptions } from 'node:url'
+import { type ClickHouseSettings, parseError } from '@clickhouse/client'
+import type { Scalars } from './client.js'
+
+export interface StreamOptions {
+  /** http or https, the host and the port */
+  origin: string
+  user: string
+  password: string
+  /** more queries wait for one of these */
+  connections: number
+  /** a connection that nobody uses for so long is closed; less than the server keeps it, so that no request meets a closing one */
+  idleMs: number
+  /** that the server may be silent, while a query is under way and all that it sent was read */
+  silentMs: number
+}
+
+/** Of an error's text that is read; ClickHouse repeats what it could not read in it. */
+export const MAX_ERROR_BYTES = 64 * 1024
+
+/**
+ * Queries whose answers are passed on as they come. For these alone not by @clickhouse/client, which takes 2 ms more for
+ * each, a fifth of a page of 10 000 events: it waits for a timer first, and sends the query's text as a stream.
+ */
+export class AnswerStreams {
+  readonly #silentMs: number
+  readonly #address: RequestOptions
+  readonly #request: typeof httpRequest
+  readonly #agent: HttpAgent
+
+  constructor({ origin, user, password, connections, idleMs, silentMs }: StreamOptions) {
+    this.#silentMs = silentMs
+    const url = new URL(origin)
+    const isSecure = url.protocol === 'https:'
+    const Agent = isSecure ? HttpsAgent : HttpAgent
+    this.#request = isSecure ? httpsRequest : httpRequest
+    this.#agent = new Agent({ keepAlive: true, maxSockets: connections, timeout: idleMs })
+    const { hostname, port } = urlToHttpOptions(url)
+    const authorization = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+    const headers = { authorization, 'user-agent': 'tallyhouse' }
+    this.#address = { hostname, port, method: 'POST', headers, agent: this.#agent, timeout: silentMs }
+  }
+
+  /**
+   * Resolves with the answer once its headers are there and say that it is no error. An abort until then ends the query.
+   * @param parameters go in the URL, which some proxies want below 8 KiB
+   * @throws ClickHouseError, or what Node says of a connection that was refused, cut or silent
+   */
+  async open(
+    query: string,
+    parameters: Scalars,
+    settings: ClickHouseSettings & { database: string },
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
+    const search = new URLSearchParams()
+    for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
+    for (const [name, value] of Object.entries(parameters)) search.set(`param_${name}`, formatParameter(value))
+    const answer = await this.#send(`/?${search}`, query, signal)
+    if (answer.headers['transfer-encoding'] === undefined && answer.headers['content-length'] === undefined) {
+      answer.destroy()
+      throw new Error('the answer does not say where it ends; what is in front of ClickHouse has to speak HTTP/1.1')
+    }
+    const isError = answer.statusCode !== 200 || answer.headers['x-clickhouse-exception-code'] !== undefined
+    if (isError) throw parseError(await errorText(answer))
+    return answer
+  }
+
+  #send(path: string, query: string, signal: AbortSignal): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const request = this.#request({ ...this.#address, path, signal })
+      let answer: IncomingMessage | null = null
+      request.on('response', (response) => {
+        answer = response
+        resolve(response)
+      })
+      request.on('error', reject)
+      const onSilence = () => {
+        if (answer?.complete) return
+        // Then whoever reads this is slow, not the server; how long that may go on is not decided here.
+        if (answer && answer.readableLength > 0) return answer.socket.setTimeout(this.#silentMs, onSilence)
+        // Not the request where there is an answer: that would drop what was not read, and end the answer as if it were whole.
+        const silent = answer ?? request
+        silent.destroy(new Error(`there was not a byte for ${this.#silentMs} ms`))
+      }
+      request.on('timeout', onSilence)
+      request.end(query)
+    })
+  }
+
+  /** Ends the connections, whatever is under way on them; to be called when no query waits for one. */
+  close(): void {
+    this.#agent.destroy()
+  }
+}
+
+async function errorText(answer: Readable): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes >= MAX_ERROR_BYTES) break
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+const ESCAPES: Record<string, string> = { '\t': '\\t', '\n': '\\n', '\r': '\\r', '\\': '\\\\' }
+
+/** As ClickHouse reads it, which takes texts apart as it does those of TabSeparated. */
+function formatParameter(value: Scalars[string]): string {
+  return String(value).replace(/[\t\n\r\\]/g, (character) => ESCAPES[character] ?? character)
+}

@@ -1,0 +1,27 @@
+import { createHash } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import { ContractError } from '../contract/errors.js'
+import type { RequestKey } from '../journal/journal.js'
+
+const MAX_LENGTH = 255
+
+/**
+ * The request's `Idempotency-Key`, which belongs to its project, with a digest of what is asked for. Call it before the
+ * body's bytes are touched.
+ * @throws ContractError `invalid_request` where the key is empty or too long
+ */
+export function requestKeyOf({ headers, projectId, routeOptions, rawBody }: FastifyRequest): RequestKey | undefined {
+  const key = headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
+    throw new ContractError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
+  }
+  return {
+    projectId,
+    key: createHash('sha256')
+      .update(JSON.stringify([projectId, key]))
+      .digest('hex'),
+    // The pattern and not the URL: what stands after a question mark asks for nothing here.
+    fingerprint: createHash('sha256').update(`${routeOptions.url}\n`).update(rawBody).digest('hex'),
+  }
+}

@@ -1,0 +1,215 @@
+import type { SwaggerOptions } from '@fastify/swagger'
+import { Type } from '@sinclair/typebox'
+import type { FastifySchema } from 'fastify'
+import { type ErrorCode, STATUS_OF } from '../../contract/errors.js'
+import { MEDIA_TYPES } from '../../contract/formats.js'
+import { VERSION } from '../../version.js'
+import { CALLS, type Call } from './calls.js'
+import { FAILURES } from './failures.js'
+
+const CODES = Object.keys(STATUS_OF) as ErrorCode[]
+const JSON_TYPE = 'application/json'
+
+const Failure = Type.Object({
+  status: Type.Literal(0),
+  error: Type.String({ description: 'A sentence for a person.' }),
+  code: Type.Union(
+    CODES.map((code) => Type.Literal(code)),
+    { description: 'A word for a program.' },
+  ),
+  details: Type.Optional(
+    Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), { description: 'The fields at fault.' }),
+  ),
+})
+
+const HEADERS = {
+  'x-request-id': 'Names the request in the service’s log; the client’s own where that is short and harmless.',
+  'retry-after': 'When to try again, in seconds.',
+}
+
+const IDEMPOTENCY_KEY = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: 'For 24 hours the same key and body get the first answer again and change nothing.',
+    }),
+  ),
+})
+
+const DESCRIPTION = `Takes sessions, user profiles and events in, and keeps them in ClickHouse.
+
+A project has a **secret key** for servers and a **public key** for browsers, which may only make session calls. A key comes as the
+header \`x-api-key\` or, where there is a body, as its field \`apiKey\`. Unknown fields are passed over, and an optional field that
+is null counts as absent. Bodies may be compressed (\`Content-Encoding: gzip\`, \`deflate\`, \`br\`, or \`zstd\` where Node has it; one of them, once).`
+
+const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
+
+/** What the generated document is given besides the routes. */
+export const documentation: SwaggerOptions = {
+  openapi: {
+    openapi: '3.1.0',
+    info: {
+      title: 'Tallyhouse',
+      version: VERSION,
+      description: DESCRIPTION,
+      license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
+    },
+    servers: [{ url: '/' }],
+    tags: [
+      { name: 'Events', description: 'What happened, as it was sent.' },
+      { name: 'Users', description: 'A profile for each `distinct_id`.' },
+      { name: 'Sessions', description: 'Called from browsers, with the public key.' },
+      { name: 'Operation', description: 'For those who run the service.' },
+    ],
+    components: {
+      securitySchemes: {
+        secret: keyScheme('The secret key, `sk_…`, which must never be in a browser.'),
+        public: keyScheme('The public key, `pk_…`.'),
+      },
+    },
+  },
+  convertConstToEnum: false,
+  transform: ({ schema = {}, url, route }) => ({ url, schema: describe(schema, CALLS[`${route.method} ${url}`]) }),
+  transformObject: (document) => {
+    if (!('openapiObject' in document)) throw new Error('the document is OpenAPI 3.1')
+    const { openapiObject } = document
+    // Its own types know no bare `{}` for any value.
+    complete(openapiObject as unknown as Document)
+    return openapiObject
+  },
+}
+
+/** What a route checks, and what there is to say of it. Its answers are no part: schemas of answers would write them. */
+function describe({ querystring, params, body }: FastifySchema, call: Call | undefined): FastifySchema {
+  if (!call) return { hide: true }
+  return {
+    operationId: call.id,
+    tags: [call.tag],
+    summary: call.summary,
+    ...(call.description !== undefined && { description: call.description }),
+    security: call.key === null ? [] : [{ [call.key]: [] }],
+    ...(querystring !== undefined && { querystring: withoutDefaults(plain(querystring)) }),
+    ...(params !== undefined && { params: plain(params) }),
+    ...(body !== undefined && { body: plain(body) }),
+    ...(call.isIdempotent && { headers: plain(IDEMPOTENCY_KEY) }),
+  }
+}
+
+/** Plain JSON Schema; the words of an error message serve as the description. */
+function plain(schema: unknown): JsonSchema {
+  return JSON.parse(JSON.stringify(schema), (_name, value) => {
+    if (typeof value?.says !== 'string') return value
+    const { says, ...rest } = value
+    return { description: `${says[0].toUpperCase()}${says.slice(1)}.`, ...rest }
+  })
+}
+
+/** What has a default need not be given. */
+function withoutDefaults(schema: JsonSchema): JsonSchema {
+  const { required = [], properties = {} } = schema
+  return { ...schema, required: required.filter((name) => properties[name]?.default === undefined) }
+}
+
+interface JsonSchema {
+  required?: string[]
+  properties?: Record<string, { default?: unknown }>
+}
+
+interface Document {
+  components: Record<string, object>
+  paths: Record<string, Record<string, Operation>>
+}
+
+interface Operation {
+  operationId: string
+  parameters?: { name: string; example?: unknown }[]
+  requestBody?: { content: Record<string, object> }
+  responses: Record<string, object>
+}
+
+/** Adds the examples, and the answers of every call. */
+function complete({ components, paths }: Document): void {
+  components.schemas = { Failure: plain(Failure) }
+  components.examples = Object.fromEntries(
+    CODES.map((code) => [code, { summary: FAILURES[code].when, value: failure(code) }]),
+  )
+  components.headers = Object.fromEntries(
+    Object.entries(HEADERS).map(([name, description]) => [name, { description, schema: { type: 'string' } }]),
+  )
+  const calls = new Map(Object.values(CALLS).map((call) => [call.id, call]))
+  for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {
+    const call = calls.get(operation.operationId)
+    if (!call) throw new Error(`nothing is known of ${operation.operationId}`)
+    for (const parameter of operation.parameters ?? []) {
+      const example = call.parameters?.[parameter.name]
+      if (example !== undefined) parameter.example = example
+    }
+    if (operation.requestBody) addExample(operation.requestBody.content, call)
+    operation.responses = { 200: success(call), ...failures(call) }
+  }
+}
+
+function addExample(content: Record<string, object>, { key, example }: Call): void {
+  content[JSON_TYPE] = { ...content[JSON_TYPE], example }
+  if (key !== 'public') return
+  // Beacons.
+  const schema = { type: 'string', contentMediaType: JSON_TYPE, description: 'The same as JSON.' }
+  content['text/plain'] = { schema, example: JSON.stringify(example) }
+}
+
+function success({ answer: { schema, example }, headers = {}, formats = [] }: Call): object {
+  const type = schema === 'text' ? 'text/plain' : schema === 'ndjson' ? 'application/x-ndjson' : JSON_TYPE
+  const content: Record<string, object> = {
+    [type]: { schema: typeof schema === 'string' ? { type: 'string' } : plain(schema), example },
+  }
+  for (const format of formats) {
+    const contentType = MEDIA_TYPES[format].contentType.replace(/;.*/, '')
+    content[contentType] = { schema: { type: 'string', description: `The rows as ${format}.` } }
+  }
+  const described = Object.entries(headers).map(([name, description]) => [
+    name,
+    { description, schema: { type: 'string' } },
+  ])
+  return {
+    description: 'Done.',
+    headers: { ...reference('headers', ['x-request-id']), ...Object.fromEntries(described) },
+    content,
+  }
+}
+
+/** One answer for each status, with an example for each code that it may have. */
+function failures(call: Call): Record<string, object> {
+  const known = new Set(errorsOf(call))
+  const answers: Record<string, object> = {}
+  for (const status of new Set(Object.values(STATUS_OF))) {
+    const codes = CODES.filter((code) => STATUS_OF[code] === status && known.has(code))
+    if (codes.length === 0) continue
+    const headers = status === 429 || status === 503 ? ['x-request-id', 'retry-after'] : ['x-request-id']
+    answers[status] = {
+      description: codes.map((code) => `\`${code}\`: ${FAILURES[code].when}`).join('\n\n'),
+      headers: reference('headers', headers),
+      content: {
+        [JSON_TYPE]: { schema: { $ref: '#/components/schemas/Failure' }, examples: reference('examples', codes) },
+      },
+    }
+  }
+  return answers
+}
+
+function errorsOf({ key, example, isIdempotent, errors }: Call): ErrorCode[] {
+  const all: ErrorCode[] = [...errors]
+  if (key) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'unavailable')
+  if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')
+  if (isIdempotent) all.push('idempotency_conflict', 'invalid_request')
+  return all
+}
+
+function failure(code: ErrorCode): object {
+  const { message, path } = FAILURES[code]
+  return { status: 0, error: message, code, ...(path !== undefined && { details: [{ path, message }] }) }
+}
+
+function reference(kind: 'headers' | 'examples', names: string[]): object {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/${kind}/${name}` }]))
+}

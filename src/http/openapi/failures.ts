@@ -1,0 +1,68 @@
+import type { ErrorCode } from '../../contract/errors.js'
+
+/** When each error comes, and a message of it. */
+export const FAILURES: Record<ErrorCode, { when: string; message: string; path?: string }> = {
+  invalid_json: { when: 'The body does not parse.', message: 'The body is not valid JSON at position 7.' },
+  invalid_request: {
+    when: 'A field is missing or of the wrong type, or a parameter is out of range or unknown.',
+    message: '/distinct_id is required and must be a string of 1 to 255 characters.',
+    path: '/distinct_id',
+  },
+  too_many_events: {
+    when: 'There are more than 1000 events in a batch.',
+    message: 'A batch holds at most 1000 events. Split it.',
+  },
+  not_numeric: {
+    when: '`$add` meets a property that is not a number.',
+    message: 'The property visits is not a number.',
+  },
+  not_array: {
+    when: '`$append`, `$prepend`, `$union` or `$remove` meets a property that is not an array.',
+    message: 'The property tags is not an array.',
+  },
+  unauthorized: {
+    when: 'The key is missing or unknown.',
+    message: 'The key is not known. Check the key and its project.',
+  },
+  wrong_key_kind: {
+    when: 'The call needs the project’s other key.',
+    message: 'This call needs the secret key of the project; the key that came is the public one.',
+  },
+  not_found: {
+    when: 'The project has no event, user or session with this id.',
+    message: 'There is no event with this id.',
+  },
+  session_ended: { when: 'The session is completed.', message: 'The session has ended. Start a new one.' },
+  session_owner_mismatch: {
+    when: 'The session is another user’s.',
+    message: 'The session belongs to another distinct_id.',
+  },
+  idempotency_conflict: {
+    when: 'The `Idempotency-Key` came with another body before.',
+    message: 'This Idempotency-Key was used with another body. Use a new key for a new request.',
+  },
+  payload_too_large: {
+    when: 'The body is over the limit.',
+    message: 'The body is over the limit. Send less at once.',
+  },
+  unsupported_media_type: {
+    when: 'The body is of another type or encoding.',
+    message: 'The body must be application/json.',
+  },
+  rate_limited: {
+    when: 'The key has made its share of requests, or its project has used as many `Idempotency-Key`s as are remembered; `Retry-After` says when it may go on.',
+    message: 'Too many requests with this key. Try again later.',
+  },
+  internal: {
+    when: 'Something is wrong in the service, whose log has a line with the answer’s `x-request-id`.',
+    message: 'Something went wrong here. It was logged; try again.',
+  },
+  overloaded: {
+    when: 'The journal is full until ClickHouse has caught up. Nothing was stored.',
+    message: 'The journal is full until the store has caught up. Try again later.',
+  },
+  unavailable: {
+    when: 'Journal or store cannot be reached. Nothing was stored.',
+    message: 'The journal cannot be reached. Nothing was stored; try again in a moment.',
+  },
+}

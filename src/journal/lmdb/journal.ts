@@ -1,0 +1,482 @@
+import { randomInt } from 'node:crypto'
+import { ABORT, type Database, open, type RootDatabase } from 'lmdb'
+import { ContractError } from '../../contract/errors.js'
+import {
+  type Append,
+  type Block,
+  type Commit,
+  type Depth,
+  type Entry,
+  type EntryKind,
+  type Journal,
+  type JournalListener,
+  type Outcome,
+  type Progress,
+  READING_MEMORY_MS,
+  type RequestKey,
+  STATE_MEMORY_MS,
+  type State,
+  type StateKind,
+  type StateReading,
+  type StoredState,
+  type Write,
+} from '../journal.js'
+import { LmdbRequests } from './requests.js'
+import { laterOf, millisecondsOf, nextPosition, type Position, START } from '../../model/position.js'
+
+export interface LmdbJournalOptions {
+  /** a folder of its own */
+  path: string
+  /** above this many bytes of entries and states, writes are refused */
+  maxBytes: number
+  /** request keys that a project may have remembered; 0, the default: any number */
+  maxRequestKeys?: number
+  /** epoch milliseconds */
+  now?: () => number
+}
+
+/** Expired requests and states, of each, that one settle removes at most, or twice what is added where that is more. */
+const MIN_SWEEP = 1000
+const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
+const ENTRY_HEADER_BYTES = 7
+/** Added to the kind of an entry whose position is ahead of the clock: it has the clock's time behind its header. */
+const HAS_TIME = 0x80
+/** of an earlier version */
+const REQUEST = 'r'
+const STATE = 's'
+
+/** Opens the embedded journal, making it where there is none. The folder must belong to this process alone. */
+export async function openLmdbJournal(options: LmdbJournalOptions): Promise<LmdbJournal> {
+  // overlappingSync off: a commit resolves only when it is on disk, which is the promise that this journal makes.
+  // eventTurnBatching off: its own promise of a commit that fails is handled by nobody, which would end the process.
+  const root = open({ path: options.path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 8 })
+  const journal = new LmdbJournal(root, options)
+  await journal.initialise()
+  return journal
+}
+
+interface Meta {
+  id: number
+  stored: string
+  frozen: [first: string, last: string] | null
+  /** nothing at or before it is given out; absent where no other journal was outranked */
+  outranked?: string
+}
+
+/**
+ * The journal of a single process, in LMDB. Entries, states and remembered requests are on disk; what can be derived
+ * from them (size, the last position, pending events) is counted at the start and kept in memory, so that the two
+ * never disagree after a crash.
+ */
+class LmdbJournal implements Journal {
+  readonly era = 0
+  readonly #root: RootDatabase
+  readonly #entries: Database<Buffer, Buffer>
+  readonly #states: Database<Buffer, Buffer>
+  readonly #requests: LmdbRequests
+  /** of requests that an earlier version remembered */
+  readonly #oldRequests: Database<Buffer, Buffer>
+  readonly #expiries: Database<Buffer, Buffer>
+  readonly #meta: Database<Meta, string>
+  readonly #maxBytes: number
+  readonly #now: () => number
+  readonly #listeners = new Set<JournalListener>()
+  readonly #pending = new Map<string, number>()
+  /** in memory only: what is to be told apart by it is in memory, too */
+  readonly #deletions = new Map<string, number>()
+  #id = 0
+  #stored = START
+  #appended = START
+  /** runs ahead of #appended while a write is under way, and stays ahead where it failed */
+  #allocated = START
+  #outranked = START
+  #frozen: { first: Position; last: Position } | null = null
+  #entryCount = 0
+  #oldest = { position: START, receivedAt: 0 }
+  #bytes = 0
+  #stateBytes = 0
+
+  constructor(root: RootDatabase, { maxBytes, maxRequestKeys = 0, now = Date.now }: LmdbJournalOptions) {
+    const binary = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
+    this.#root = root
+    this.#entries = root.openDB({ name: 'entries', ...binary })
+    this.#states = root.openDB({ name: 'states', ...binary })
+    this.#oldRequests = root.openDB({ name: 'requests', ...binary })
+    const requests = root.openDB({ name: 'requests-by-time', ...binary }) as Database<Buffer, Buffer>
+    const counts = root.openDB({ name: 'request-counts', ...binary }) as Database<Buffer, Buffer>
+    this.#requests = new LmdbRequests({ requests, counts, old: this.#oldRequests }, maxRequestKeys)
+    this.#expiries = root.openDB({ name: 'expiries', ...binary })
+    this.#meta = root.openDB({ name: 'meta', encoding: 'json' })
+    this.#maxBytes = maxBytes
+    this.#now = now
+  }
+
+  get id(): number {
+    return this.#id
+  }
+
+  async initialise(): Promise<void> {
+    let meta = this.#meta.get('meta')
+    if (!meta) {
+      meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, this.#now())), frozen: null }
+      await this.#meta.put('meta', meta)
+    }
+    this.#id = meta.id
+    this.#stored = BigInt(meta.stored)
+    this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
+    this.#appended = this.#stored
+    for (const { key, value } of this.#entries.getRange()) {
+      this.#appended = key.readBigUInt64BE()
+      this.#count(decodeEntry(this.#appended, value), 1)
+    }
+    for (const { value } of this.#states.getRange()) this.#stateBytes += value.length
+    this.#outranked = BigInt(meta.outranked ?? START)
+    this.#allocated = laterOf(this.#appended, this.#outranked)
+  }
+
+  async write(writes: Write[]): Promise<Outcome[]> {
+    if (this.#isFull()) await this.#forgetExpired()
+    if (this.#isFull()) {
+      throw new ContractError('overloaded', 'The journal is full until the store has caught up. Try again later.')
+    }
+    const now = this.#now()
+    const added: Entry[] = []
+    const outcomes: Outcome[] = []
+    const changed = new ChangedBytes()
+    const rows = new Map<StateKind, { position: Position; rows: string[] }>()
+    const advance = (): Position => {
+      this.#allocated = nextPosition(this.#allocated, now)
+      return this.#allocated
+    }
+    await this.#transact(() => {
+      for (const write of writes) {
+        const outcome =
+          this.#known(write, now) ??
+          (write.type === 'append'
+            ? this.#append(write, advance(), now, added)
+            : this.#commit(write, now, advance, rows, changed))
+        outcomes.push(outcome)
+        if (write.requestKey && outcome.status === 'done') {
+          this.#requests.remember(write.requestKey, outcome.position, now)
+        }
+      }
+      for (const [kind, { position, rows: bodies }] of rows) {
+        const body = Buffer.from(bodies.join(','))
+        added.push({ position, kind, projectId: '', count: bodies.length, receivedAt: now, body })
+      }
+      for (const entry of added) this.#entries.put(positionKey(entry.position), encodeEntry(entry))
+    })
+    this.#stateBytes += changed.bytes
+    for (const entry of added) {
+      this.#count(entry, 1)
+      this.#appended = laterOf(this.#appended, entry.position)
+    }
+    for (const write of writes) {
+      if (write.type !== 'append') continue
+      for (const { onUnused } of this.#listeners) onUnused?.(write.body)
+    }
+    return outcomes
+  }
+
+  /** What there is to say of a request without carrying it out. */
+  #known({ requestKey }: Write, now: number): Outcome | null {
+    if (!requestKey) return null
+    const known = this.#requests.find(requestKey, now)
+    if (known) return known
+    return this.#requests.isLimited(requestKey, now) ? { status: 'limited' } : null
+  }
+
+  #append({ projectId, count, body }: Append, position: Position, receivedAt: number, added: Entry[]): Outcome {
+    added.push({ position, kind: 'events', projectId, count, receivedAt, body })
+    return { status: 'done', position }
+  }
+
+  #commit(
+    { kind, stateKey, expected, readAt, state, row }: Commit,
+    now: number,
+    advance: () => Position,
+    rows: Map<StateKind, { position: Position; rows: string[] }>,
+    changed: ChangedBytes,
+  ): Outcome {
+    const key = Buffer.from(stateKey, 'hex')
+    const current = this.#states.get(key)
+    const isExpected = current
+      ? current.readBigUInt64BE() === expected
+      : readAt <= now && now - readAt <= READING_MEMORY_MS
+    if (!isExpected) return { status: 'conflict' }
+    let entry = rows.get(kind)
+    if (!entry) {
+      entry = { position: advance(), rows: [] }
+      rows.set(kind, entry)
+    }
+    entry.rows.push(row)
+    const value = withPosition(entry.position, Buffer.from(state))
+    this.#states.put(key, value)
+    changed.bytes += value.length - (current?.length ?? 0)
+    return { status: 'done', position: entry.position }
+  }
+
+  async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
+    const readAt = this.#now()
+    const states: (State | null)[] = []
+    let bytes = 0
+    for (const stateKey of stateKeys) {
+      const value = this.#states.get(Buffer.from(stateKey, 'hex'))
+      bytes += value?.length ?? 0
+      if (bytes > maxBytes && states.length > 0) break
+      states.push(value ? { version: value.readBigUInt64BE(), state: value.toString('utf8', 8) } : null)
+    }
+    return { readAt, states }
+  }
+
+  async findRequest(request: RequestKey): Promise<Outcome | null> {
+    return this.#requests.find(request, this.#now())
+  }
+
+  async progress(projectId = ''): Promise<Progress> {
+    return {
+      appended: this.#appended,
+      stored: this.#stored,
+      pending: this.#pending.get(projectId) ?? 0,
+      deletions: this.#deletions.get(projectId) ?? 0,
+    }
+  }
+
+  async claim(maxBytes: number): Promise<Block | null> {
+    if (this.#frozen)
+      return { ...this.#frozen, isRepeated: true, entries: this.#read(this.#frozen.first, this.#frozen.last) }
+    const entries = this.#read(this.#stored + 1n, this.#appended, maxBytes)
+    const first = entries[0]?.position
+    const last = entries.at(-1)?.position
+    if (first === undefined || last === undefined) return null
+    await this.#freeze({ first, last })
+    return { isRepeated: false, first, last, entries }
+  }
+
+  async narrow({ first }: Block, last: Position): Promise<void> {
+    await this.#freeze({ first, last })
+  }
+
+  async #freeze(frozen: { first: Position; last: Position }): Promise<void> {
+    await this.#transact(() => this.#meta.put('meta', this.#metaWith(this.#stored, frozen)))
+    this.#frozen = frozen
+  }
+
+  async settle(block: Block, states: StoredState[]): Promise<void> {
+    const now = this.#now()
+    const changed = new ChangedBytes()
+    await this.#transact(() => {
+      for (const { position } of block.entries) this.#entries.remove(positionKey(position))
+      for (const { stateKey, version } of states) {
+        const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
+        this.#expiries.put(key, withPosition(version, EMPTY))
+      }
+      this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length), changed)
+      this.#meta.put('meta', this.#metaWith(block.last, null))
+    })
+    this.#stateBytes += changed.bytes
+    this.#stored = block.last
+    this.#frozen = null
+    for (const entry of block.entries) this.#count(entry, -1)
+    for (const { onStored } of this.#listeners) onStored?.(block.last)
+  }
+
+  /** Forgets requests that are too old to be repeated, and states that have not changed since the store got them. */
+  #sweep(now: number, limit: number, changed: ChangedBytes): void {
+    this.#requests.forget(now, limit)
+    for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
+      const name = key.subarray(9)
+      if (key.toString('latin1', 8, 9) === REQUEST) this.#oldRequests.remove(name)
+      else this.#removeState(name, value.readBigUInt64BE(), changed)
+      this.#expiries.remove(key)
+    }
+  }
+
+  #removeState(name: Buffer, version: Position, changed: ChangedBytes): void {
+    const state = this.#states.get(name)
+    if (state?.readBigUInt64BE() !== version) return
+    this.#states.remove(name)
+    changed.bytes -= state.length
+  }
+
+  #isFull(): boolean {
+    return this.#bytes + this.#stateBytes > this.#maxBytes
+  }
+
+  /** For a journal that is full of states: where nothing can be written, no block will be settled. */
+  async #forgetExpired(): Promise<void> {
+    const now = this.#now()
+    if (this.#expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) === 0) return
+    const changed = new ChangedBytes()
+    await this.#transact(() => this.#sweep(now, MIN_SWEEP, changed))
+    this.#stateBytes += changed.bytes
+  }
+
+  async outrank(position: Position): Promise<void> {
+    this.#outranked = laterOf(this.#allocated, position)
+    this.#allocated = this.#outranked
+    const isEmpty = this.#entryCount === 0
+    const stored = isEmpty ? this.#outranked : this.#stored
+    await this.#transact(() => {
+      if (isEmpty) for (const key of this.#states.getKeys()) this.#states.remove(key)
+      this.#meta.put('meta', this.#metaWith(stored, isEmpty ? null : this.#frozen))
+    })
+    if (!isEmpty) return
+    this.#stateBytes = 0
+    this.#stored = stored
+    this.#appended = stored
+  }
+
+  async depth(): Promise<Depth> {
+    return {
+      entries: this.#entryCount,
+      bytes: this.#bytes,
+      stateBytes: this.#stateBytes,
+      oldestMs: this.#entryCount === 0 ? 0 : Math.max(0, this.#now() - this.#oldestReceivedAt()),
+      limitBytes: this.#maxBytes,
+    }
+  }
+
+  /** Reads an entry once, as it may be large. */
+  #oldestReceivedAt(): number {
+    const [key] = this.#entries.getKeys({ limit: 1 })
+    const position = key?.readBigUInt64BE() ?? START
+    const value = key && position !== this.#oldest.position && this.#entries.get(key)
+    if (value) this.#oldest = { position, receivedAt: decodeEntry(position, value).receivedAt }
+    return this.#oldest.receivedAt
+  }
+
+  async noteDeletion(projectId: string): Promise<void> {
+    this.#deletions.set(projectId, (this.#deletions.get(projectId) ?? 0) + 1)
+  }
+
+  hurry(): void {
+    for (const { onHurry } of this.#listeners) onHurry?.()
+  }
+
+  listen(listener: JournalListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async ping(): Promise<void> {
+    if (!this.#meta.get('meta')) throw new Error('the journal cannot be read')
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close()
+  }
+
+  #metaWith(stored: Position, frozen: { first: Position; last: Position } | null): Meta {
+    return {
+      id: this.#id,
+      stored: String(stored),
+      frozen: frozen && [String(frozen.first), String(frozen.last)],
+      ...(this.#outranked !== START && { outranked: String(this.#outranked) }),
+    }
+  }
+
+  #read(first: Position, last: Position, maxBytes = Number.POSITIVE_INFINITY): Entry[] {
+    const entries: Entry[] = []
+    let bytes = 0
+    const range = this.#entries.getRange({ start: positionKey(first), end: positionKey(last + 1n) })
+    for (const { key, value } of range) {
+      const entry = decodeEntry(key.readBigUInt64BE(), value)
+      entries.push(entry)
+      bytes += entry.body.length
+      if (bytes >= maxBytes) break
+    }
+    return entries
+  }
+
+  #count({ kind, projectId, count, body }: Entry, sign: 1 | -1): void {
+    this.#entryCount += sign
+    this.#bytes += sign * body.length
+    if (kind !== 'events') return
+    const pending = (this.#pending.get(projectId) ?? 0) + sign * count
+    if (pending === 0) this.#pending.delete(projectId)
+    else this.#pending.set(projectId, pending)
+  }
+
+  /**
+   * All of the work or, where LMDB refuses a part of it as on a full disk, nothing. Reads within the work see its
+   * writes; resolves when they are on disk.
+   */
+  async #transact(work: () => void): Promise<void> {
+    let failure: unknown
+    try {
+      // Only a child transaction can be given up half-way.
+      await this.#root.childTransaction(() => {
+        try {
+          work()
+        } catch (error) {
+          failure = error
+          return ABORT
+        }
+      })
+    } catch (error) {
+      failure = error
+      // lmdb rejects a second promise for the same failure, which would end the process unless somebody takes it.
+      if (error instanceof Error && 'commitError' in error) Promise.resolve(error.commitError).catch(() => undefined)
+    }
+    if (failure === undefined) return
+    throw new ContractError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {
+      cause: failure,
+    })
+  }
+}
+
+/** By how much a step changes the bytes of the states, counted once the step is done. */
+class ChangedBytes {
+  bytes = 0
+}
+
+export type { LmdbJournal }
+
+const EMPTY = Buffer.alloc(0)
+
+function positionKey(position: Position): Buffer {
+  const key = Buffer.allocUnsafe(8)
+  key.writeBigUInt64BE(position)
+  return key
+}
+
+function withPosition(position: Position, rest: Buffer): Buffer {
+  return Buffer.concat([positionKey(position), rest])
+}
+
+function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
+  return Buffer.concat([positionKey(BigInt(atMs)), Buffer.from(type), name])
+}
+
+/**
+ * kind (1 byte), count (4), length of the project id (2), where the kind says so the time of acceptance (8), the project
+ * id, the body. Without a time, it is that of the position.
+ */
+function encodeEntry({ position, kind, projectId, count, receivedAt, body }: Entry): Buffer {
+  const hasTime = receivedAt !== millisecondsOf(position)
+  const project = Buffer.from(projectId)
+  const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES + (hasTime ? 8 : 0))
+  header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0), 0)
+  header.writeUInt32BE(count, 1)
+  header.writeUInt16BE(project.length, 5)
+  if (hasTime) header.writeBigUInt64BE(BigInt(receivedAt), ENTRY_HEADER_BYTES)
+  return Buffer.concat([header, project, body])
+}
+
+function decodeEntry(position: Position, value: Buffer): Entry {
+  const first = value.readUInt8(0)
+  const kind = KINDS[first & ~HAS_TIME]
+  if (kind === undefined) throw new Error(`journal entry ${position} is of an unknown kind`)
+  const hasTime = first >= HAS_TIME
+  const projectStart = ENTRY_HEADER_BYTES + (hasTime ? 8 : 0)
+  const bodyStart = projectStart + value.readUInt16BE(5)
+  return {
+    position,
+    kind,
+    projectId: value.toString('utf8', projectStart, bodyStart),
+    count: value.readUInt32BE(1),
+    receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : millisecondsOf(position),
+    body: value.subarray(bodyStart),
+  }
+}

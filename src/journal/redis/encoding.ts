@@ -1,0 +1,119 @@
+import type { Entry, EntryKind, Outcome, RequestKey, State, Write } from '../journal.js'
+import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { SHARD_BYTES } from './request-scripts.js'
+import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
+
+/**
+ * A write as the script takes it.
+ * @param name of the key that holds the body of an append
+ */
+export function writeArguments(write: Write, name: string): (string | Buffer)[] {
+  const request = write.requestKey ? requestArguments(write.requestKey) : ['', '', '']
+  if (write.type === 'append') {
+    return ['append', write.projectId, String(write.count), String(write.body.length), name, ...request]
+  }
+  const expected = write.expected === START ? '' : formatPosition(write.expected)
+  return [
+    'commit',
+    write.kind,
+    write.stateKey,
+    expected,
+    String(write.readAt),
+    write.state,
+    write.row,
+    write.requestKey?.projectId ?? '',
+    ...request,
+  ]
+}
+
+/** A request as the scripts take it. */
+export function requestArguments(request: RequestKey): (string | Buffer)[] {
+  const field = keyBytes(request).subarray(SHARD_BYTES)
+  return [request.key, request.fingerprint, Buffer.concat([field, fingerprintBytes(request)])]
+}
+
+export function parseOutcome(text: string): Outcome {
+  const [status, position = ''] = text.split(':')
+  switch (status) {
+    case 'done':
+    case 'repeated':
+      return { status, position: parsePosition(position) }
+    case 'conflict':
+    case 'mismatch':
+    case 'limited':
+      return { status }
+    default:
+      throw new Error(`the journal answered a write with ${text}`)
+  }
+}
+
+/** A state as it is kept: its version, a space, and itself. */
+export function parseState(value: Buffer): State {
+  const space = value.indexOf(' ')
+  return { version: parsePosition(value.toString('latin1', 0, space)), state: value.toString('utf8', space + 1) }
+}
+
+/** An entry of the stream, whose body may be in a key of its own. */
+export interface StreamEntry {
+  entry: Entry
+  /** the name of the key that holds the body; null where the entry has it */
+  at: string | null
+}
+
+/** An entry as XRANGE has it: its id, then the names and values of its fields, in the order of the script that wrote it. */
+export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
+  const [, kind, , projectId, , count, , , field, value, , time] = fields
+  if (!kind || !projectId || !count || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
+  const isHere = field.toString() === 'body'
+  const position = parsePosition(id.toString())
+  const entry: Entry = {
+    position,
+    kind: kind.toString() as EntryKind,
+    projectId: projectId.toString(),
+    count: Number(count),
+    receivedAt: time ? Number(time) : millisecondsOf(position),
+    body: isHere ? value : NOTHING,
+  }
+  return { entry, at: isHere ? null : value.toString() }
+}
+
+/**
+ * The entries that carried-out writes have become: each append its own, the rows of one kind together.
+ * @param receivedAt epoch ms by the journal's clock
+ */
+export function entriesOf(writes: Write[], outcomes: Outcome[], receivedAt: number): Entry[] {
+  const entries: Entry[] = []
+  const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
+  writes.forEach((write, i) => {
+    const outcome = outcomes[i]
+    if (outcome?.status !== 'done') return
+    const { position } = outcome
+    if (write.type === 'append') {
+      const { projectId, count, body } = write
+      entries.push({ position, kind: 'events', projectId, count, receivedAt, body })
+      return
+    }
+    let group = rows.get(write.kind)
+    if (!group) {
+      group = { entry: { position, kind: write.kind, projectId: '', count: 0, receivedAt, body: NOTHING }, rows: [] }
+      rows.set(write.kind, group)
+      entries.push(group.entry)
+    }
+    group.rows.push(write.row)
+  })
+  for (const { entry, rows: texts } of rows.values()) {
+    entry.count = texts.length
+    entry.body = Buffer.from(texts.join(','))
+  }
+  return entries
+}
+
+const NOTHING = Buffer.alloc(0)
+
+export function limitsOf(entries: Entry[]): { first: Position; last: Position } {
+  return { first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START }
+}
+
+export function formatLimits({ first, last }: { first: Position; last: Position }): string {
+  return `${formatPosition(first)} ${formatPosition(last)}`
+}

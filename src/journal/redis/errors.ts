@@ -1,0 +1,48 @@
+import { ReplyError } from 'ioredis'
+import { ContractError } from '../../contract/errors.js'
+
+/** Answers by which Redis says that it did nothing; what they mean for the caller. */
+const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
+  [/^(FULL|OOM)\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
+  [
+    /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
+    'unavailable',
+    'The journal cannot be written at the moment. Try again in a moment.',
+  ],
+]
+
+/** Redis answered, with an error; anything else that fails leaves open what Redis did. */
+export function isReply(error: unknown): error is Error {
+  return error instanceof ReplyError
+}
+
+/** What a failed command means where it certainly did nothing; null where it may have done its work. */
+export function asRefusal(error: unknown): ContractError | null {
+  if (error instanceof ContractError) return error
+  if (!isReply(error)) return null
+  for (const [pattern, code, message] of REFUSALS) {
+    if (pattern.test(error.message)) return new ContractError(code, message, { cause: error })
+  }
+  return null
+}
+
+/** The journal was deleted from Redis, or another one is there, or this Redis has not yet gone on with it. */
+export function isGone(error: unknown): boolean {
+  return isReply(error) && /^(GONE|HISTORY)\b/.test(error.message)
+}
+
+/** A body that WRITE was to refer to is not there; nothing was written. */
+export function isLost(error: unknown): boolean {
+  return isReply(error) && error.message.startsWith('LOST')
+}
+
+/** Answers that WRITE gives once it knows that the call before was not carried out. */
+export function isFromScript(error: unknown): boolean {
+  return isReply(error) && /^(FULL|OOM)\b/.test(error.message)
+}
+
+export function unavailable(cause: unknown): ContractError {
+  return new ContractError('unavailable', 'The journal cannot be reached. Nothing was stored; try again in a moment.', {
+    cause,
+  })
+}

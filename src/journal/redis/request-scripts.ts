@@ -1,0 +1,94 @@
+import { FINGERPRINT_BYTES, KEY_BYTES, OLD_BUCKETS, REQUEST_BUCKET_MS, REQUEST_MEMORY_MS } from '../idempotency-memory.js'
+
+/** Bytes of a key that name its hash, in hexadecimal digits. */
+export const SHARD_BYTES = 2
+const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
+
+/**
+ * Lua for the requests that are remembered. `prefix` and `now`, in ms, have to be there.
+ *
+ * They lie in hashes, one for each bucket of time and each value of the first two bytes of a key, so that Redis keeps
+ * them as listpacks, without a pointer to each, and frees none that is large when a bucket expires. The field is the rest
+ * of the key's bytes; the value is the position, 6 bytes of ms and 2 of sequence number, and the fingerprint.
+ *
+ * A request is given as its key (hexadecimal, or "" for none), its fingerprint (hexadecimal) and both in bytes, the field
+ * first. Versions before 0.2 kept it at `request:<key>`, which is looked at for as long as those may be there.
+ */
+export const REQUESTS = `
+local request_bucket = math.floor(now / ${REQUEST_BUCKET_MS})
+local request_hashes = {}
+local function requests_at(bucket, key)
+  local hashes = request_hashes[bucket]
+  if not hashes then
+    hashes = prefix .. ':requests:' .. string.format('%.0f', bucket) .. ':'
+    request_hashes[bucket] = hashes
+  end
+  return hashes .. string.sub(key, 1, ${2 * SHARD_BYTES})
+end
+local function request_counts_at(bucket) return prefix .. ':request-counts:' .. string.format('%.0f', bucket) end
+local function request_expiry() return string.format('%.0f', (request_bucket + 1) * ${REQUEST_BUCKET_MS} + ${REQUEST_MEMORY_MS}) end
+
+local function known(key, fingerprint, digest)
+  if key == '' then return nil end
+  local field = string.sub(digest, 1, ${FIELD_BYTES})
+  -- From the next one on, where the clock was fast when the request came.
+  for bucket = request_bucket + 1, request_bucket - ${OLD_BUCKETS}, -1 do
+    local value = redis.call('HGET', requests_at(bucket, key), field)
+    if value then
+      if string.sub(value, 9, ${8 + FINGERPRINT_BYTES}) ~= string.sub(digest, ${FIELD_BYTES + 1}) then return 'mismatch' end
+      return string.format('repeated:%.0f-%.0f', struct.unpack('>I6I2', value))
+    end
+  end
+  local request = redis.call('GET', prefix .. ':request:' .. key)
+  if not request then return nil end
+  local position, first = string.match(request, '^(%S+) (.*)$')
+  if first ~= fingerprint then return 'mismatch' end
+  return 'repeated:' .. position
+end
+`
+
+/** Lua that remembers requests, `max_requests` of a project at most, or any number where that is 0. */
+export const REMEMBER_REQUESTS = `
+local request_counts = {}
+local function is_limited(key, project)
+  if key == '' then return false end
+  local count = request_counts[project]
+  if not count then
+    count = { before = 0, added = 0 }
+    request_counts[project] = count
+    for bucket = request_bucket + 1, request_bucket - ${OLD_BUCKETS}, -1 do
+      count.before = count.before + tonumber(redis.call('HGET', request_counts_at(bucket), project) or 0)
+    end
+  end
+  return max_requests > 0 and count.before + count.added >= max_requests
+end
+local function remember(key, digest, project, position)
+  if key == '' then return end
+  local ms, seq = string.match(position, '^(%d+)-(%d+)$')
+  local requests = requests_at(request_bucket, key)
+  redis.call('HSET', requests, string.sub(digest, 1, ${FIELD_BYTES}),
+    struct.pack('>I6I2', tonumber(ms), tonumber(seq)) .. string.sub(digest, ${FIELD_BYTES + 1}))
+  redis.call('PEXPIREAT', requests, request_expiry())
+  request_counts[project].added = request_counts[project].added + 1
+end
+local function count_requests()
+  for project, count in pairs(request_counts) do
+    if count.added > 0 then
+      redis.call('HINCRBY', request_counts_at(request_bucket), project, count.added)
+      redis.call('PEXPIREAT', request_counts_at(request_bucket), request_expiry())
+    end
+  end
+end
+`
+
+/**
+ * KEYS  meta, for the slot
+ * ARGV  prefix, then the request
+ * Returns "repeated:<position>", "mismatch" or nil.
+ */
+export const FIND_REQUEST = `#!lua flags=no-writes
+local prefix, time = ARGV[1], redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+${REQUESTS}
+return known(ARGV[2], ARGV[3], ARGV[4])
+`

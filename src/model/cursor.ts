@@ -1,0 +1,29 @@
+import { parseEventId } from './event-id.js'
+import type { Order } from '../store/event-pages.js'
+
+/** Stands before the cursors of walks that go from the newest event to the oldest. */
+const DESCENDING = 'd'
+
+/** A cursor is the first id of a page as 22 characters, and the order of its walk; callers need not know. */
+export function formatCursor(id: string, order: Order = 'asc'): string {
+  const text = Buffer.from(id.replaceAll('-', ''), 'hex').toString('base64url')
+  return order === 'desc' ? `${DESCENDING}${text}` : text
+}
+
+/** @returns null where the text is no cursor that this service can have given out */
+export function parseCursor(cursor: string): { id: string; order: Order } | null {
+  const order = cursor.length === 23 && cursor.startsWith(DESCENDING) ? 'desc' : 'asc'
+  const text = order === 'desc' ? cursor.slice(DESCENDING.length) : cursor
+  const id = withHyphens(Buffer.from(text, 'base64url').toString('hex'))
+  return parseEventId(id) && formatCursor(id, order) === cursor ? { id, order } : null
+}
+
+/** The cursor of the page that begins behind an event, whether there is one already or not. */
+export function cursorAfter(eventId: string): string {
+  const next = BigInt(`0x${eventId.replaceAll('-', '')}`) + 1n
+  return formatCursor(withHyphens(next.toString(16).padStart(32, '0')))
+}
+
+function withHyphens(hex: string): string {
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+}

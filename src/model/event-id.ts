@@ -1,0 +1,84 @@
+import type { Position } from './position.js'
+
+/**
+ * An event's id is its place: a UUIDv7 (RFC 9562) laid out as
+ *
+ *     48 bits  milliseconds of the journal position     ┐ high half
+ *      4 bits  version, 7                               │
+ *     12 bits  upper bits of the position's sequence    ┘
+ *      2 bits  variant, binary 10                       ┐ low half
+ *      4 bits  lower bits of the sequence               │
+ *     26 bits  index of the event within its entry      │
+ *     32 bits  the journal's own number                 ┘
+ *
+ * so ids are unique, sort as the events were accepted, and are the same however often a block is sent.
+ */
+export interface Place {
+  position: Position
+  /** of the event within its journal entry, from 0 */
+  index: number
+  /** the number that the journal drew when it was made */
+  journalId: number
+}
+
+const INDEX_SHIFT = 32n
+const SEQUENCE_LOW_SHIFT = 58n
+const VARIANT = 0b10n << 62n
+const VERSION = 0x7n << 12n
+const INDEX_MASK = (1n << 26n) - 1n
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
+
+/** The two 64-bit halves of the id of an entry's first event; the index is added to the low half at bit 32. */
+export function idHalves(position: Position, journalId: number): { high: bigint; low: bigint } {
+  const milliseconds = position >> 16n
+  const sequence = position & 0xffffn
+  return {
+    high: (milliseconds << 16n) | VERSION | (sequence >> 4n),
+    low: VARIANT | ((sequence & 0xfn) << SEQUENCE_LOW_SHIFT) | BigInt(journalId),
+  }
+}
+
+export function formatEventId(place: Place): string {
+  return eventIdFormatter(place.journalId)(place)
+}
+
+/** As formatEventId, for the events of one journal: what those of one entry have in common is worked out once. */
+export function eventIdFormatter(journalId: number): (place: Pick<Place, 'position' | 'index'>) => string {
+  const tail = hex(journalId)
+  let known: Position | null = null
+  let head = ''
+  let base = 0
+  return ({ position, index }) => {
+    if (position !== known) {
+      known = position
+      const { high, low } = idHalves(position, journalId)
+      const text = high.toString(16).padStart(16, '0')
+      head = `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12)}-`
+      base = Number(low >> INDEX_SHIFT)
+    }
+    const middle = hex(base + index)
+    return `${head}${middle.slice(0, 4)}-${middle.slice(4)}${tail}`
+  }
+}
+
+function hex(value: number): string {
+  return value.toString(16).padStart(8, '0')
+}
+
+/** @returns null where the text is no id that this service can have given out */
+export function parseEventId(text: string): Place | null {
+  if (!UUID.test(text)) return null
+  const bits = BigInt(`0x${text.replaceAll('-', '')}`)
+  const high = bits >> 64n
+  const sequence = ((high & 0xfffn) << 4n) | ((bits >> SEQUENCE_LOW_SHIFT) & 0xfn)
+  return {
+    position: ((high >> 16n) << 16n) | sequence,
+    index: Number((bits >> INDEX_SHIFT) & INDEX_MASK),
+    journalId: Number(bits & 0xffffffffn),
+  }
+}
+
+/** The greatest id that an event of an entry at or before `position` can have, whichever journal it came from. */
+export function lastIdAt(position: Position): string {
+  return formatEventId({ position, index: Number(INDEX_MASK), journalId: 0xffffffff })
+}

@@ -1,0 +1,127 @@
+import { ContractError } from '../contract/errors.js'
+import { memberText } from '../json/spans.js'
+import { formatProperties, type Properties, parseProperties } from './profile.js'
+
+/** Bytes of a session's properties: whoever has the public key may write them, and each call writes all of them. */
+export const MAX_SESSION_BYTES = 64 * 1024
+
+/** One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does. */
+export interface Session {
+  distinctId: string
+  state: 'active' | 'completed'
+  properties: Properties
+  /** The greatest duration that the client sent, in the client's own unit; null where it never sent one. */
+  duration: number | null
+  startedAt: number
+  updatedAt: number
+  endedAt: number | null
+}
+
+/**
+ * Creates the session, or merges the properties into the active one: a new value wins, a known name keeps its place. A
+ * finite number named `duration` becomes the session's duration if it is greater than that, and stays a property too;
+ * so does one that is sent beside the properties, without becoming one.
+ * @throws ContractError `session_owner_mismatch`, which goes before `session_ended`
+ */
+export function startSession(
+  session: Session | null,
+  distinctId: string,
+  properties: Properties | null,
+  now: number,
+  duration: number | null = null,
+): Session {
+  const created: Session = {
+    distinctId,
+    state: 'active',
+    properties: new Map(),
+    duration: null,
+    startedAt: now,
+    updatedAt: now,
+    endedAt: null,
+  }
+  return merge(session ?? created, distinctId, properties, now, duration)
+}
+
+/**
+ * A heartbeat: merges as `startSession` does, but creates nothing.
+ * @throws ContractError `not_found`, `session_owner_mismatch`, which goes before `session_ended`
+ */
+export function updateSession(
+  session: Session | null,
+  distinctId: string,
+  properties: Properties | null,
+  now: number,
+  duration: number | null = null,
+): Session {
+  return merge(known(session), distinctId, properties, now, duration)
+}
+
+/**
+ * Completes the session. One that is completed is given back as it is, the very same object, so that an end may be retried.
+ * @throws ContractError `not_found`, `session_owner_mismatch`
+ */
+export function endSession(session: Session | null, distinctId: string, now: number): Session {
+  const current = owned(known(session), distinctId)
+  if (current.state === 'completed') return current
+  const endedAt = Math.max(current.updatedAt, now)
+  return { ...current, state: 'completed', updatedAt: endedAt, endedAt }
+}
+
+/** The client's duration in its own unit, else the seconds between start and last call, to the millisecond; never negative. */
+export function durationOf({ duration, startedAt, updatedAt }: Session): number {
+  return duration ?? (updatedAt - startedAt) / 1000
+}
+
+/** About how many bytes the session's properties take in each of its copies. */
+export function sizeOf({ properties }: Session): number {
+  let size = 0
+  for (const [name, value] of properties) size += name.length + value.length
+  return size
+}
+
+/** The session as one JSON text for a store that need not look into it; the properties are in it verbatim. */
+export function formatSession({ properties, ...rest }: Session): string {
+  return `${JSON.stringify(rest).slice(0, -1)},"properties":${formatProperties(properties)}}`
+}
+
+/** Reads what `formatSession` wrote, and only that: the text is not checked. */
+export function parseSession(state: string): Session {
+  const rest = JSON.parse(state) as Omit<Session, 'properties'>
+  return { ...rest, properties: parseProperties(memberText(state, 'properties') ?? '') }
+}
+
+function merge(
+  session: Session,
+  distinctId: string,
+  properties: Properties | null,
+  now: number,
+  besides: number | null,
+): Session {
+  const current = owned(session, distinctId)
+  if (current.state === 'completed') {
+    throw new ContractError('session_ended', 'The session has ended. Start a new one under another session_id.')
+  }
+  const sent = [durationIn(properties), besides].filter((duration) => duration !== null)
+  return {
+    ...current,
+    properties: new Map([...current.properties, ...(properties ?? [])]),
+    duration: sent.length === 0 ? current.duration : Math.max(current.duration ?? 0, ...sent),
+    updatedAt: Math.max(current.updatedAt, now),
+  }
+}
+
+function durationIn(properties: Properties | null): number | null {
+  // Number gives NaN for the JSON text of anything but a number.
+  const duration = Number(properties?.get('duration'))
+  return Number.isFinite(duration) ? duration : null
+}
+
+function known(session: Session | null): Session {
+  if (session) return session
+  throw new ContractError('not_found', 'There is no session with this session_id. Start it first.')
+}
+
+function owned(session: Session, distinctId: string): Session {
+  if (session.distinctId === distinctId) return session
+  throw new ContractError('session_owner_mismatch', 'The session was started under another distinct_id.')
+}

@@ -1,0 +1,253 @@
+import type { BodyMemory } from '../lib/buffer-pool.js'
+import { ContractError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
+import { Histogram, SECONDS } from '../lib/histogram.js'
+import type { Append, Commit, Journal, Outcome, RequestKey, Write } from '../journal/journal.js'
+import type { Position } from '../model/position.js'
+import { msUntilNextBucket } from '../journal/idempotency-memory.js'
+
+/** Bytes that may wait in memory for the journal; beyond them requests are refused. */
+const MAX_WAITING_BYTES = 64 * 1024 * 1024
+/** Bytes of one write, so that a slow journal answers in its time limit. */
+const MAX_WRITE_BYTES = 16 * 1024 * 1024
+
+const OPEN = Buffer.from('{"events":[')
+const COMMA = Buffer.from(',')
+const CLOSE = Buffer.from(']}')
+
+/** Where an appended request's events are: the entry, and the index of the first of them in it. */
+export interface Appended {
+  position: Position
+  index: number
+}
+
+/** What came by here since the start. */
+export interface CommitFigures {
+  /** events that are durable in the journal; a request that was repeated counts once */
+  accepted: number
+  /** events that were not taken, by the code of the refusal; after `internal` they may be in the journal nevertheless */
+  refused: Record<'overloaded' | 'unavailable' | 'internal', number>
+  /** how long a write took that was carried out */
+  writeSeconds: Histogram
+}
+
+interface Waiting<Result> {
+  bytes: number
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
+interface WaitingEvent extends Waiting<Appended> {
+  projectId: string
+  body: Buffer
+}
+
+interface WaitingWrite extends Waiting<Outcome> {
+  write: Write
+}
+
+/** What is written together; its outcomes are those of the appends of `events`, then those of `writes`. */
+interface Group {
+  /** by project, as each becomes one entry */
+  events: WaitingEvent[][]
+  writes: WaitingWrite[]
+  batch: Write[]
+  written: Promise<Outcome[] | { error: unknown }>
+}
+
+/**
+ * The way into the journal. What arrives while a write is under way goes into the next one, single events of one
+ * project as one entry, so that the cost of a write is shared by however many requests are waiting. One write at a
+ * time; its answer is the back-pressure.
+ */
+export class GroupCommit {
+  readonly figures: CommitFigures = {
+    accepted: 0,
+    refused: { overloaded: 0, unavailable: 0, internal: 0 },
+    writeSeconds: new Histogram(SECONDS),
+  }
+  readonly #journal: Journal
+  readonly #memory: BodyMemory
+  #events: WaitingEvent[] = []
+  #writes: WaitingWrite[] = []
+  #waitingBytes = 0
+  #running: Promise<void> | null = null
+  #closed = false
+
+  /** @param memory of the bodies, and for the entries that are made of events; `Journal.listen` says when to give one back */
+  constructor(journal: Journal, memory: BodyMemory) {
+    this.#journal = journal
+    this.#memory = memory
+  }
+
+  /** Appends one event, a JSON object whose bytes nobody else needs. Shares its entry with others of the same moment. */
+  appendEvent(projectId: string, body: Buffer): Promise<Appended> {
+    return new Promise((resolve, reject) => {
+      this.#admit(body.length, 1)
+      this.#events.push({ projectId, body, bytes: body.length, resolve, reject })
+    })
+  }
+
+  /** Appends one entry of `count` events, given as JSON `{"events":[…]}`. */
+  async appendBatch(projectId: string, body: Buffer, count: number, requestKey?: RequestKey): Promise<Appended> {
+    const append: Append = { type: 'append', projectId, body, count, ...(requestKey && { requestKey }) }
+    const outcome = await this.#enqueue(append, body.length)
+    if (outcome.status === 'conflict') throw new Error('an append has no expected version')
+    return { position: positionOf(outcome), index: 0 }
+  }
+
+  /** Appends one event, as `appendEvent`, but as an entry of its own, which its request key finds again. */
+  appendKeyedEvent(projectId: string, body: Buffer, requestKey: RequestKey): Promise<Appended> {
+    return this.appendBatch(projectId, this.#entryOf([body]), 1, requestKey)
+  }
+
+  /** @returns the new version, or null where the state is no longer the expected one */
+  async commit(commit: Commit): Promise<Position | null> {
+    const outcome = await this.#enqueue(commit, commit.state.length + commit.row.length)
+    return outcome.status === 'conflict' ? null : positionOf(outcome)
+  }
+
+  /** Refuses what comes from now on; resolves when everything taken before has its answer. */
+  async close(): Promise<void> {
+    this.#closed = true
+    while (this.#running) await this.#running
+  }
+
+  #enqueue(write: Write, bytes: number): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      this.#admit(bytes, eventsOf(write))
+      this.#writes.push({ write, bytes, resolve, reject })
+    })
+  }
+
+  #admit(bytes: number, events: number): void {
+    if (this.#closed) {
+      this.figures.refused.unavailable += events
+      throw new ContractError('unavailable', 'The service is stopping. Try again in a moment.')
+    }
+    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      this.figures.refused.overloaded += events
+      throw new ContractError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
+    }
+    this.#waitingBytes += bytes
+    this.#running ??= this.#run()
+  }
+
+  async #run(): Promise<void> {
+    await turn()
+    let group = this.#send()
+    while (group) {
+      const written = await group.written
+      await turn()
+      let next: Group | null
+      try {
+        // What waits goes on its way first, so that the journal works on it while the answers are sent.
+        next = this.#send()
+      } finally {
+        this.#answer(group, written)
+      }
+      group = next
+    }
+    this.#running = null
+  }
+
+  /** Takes what waits, up to the bytes of a write, and gives it to the journal; null where nothing waits. */
+  #send(): Group | null {
+    let room = MAX_WRITE_BYTES
+    const take = <T extends { bytes: number }>(queue: T[]): T[] => {
+      let taken = 0
+      while (taken < queue.length && (room > 0 || taken === 0)) room -= queue[taken++]?.bytes ?? 0
+      return queue.splice(0, taken)
+    }
+    const events = groupByProject(take(this.#events))
+    const writes = take(this.#writes)
+    if (events.length === 0 && writes.length === 0) return null
+    const batch = [...events.map((group) => this.#toAppend(group)), ...writes.map(({ write }) => write)]
+    return { events, writes, batch, written: this.#write(batch) }
+  }
+
+  #toAppend(group: WaitingEvent[]): Append {
+    const body = this.#entryOf(group.map(({ body }) => body))
+    return { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
+  }
+
+  /** The events in one piece, after which nobody needs their own bytes. */
+  #entryOf(events: Buffer[]): Buffer {
+    const parts: Buffer[] = [OPEN]
+    let length = OPEN.length + CLOSE.length - COMMA.length
+    for (const event of events) {
+      parts.push(event, COMMA)
+      length += event.length + COMMA.length
+    }
+    parts[parts.length - 1] = CLOSE
+    const entry = this.#memory.concat(parts, length)
+    for (const event of events) this.#memory.giveBack(event)
+    return entry
+  }
+
+  async #write(batch: Write[]): Promise<Outcome[] | { error: unknown }> {
+    const startedAt = performance.now()
+    try {
+      const outcomes = await this.#journal.write(batch)
+      this.figures.writeSeconds.observe((performance.now() - startedAt) / 1000)
+      return outcomes
+    } catch (error) {
+      return { error }
+    }
+  }
+
+  #answer({ events, writes, batch }: Group, written: Outcome[] | { error: unknown }): void {
+    const all = [...events.flat(), ...writes]
+    for (const { bytes } of all) this.#waitingBytes -= bytes
+    if ('error' in written) {
+      for (const write of batch) this.figures.refused[refusalOf(written.error)] += eventsOf(write)
+      for (const { reject } of all) reject(written.error)
+      return
+    }
+    batch.forEach((write, i) => {
+      if (written[i]?.status === 'done') this.figures.accepted += eventsOf(write)
+    })
+    events.forEach((sharers, i) => {
+      const outcome = written[i]
+      sharers.forEach(({ resolve, reject }, index) => {
+        if (outcome?.status === 'done') resolve({ position: outcome.position, index })
+        else reject(new Error(`the journal answered an append with ${outcome?.status ?? 'nothing'}`))
+      })
+    })
+    writes.forEach(({ resolve, reject }, i) => {
+      const outcome = written[events.length + i]
+      if (outcome) resolve(outcome)
+      else reject(new Error('the journal left a write without its outcome'))
+    })
+  }
+}
+
+/** After the I/O of this turn of the event loop, so that all requests which it brought share the next write. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+function eventsOf(write: Write): number {
+  return write.type === 'append' ? write.count : 0
+}
+
+function refusalOf(error: unknown): keyof CommitFigures['refused'] {
+  const code = error instanceof ContractError ? error.code : null
+  return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
+}
+
+function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
+  const groups = new Map<string, WaitingEvent[]>()
+  for (const event of events) {
+    const group = groups.get(event.projectId)
+    if (group) group.push(event)
+    else groups.set(event.projectId, [event])
+  }
+  return [...groups.values()]
+}
+
+function positionOf(outcome: Outcome | undefined): Position {
+  if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
+  if (outcome?.status === 'mismatch') throw idempotencyConflict()
+  if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))
+  throw new Error(`the journal answered an append with ${outcome?.status ?? 'nothing'}`)
+}

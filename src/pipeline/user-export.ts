@@ -1,0 +1,43 @@
+import { lastIdAt } from '../model/event-id.js'
+import type { Position } from '../model/position.js'
+import { formatProperties, type Profile } from '../model/profile.js'
+import type { States } from './state-store.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { readEventsOfUser } from '../store/event-pages.js'
+import { readSessionsOfUser } from '../store/sessions.js'
+
+/**
+ * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, as all events of the
+ * project may have to be looked at, and less than a client may hear nothing.
+ */
+const LIMIT_MS = 100_000
+
+export interface UserExportParts {
+  profiles: States<Profile>
+  clickhouse: ClickHouse
+}
+
+/**
+ * All that there is of a user as lines of NDJSON, each with its `type`: the profile, the sessions, the events. Properties
+ * are the text that was sent, but for line breaks between its tokens, which are spaces. Sessions and events are read when
+ * the line before them has been taken. Nothing is yielded where there is nothing.
+ * @param user with the position up to which the store has everything
+ * @throws StoreError, StoreUnreachableError; what came before is not all
+ */
+export async function* exportUser(
+  { profiles, clickhouse }: UserExportParts,
+  user: { projectId: string; distinctId: string; stored: Position },
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  const { projectId, distinctId } = user
+  const profile = await profiles.get(projectId, distinctId)
+  if (profile) yield Buffer.from(profileLine(distinctId, profile))
+  const reading = { signal, limitMs: LIMIT_MS, project: projectId }
+  yield* await readSessionsOfUser(clickhouse, { projectId, distinctId }, reading)
+  yield* await readEventsOfUser(clickhouse, { projectId, distinctId, upTo: lastIdAt(user.stored) }, reading)
+}
+
+function profileLine(distinctId: string, { properties, createdAt, updatedAt }: Profile): string {
+  const text = formatProperties(properties).replace(/[\r\n]/g, ' ')
+  return `{"type":"profile","distinct_id":${JSON.stringify(distinctId)},"properties":${text},"created_at":${createdAt},"updated_at":${updatedAt}}\n`
+}

@@ -1,0 +1,76 @@
+import { ContractError } from '../contract/errors.js'
+import { Histogram, SECONDS } from '../lib/histogram.js'
+import type { Block, Entry, EntryKind } from '../journal/journal.js'
+import type { Position } from '../model/position.js'
+import { StoreError, StoreUnreachableError } from '../clickhouse/client.js'
+
+/** Why a block had to go again. */
+export type RetryReason = 'unreachable' | 'too_many_parts' | 'memory' | 'disk' | 'store' | 'journal' | 'internal'
+
+/** ClickHouse's words for what an operator can do something about; every other error of it is `store`. */
+const REASON_OF: Record<number, RetryReason> = {
+  241: 'memory', // MEMORY_LIMIT_EXCEEDED
+  243: 'disk', // NOT_ENOUGH_SPACE
+  252: 'too_many_parts', // TOO_MANY_PARTS
+}
+
+const BLOCK_ENTRIES = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
+const BLOCK_BYTES = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 32_768, 65_536].map((kib) => kib * 1024)
+
+/** What the writer has done since the start. Events and rows are counted once, when their block is settled. */
+export class WriterFigures {
+  /** events and rows that are in the store */
+  readonly stored: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0 }
+  /** events and rows that are among the dead letters */
+  readonly dead: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0 }
+  /** entries that ClickHouse could read only in another spelling */
+  rewritten = 0
+  readonly blockEntries = new Histogram(BLOCK_ENTRIES)
+  readonly blockBytes = new Histogram(BLOCK_BYTES)
+  /** of the INSERTs that were answered */
+  readonly insertSeconds: Record<EntryKind, Histogram> = {
+    events: new Histogram(SECONDS),
+    profiles: new Histogram(SECONDS),
+    sessions: new Histogram(SECONDS),
+  }
+  readonly retries: Record<RetryReason, number> = {
+    unreachable: 0,
+    too_many_parts: 0,
+    memory: 0,
+    disk: 0,
+    store: 0,
+    journal: 0,
+    internal: 0,
+  }
+  readonly #dead = new Set<Position>()
+
+  countInsert(kind: EntryKind, startedAt: number): void {
+    this.insertSeconds[kind].observe((performance.now() - startedAt) / 1000)
+  }
+
+  countRetry(error: unknown): void {
+    this.retries[reasonOf(error)]++
+  }
+
+  /** The entry is among the dead letters; it counts when its block is settled. */
+  noteDead({ position }: Entry): void {
+    this.#dead.add(position)
+  }
+
+  countSettled({ entries }: Block): void {
+    let bytes = 0
+    for (const { kind, position, count, body } of entries) {
+      bytes += body.length
+      const counts = this.#dead.delete(position) ? this.dead : this.stored
+      counts[kind] += count
+    }
+    this.blockEntries.observe(entries.length)
+    this.blockBytes.observe(bytes)
+  }
+}
+
+function reasonOf(error: unknown): RetryReason {
+  if (error instanceof StoreUnreachableError) return 'unreachable'
+  if (error instanceof StoreError) return REASON_OF[error.code] ?? 'store'
+  return error instanceof ContractError ? 'journal' : 'internal'
+}

@@ -1,0 +1,117 @@
+import type { Readable } from 'node:stream'
+import { ContractError } from '../contract/errors.js'
+import type { Format } from '../contract/formats.js'
+import { type PageStart, PageStarts } from './page-starts.js'
+import { type ClickHouse, isOutOfTime } from '../clickhouse/client.js'
+import {
+  type EventFilter,
+  type EventPage,
+  FAR_ROWS,
+  findPageBounds,
+  findPageStart,
+  isFiltered,
+  type Order,
+  readEventPage,
+  readEventRows,
+  readEventsById,
+} from './event-pages.js'
+import { SEARCH_LIMITS, type SearchLimits, searchEvents } from './event-search.js'
+
+/** Which page of which events is wanted. */
+export interface WantedPage {
+  projectId: string
+  filter: EventFilter
+  order: Order
+  limit: number
+  /** the first id, by a cursor; else by the page's number, which is the first page's where absent */
+  startAt: string | null
+  page: number | undefined
+  /** the greatest id that may be in it */
+  upTo: string
+  /** of the project's events, how often there were any */
+  deletions: number
+}
+
+export interface ReadPage {
+  /** in the format; rows of JSON have commas between them */
+  rows: Readable
+  /** the first id of the next page, null where there is none; undefined where the mark behind the rows of JSON tells */
+  next: string | null | undefined
+}
+
+/** Reads the pages of walks through the events of projects. */
+export class EventWalks {
+  readonly #clickhouse: ClickHouse
+  readonly #limits: SearchLimits
+  readonly #starts = new PageStarts()
+
+  constructor(clickhouse: ClickHouse, limits: SearchLimits = SEARCH_LIMITS) {
+    this.#clickhouse = clickhouse
+    this.#limits = limits
+  }
+
+  /**
+   * A page, or where a filter finds too little in the time, what was found of it: fewer events than `limit`, even none,
+   * and a `next` from which the search goes on. Not for a page that is asked for by its number, as those of the pages
+   * after it would be others then.
+   * @throws ContractError `unavailable` where such a page takes too long
+   */
+  async read(format: Format, wanted: WantedPage, signal: AbortSignal): Promise<ReadPage> {
+    const { startAt, page: number = 1 } = wanted
+    const canBeShort = isFiltered(wanted.filter) && (startAt !== null || wanted.page === undefined)
+    const { projectId, order, upTo, limit } = wanted
+    const page = { projectId, order, upTo, limit, ...wanted.filter }
+    const limitMs = canBeShort ? this.#limits.directMs : undefined
+    try {
+      const start = startAt === null ? await this.#find(wanted, number, page, signal) : { startAt, offset: 0 }
+      if (format === 'json') {
+        return {
+          rows: await readEventPage(this.#clickhouse, { ...page, ...start }, { signal, limitMs }),
+          next: undefined,
+        }
+      }
+      const bounds = await findPageBounds(this.#clickhouse, { ...page, ...start }, { signal, limitMs })
+      return { rows: await readEventRows(this.#clickhouse, format, page, bounds, { signal }), next: bounds.next }
+    } catch (error) {
+      if (!isOutOfTime(error)) throw error
+      if (!canBeShort) throw isFiltered(wanted.filter) ? tooSlowByNumber() : error
+      const from = startAt === null ? page : { ...page, startAt }
+      const { ids, next } = await searchEvents(this.#clickhouse, from, this.#limits, signal)
+      return { rows: await readEventsById(this.#clickhouse, format, { projectId, order, ids }, { signal }), next }
+    }
+  }
+
+  /** To be told of each page that was read, so that the one after it is found at once by its number. */
+  remember(wanted: WantedPage, next: string | null): void {
+    const { order, startAt, page = 1 } = wanted
+    if (startAt !== null) return
+    if (order === 'desc' && page === 1) this.#starts.restart(nameOf(wanted))
+    if (next !== null) this.#starts.remember(nameOf(wanted), page + 1, next)
+  }
+
+  /** Where a page begins; looked up first where it is far from any that is remembered. */
+  async #find(
+    wanted: WantedPage,
+    number: number,
+    page: Omit<EventPage, 'offset'>,
+    signal: AbortSignal,
+  ): Promise<PageStart> {
+    const start = this.#starts.find(nameOf(wanted), number, page.limit)
+    if (start.offset < FAR_ROWS) return start
+    const startAt = await findPageStart(this.#clickhouse, { ...page, ...start }, { signal })
+    if (startAt === null) return start
+    this.#starts.remember(nameOf(wanted), number, startAt)
+    return { startAt, offset: 0 }
+  }
+}
+
+function nameOf({ projectId, deletions, limit, filter, order }: WantedPage): string {
+  return JSON.stringify([projectId, deletions, limit, filter, order])
+}
+
+function tooSlowByNumber(): ContractError {
+  return new ContractError(
+    'unavailable',
+    'This filter finds too little for a page by its number. Ask without `page`, and follow `next` by `cursor`.',
+  )
+}

@@ -1,0 +1,71 @@
+import { offsetOf } from './page.js'
+
+/** Bytes that all walks may take. The one used longest ago is forgotten first. */
+const MAX_BYTES = 16 * 1024 * 1024
+/** Pages that are remembered of a walk. */
+const MAX_PAGES = 2000
+/** An id in a Map: 36 characters, its header and the Map's own entry, with what a half-full table of it costs. */
+const PAGE_BYTES = 160
+/** A Map and its place among the walks, without the walk's name. */
+const WALK_BYTES = 500
+
+/** Where a page begins: `offset` rows after an event, or after the first one where no event is given. */
+export interface PageStart {
+  startAt?: string
+  offset: number
+}
+
+/**
+ * Remembers where pages began, so that a walk by page numbers costs the same on every page. A walk is named by all that
+ * decides which events are on its pages, the number of the project's deletions included: after one, pages begin elsewhere.
+ * Only ever a shortcut, kept by each process for itself.
+ */
+export class PageStarts {
+  readonly #walks = new Map<string, Map<number, string>>()
+  readonly #maxBytes: number
+  #bytes = 0
+
+  constructor(maxBytes = MAX_BYTES) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** That are remembered, by an estimate that is rather too large. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** The nearest place from which the page can be reached. */
+  find(walk: string, page: number, limit: number): PageStart {
+    const starts = this.#walks.get(walk)
+    let nearest = 1
+    for (const known of starts?.keys() ?? []) if (known <= page && known > nearest) nearest = known
+    const startAt = starts?.get(nearest)
+    return { ...(startAt !== undefined && { startAt }), offset: offsetOf(page - nearest + 1, limit) }
+  }
+
+  /** For a walk from the newest to the oldest, whose later pages depend on what its first page began with. */
+  restart(walk: string): void {
+    this.#bytes -= bytesOf(walk, this.#walks.get(walk))
+    this.#walks.delete(walk)
+  }
+
+  remember(walk: string, page: number, startAt: string): void {
+    const starts = this.#walks.get(walk) ?? new Map<number, string>()
+    this.restart(walk)
+    starts.delete(page)
+    starts.set(page, startAt)
+    if (starts.size > MAX_PAGES) starts.delete(oldestOf(starts) ?? page)
+    this.#walks.set(walk, starts)
+    this.#bytes += bytesOf(walk, starts)
+    while (this.#bytes > this.#maxBytes) this.restart(oldestOf(this.#walks) ?? walk)
+  }
+}
+
+/** Of a walk that is remembered; a name may have two bytes for each character. */
+function bytesOf(walk: string, starts: Map<number, string> | undefined): number {
+  return starts === undefined ? 0 : WALK_BYTES + 2 * walk.length + PAGE_BYTES * starts.size
+}
+
+function oldestOf<Key>(map: Map<Key, unknown>): Key | undefined {
+  return map.keys().next().value
+}

@@ -1,0 +1,221 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { type ClickHouse, StoreError } from '../clickhouse/client.js'
+import { literal } from '../clickhouse/parameters.js'
+
+/** A mutation that takes longer is left to itself; ClickHouse goes on with it. */
+const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
+/** What one partition may take, which ClickHouse keeps under 150 GB. */
+const REWRITE_LIMIT_MS = 60 * 60 * 1000
+const SIGN_OF_LIFE_MS = 60_000
+/** Of ClickHouse: parts of the partition are being merged already, or the disk has no room for the merged one. */
+const CANNOT_ASSIGN_OPTIMIZE = 388
+/** Of ClickHouse, where the disk is full while it merges. */
+const NOT_ENOUGH_SPACE = 243
+const MIN_POLL_MS = 20
+const MAX_POLL_MS = 1_000
+/** Keys of one statement at most: each statement rewrites the parts that hold one of them. */
+const MAX_KEYS = 50_000
+/** With that many keys in it. */
+const LARGE_QUERY = { max_query_size: String(64 * 1024 * 1024) }
+
+/** ClickHouse's disk has no room for the rewritten copy of what is purged; the message says what to do. */
+export class DiskSpaceError extends Error {
+  override readonly name = 'DiskSpaceError'
+}
+
+/** What is deleted in a partition or a table, and still on disk there. Ages go by the store's clock. */
+export interface Leftovers {
+  /** the events' partition (a month), or the table */
+  id: string
+  /** since the oldest of the deletions, as far as is known, ms */
+  deletedForMs: number
+  /** since the largest part was written, ms: so long ago was the last rewriting, at least */
+  writtenForMs: number
+}
+
+export type VersionedTable = 'profiles' | 'sessions'
+
+/** Age in ms of a DateTime, in whole seconds. */
+const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUnixTimestamp(${time}))`
+
+/**
+ * The partitions of `events` that hold deleted events. A deletion is a patch part with a lightweight delete, until every
+ * part of its partition has a data version that is not older. Replaced properties are none: they go with the next merge.
+ */
+export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftovers[]> {
+  // The name of a patch's partition ends with that of the partition which it belongs to.
+  const rows = await clickhouse.rows<{ id: string; deleted: string; written: string }>(
+    `SELECT
+         splitByChar('-', partition_id)[-1] AS id,
+         minIf(data_version, NOT is_patch) AS oldest,
+         groupArrayIf((if(is_patch, data_version, 18446744073709551615), modification_time), has_lightweight_delete) AS deletes,
+         arrayFilter(part -> part.1 > oldest, deletes) AS waiting,
+         ${age('arrayMin(part -> part.2, waiting)')} AS deleted,
+         ${age('argMaxIf(modification_time, bytes_on_disk, NOT is_patch)')} AS written
+     FROM (
+         SELECT *, startsWith(partition_id, 'patch-') AS is_patch FROM system.parts
+         WHERE database = currentDatabase() AND table = 'events' AND active
+     )
+     GROUP BY id
+     HAVING countIf(NOT is_patch) > 0 AND notEmpty(waiting)
+     ORDER BY sumIf(bytes_on_disk, NOT is_patch)`,
+  )
+  return rows.map(toLeftovers)
+}
+
+/** The tables of which earlier rows of deleted ones are still to be removed. */
+export async function leftoversOfTables(clickhouse: ClickHouse): Promise<(Leftovers & { id: VersionedTable })[]> {
+  const rows = await clickhouse.rows<{ id: VersionedTable; deleted: string; written: string }>(
+    `SELECT id, deleted, written
+     FROM (SELECT kind AS id, ${age('min(noted_at)')} AS deleted FROM deletions GROUP BY kind) AS noted
+     LEFT JOIN (
+         SELECT table AS id, ${age('argMax(modification_time, bytes_on_disk)')} AS written FROM system.parts
+         WHERE database = currentDatabase() AND table IN ('profiles', 'sessions') AND active
+         GROUP BY table
+     ) AS parts USING (id)
+     ORDER BY id`,
+  )
+  return rows.map((row) => ({ ...toLeftovers(row), id: row.id }))
+}
+
+function toLeftovers({ id, deleted, written }: { id: string; deleted: string; written: string }): Leftovers {
+  return { id, deletedForMs: Number(deleted), writtenForMs: Number(written) }
+}
+
+/**
+ * Rewrites a partition of `events` without what was deleted before the call, and with the properties that replaced others.
+ *
+ * By a merge, not by a mutation: ClickHouse 26.7's APPLY PATCHES forgets the edits and deletes that are under way when it
+ * begins (91 of 180 in a trial); a merge lets them stand.
+ * @throws DiskSpaceError where there is no room for the copy
+ */
+export async function purgeEvents(clickhouse: ClickHouse, partition: string, signal: AbortSignal): Promise<void> {
+  const deadline = Date.now() + REWRITE_LIMIT_MS
+  for (;;) {
+    try {
+      await clickhouse.command(
+        'OPTIMIZE TABLE events PARTITION ID {partition:String} FINAL',
+        { partition },
+        {
+          optimize_skip_merged_partitions: 0,
+          optimize_throw_if_noop: 1,
+          // Else a connection on which nothing comes for two minutes would be given up.
+          send_progress_in_http_headers: 1,
+          http_headers_progress_interval_ms: String(SIGN_OF_LIFE_MS),
+        },
+        REWRITE_LIMIT_MS,
+      )
+      return
+    } catch (error) {
+      if (isShortOfDisk(error)) throw await diskSpaceError(clickhouse, partition, error)
+      const isBusy = error instanceof StoreError && error.code === CANNOT_ASSIGN_OPTIMIZE
+      if (!isBusy || Date.now() > deadline) throw error
+      await wait(MAX_POLL_MS, undefined, { signal })
+      // What made it busy may have been another process that did the same.
+      if (!(await leftoversOfEvents(clickhouse)).some(({ id }) => id === partition)) return
+    }
+  }
+}
+
+/** ClickHouse has one number for both reasons, and tells them apart by its words alone. */
+function isShortOfDisk(error: unknown): error is StoreError {
+  if (!(error instanceof StoreError)) return false
+  if (error.code === NOT_ENOUGH_SPACE) return true
+  return error.code === CANNOT_ASSIGN_OPTIMIZE && /free space|disk space/i.test(error.words)
+}
+
+async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: StoreError): Promise<DiskSpaceError> {
+  const [sizes] = await clickhouse.rows<{ size: string; free: string }>(
+    `SELECT formatReadableSize(sum(bytes_on_disk)) AS size,
+       (SELECT formatReadableSize(sum(unreserved_space)) FROM system.disks) AS free
+     FROM system.parts
+     WHERE database = currentDatabase() AND table = 'events' AND active AND partition_id = {partition:String}`,
+    { partition },
+  )
+  return new DiskSpaceError(
+    `The disk of ClickHouse is too full to take deleted events off it: the month ${partition} has ${sizes?.size}, ` +
+      `twice of which must be free for a moment, and ${sizes?.free} are. Free space or enlarge the disk; it is tried again by itself.`,
+    { cause: error },
+  )
+}
+
+/** What names a row. */
+const NAME = { profiles: 'distinct_id', sessions: 'session_id' }
+
+/**
+ * Removes all that came before a deletion. The row that says so stays, as it keeps an older one out that may still come;
+ * it has no properties. Takes what is in `deletions`, some thousands at a time: one that was cut off goes on where it was.
+ */
+export async function purgeOldRows(clickhouse: ClickHouse, table: VersionedTable, signal: AbortSignal): Promise<void> {
+  const name = NAME[table]
+  let after = { project: '', name: '' }
+  for (;;) {
+    const noted = await clickhouse.rows<{ project_id: string; name: string; deleted: string }>(
+      `SELECT project_id, name, max(version) AS deleted FROM deletions
+       WHERE kind = {table:String}
+         AND (project_id > {project:String} OR (project_id = {project:String} AND name > {name:String}))
+       GROUP BY project_id, name ORDER BY project_id, name
+       LIMIT ${MAX_KEYS}`,
+      { table, ...after },
+    )
+    const projectId = noted[0]?.project_id
+    if (projectId === undefined) return
+    const rows = noted.filter(({ project_id }) => project_id === projectId)
+    after = { project: projectId, name: rows.at(-1)?.name ?? '' }
+    const older = (column: string) => {
+      const names = arrayOf(rows.map((row) => row.name))
+      const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
+      const isNamed = `project_id = ${literal(projectId)} AND ${column} IN ${names}`
+      return { isNamed, deleted: `transform(${column}, ${names}, ${versions}, toUInt64(0))` }
+    }
+    const { isNamed, deleted } = older(name)
+    const isOld = `${isNamed} AND version < ${deleted}`
+    const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
+    if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
+    // A later deletion of the same name stays noted. Nobody waits for this: one that is noted still is looked up again.
+    const done = older('name')
+    await clickhouse.command(
+      `ALTER TABLE deletions DELETE WHERE kind = '${table}' AND ${done.isNamed} AND version <= ${done.deleted}`,
+      {},
+      { mutations_sync: '0' },
+    )
+  }
+}
+
+/** One literal for any number of texts, which as one each would be too many for ClickHouse's parser. */
+function arrayOf(texts: string[]): string {
+  return `JSONExtract(${literal(JSON.stringify(texts))}, 'Array(String)')`
+}
+
+/** How long a part that was rewritten stays on disk at most, ms: until two clean-ups have found that nobody reads it. */
+export async function oldPartsLifetime(clickhouse: ClickHouse): Promise<number> {
+  const [row] = await clickhouse.rows<{ seconds: string }>(
+    `SELECT sum(if(name = 'old_parts_lifetime', 1, 2) * toUInt64(value)) AS seconds
+     FROM system.merge_tree_settings
+     WHERE name IN ('old_parts_lifetime', 'max_cleanup_delay_period')`,
+  )
+  return Number(row?.seconds ?? 0) * 1000
+}
+
+/** Resolves when the table has no mutation left to do. */
+async function mutate(
+  clickhouse: ClickHouse,
+  table: VersionedTable,
+  change: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await clickhouse.command(`ALTER TABLE ${table} ${change}`, {}, { mutations_sync: '0' })
+  const deadline = Date.now() + MUTATION_LIMIT_MS
+  for (let pollMs = MIN_POLL_MS; ; pollMs = Math.min(2 * pollMs, MAX_POLL_MS)) {
+    const [waiting] = await clickhouse.rows<{ latest_fail_reason: string }>(
+      `SELECT latest_fail_reason FROM system.mutations
+       WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done
+       LIMIT 1`,
+      { table },
+    )
+    if (!waiting) return
+    if (Date.now() > deadline)
+      throw new Error(`${table} is not rewritten yet: ${waiting.latest_fail_reason || 'it takes long'}`)
+    await wait(pollMs, undefined, { signal })
+  }
+}

@@ -1,0 +1,26 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { unknownTables } from '../../src/store/dump.js'
+import { openStore } from '../../src/clickhouse/open.js'
+import { SECRET_KEY, startApp, startClickHouse, temporaryFolder } from '../helper.js'
+import { runCommand } from './command-line.js'
+
+function all(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv) {
+  return runCommand([name, '--all', folder], '', env)
+}
+
+t.test('what cannot be moved is refused with a sentence', async (t) => {
+  const { url } = await startClickHouse(t)
+  const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
+  const env = { CLICKHOUSE_URL: url, DATA_DIR: data }
+  t.match(await all('export', folder, env), { code: 1, stderr: /no store of Tallyhouse at 127/ })
+  t.match(await all('export', folder, { DATA_DIR: join(data, 'none') }), { code: 1, stderr: /no folder/ })
+  t.match(await all('import', folder, env), { code: 1, stderr: /holds no manifest/ })
+  const app = await startApp(t, { ...env, LOG_LEVEL: 'silent', SECRET_KEY })
+  await app.app.close()
+  const { clickhouse, close } = await openStore(app.config)
+  t.strictSame(await unknownTables(clickhouse), [], 'every table of the schema is known to export --all')
+  await close()
+  t.match(await all('export', folder, env), { code: 0, stderr: /0 events/ }, 'a store that is empty')
+  t.match(await all('export', data, env), { code: 1, stderr: /is not empty/ })
+})

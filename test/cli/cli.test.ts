@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { temporaryFolder } from '../helper.js'
+import { runCommand } from './command-line.js'
+
+t.test('it says which version it is', async (t) => {
+  const { version } = JSON.parse(await readFile('package.json', 'utf8'))
+  for (const name of ['--version', '-v', 'version']) {
+    t.strictSame(await runCommand([name]), { code: 0, stdout: `tallyhouse ${version}\n`, stderr: '' })
+  }
+})
+
+t.test('what is wrong with the arguments is the last line', async (t) => {
+  const wrong: [string[], RegExp][] = [
+    [['keys', 'make'], /^Say what to do with the keys/],
+    [['import', '--colour'], /^Unknown option '--colour'/],
+    [['exprot'], /^There is no command "exprot"\.$/],
+  ]
+  for (const [args, message] of wrong) {
+    const { code, stdout, stderr } = await runCommand(args)
+    t.strictSame([code, stdout], [2, ''])
+    t.match(stderr, /^Usage: tallyhouse /)
+    t.match(stderr.trimEnd().split('\n').at(-1), message)
+  }
+})
+
+t.test('a failure is one line in words', async (t) => {
+  const folder = await temporaryFolder(t)
+  const missing = join(folder, 'missing')
+  const failures: [string[], string][] = [
+    [['import', missing], `${missing} does not exist.`],
+    [['export', '--key-file', folder], 'The file is a folder, where a file is needed.'],
+    [['export', '--key-file', missing], `${missing} does not exist.`],
+    [['erase', '--file', missing], `${missing} does not exist.`],
+  ]
+  for (const [args, message] of failures) {
+    t.strictSame(await runCommand(args), { code: 1, stdout: '', stderr: `${message}\n` }, args.join(' '))
+  }
+})

@@ -1,0 +1,165 @@
+import { once } from 'node:events'
+import { createReadStream } from 'node:fs'
+import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { memberText } from '../../../src/json/spans.js'
+import { ClickHouse } from '../../../src/clickhouse/client.js'
+import {
+  randomName,
+  realEvents,
+  SECRET_KEY,
+  type Service,
+  settingsFor,
+  startClickHouse,
+  startService,
+  temporaryFolder,
+  until,
+} from '../../helper.js'
+import { runCommand, startCommand } from '../command-line.js'
+
+/** What must come out as it went in. */
+function essence(text: string): string {
+  return JSON.stringify(['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name)))
+}
+
+function linesOf(text: string): string[] {
+  return text === '' ? [] : text.replace(/\n$/, '').split('\n')
+}
+
+async function track(service: Service, event: object): Promise<void> {
+  const response = await fetch(`${service.url}/public/track`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
+    body: JSON.stringify(event),
+  })
+  t.equal(response.status, 200)
+}
+
+t.test('what was imported is exported', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const folder = await temporaryFolder(t)
+  const to = (...args: string[]) => ['export', '--url', service.url, ...args]
+  const copies = Array.from({ length: 4 }, (_, copy) => `, "copy":${copy}.0 }`)
+  const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
+  const imported = await runCommand(['import', '--url', service.url, '--parallel', '1'], lines.join('\n'))
+  t.equal(imported.code, 0, imported.stderr)
+  t.match(imported.stderr, /Standard input cannot be read again/)
+
+  const whole = await runCommand(to())
+  t.equal(whole.code, 0, whole.stderr)
+  t.ok(
+    linesOf(whole.stdout).map(essence).join('\n') === lines.map(essence).join('\n'),
+    'byte for byte, in the same order',
+  )
+
+  t.test('an export that is killed goes on to the same file', async (t) => {
+    const path = join(folder, 'events.ndjson')
+    for (let kills = 0; kills < 2; kills++) {
+      const child = startCommand(to('--output', path))
+      const ended = once(child, 'exit')
+      const rows = async () => JSON.parse(await readFile(`${path}.export.json`, 'utf8').catch(() => '{}')).rows ?? 0
+      const before = await rows()
+      await until('some pages', async () => (await rows()) > before)
+      child.kill('SIGKILL')
+      await ended
+    }
+    t.ok((await readFile(path)).length < whole.stdout.length, 'it was killed in the middle')
+    // As if it had been killed between a page and the note of it.
+    await writeFile(path, 'half a page', { flag: 'a' })
+    const last = await runCommand(to('--output', path))
+    t.equal(last.code, 0, last.stderr)
+    t.match(last.stderr, /going on after/)
+    t.ok((await readFile(path, 'utf8')) === whole.stdout, 'the same file')
+    const again = await runCommand(to('--output', path))
+    t.match(again, { code: 0, stderr: /was exported at/ })
+    t.match(await runCommand(to('--output', path, '--format', 'csv')), {
+      code: 1,
+      stderr: /begun with another --format/,
+    })
+    const other = join(folder, 'precious')
+    await writeFile(other, 'x')
+    t.match(await runCommand(to('--output', other)), { code: 1, stderr: /is there already, and is not overwritten/ })
+    t.equal(await readFile(other, 'utf8'), 'x')
+  })
+
+  t.test('what was taken away from an output is missed', async (t) => {
+    const few = ['--event', 'prerelease published', '--distinct-id', 'fastify']
+    for (const format of ['ndjson', 'parquet']) {
+      const path = join(folder, `shortened-${format}`)
+      const again = () => runCommand(to('--format', format, '--output', path, ...few))
+      t.match(await again(), { code: 0, stderr: /exported to/ })
+      const file = format === 'parquet' ? join(path, 'events-000001.parquet') : path
+      const state = JSON.parse(await readFile(`${path}.export.json`, 'utf8'))
+      await truncate(file, 100)
+      t.match(await again(), { code: 1, stderr: /has 100 bytes/ }, 'of one that is finished')
+      await writeFile(`${path}.export.json`, JSON.stringify({ ...state, finishedAt: null }))
+      t.match(await again(), { code: 1, stderr: /has 100 bytes/ }, 'of one that goes on')
+      await rm(file)
+      t.match(await again(), { code: 1, stderr: /has 0 bytes/ })
+    }
+  })
+
+  t.test('CSV, which can be imported again', async (t) => {
+    const csv = await runCommand(to('--format', 'csv', '--distinct-id', 'react', '--event', 'release published'))
+    t.equal(csv.code, 0, csv.stderr)
+    const wanted = lines.filter((line) => line.includes('"event":"release published","distinct_id":"react",'))
+    t.match(csv.stderr, new RegExp(`^${wanted.length} events exported`.replace(/\B(?=(\d{3})+ )/, ' '), 'm'))
+    const second = await startService(t, await settingsFor(t, 'embedded'))
+    const back = await runCommand(['import', '--url', second.url, '--parallel', '1'], csv.stdout)
+    t.equal(back.code, 0, back.stderr)
+    const { stdout } = await runCommand(['export', '--url', second.url])
+    t.strictSame(linesOf(stdout).map(essence), wanted.map(essence))
+  })
+
+  t.test('Parquet, as numbered files that are one table', async (t) => {
+    const path = join(folder, 'parquet')
+    const { code, stderr } = await runCommand(to('--format', 'parquet', '--output', path))
+    t.equal(code, 0, stderr)
+    const files = await readdir(path)
+    t.equal(files.length, Math.ceil(lines.length / 10_000))
+    const engine = await startClickHouse(t)
+    const clickhouse = new ClickHouse({ url: engine.url })
+    t.teardown(() => clickhouse.close())
+    await clickhouse.command(
+      'CREATE TABLE exported (eventId String, event String, distinct_id String, properties String, timestamp Float64) ENGINE = Memory',
+    )
+    for (const file of files.sort()) {
+      const bytes = createReadStream(join(path, file))
+      await clickhouse.insert('INSERT INTO exported FORMAT Parquet', bytes, {}, AbortSignal.timeout(10_000))
+    }
+    const rows = await clickhouse.rows<Record<string, string>>(
+      'SELECT event, distinct_id, toString(timestamp) AS timestamp, properties FROM exported ORDER BY eventId',
+    )
+    const parts = (text: string) => [
+      ...['event', 'distinct_id'].map((name) => JSON.parse(memberText(text, name) ?? '')),
+      ...['timestamp', 'properties'].map((name) => memberText(text, name)),
+    ]
+    const shown = (rows: unknown[]) => rows.map((row) => JSON.stringify(row)).join('\n')
+    t.ok(shown(rows.map((row) => Object.values(row))) === shown(lines.map(parts)), 'the same events in their order')
+    t.match(await runCommand(to('--format', 'parquet')), { code: 2, stderr: /Name a folder/ })
+  })
+
+  t.test('--since adds what came later, and nothing else', async (t) => {
+    const cursor = /--since (\S+)/.exec(whole.stderr)?.[1] ?? ''
+    const nothing = await runCommand(to('--since', cursor))
+    t.match(nothing, { code: 0, stdout: '' })
+    t.match(nothing.stderr, cursor, 'the cursor stays')
+    const name = randomName('later')
+    await track(service, { event: name, distinct_id: 'ada' })
+    await track(service, { event: name, distinct_id: 'grace', timestamp: 5 })
+    const later = await runCommand(to('--since', cursor))
+    t.strictSame(
+      linesOf(later.stdout).map((line) => JSON.parse(line).distinct_id),
+      ['ada', 'grace'],
+    )
+    const next = /--since (\S+)/.exec(later.stderr)?.[1] ?? ''
+    t.match(await runCommand(to('--since', next)), { code: 0, stdout: '' })
+    const filtered = await runCommand(to('--event', name, '--from', '1970-01-01T00:00:00Z', '--to', '6'))
+    t.strictSame(
+      linesOf(filtered.stdout).map((line) => JSON.parse(line).distinct_id),
+      ['grace'],
+    )
+    t.match(await runCommand(to('--since', 'nonsense')), { code: 2, stderr: /must be a cursor/ })
+  })
+})

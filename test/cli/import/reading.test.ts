@@ -1,0 +1,412 @@
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, crc32, deflateRawSync, gzipSync } from 'node:zlib'
+import fc from 'fast-check'
+import t from 'tap'
+import { elements, memberText } from '../../../src/json/spans.js'
+import { type Batch, Batches } from '../../../src/cli/import/batches.js'
+import { EventSource, type SourceOptions } from '../../../src/cli/import/event-source.js'
+import { OWN_NAMES } from '../../../src/vendors/row.js'
+import { type Format, findFormat, openReader } from '../../../src/cli/import/formats.js'
+import { type Input, openFile, openStream } from '../../../src/cli/import/input.js'
+import { realEvents, temporaryFolder } from '../../helper.js'
+
+const DATA = fileURLToPath(new URL('../../data/', import.meta.url))
+const START = { offset: 0, line: 0 }
+const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }
+
+/** The batches of an input, from a place on; bodies are copied, as they would be sent. */
+async function batchesOf(input: Input, options: Partial<SourceOptions> = {}, start = START, events = 1000) {
+  const source = new EventSource({ ...NATIVE, ...options }, start.offset === 0)
+  const batches = new Batches(source, { events, bytes: 100_000 }, start, 0)
+  const reader = await openReader(input, start, await findFormat(input), ',')
+  const all: Batch[] = []
+  for await (const batch of batches.read(input.read(start.offset), reader)) {
+    all.push({ ...batch, body: Buffer.from(batch.body) })
+    batches.release(batch)
+  }
+  return all
+}
+
+function eventsOf(batches: Batch[]): string[] {
+  return batches.flatMap(({ body, count, lines }) => {
+    const list = memberText(body.toString(), 'events') ?? ''
+    const texts = elements(list).map(({ start, end }) => list.slice(start, end))
+    assert.equal(texts.length, count)
+    assert.equal(lines.length, count)
+    return texts
+  })
+}
+
+function rejectsOf(batches: Batch[]): [line: number, reason: string][] {
+  return batches.flatMap(({ rejects }) => rejects.map(({ line, reason }) => [line, reason] as [number, string]))
+}
+
+function begins(text: string | undefined, start: string): void {
+  t.equal(text?.slice(0, start.length), start)
+}
+
+/** Standard input that comes in pieces of these sizes, over and over. */
+function pieces(text: string | Buffer, sizes: number[] = [1_000_000]): Input {
+  const bytes = Buffer.from(text)
+  function* cut() {
+    for (let at = 0, i = 0; at < bytes.length; i++) {
+      const end = at + (sizes[i % sizes.length] ?? 1)
+      // A copy, as what a stream gives is its own.
+      yield Buffer.from(bytes.subarray(at, end))
+      at = end
+    }
+  }
+  return openStream(Readable.from(cut()))
+}
+
+async function read(text: string | Buffer, options: Partial<SourceOptions> = {}) {
+  const batches = await batchesOf(pieces(text), options)
+  return { events: eventsOf(batches), rejects: rejectsOf(batches) }
+}
+
+t.test('rows that are events go out byte for byte', async (t) => {
+  const odd = [
+    '{"event":"a","distinct_id":"u","properties":{ "x" : 1.0, "y":1e400,\t"z":123456789012345678901234567890 }}',
+    '{"properties":{"b":1,"a":{"b":[{}, "}" ]},"a":2},"distinct_id":"u","timestamp":1700000000000,"event":"\\u0061"}',
+    '{"event":"größer","distinct_id":"ü","properties":{"\\ud800":"\\/"},"eventId":"x"}',
+  ]
+  t.strictSame((await read(`${odd.join('\n')}\n`)).events, odd, 'NDJSON')
+  t.strictSame((await read(`\ufeff\r\n${odd.join('\r\n\r\n')}`)).events, odd, 'with a mark, empty lines and CRLF')
+  const pretty = odd.map((text) => text.replaceAll(',"', ',\n    "'))
+  t.strictSame((await read(`[\n  ${pretty.join(',\n  ')}\n]\n`)).events, pretty, 'a pretty-printed array')
+  t.strictSame((await read(`[${odd.join(',')}]`)).events, odd, 'an array on one line')
+})
+
+t.test('what is no event is rejected with its line and its reason', async (t) => {
+  const good = '{"event":"a","distinct_id":"u","properties":{}}'
+  const bad = ['{"event":', '[1]', '{"event":"","distinct_id":"u"}', '{"distinct_id":"u"}', `${good}${good}`]
+  const { events, rejects } = await read(
+    Buffer.concat([
+      Buffer.from([good, ...bad, good].join('\n')),
+      Buffer.from('\n{"event":"\xff","distinct_id":"u"}\n', 'latin1'),
+      Buffer.from(`{"event":"a","distinct_id":"u","timestamp":-1}\n{"event":"a","distinct_id":"u","properties":[1]}`),
+    ]),
+    { time: 'ms' },
+  )
+  t.strictSame(events, [good, good])
+  t.strictSame(
+    rejects.map(([line]) => line),
+    [2, 3, 4, 5, 6, 8, 9, 10],
+  )
+  const reasons = rejects.map(([, reason]) => reason)
+  for (const [i, pattern] of [
+    /not valid JSON/,
+    /not a JSON object/,
+    /^event must be/,
+    /^event is required/,
+    /not valid JSON/,
+    /UTF-8/,
+    /^timestamp must be/,
+    /^properties must be an object/,
+  ].entries()) {
+    t.match(reasons[i], pattern)
+  }
+  const array = await read('[{"event":"a","distinct_id":"u","properties":{}},\n 17, "x",\n {"event":1}]')
+  t.strictSame(
+    array.rejects.map(([line]) => line),
+    [2, 2, 3],
+  )
+  t.equal(array.events.length, 1)
+})
+
+t.test('rows cannot lend each other their parts', async (t) => {
+  const { events, rejects } = await read(
+    '{"event":"a","distinct_id":"u","properties":{"x":[1\n2]}}\n{"event":"a","distinct_id":"u"},{"event":"b","distinct_id":"u"}\n',
+  )
+  t.strictSame(events, [])
+  t.strictSame(
+    rejects.map(([line]) => line),
+    [1, 2, 3],
+  )
+})
+
+t.test('a damaged array is an error, at the place of the damage', async (t) => {
+  await t.rejects(read('[{"event":"a","distinct_id":"u"}'), { message: /no end/ })
+  await t.rejects(read('[{"event":"a","distinct_id":"u"}\n{"event"'), { message: /Line 2 .*"\{" where , or \]/ })
+  await t.rejects(read('[]]'), { message: /"\]" where the end/ })
+  t.strictSame((await read('[]')).events, [])
+  t.strictSame((await read('')).events, [])
+})
+
+t.test('CSV: columns by their names or by --map, cells as strings, empty ones left out', async (t) => {
+  const own = await read(
+    'eventId,event,distinct_id,properties,timestamp\r\nx,a,u,"{""b"": 1.0,\r\n""a"":[]}",1700000000000\r\ny,b,"u,""2""",,\r\n',
+  )
+  t.strictSame(own.events, [
+    '{"event":"a","distinct_id":"u","timestamp":1700000000000,"properties":{"b": 1.0,\r\n"a":[]}}',
+    '{"event":"b","distinct_id":"u,\\"2\\"","properties":{}}',
+  ])
+  const names = { event: 'name', distinct_id: 'user', timestamp: 'ts', properties: 'properties' }
+  const mapped = await read('name,user,ts,plan,size\nbuy,7,1700000000.5,pro,\nbuy,8,soon,,5" disk\nshort\n"open,8\n', {
+    names,
+    time: 's',
+  })
+  t.strictSame(mapped.events, [
+    '{"event":"buy","distinct_id":"7","timestamp":1700000000500,"properties":{"plan":"pro"}}',
+  ])
+  t.strictSame(
+    mapped.rejects.map(([line]) => line),
+    [3, 4, 5],
+  )
+  t.match(mapped.rejects[0]?.[1], /not a number of seconds/)
+  t.match(mapped.rejects[1]?.[1], /1 cells, but there are 5 columns/)
+  t.match(mapped.rejects[2]?.[1], /not valid CSV/)
+  await t.rejects(read('a,b,a\n1,2,3\n'), { message: /two columns with the name "a"/ })
+})
+
+t.test('JSON: fields by --map; without a field for them, the other fields are the properties', async (t) => {
+  const names = { event: 'name', distinct_id: 'user', timestamp: 'ts', properties: 'data' }
+  const { events } = await read(
+    '{"name":"a","user":12345678901234567890,"ts":"2024-02-29T12:00:00+02:00","plan": 1.0,"x":[ ]}\n{"name":"a","user":"u","data":{ "k":1e5},"plan":2}\n',
+    { names, time: 'iso' },
+  )
+  t.strictSame(events, [
+    '{"event":"a","distinct_id":"12345678901234567890","timestamp":1709200800000,"properties":{"plan":1.0,"x":[ ]}}',
+    '{"event":"a","distinct_id":"u","properties":{ "k":1e5}}',
+  ])
+  t.strictSame((await read('{"event":"a","distinct_id":"u","plan":1.0}')).events, [
+    '{"event":"a","distinct_id":"u","properties":{"plan":1.0}}',
+  ])
+})
+
+t.test('the form of times is never guessed', async (t) => {
+  const row = (time: string) => `{"event":"a","distinct_id":"u","timestamp":${time},"properties":{}}`
+  await t.rejects(read(row('1700000000')), { message: /before 1973.*--time s.*--time ms/ })
+  await t.rejects(read(row('"2024-01-01T00:00:00Z"')), { message: /--time iso/ })
+  t.strictSame((await read(row('1700000000'), { time: 'ms' })).events, [row('1700000000')])
+  t.strictSame((await read(row('1700000000'), { time: 's' })).events, [row('1700000000000')])
+  t.match((await read(row('"2024-01-01"'), { time: 's' })).rejects, [[1, /not a number of seconds/]])
+  t.match((await read(row('1704067200'), { time: 'iso' })).rejects, [[1, /not an ISO 8601 time/]])
+  t.strictSame((await read(`${row('1700000000000')}\n${row('5')}`)).events.length, 2, 'only the first one is asked')
+})
+
+t.test("the vendors' exports", async (t) => {
+  const vendor = async (file: string, from: NonNullable<SourceOptions['from']>) => {
+    const batches = await batchesOf(await openFile(join(DATA, 'vendors', file)), { from })
+    return { events: eventsOf(batches), rejects: rejectsOf(batches), profiles: batches[0]?.profiles }
+  }
+  const mixpanel = await vendor('mixpanel.ndjson', 'mixpanel')
+  t.strictSame(mixpanel.events, [
+    '{"event":"Signed up","distinct_id":"ada@example.com","timestamp":1704067200000,"properties":{"time":1704067200,"distinct_id":"ada@example.com","$insert_id":"5d958f87-542d-4c10-9422-0ed75893dc81","$browser":"Firefox","mp_country_code":"GB","plan":"pro","price":9.90}}',
+    '{"event":"Song played","distinct_id":"42","timestamp":1704067261000,"properties":{"time":1704067261,"distinct_id":42,"$insert_id":"29fc2962-6d9c-455d-95ad-95b84f09b9e4","big":123456789012345678901234567890}}',
+  ])
+  t.match(mixpanel.rejects, [[3, /no time/]])
+
+  const amplitude = await vendor('amplitude.zip', 'amplitude')
+  t.equal(amplitude.events.length, 2)
+  begins(
+    amplitude.events[0],
+    '{"event":"signed up","distinct_id":"ada","timestamp":1704067200123,"properties":{"price": 9.90,"big":123456789012345678901234567890,"$amplitude":{"server_received_time":"2024-01-01 00:00:05.000000","app":123456,',
+  )
+  t.equal(
+    amplitude.events[1],
+    '{"event":"song played","distinct_id":"d-2","timestamp":1704070800000,"properties":{"$amplitude":{"app":123456,"user_id":null,"uuid":"b1a3","event_time":"2024-01-01 01:00:00.000000","amplitude_id":900000000000000002,"event_id":2,"device_id":"d-2"}}}',
+  )
+
+  const posthog = await vendor('posthog.jsonl', 'posthog')
+  t.strictSame(posthog.rejects, [])
+  begins(
+    posthog.events[0],
+    '{"event":"$pageview","distinct_id":"ada","timestamp":1704067200123,"properties":{"$current_url":"https://example.com/","price": 9.90,"$posthog":{"uuid":"0190a1b2-0000-7000-8000-000000000001","person_id":',
+  )
+  t.match(posthog.events[1], /^\{"event":"signed up","distinct_id":"grace","timestamp":1704067200000,/)
+  t.strictSame((await vendor('posthog.csv', 'posthog')).events, [
+    '{"event":"$pageview","distinct_id":"ada","timestamp":1704067200123,"properties":{"$current_url":"https://example.com/","price": 9.90,"$posthog":{"uuid":"0190a1b2-0000-7000-8000-000000000001","timestamp":"2024-01-01T00:00:00.123456Z"}}}',
+  ])
+
+  const segment = await vendor('segment.ndjson', 'segment')
+  begins(
+    segment.events[0],
+    '{"event":"Order Completed","distinct_id":"ada","timestamp":1704067200050,"properties":{"total":27.50,"products":[{"id":1}],"$segment":{"messageId":"ajs-1","type":"track",',
+  )
+  t.match(segment.events[1], /^\{"event":"page","distinct_id":"507f191e","timestamp":1704067260000,.*"name":"Pricing"/)
+  t.equal(segment.events.length, 2)
+  t.strictSame(segment.profiles, [{ distinct_id: 'ada', set: '{"plan":"pro"}', line: 3 }], 'identify is no event')
+})
+
+t.test('what the vendors say of people', async (t) => {
+  const people = async (from: NonNullable<SourceOptions['from']>, ...lines: string[]) => {
+    const [batch] = await batchesOf(pieces(lines.join('\n')), { from })
+    const profiles = batch?.profiles.map(({ distinct_id, set }) => [distinct_id, set])
+    return { profiles, events: batch?.count, passedOver: batch?.passedOver, rejects: rejectsOf(batch ? [batch] : []) }
+  }
+  t.strictSame(await people('mixpanel', '{"$distinct_id":"ada","$properties":{"$email":"a@b.c","visits":1.0}}'), {
+    profiles: [['ada', '{"$email":"a@b.c","visits":1.0}']],
+    events: 0,
+    passedOver: 0,
+    rejects: [],
+  })
+  const user = '"event_time":"2024-01-01 00:00:00.000000","user_id":"ada","user_properties"'
+  t.match(await people('amplitude', `{"event_type":"a",${user}:{"plan":"pro"}}`, `{"event_type":"b",${user}:{}}`), {
+    profiles: [['ada', '{"plan":"pro"}']],
+    events: 2,
+  })
+  t.match(
+    await people('posthog', '{"team_id":1,"distinct_id":"ada","person_id":"x","properties":"{\\"plan\\": \\"pro\\"}"}'),
+    { profiles: [['ada', '{"plan": "pro"}']], events: 0 },
+  )
+  t.match(
+    await people(
+      'segment',
+      '{"type":"identify","userId":"ada","context":{"traits":{"a":1}}}',
+      '{"type":"identify","userId":null,"anonymousId":"anon","traits":{}}',
+      '{"type":"group","groupId":"acme","userId":"ada","traits":{"seats":5}}',
+      '{"type":"group","userId":"ada"}',
+      '{"type":"alias","userId":"ada","previousId":"anon"}',
+    ),
+    {
+      profiles: [
+        ['ada', '{"a":1}'],
+        ['anon', '{}'],
+        ['$group:acme', '{"seats":5}'],
+      ],
+      passedOver: 1,
+      rejects: [[4, /names no user/]],
+    },
+  )
+})
+
+t.test('compressed files are read as the text in them', async (t) => {
+  const folder = await temporaryFolder(t)
+  const lines = (await realEvents()).slice(0, 2000)
+  const path = join(folder, 'two-members.ndjson.gz')
+  const [first, second] = [lines.slice(0, 700), lines.slice(700)].map((part) => gzipSync(`${part.join('\n')}\n`))
+  await writeFile(path, Buffer.concat([first ?? '', second ?? ''].map(Buffer.from)))
+  t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
+  const zstd = join(DATA, 'two-frames.ndjson.zst')
+  t.strictSame(eventsOf(await batchesOf(await openFile(zstd))), lines)
+  t.strictSame(eventsOf(await batchesOf(pieces(await readFile(zstd), [999]))), lines, 'from a stream, too')
+})
+
+/** An archive of one file, as APPNOTE 6.3.9 of PKWARE lays it out. */
+function zipOf(name: string, content: Buffer, isDeflated: boolean): Buffer {
+  const data = isDeflated ? deflateRawSync(content) : content
+  const common = Buffer.alloc(26)
+  common.writeUInt16LE(20, 0)
+  common.writeUInt16LE(isDeflated ? 8 : 0, 4)
+  common.writeUInt32LE(crc32(content), 10)
+  common.writeUInt32LE(data.length, 14)
+  common.writeUInt32LE(content.length, 18)
+  common.writeUInt16LE(name.length, 22)
+  const local = Buffer.concat([Buffer.from('PK\x03\x04'), common, Buffer.from(name)])
+  const entry = Buffer.concat([Buffer.from('PK\x01\x02\x14\x00'), common, Buffer.alloc(14), Buffer.from(name)])
+  const end = Buffer.alloc(22)
+  end.write('PK\x05\x06', 'latin1')
+  end.writeUInt16LE(1, 8)
+  end.writeUInt16LE(1, 10)
+  end.writeUInt32LE(entry.length, 12)
+  end.writeUInt32LE(local.length + data.length, 16)
+  return Buffer.concat([local, data, entry, end])
+}
+
+t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.zip')
+  const lines = (await realEvents()).slice(0, 100)
+  const content = Buffer.from(lines.join('\n'))
+  for (const isDeflated of [true, false]) {
+    const whole = zipOf('events.ndjson', content, isDeflated)
+    await writeFile(path, whole)
+    t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
+    const damaged = Buffer.from(whole)
+    // A digit of an event in a stored file, so that everything but the sum is right.
+    const at = isDeflated ? 600 : whole.indexOf('timestamp":1') + 11
+    damaged[at] = (damaged[at] ?? 0) ^ 1
+    await writeFile(path, damaged)
+    await t.rejects(batchesOf(await openFile(path)), { name: 'CompressedDataError', message: /events\.zip .*damaged/ })
+    const resized = Buffer.from(whole)
+    resized.writeUInt32LE(content.length + 1, whole.lastIndexOf('PK\x01\x02') + 24)
+    await writeFile(path, resized)
+    await t.rejects(batchesOf(await openFile(path)), `another size, ${isDeflated ? 'deflated' : 'stored'}`)
+    await writeFile(path, whole.subarray(0, -30))
+    await t.rejects(batchesOf(await openFile(path)), { message: /^The zip archive cannot be read: / })
+  }
+})
+
+t.test('Brotli is known by the name of its file', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.ndjson.br')
+  const lines = (await realEvents()).slice(0, 2000)
+  const whole = brotliCompressSync(lines.join('\n'))
+  await writeFile(path, whole)
+  t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
+  await writeFile(path, whole.subarray(0, -100))
+  await t.rejects(batchesOf(await openFile(path)), { isCut: true, message: /ends in the middle/ })
+  await writeFile(path, Buffer.concat([whole.subarray(0, 5), Buffer.alloc(100, 0xff)]))
+  await t.rejects(batchesOf(await openFile(path)), { isCut: false, message: /damaged/ })
+})
+
+t.test('compressed data that are cut off or damaged are an error that names the input', async (t) => {
+  const folder = await temporaryFolder(t)
+  const zstd = await readFile(join(DATA, 'two-frames.ndjson.zst'))
+  const gzip = gzipSync(`${(await realEvents()).slice(0, 2000).join('\n')}\n`)
+  for (const [name, whole] of Object.entries({ 'events.gz': gzip, 'events.zst': zstd })) {
+    const path = join(folder, name)
+    for (const cut of [whole.subarray(0, -1), whole.subarray(0, -100), whole.subarray(0, 5)]) {
+      await writeFile(path, cut)
+      const error = { isCut: true, message: `${path} ends in the middle of its compressed data.` }
+      await t.rejects(batchesOf(await openFile(path)), error, `${name}: ${cut.length} of ${whole.length} bytes`)
+      await t.rejects(batchesOf(pieces(cut, [999])), { isCut: true, message: /^standard input ends/ })
+    }
+    await writeFile(path, whole.fill(0xff, 40, 60))
+    await t.rejects(batchesOf(await openFile(path)), { isCut: false, message: /damaged/ }, name)
+  }
+})
+
+t.test('batches do not depend on how the bytes come, nor on where the reading goes on', async (t) => {
+  const folder = await temporaryFolder(t)
+  const value = fc.jsonValue({ maxDepth: 2 })
+  const event = fc.record({
+    event: fc.constantFrom('a', 'b,"\n', 'ü'),
+    distinct_id: fc.string({ minLength: 1, maxLength: 5 }),
+    properties: fc.dictionary(fc.string(), value),
+  })
+  const formats: Record<Format, (rows: object[]) => string> = {
+    ndjson: (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join('\n'),
+    json: (rows) => JSON.stringify(rows, null, 2),
+    csv: (rows) => {
+      const cell = (value: unknown) =>
+        `"${(typeof value === 'string' ? value : JSON.stringify(value)).replaceAll('"', '""')}"`
+      return ['event,distinct_id,properties', ...rows.map((row) => Object.values(row).map(cell).join(','))].join('\n')
+    },
+  }
+  for (const [format, write] of Object.entries(formats)) {
+    const path = join(folder, format)
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.oneof({ weight: 5, arbitrary: event }, fc.constant({ event: 1, distinct_id: '', properties: 2 })), {
+          minLength: 1,
+          maxLength: 12,
+        }),
+        fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }),
+        async (rows, sizes) => {
+          const text = write(rows)
+          await writeFile(path, text)
+          const whole = await batchesOf(await openFile(path), {}, START, 3)
+          const good = rows.filter((row) => row.event !== 1)
+          t.strictSame(
+            eventsOf(whole).map((text) => JSON.parse(text)),
+            good.map((row) => JSON.parse(JSON.stringify(row))),
+          )
+          t.equal(rejectsOf(whole).length, rows.length - good.length)
+          t.strictSame(await batchesOf(pieces(text, sizes), {}, START, 3), whole)
+          for (const [i, { end }] of whole.entries()) {
+            const rest = await batchesOf(await openFile(path), {}, end, 3)
+            t.strictSame(
+              rest.map((batch) => ({ ...batch, index: batch.index + i + 1 })),
+              whole.slice(i + 1),
+            )
+          }
+        },
+      ),
+      { numRuns: 40 },
+    )
+  }
+})

@@ -1,0 +1,145 @@
+import { once } from 'node:events'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { brotliCompressSync } from 'node:zlib'
+import t from 'tap'
+import { elements, memberText } from '../../../src/json/spans.js'
+import { TcpProxy } from '../../delivery/tcp-proxy.js'
+import {
+  realEvents,
+  SECRET_KEY,
+  type Service,
+  STORAGES,
+  settingsFor,
+  startService,
+  temporaryFolder,
+  until,
+} from '../../helper.js'
+import { runCommand, startCommand } from '../command-line.js'
+
+/** What must come out as it went in. */
+function essence(text: string): string {
+  return JSON.stringify(['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name)))
+}
+
+async function exportAll({ url }: Service): Promise<string[]> {
+  const texts: string[] = []
+  for (let cursor = ''; ; ) {
+    const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, { headers: { 'x-api-key': SECRET_KEY } })
+    const body = await answer.text()
+    const list = memberText(body, 'events') ?? ''
+    texts.push(...elements(list).map(({ start, end }) => list.slice(start, end)))
+    const next = JSON.parse(memberText(body, 'next') ?? 'null')
+    if (next === null) return texts
+    cursor = `&cursor=${next}`
+  }
+}
+
+for (const storage of STORAGES) {
+  t.test(`an import into ${storage}`, async (t) => {
+    const service = await startService(t, await settingsFor(t, storage))
+    // So slow that the command is far from its end when it notes for the third time what is done.
+    const proxy = await TcpProxy.open(t, service.url)
+    proxy.delayMs = 50
+    const folder = await temporaryFolder(t)
+    // Every event is another one, so that a batch that is stored twice is seen.
+    const copies = Array.from({ length: 12 }, (_, copy) => `, "copy":${copy}.0 }`)
+    const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
+    const path = join(folder, 'events.ndjson')
+    await writeFile(path, `${lines.join('\n')}\n`)
+
+    let done = 0
+    for (let kills = 0; kills < 3; kills++) {
+      const child = startCommand(['import', '--url', proxy.url, '--parallel', '3', path])
+      const ended = once(child, 'exit')
+      done = await until('a part of the import', async () => {
+        if (child.exitCode !== null) throw new Error('the import came to its end')
+        const state = await readFile(`${path}.import.json`, 'utf8').catch(() => '{}')
+        const accepted = JSON.parse(state).done?.accepted ?? 0
+        return accepted > done && accepted
+      })
+      child.kill('SIGKILL')
+      await ended
+    }
+    const count = (await exportAll(service)).length
+    t.ok(count >= done && count < lines.length, `killed three times after ${count} of ${lines.length} events`)
+    const last = await runCommand(['import', '--url', proxy.url, path])
+    t.equal(last.code, 0, last.stderr)
+    t.match(last.stderr, /going on after \d/)
+    const exported = await exportAll(service)
+    t.strictSame(exported.map(essence).sort(), lines.map(essence).sort(), 'everything is there, once, byte for byte')
+
+    const again = await runCommand(['import', '--url', proxy.url, path])
+    t.equal(again.code, 0)
+    t.match(again.stderr, /was imported at/)
+    t.equal((await exportAll(service)).length, lines.length, 'and a further import of it stores nothing')
+    t.match(JSON.parse(await readFile(`${path}.import.json`, 'utf8')), {
+      done: { accepted: lines.length, line: lines.length },
+    })
+  })
+}
+
+t.test('what was begun by mistake does not stand in the way', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, '{"event":"e","distinct_id":"ada","timestamp":1700000000}\n')
+  const to = ['import', '--url', service.url, path]
+  t.match(await runCommand(to), { code: 1, stderr: /--time s reads seconds/ })
+  const keyFile = join(await temporaryFolder(t), 'key')
+  await writeFile(keyFile, 'sk_mistaken')
+  const withOtherKey = [...to, '--time', 's', '--key-file', keyFile]
+  t.match(await runCommand(withOtherKey), { code: 1, stderr: /key is not known/ })
+  t.match(await runCommand([...to, '--time', 's']), { code: 0, stderr: / 1 event stored/ })
+  t.match(await runCommand(withOtherKey), { code: 1, stderr: /key is not known/ })
+  t.match(
+    await runCommand([...to, '--time', 's']),
+    { code: 0, stderr: /was imported at/ },
+    'what was done is still known',
+  )
+  t.equal((await exportAll(service)).length, 1)
+  const table = join(await temporaryFolder(t), 'events.csv')
+  await writeFile(table, 'event;distinct_id\ne;grace\n')
+  const tableTo = ['import', '--url', service.url, table]
+  t.match(await runCommand(tableTo), { code: 1, stderr: /0 events stored, 1 rejected/ }, 'a wrong delimiter')
+  t.match(await runCommand([...tableTo, '--delimiter', ';']), { code: 0, stderr: /1 event stored, 0 rejected/ })
+  t.notOk((await readdir(dirname(table))).includes('events.csv.rejects.ndjson'))
+  t.match(await runCommand(tableTo), { code: 1, stderr: /begun with other options/ }, 'what was stored is still known')
+
+  t.test('a folder is imported file by file', async (t) => {
+    const folder = await temporaryFolder(t)
+    await mkdir(join(folder, 'more'))
+    const event = (name: string) => `{"event":"${name}","distinct_id":"folder"}\n`
+    await writeFile(join(folder, 'b.ndjson'), event('second'))
+    await writeFile(join(folder, 'a.json.br'), brotliCompressSync(`[${event('first')}]`))
+    await writeFile(join(folder, 'more', 'part-0000'), event('third'))
+    await writeFile(join(folder, 'notes.pdf'), 'x')
+    const imported = await runCommand(['import', '--url', service.url, folder])
+    t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n3 events in/ })
+    const again = await runCommand(['import', '--url', service.url, folder])
+    t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each has a note of its own')
+    const names = (await exportAll(service)).slice(-3).map((text) => JSON.parse(text).event)
+    t.strictSame(names, ['first', 'second', 'third'])
+  })
+  t.test('what is said of people changes their profiles, in the order of the file and once', async (t) => {
+    const people = join(await temporaryFolder(t), 'people.ndjson')
+    const row = (user: number, visits: number) =>
+      `{"type":"identify","userId":"u${user}","traits":{"visits":${visits}.0,"n${visits % 3}":1}}`
+    const lines = Array.from({ length: 3500 }, (_, i) => row(i % 7, Math.floor(i / 7)))
+    await writeFile(people, [...lines, '{"type":"group","groupId":"acme","traits":{"seats":5}}'].join('\n'))
+    const child = startCommand(['import', '--url', service.url, '--from', 'segment', people])
+    const ended = once(child, 'exit')
+    await until('the import to begin', async () => (await readFile(`${people}.import.json`).catch(() => '')).length > 0)
+    child.kill('SIGKILL')
+    await ended
+    const get = async (name: string) => {
+      const answer = await fetch(`${service.url}/public/users/${name}`, { headers: { 'x-api-key': SECRET_KEY } })
+      return memberText(memberText(await answer.text(), 'user') ?? '{}', 'properties')
+    }
+    const imported = await runCommand(['import', '--url', service.url, '--from', 'segment', people])
+    t.match(imported, { code: 0, stderr: /3 501 changes of profiles made/ })
+    for (let user = 0; user < 7; user++) t.match(await get(`u${user}`), /"visits":499\.0/)
+    t.equal(await get('$group:acme'), '{"seats":5}')
+    const again = await runCommand(['import', '--url', service.url, '--from', 'segment', people])
+    t.match(again.stderr, /was imported at/)
+  })
+})

@@ -1,0 +1,218 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import type { Command } from '../../src/cli/command.js'
+import { command as keys } from '../../src/cli/keys.js'
+import type { KeysFound } from '../../src/keys/key-refresh.js'
+import { makeKey } from '../../src/keys/keys.js'
+import type { KeyRecord } from '../../src/store/api-keys.js'
+import { openStore } from '../../src/clickhouse/open.js'
+import {
+  type Client,
+  SECRET_KEY,
+  STORAGES,
+  settingsFor,
+  startApp,
+  startClickHouse,
+  temporaryFolder,
+  until,
+} from '../helper.js'
+
+/** The command in this process; what it printed, and how it ended. */
+async function run(command: Command, args: string[], env: NodeJS.ProcessEnv) {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
+  const printed = Promise.all([text(stdout), text(stderr)])
+  try {
+    const { signal } = new AbortController()
+    const code = await command.run(args, { env, stdin, stdout, stderr, signal })
+    stdout.end()
+    stderr.end()
+    const [out, err] = await printed
+    return { code, out, err }
+  } finally {
+    stdout.end()
+    stderr.end()
+  }
+}
+
+const NO_KEY = /[ps]k_[\w-]{43}/
+
+/** Has the keys that a command printed, by their kind. */
+function printedKeys(out: string): { publicKey: string; secretKey: string } {
+  return {
+    publicKey: /^PUBLIC_API_KEY=(pk_[\w-]{43})$/m.exec(out)?.[1] ?? '',
+    secretKey: /^SECRET_KEY=(sk_[\w-]{43})$/m.exec(out)?.[1] ?? '',
+  }
+}
+
+async function listed(env: NodeJS.ProcessEnv, ...args: string[]): Promise<KeyRecord[]> {
+  const { out } = await run(keys, ['list', '--json', ...args], env)
+  return out
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+}
+
+async function answer({ call }: Client, key: string): Promise<number> {
+  return (await call('GET', '/public/events', undefined, { 'x-api-key': key })).statusCode
+}
+
+/** Until each instance answers to the key as it should. */
+async function answers(t: Test, clients: Client[], key: string, status: number): Promise<void> {
+  for (const client of clients) await until(`a ${status}`, async () => (await answer(client, key)) === status)
+  t.pass(`every instance answers ${status}`)
+}
+
+for (const storage of STORAGES) {
+  t.test(`keys of a running service on ${storage}`, async (t) => {
+    const env = await settingsFor(t, storage)
+    const options = { keysRefreshMs: 20 }
+    const clients = [await startApp(t, env, options)]
+    // The embedded parts serve one process.
+    if (storage === 'servers') clients.push(await startApp(t, env, options))
+
+    const created = await run(keys, ['create', '--project', 'shop'], env)
+    t.equal(created.code, 0)
+    const first = printedKeys(created.out)
+    t.ok(first.publicKey && first.secretKey, 'a pair')
+    t.notMatch(created.err, NO_KEY)
+    await answers(t, clients, first.secretKey, 200)
+    await answers(t, clients, first.publicKey, 403)
+    t.equal((await listed(env)).length, 2)
+
+    t.test('a rotation has no gap', async (t) => {
+      const rotated = await run(keys, ['rotate', '--project', 'shop', '--kind', 'secret'], env)
+      const second = printedKeys(rotated.out)
+      t.notOk(second.publicKey, 'the other kind stays')
+      await answers(t, clients, second.secretKey, 200)
+      await answers(t, clients, first.secretKey, 200)
+      const [old] = (await listed(env, '--kind', 'secret')).filter(({ id }) => first.secretKey.startsWith(id))
+      t.ok(Math.abs((old?.revokedAt ?? 0) - Date.now() - 86_400_000) < 60_000, 'until tomorrow')
+
+      const again = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '0'], env)).out)
+      for (const key of [first.secretKey, second.secretKey]) await answers(t, clients, key, 401)
+      await answers(t, clients, again.secretKey, 200)
+      await answers(t, clients, again.publicKey, 403)
+      await answers(t, clients, SECRET_KEY, 200)
+
+      const last = printedKeys((await run(keys, ['rotate', '--project', 'shop', '--grace', '1s'], env)).out)
+      await answers(t, clients, again.secretKey, 401)
+      await answers(t, clients, last.secretKey, 200)
+    })
+
+    t.test('a revoked key stops working on every instance, the others of its project go on', async (t) => {
+      const [one, two] = [
+        await run(keys, ['create', '--project', 'a'], env),
+        await run(keys, ['create', '--project', 'a'], env),
+      ]
+      const [mine, other] = [printedKeys(one.out), printedKeys(two.out)]
+      await answers(t, clients, mine.secretKey, 200)
+      await run(keys, ['revoke', mine.secretKey.slice(0, 11)], env)
+      await answers(t, clients, mine.secretKey, 401)
+      await answers(t, clients, mine.publicKey, 403)
+      await answers(t, clients, other.secretKey, 200)
+      const whole = await run(keys, ['revoke', other.secretKey, mine.publicKey], env)
+      t.notMatch(whole.err, NO_KEY)
+      await answers(t, clients, other.secretKey, 401)
+      await answers(t, clients, mine.publicKey, 401)
+      await t.rejects(run(keys, ['revoke', other.secretKey], env), { message: /no key that is good/ })
+      await t.rejects(run(keys, ['revoke', other.publicKey, 'sk_unknown'], env), { message: /none was revoked/ })
+      await answers(t, clients, other.publicKey, 403)
+    })
+
+    t.test('a list shows no key', async (t) => {
+      const { out } = await run(keys, ['list'], env)
+      t.match(out, /^ID +KIND +CREATED +REVOKED +PROJECT\n/)
+      t.match(out, /^sk_[\w-]{8} +secret +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d{4}.*Z +a$/m)
+      t.match(out, /^pk_[\w-]{8} +public +\S+ +- +a$/m)
+      t.notMatch(out, NO_KEY)
+      t.ok((await listed(env, '--project', 'a')).every(({ projectId }) => projectId === 'a'))
+    })
+
+    t.test('a project without keys has none to rotate', async (t) => {
+      await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
+    })
+
+    t.test('no key is kept', async (t) => {
+      const { clickhouse, close } = await openStore(clients[0]?.config ?? { DATA_DIR: '' })
+      const rows = JSON.stringify(await clickhouse.rows('SELECT * FROM api_keys'))
+      await close()
+      t.ok(rows.includes(first.secretKey.slice(0, 11)))
+      t.notMatch(rows, NO_KEY)
+    })
+  })
+}
+
+t.test('a key that was made just now is good at once, on every instance', async (t) => {
+  const env = await settingsFor(t, 'servers')
+  const clients = [await startApp(t, env), await startApp(t, env)]
+  for (const client of clients) t.equal(await answer(client, makeKey('secret')), 401, 'a wrong key is asked for')
+  const { out } = await run(keys, ['create', '--project', 'p'], env)
+  // A wrong key has the keys read at most once a second.
+  for (const client of clients)
+    await until('a look-up', async () => (await answer(client, printedKeys(out).secretKey)) === 200)
+})
+
+t.test('without a service, keys are made in a store that a start has made, and nowhere else', async (t) => {
+  const env = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
+  const command = (...args: string[]) => run(keys, args, env)
+  await t.rejects(command('create', '--project', 'p'), { message: /no store in .*DATA_DIR/ })
+  const DATA_DIR = join(env.DATA_DIR, 'nowhere')
+  await t.rejects(run(keys, ['list'], { DATA_DIR }), { message: /no store in .*nowhere.*DATA_DIR/ })
+  const left = await readdir(env.DATA_DIR)
+  t.notOk(left.includes('nowhere') || left.includes('clickhouse'), 'nothing is made')
+
+  const start = async (key: string) => {
+    const found: KeysFound[] = []
+    const client = await startApp(t, env, { onKeys: (keys) => found.push(keys) })
+    const status = await answer(client, key)
+    await client.app.close()
+    return { status, good: found[0]?.good, isFirst: found[0]?.makeFirst !== null }
+  }
+  t.strictSame(await start(SECRET_KEY), { status: 401, good: 0, isFirst: true })
+  const created = await command('create', '--project', 'p')
+  t.match(created.err, env.DATA_DIR, 'it says which store it used')
+  const { secretKey } = printedKeys(created.out)
+  t.strictSame(await start(secretKey), { status: 200, good: 2, isFirst: false })
+  for (const { id } of await listed(env)) await command('revoke', id)
+  t.strictSame(
+    await start(secretKey),
+    { status: 401, good: 0, isFirst: false },
+    'where all were revoked, none are made',
+  )
+})
+
+t.test('a database without the tables is no store for a command', async (t) => {
+  const { url } = await startClickHouse(t)
+  const other = new URL(url)
+  other.pathname = '/mistyped'
+  const env = { CLICKHOUSE_URL: other.href }
+  await t.rejects(run(keys, ['create', '--project', 'p'], env), {
+    message: /database mistyped of http:\S+ does not exist\. Set CLICKHOUSE_URL/,
+  })
+  other.pathname = '/default'
+  const tables = { message: /database default of .* has no tables of Tallyhouse/ }
+  await t.rejects(run(keys, ['create', '--project', 'p'], { CLICKHOUSE_URL: other.href }), tables)
+})
+
+t.test('what cannot be understood is said before anything is opened', async (t) => {
+  const bad: [string[], RegExp][] = [
+    [[], /create, list, rotate or revoke/],
+    [['toString'], /create, list, rotate or revoke/],
+    [['create'], /--project NAME/],
+    [['create', '--project', ''], /name of a project/],
+    [['create', '--project', '../x'], /name of a project/],
+    [['create', '--project', 'x'.repeat(65)], /name of a project/],
+    [['create', '--project', 'p', '--kind', 'both'], /public or secret/],
+    [['create', '--project', 'p', 'q'], /"q" means nothing/],
+    [['create', '--projects', 'p'], /projects/],
+    [['rotate', '--project', 'p', '--grace', '1w'], /--grace/],
+    [['rotate', '--project', 'p', '--grace=-1h'], /--grace/],
+    [['revoke'], /Name the keys/],
+  ]
+  for (const [args, message] of bad) {
+    await t.rejects(run(keys, args, { DATA_DIR: '/dev/null/nowhere' }), { name: 'UsageError', message }, args.join(' '))
+  }
+})

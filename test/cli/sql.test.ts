@@ -1,0 +1,91 @@
+import { PassThrough, Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import type { CommandIo } from '../../src/cli/command.js'
+import { command as sql } from '../../src/cli/sql.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { type Client, settingsFor, startApp, startClickHouse } from '../helper.js'
+
+/** What the command prints, in this process. */
+async function run(env: NodeJS.ProcessEnv, args: string[], { stdin = '', isTTY = false } = {}): Promise<string> {
+  const stdout = Object.assign(new PassThrough(), { isTTY })
+  const io: CommandIo = {
+    env,
+    stdin: Readable.from([Buffer.from(stdin)]),
+    stdout,
+    stderr: new PassThrough(),
+    signal: new AbortController().signal,
+  }
+  const printed = text(stdout)
+  try {
+    await sql.run(args, io)
+  } finally {
+    stdout.end()
+  }
+  return await printed
+}
+
+async function fill({ call }: Client): Promise<void> {
+  await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada', properties: { price: 9.9 } })
+  for (const plan of ['free', 'pro']) {
+    await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan } })
+    // Each is a row of its own once it was read.
+    await call('GET', '/public/users?limit=1')
+  }
+  await call('GET', '/public/events')
+}
+
+t.test('queries on the store of a running service, and of one that was stopped', async (t) => {
+  const env = await settingsFor(t, 'embedded')
+  const client = await startApp(t, env)
+  await fill(client)
+  const query = "SELECT event, JSONExtractFloat(properties, 'price') AS price FROM events;"
+  t.equal(await run(env, [query]), 'event\tprice\nsigned up\t9.9\n')
+  t.match(await run(env, [query], { isTTY: true }), /│ signed up │ {3}9\.9 │/, 'a table on a terminal')
+  t.equal(await run(env, [query, '--format', 'csv']), '"event","price"\n"signed up",9.9\n')
+  t.equal(await run(env, ['--format', 'ndjson'], { stdin: query }), '{"event":"signed up","price":9.9}\n')
+  t.equal(await run(env, [`${query.slice(0, -1)} FORMAT TSV`]), 'signed up\t9.9\n', 'FORMAT in the query wins')
+  const profiles = 'SELECT properties FROM profiles FORMAT TSVRaw'
+  t.equal(await run(env, [profiles]), '{"plan":"pro"}\n', 'the newest version alone')
+  await client.app.close()
+  t.equal(await run(env, [query]), 'event\tprice\nsigned up\t9.9\n', 'and after the service has ended')
+})
+
+t.test('on a server too, queries cannot change anything', async (t) => {
+  const { url } = await startClickHouse(t)
+  const clickhouse = new ClickHouse({ url })
+  await migrate(clickhouse)
+  await clickhouse.close()
+  t.equal(await run({ CLICKHOUSE_URL: url }, ['SELECT count() FROM events FORMAT TSV']), '0\n')
+  const refused: [query: string, message: RegExp][] = [
+    ['INSERT INTO journals VALUES (1, 1)', /only reads/],
+    ['DELETE FROM events WHERE 1', /only reads/],
+    ['TRUNCATE TABLE events', /only reads/],
+    ['DROP DATABASE analytics', /only reads/],
+    ['KILL QUERY WHERE 1', /only reads/],
+    ['SYSTEM STOP MERGES', /only reads/],
+    ["BACKUP TABLE events TO File('x')", /only reads/],
+    ['SELECT 1; DROP TABLE events', /Multi-statements/],
+    ['SELECT 1 SETTINGS readonly = 0', /leave SETTINGS and such out/],
+    ["SELECT file('/etc/hostname')", /file\(\)/],
+    ["WITH x AS (SELECT `file`('/etc/hostname')) SELECT * FROM x", /file\(\)/],
+    ["SELECT * FROM file('/etc/hostname', 'LineAsString')", /not available|does not allow|only reads/],
+    ["SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')", /not available|does not allow|only reads/],
+    ["SELECT * FROM remote('127.0.0.1', 'system', 'one')", /does not allow|only reads/],
+    ['SELECT * FRO events', /Syntax error.* position 14/],
+    ['SELECT * FROM evnts', /Maybe you meant/],
+    ['SELECT sum(number) FROM numbers(1000000000000)', /ended after 1 s\. .*--timeout/],
+  ]
+  for (const [query, message] of refused) {
+    await t.rejects(run({ CLICKHOUSE_URL: url }, ['--timeout', '1', query]), { message }, query)
+  }
+  for (const [args, message] of [
+    [[''], /no query/],
+    [['SELECT', '1'], /quotes/],
+    [['SELECT 1', '--format', 'a b'], /--format/],
+    [['SELECT 1', '--timeout', '0'], /--timeout/],
+  ] as const) {
+    await t.rejects(run({ CLICKHOUSE_URL: url }, [...args]), { name: 'UsageError', message })
+  }
+})

@@ -1,0 +1,80 @@
+import { Readable } from 'node:stream'
+import { ClickHouseError } from '@clickhouse/client'
+import fc from 'fast-check'
+import t from 'tap'
+import { untilException } from '../../src/clickhouse/exception-guard.js'
+
+const TAG = 'gwcuqlcihmjkjwkt'
+/** As ClickHouse 26.7 sends it behind the rows. */
+const EXCEPTION =
+  `\r\n__exception__\r\n${TAG}\r\nCode: 395. DB::Exception: Value passed to 'throwIf' function is non-zero. ` +
+  `(FUNCTION_THROW_IF_VALUE_IS_NON_ZERO) (version 26.7.2.1)\n263 ${TAG}\r\n__exception__\r\n`
+
+/** Pieces of what an error consists of, and of what it does not. */
+const rows = fc
+  .array(
+    fc.constantFrom('row\n', '\r\n', '__exception__', '__exception__\r\n', TAG, TAG.slice(0, 15), '_', 'Code: 1. ü'),
+  )
+  .map((parts) => parts.join(''))
+  .filter((text) => !text.includes(`__exception__\r\n${TAG}\r\n`))
+const cuts = fc.array(fc.nat(400))
+
+function cut(text: string, places: number[]): Buffer[] {
+  const bytes = Buffer.from(text)
+  const sorted = [0, ...places.filter((place) => place < bytes.length).sort((a, b) => a - b), bytes.length]
+  return sorted.slice(1).map((end, i) => bytes.subarray(sorted[i], end))
+}
+
+/** How an answer came out, in the end. */
+async function outcome(answer: Readable): Promise<{ text: string; error: unknown }> {
+  const chunks: Buffer[] = []
+  try {
+    for await (const chunk of untilException(answer, TAG, (error) => error)) chunks.push(chunk)
+    return { text: Buffer.concat(chunks).toString(), error: null }
+  } catch (error) {
+    return { text: Buffer.concat(chunks).toString(), error }
+  }
+}
+
+t.test('rows pass as they are, however they are cut', async (t) => {
+  const property = fc.asyncProperty(rows, cuts, async (text, places) => {
+    const { text: passed, error } = await outcome(Readable.from(cut(text, places)))
+    return error === null && passed === text
+  })
+  await t.resolves(fc.assert(property))
+})
+
+t.test('an error behind the rows breaks the stream, and nothing of its text passes', async (t) => {
+  const property = fc.asyncProperty(rows, cuts, fc.boolean(), async (text, places, isCompleted) => {
+    const pieces = cut(text + EXCEPTION, places)
+    const answer = Readable.from(
+      (async function* () {
+        yield* pieces
+        if (!isCompleted) throw new Error('aborted')
+      })(),
+    )
+    const { text: passed, error } = await outcome(answer)
+    // What was not read yet when the transfer broke is lost, and with it the reason.
+    const isKnown = error instanceof ClickHouseError && error.code === '395'
+    return (isCompleted ? isKnown : error !== null) && `${text}\r\n__exception__\r\n${TAG}`.startsWith(passed)
+  })
+  await t.resolves(fc.assert(property))
+})
+
+t.test('an answer that is cut off breaks the stream', async (t) => {
+  const answer = Readable.from(
+    (async function* () {
+      yield Buffer.from('row\n')
+      throw new Error('aborted')
+    })(),
+  )
+  t.match(await outcome(answer), { error: { message: 'aborted' } })
+})
+
+t.test('who stops reading ends the answer', async (t) => {
+  const answer = new Readable({ read: () => undefined })
+  const stream = untilException(answer, TAG, (error) => error)
+  stream.destroy()
+  await new Promise((resolve) => answer.once('close', resolve))
+  t.ok(answer.destroyed)
+})

@@ -1,0 +1,131 @@
+import { once } from 'node:events'
+import { createServer as createHttpServer, request as httpRequest } from 'node:http'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { pipeline } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { AnswerStreams } from '../../src/clickhouse/query-stream.js'
+import { ClickHouse, StoreError, StoreUnreachableError } from '../../src/clickhouse/client.js'
+import { startClickHouse, until } from '../helper.js'
+
+/** Lets a server listen in front of ClickHouse until the test ends. @returns ClickHouse as it is seen through it */
+async function behind(t: Test, server: Server, url: string): Promise<ClickHouse> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const seen = new URL(url)
+  seen.port = String((server.address() as AddressInfo).port)
+  const clickhouse = new ClickHouse({ url: seen.href })
+  t.teardown(() => clickhouse.close())
+  return clickhouse
+}
+
+t.test('answers that are passed on', async (t) => {
+  const { url } = await startClickHouse(t)
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+
+  await t.test('parameters arrive as they are', async (t) => {
+    const anyText = fc.string({ unit: 'binary' }).map((some) => some.toWellFormed())
+    const property = fc.asyncProperty(anyText, async (some) => {
+      const query = 'SELECT {some:String}, {number:UInt64} FORMAT RawBLOB'
+      const answer = await clickhouse.bytes(query, { some, number: 2n ** 63n })
+      return (await text(answer)).startsWith(some)
+    })
+    await t.resolves(fc.assert(property))
+  })
+
+  await t.test('an error has the number that ClickHouse gave it', async (t) => {
+    const error = await clickhouse.bytes('SELECT throwIf(1)').catch((error: unknown) => error)
+    t.ok(error instanceof StoreError)
+    t.match(error, { code: 395, message: /^ClickHouse error 395: .*non-zero/ })
+  })
+
+  await t.test('who refuses the password, and who is not there, has not answered', async (t) => {
+    const wrong = new URL(url)
+    wrong.password = 'wrong'
+    const nobody = new URL(url)
+    nobody.port = '1'
+    for (const { href } of [wrong, nobody]) {
+      const other = new ClickHouse({ url: href })
+      t.teardown(() => other.close())
+      await t.rejects(other.bytes('SELECT 1'), StoreUnreachableError)
+    }
+  })
+
+  await t.test('who reads slowly gets all of it, and who hears nothing more an error', async (t) => {
+    const { origin, username, password } = new URL(url)
+    // Longer than the engine ever takes for a byte on a slow machine; its own longest sleep is 3 s.
+    const silentMs = 2_000
+    const streams = new AnswerStreams({ origin, user: username, password, connections: 1, idleMs: 2_500, silentMs })
+    t.teardown(() => streams.close())
+    const open = (query: string, settings: ClickHouseSettings = {}) =>
+      streams.open(query, {}, { database: 'default', ...settings }, new AbortController().signal)
+
+    for (const rows of [20, 60, 5000]) {
+      const slow = await open(`SELECT repeat('x', 1000) FROM numbers(${rows})`)
+      await once(slow.socket, 'timeout')
+      t.equal((await text(slow)).length, rows * 1001)
+    }
+
+    const silence = { message: 'there was not a byte for 2000 ms' }
+    await t.rejects(open('SELECT sleep(3)'), silence, 'before the answer')
+    const query = `SELECT repeat('x', 1000000), number = 2 AND sleepEachRow(3) FROM numbers(3)`
+    const begun = await open(query, {
+      max_block_size: '1',
+      wait_end_of_query: 0,
+      http_response_buffer_size: '1000',
+      output_format_parallel_formatting: 0,
+    })
+    await t.rejects(text(begun), silence, 'in its middle')
+  })
+
+  await t.test(
+    'an answer that is over where its connection ends is refused, as nothing tells whether it is whole',
+    async (t) => {
+      const server = createServer((socket) => {
+        socket.once('data', () =>
+          socket.end('HTTP/1.1 200 OK\r\nX-ClickHouse-Exception-Tag: abcdefghijklmnop\r\n\r\n1\n'),
+        )
+      })
+      const other = await behind(t, server, url)
+      await t.rejects(other.bytes('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ })
+    },
+  )
+
+  await t.test('behind what takes the tag of an error off, an answer is completed first', async (t) => {
+    const gateway = createHttpServer((request, response) => {
+      const { pathname, search } = new URL(request.url ?? '', url)
+      const { method, headers } = request
+      const onward = httpRequest(new URL(`${pathname}${search}`, url), { method, headers, auth: '' }, (answer) => {
+        const { 'x-clickhouse-exception-tag': _, ...rest } = answer.headers
+        response.writeHead(answer.statusCode ?? 500, rest)
+        // It completes what was broken, too.
+        answer.on('data', (chunk) => response.write(chunk))
+        answer.on('close', () => response.end())
+        answer.on('error', () => undefined)
+      })
+      request.pipe(onward)
+    })
+    const other = await behind(t, gateway, url)
+    const streamed = { wait_end_of_query: 0, max_block_size: '1000', http_response_buffer_size: '1000' } as const
+    const rows = (last: number) => `SELECT throwIf(number = ${last}) FROM numbers(100000)`
+    t.equal((await text(await other.bytes(rows(100_000), {}, streamed))).length, 200_000)
+    await t.rejects(other.bytes(rows(99_999), {}, streamed), { code: 395 })
+  })
+
+  await t.test('connections are kept for the next query, and closed when they were idle', async (t) => {
+    const open = new Set<Socket>()
+    const proxy = createServer((client) => {
+      open.add(client)
+      client.on('close', () => open.delete(client))
+      pipeline(client, connect(Number(new URL(url).port), '127.0.0.1'), client, () => undefined)
+    })
+    const other = await behind(t, proxy, url)
+    for (let i = 0; i < 10; i++) t.equal(await text(await other.bytes('SELECT 1')), '1\n')
+    t.equal(open.size, 1)
+    await until('its end', () => open.size === 0)
+  })
+})

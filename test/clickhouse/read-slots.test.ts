@@ -1,0 +1,68 @@
+import t from 'tap'
+import { NoSlotError, ReadSlots } from '../../src/clickhouse/read-slots.js'
+
+const LIMITS = { slots: 4, perProject: 3, waitMs: 60_000, stalledMs: 0 }
+const NEVER_CUT = { ...LIMITS, stalledMs: 60_000 }
+
+t.test('no project has all slots, and who waits is served in turn', async (t) => {
+  const slots = new ReadSlots(NEVER_CUT)
+  const first = await Promise.all(['a', 'a', 'a', 'b'].map((project) => slots.take(project)))
+  const order: string[] = []
+  const wait = (name: string) =>
+    slots.take(name.charAt(0)).then((slot) => {
+      order.push(name)
+      return slot
+    })
+  const waiting = ['a1', 'a2', 'b1', 'c1'].map(wait)
+  first[3]?.release()
+  const ofB = await waiting[2]
+  t.strictSame(order, ['b1'], 'not those whose project has its share')
+  first[3]?.release()
+  t.strictSame(order, ['b1'], 'a slot is released once')
+  first[0]?.release()
+  await waiting[0]
+  t.strictSame(order, ['b1', 'a1'])
+  ofB?.release()
+  await waiting[3]
+  first[1]?.release()
+  await waiting[1]
+  t.strictSame(order, ['b1', 'a1', 'c1', 'a2'])
+})
+
+t.test('who waits too long is refused, and who gives up takes no slot', async (t) => {
+  const slots = new ReadSlots({ ...NEVER_CUT, waitMs: 20 })
+  const held = await Promise.all(['a', 'a', 'b', 'b'].map((project) => slots.take(project)))
+  await t.rejects(slots.take('c'), NoSlotError)
+  const hangUp = new AbortController()
+  const gone = slots.take('c', hangUp.signal)
+  hangUp.abort()
+  await t.rejects(gone, NoSlotError)
+  await t.rejects(slots.take('c', AbortSignal.abort()), NoSlotError)
+  held[0]?.release()
+  t.ok(await slots.take('c'))
+})
+
+t.test('a slot that is needed is taken from the answer that has stalled the longest', async (t) => {
+  const slots = new ReadSlots(LIMITS)
+  const cut: number[] = []
+  const held = await Promise.all(['a', 'a', 'a', 'b'].map((project) => slots.take(project)))
+  for (const [n, slot] of held.entries()) {
+    slot.onCutOff(() => {
+      cut.push(n)
+      slot.release()
+    })
+  }
+  const now = performance.now()
+  held[1]?.stalled(now - 1000)
+  held[2]?.stalled(now - 2000)
+  held[3]?.stalled(now - 3000)
+  await slots.take('a')
+  t.strictSame(cut, [2], 'of its own project where that has its share')
+  await slots.take('c')
+  t.strictSame(cut, [2, 3], 'else of any')
+  held[1]?.stalled(null)
+  const last = slots.take('c')
+  t.strictSame(cut, [2, 3], 'and none that is being read')
+  held[0]?.release()
+  t.ok(await last)
+})

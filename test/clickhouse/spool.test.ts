@@ -1,0 +1,60 @@
+import { once } from 'node:events'
+import { PassThrough, Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import t from 'tap'
+import { Spool, SpoolMemory } from '../../src/clickhouse/spool.js'
+import { until } from '../helper.js'
+
+const KIB = 1024
+
+/** Random bytes, so that their order shows. */
+const chunksOf = (count: number) => Array.from({ length: count }, (_, n) => Buffer.alloc(KIB, n))
+
+t.test('an answer that fits is taken whole, so that its source ends, whether it is read or not', async (t) => {
+  const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 1000 * KIB })
+  const chunks = chunksOf(99)
+  const source = Readable.from(chunks, { objectMode: false })
+  const spool = new Spool(source, memory, () => t.fail('it does not stall'))
+  await once(source, 'end')
+  t.equal(memory.held, 99 * KIB)
+  t.ok((await buffer(spool)).equals(Buffer.concat(chunks)))
+  t.equal(memory.held, 0)
+})
+
+t.test('a larger one pauses its source until it is read, and says since when', async (t) => {
+  const memory = new SpoolMemory({ answerBytes: 10 * KIB, totalBytes: 1000 * KIB })
+  const chunks = chunksOf(500)
+  const source = Readable.from(chunks, { objectMode: false })
+  const stalls: (number | null)[] = []
+  const spool = new Spool(source, memory, (since) => stalls.push(since))
+  await until('the pause', () => source.isPaused())
+  t.equal(memory.held, 10 * KIB)
+  t.type(stalls.at(-1), 'number')
+  t.ok((await buffer(spool)).equals(Buffer.concat(chunks)))
+  t.equal(stalls.at(-1), null)
+  t.equal(memory.held, 0)
+})
+
+t.test('all of a process share their memory; without any an answer is passed on as it is read', async (t) => {
+  const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 20 * KIB })
+  const first = new Spool(Readable.from(chunksOf(50), { objectMode: false }), memory, () => undefined)
+  await until('the memory to be full', () => memory.held === 20 * KIB)
+  const chunks = chunksOf(200)
+  const second = new Spool(Readable.from(chunks, { objectMode: false }), memory, () => undefined)
+  t.ok((await buffer(second)).equals(Buffer.concat(chunks)))
+  first.destroy()
+  await once(first, 'close')
+  t.equal(memory.held, 0, 'what was not read is given back')
+})
+
+t.test('it ends only where its source has ended', async (t) => {
+  const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 100 * KIB })
+  for (const error of [new Error('broken'), undefined]) {
+    const source = new PassThrough()
+    const spool = new Spool(source, memory, () => undefined)
+    source.write(Buffer.alloc(KIB))
+    setImmediate(() => source.destroy(error))
+    await t.rejects(buffer(spool), { message: error?.message ?? 'the answer ended before it was complete' })
+  }
+  t.equal(memory.held, 0)
+})

@@ -1,0 +1,207 @@
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { Transform } from 'node:stream'
+import { gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { BodyBudget } from '../../src/http/body-budget.js'
+import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+
+const MIB = 1024 * 1024
+const OVERLOADED = { code: 'overloaded' }
+
+t.test('all bodies together, those of one project, and those without a key have their limits', async (t) => {
+  const budget = new BodyBudget(100, 0)
+  const one = budget.ofProject('one')
+  one.take(70)
+
+  t.throws(() => budget.ofProject('one').take(6), OVERLOADED, 'a project has three quarters')
+  const two = budget.ofProject('two')
+  two.take(20)
+  t.throws(() => two.take(11), OVERLOADED)
+  const unknown = budget.ofAddress('address')
+  unknown.take(30)
+  t.throws(() => budget.ofAddress('address').take(8), OVERLOADED, 'an address has three quarters of the half')
+  budget.ofAddress('other').take(10)
+  t.throws(() => budget.ofAddress('third').take(11), { message: /header x-api-key go first/ })
+
+  one.close()
+  one.close()
+  t.equal(budget.known.bytes, 20)
+  unknown.admit('two')
+  t.equal(budget.unknown.bytes, 10)
+  t.equal(budget.known.bytes, 50)
+  unknown.close()
+  two.close()
+  t.equal(budget.known.bytes, 0)
+})
+
+t.test('a body that is the only one is taken whatever its size', async (t) => {
+  const budget = new BodyBudget(100, 0)
+  for (const account of [budget.ofProject('p'), budget.ofAddress('a')]) {
+    for (let i = 0; i < 10; i++) account.take(100)
+    const next = account.isKnown ? budget.ofProject('p') : budget.ofAddress('a')
+    t.throws(() => next.take(1), OVERLOADED)
+    account.close()
+  }
+  await until('the end', () => budget.unknown.bytes === 0)
+})
+
+t.test('what came without a good key stays in the count for a while', async (t) => {
+  const budget = new BodyBudget(100, 50)
+  const refused = budget.ofAddress('a')
+  refused.take(40)
+  refused.close()
+  t.throws(() => budget.ofAddress('a').take(1), OVERLOADED)
+  await until('its end', () => budget.unknown.bytes === 0)
+  budget.ofAddress('a').take(1)
+})
+
+/** @returns the bytes that have come out of zlib in this process since */
+function countInflated(t: Test): () => number {
+  let bytes = 0
+  const push = Transform.prototype.push
+  Transform.prototype.push = function (this: Transform, chunk: unknown, encoding?: BufferEncoding) {
+    if ('bytesWritten' in this && Buffer.isBuffer(chunk)) bytes += chunk.length
+    return push.call(this, chunk, encoding)
+  }
+  t.teardown(() => {
+    Transform.prototype.push = push
+  })
+  return () => bytes
+}
+
+t.test('strangers', async (t) => {
+  const clientLimits = { ...CLIENT_LIMITS }
+  const env = { ...(await settingsFor(t, 'embedded')), BODY_MEMORY: `${32 * MIB}` }
+  const { app, call } = await startApp(t, env, { clientLimits })
+  const address = await app.listen({ host: '127.0.0.1', port: 0 })
+  const agent = new Agent({ keepAlive: true })
+  t.teardown(() => agent.destroy())
+  const post = async (body: Buffer, headers: object = {}, by = agent) => {
+    const all = { 'content-type': 'application/json', 'content-encoding': 'gzip', ...headers }
+    const client = request(`${address}/public/track/batch`, { method: 'POST', agent: by, headers: all }).end(body)
+    const [response] = (await once(client, 'response')) as [IncomingMessage]
+    await once(response.resume(), 'end')
+    return response.statusCode ?? 0
+  }
+  const event = { event: 'e', distinct_id: 'u' }
+  const track = async () => (await call('POST', '/public/track', event)).statusCode
+  /** a body of some length, whose key comes behind everything else */
+  const keyLast = (length: number) => {
+    const text = JSON.stringify({ events: [{ ...event, properties: { x: 'x'.repeat(length) } }], apiKey: SECRET_KEY })
+    return gzipSync(text)
+  }
+  const bomb = gzipSync(`{"events":[${'[],'.repeat(6 * MIB)}`)
+
+  t.test('an unknown key in the header: nothing of the body is inflated, and the connection serves on', async (t) => {
+    const inflated = countInflated(t)
+    const one = new Agent({ keepAlive: true, maxSockets: 1 })
+    t.teardown(() => one.destroy())
+    const ports = new Set<number>()
+    app.server.on('request', ({ socket }) => ports.add(socket.remotePort ?? 0))
+    for (let i = 0; i < 5; i++) t.equal(await post(bomb, { 'x-api-key': 'sk_unknown' }, one), 401)
+    t.equal(inflated(), 0)
+    const plain = { 'x-api-key': 'sk_unknown', 'content-encoding': 'identity' }
+    t.equal(
+      await post(Buffer.alloc(10 * MIB, ' '), plain, one),
+      401,
+      'the answer is read, whatever is still to be sent',
+    )
+    t.equal(await post(gzipSync(JSON.stringify({ events: [event] })), { 'x-api-key': SECRET_KEY }, one), 200)
+    t.equal(ports.size, 1)
+  })
+
+  t.test('who asks before sending a body is told', async (t) => {
+    const head = 'POST /public/track HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n'
+    const ask = async (path: string, key: string, isSent: boolean) => {
+      const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+      t.teardown(() => socket.destroy())
+      let answer = ''
+      socket.on('data', (chunk) => {
+        answer += chunk
+      })
+      const body = JSON.stringify(event)
+      socket.write(`${head.replace('/public/track', path)}x-api-key: ${key}\r\ncontent-length: ${body.length}\r\n\r\n`)
+      await until('an answer', () => answer.includes('\r\n\r\n'))
+      if (isSent) socket.write(body)
+      await until('the answer', () => answer.includes('"status"'))
+      return answer.match(/HTTP\/1\.1 \d+/g)
+    }
+    t.strictSame(await ask('/public/track', SECRET_KEY, true), ['HTTP/1.1 100', 'HTTP/1.1 200'])
+    t.strictSame(await ask('/public/track', 'sk_unknown', false), ['HTTP/1.1 401'])
+    t.strictSame(await ask('/public/nothing', SECRET_KEY, false), ['HTTP/1.1 404'])
+  })
+
+  t.test('a large body may have its key at the end, compressed or not', async (t) => {
+    for (let i = 0; i < 5; i++) t.equal(await post(keyLast(15 * MIB)), 200)
+    const plain = Buffer.from(JSON.stringify({ events: [event], x: 'x'.repeat(10 * MIB), apiKey: SECRET_KEY }))
+    t.equal(await post(plain, { 'content-encoding': 'identity' }), 200)
+    // Without a socket, too, its bytes leave the count with its answer.
+    for (let i = 0; i < 5; i++) {
+      const headers = { 'content-encoding': 'gzip' }
+      t.equal((await call('POST', '/public/track/batch', keyLast(15 * MIB), headers)).statusCode, 200)
+    }
+  })
+
+  t.test('a large body is not parsed for a key that is none', async (t) => {
+    const broken = (fields: string) => gzipSync(`{${fields}"x":"${'x'.repeat(10_000)}`)
+    t.equal(await post(broken('')), 401)
+    t.equal(await post(broken('"apiKey":"sk_unknown",')), 401)
+    t.equal(await post(broken(`"apiKey":"${PUBLIC_KEY}",`)), 403)
+    t.equal(await post(broken(`"apiKey":"${SECRET_KEY}","apiKey":1,`)), 401, 'the last of several counts')
+    t.equal(await post(broken(''), { 'x-api-key': PUBLIC_KEY }), 403)
+    const both = { 'x-api-key': PUBLIC_KEY }
+    t.equal(await post(broken(`"apiKey":"${SECRET_KEY}",`), both), 401, 'where they differ')
+    t.equal(await post(broken(`"apiKey":"${SECRET_KEY}",`)), 400)
+  })
+
+  t.test('a body that stops coming is cut off, and leaves nothing behind', async (t) => {
+    const head = 'POST /public/track/batch HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
+    Object.assign(clientLimits, { bodyIdleMs: 200, unknownBodyMs: 200 })
+    t.teardown(() => Object.assign(clientLimits, CLIENT_LIMITS))
+    const stall = async (key: string) => {
+      const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+      t.teardown(() => socket.destroy())
+      let answer = ''
+      socket.on('data', (chunk) => {
+        answer += chunk
+      })
+      socket.write(`${head}${key}content-length: 1000000\r\n\r\n{"x":"${'x'.repeat(20_000)}`)
+      await until('an answer', () => answer.includes('"status"'))
+      return answer
+    }
+    for (const answer of await Promise.all([stall(''), stall(`x-api-key: ${SECRET_KEY}\r\n`)])) {
+      t.match(answer, /^HTTP\/1\.1 408 [\s\S]*"code":"invalid_request"/)
+    }
+  })
+
+  t.test('a hundred bombs at once take little, and tracking goes on', async (t) => {
+    const inflated = countInflated(t)
+    const before = process.memoryUsage()
+    const kinds = [{}, { 'x-api-key': PUBLIC_KEY }]
+    const bombs = Array.from({ length: 100 }, (_, i) => post(bomb, kinds[i % 2]))
+    const statuses: number[] = []
+    let isOver = false
+    const all = Promise.all(bombs).finally(() => {
+      isOver = true
+    })
+    let most = 0
+    while (!isOver) {
+      statuses.push(await track())
+      const { external, heapUsed } = process.memoryUsage()
+      most = Math.max(most, external + heapUsed - before.external - before.heapUsed)
+    }
+    t.ok(statuses.length > 0 && statuses.every((status) => status === 200))
+    for (const status of await all) t.ok([401, 403, 503].includes(status), String(status))
+    // Without the limits, 100 x 18 MiB; with them half of the setting, and what streams and sockets hold.
+    t.ok(inflated() < 48 * MIB, `${inflated()} bytes were inflated`)
+    t.ok(most < 150 * MIB, `${most} bytes were taken`)
+    const large = gzipSync(JSON.stringify({ apiKey: SECRET_KEY, events: [event], x: 'x'.repeat(5 * MIB) }))
+    t.equal(await post(large), 200, 'whose key comes first is none of them')
+    t.equal(await post(keyLast(5 * MIB), { 'x-api-key': SECRET_KEY }), 200)
+    t.equal(await post(keyLast(5 * MIB)), 503, 'whose key comes last waits')
+    t.equal(await post(keyLast(5_000)), 200, 'unless the body is small')
+  })
+})

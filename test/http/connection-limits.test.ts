@@ -1,0 +1,130 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
+import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+
+const HOST = 'host: 127.0.0.1\r\n'
+const SHORT = 300
+
+/** A socket to the service, and what came on it. */
+async function open(t: Test, { app }: Client): Promise<{ socket: Socket; answer(): string; closed: Promise<unknown> }> {
+  if (!app.server.listening) await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += chunk
+  })
+  socket.on('error', () => undefined)
+  const closed = once(socket, 'close')
+  await once(socket, 'connect')
+  return { socket, answer: () => answer, closed }
+}
+
+function connections({ app }: Client): Promise<number> {
+  return new Promise((resolve, reject) => {
+    app.server.getConnections((error, count) => (error ? reject(error) : resolve(count)))
+  })
+}
+
+function isRefused(t: Test, answer: string, status: number, error: RegExp): void {
+  const [head = '', body = ''] = answer.split('\r\n\r\n')
+  t.match(head, new RegExp(`^HTTP/1\\.1 ${status} `))
+  t.match(JSON.parse(body), { status: 0, code: 'invalid_request', error })
+}
+
+t.test('who sends too slowly', async (t) => {
+  const clientLimits = { ...CLIENT_LIMITS, headersMs: SHORT, requestMs: 2 * SHORT, checkMs: 20 }
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
+
+  t.test('headers', async (t) => {
+    const { socket, answer, closed } = await open(t, client)
+    socket.write(`GET /public/events HTTP/1.1\r\n${HOST}`)
+    await closed
+    isRefused(t, answer(), 408, /did not arrive in time/)
+  })
+
+  t.test('headers, byte by byte', async (t) => {
+    const { socket, answer, closed } = await open(t, client)
+    socket.write('GET /public/events HTTP/1.1\r\nx: ')
+    const drip = setInterval(() => socket.write('x'), 20)
+    await closed
+    clearInterval(drip)
+    isRefused(t, answer(), 408, /did not arrive in time/)
+  })
+
+  t.test('a body', async (t) => {
+    const { socket, answer, closed } = await open(t, client)
+    const head = `POST /public/track HTTP/1.1\r\n${HOST}x-api-key: ${SECRET_KEY}\r\ncontent-type: application/json\r\n`
+    socket.write(`${head}content-length: 1000\r\n\r\n{"event":"`)
+    const drip = setInterval(() => socket.write('x'), 20)
+    await closed
+    clearInterval(drip)
+    isRefused(t, answer(), 408, /did not arrive in time/)
+    t.strictSame(await client.events(), [])
+  })
+
+  t.test('nobody else notices', async (t) => {
+    t.equal((await client.call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200)
+  })
+})
+
+t.test('who is silent', async (t) => {
+  const clientLimits = { ...CLIENT_LIMITS, idleMs: SHORT }
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
+  const { socket, closed } = await open(t, client)
+  const type = 'content-type: application/json\r\n'
+  socket.write(`POST /public/track HTTP/1.1\r\n${HOST}${type}content-length: 1000\r\n\r\n`)
+  await closed
+  const nothing = await open(t, client)
+  await nothing.closed
+  t.equal(await connections(client), 0)
+})
+
+t.test('who reads too slowly', async (t) => {
+  const clientLimits = { ...CLIENT_LIMITS, answerMs: SHORT }
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
+  const properties = { x: 'x'.repeat(900_000) }
+  const events = Array.from({ length: 20 }, () => ({ event: 'e', distinct_id: 'u', properties }))
+  // More than the buffers of sockets hold.
+  t.equal((await client.call('POST', '/public/track/batch', { events })).statusCode, 200)
+  t.equal((await client.events(10)).length, 20)
+
+  const readers = [await open(t, client), await open(t, client)]
+  for (const { socket } of readers) {
+    socket.pause()
+    socket.write(`GET /public/events?limit=1000 HTTP/1.1\r\n${HOST}x-api-key: ${SECRET_KEY}\r\n\r\n`)
+  }
+  await until('all to be cut off', async () => (await connections(client)) === 0)
+  t.equal((await client.call('GET', '/public/events?limit=1')).statusCode, 200)
+  readers[0]?.socket.resume()
+  await readers[0]?.closed
+  t.notMatch(readers[0]?.answer(), /"pending":\d+\}/, 'it has not got all')
+})
+
+t.test('too many connections', async (t) => {
+  const warnings: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
+  const env = { ...(await settingsFor(t, 'embedded')), MAX_CONNECTIONS: '2' }
+  const client = await startApp(t, env, { log })
+  const [first, second] = [await open(t, client), await open(t, client)]
+  for (let i = 0; i < 2; i++) await (await open(t, client)).closed
+  t.strictSame(warnings, ['connections are refused, as MAX_CONNECTIONS are open'], 'one line a minute')
+  first.socket.destroy()
+  await until('the end of one', async () => (await connections(client)) === 1)
+  const third = await open(t, client)
+  for (const { socket, answer } of [second, third]) {
+    socket.write(`GET /health/live HTTP/1.1\r\n${HOST}\r\n`)
+    await until('an answer', () => answer().startsWith('HTTP/1.1 200 '))
+  }
+})
+
+t.test('a URL that is too long', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { socket, answer, closed } = await open(t, client)
+  socket.write(`GET /public/events?event=${'x'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`)
+  await closed
+  isRefused(t, answer(), 431, /over 16 KiB/)
+})

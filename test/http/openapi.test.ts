@@ -1,0 +1,265 @@
+import { execFile } from 'node:child_process'
+import { symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { createConfig, lintFromString } from '@redocly/openapi-core'
+import { FormatRegistry } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { FastifyInstance, InjectOptions } from 'fastify'
+import openapiTS, { astToString } from 'openapi-typescript'
+import t from 'tap'
+import { STATUS_OF } from '../../src/contract/errors.js'
+import { CALLS } from '../../src/http/openapi/calls.js'
+import { startChromium } from '../browser/chromium.js'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, temporaryFolder } from '../helper.js'
+
+interface Operation {
+  operationId: string
+  security: Record<string, string[]>[]
+  parameters?: { name: string; in: string; example?: string | number; required?: boolean; description?: string }[]
+  requestBody?: { content: Record<string, { example?: unknown }> }
+  responses: Record<string, { content: Record<string, { example?: unknown; examples?: Record<string, unknown> }> }>
+}
+
+interface Document {
+  openapi: string
+  paths: Record<string, Record<string, Operation>>
+  components: { examples: Record<string, { value: { code: string } }> }
+}
+
+const { app } = await startApp(t, await settingsFor(t, 'embedded'))
+const source = (await app.inject({ url: '/openapi.json' })).body
+const document = JSON.parse(source) as Document
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+)
+
+/** `METHOD path` of every route, from the router's own tree. */
+function routesOf(app: FastifyInstance): string[] {
+  const place: string[] = []
+  return app
+    .printRoutes({ commonPrefix: false })
+    .split('\n')
+    .flatMap((line) => {
+      const [, indent = '', part = '', methods] = /^((?:[│ ] {3})*)[├└]── (.*?)(?: \(([A-Z, ]+)\))?$/.exec(line) ?? []
+      place.length = indent.length / 4
+      place.push(part)
+      return methods?.split(', ').map((method) => `${method} ${place.join('')}`) ?? []
+    })
+}
+
+let address: Promise<string> | undefined
+/** The app's address, once it has one. */
+const listening = () => {
+  address ??= app.listen({ host: '127.0.0.1', port: 0 })
+  return address
+}
+
+t.test('every call is described, and nothing else is', async (t) => {
+  const routes = routesOf(app).filter((route) => !/^(HEAD|OPTIONS) | \/(docs|openapi\.json|$)/.test(route))
+  t.strictSame(routes.sort(), Object.keys(CALLS).sort())
+  const described = operations.map(({ path, method }) => `${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`)
+  t.strictSame(described.sort(), Object.keys(CALLS).sort())
+})
+
+t.test('a linter finds nothing wrong', async (t) => {
+  const config = await createConfig({ extends: ['recommended-strict'], rules: { 'operation-4xx-response': 'off' } })
+  const problems = await lintFromString({ source, config })
+  t.equal(document.openapi, '3.1.0')
+  t.strictSame(
+    problems.map(({ ruleId, message, location }) => ({ ruleId, message, at: location[0]?.pointer })),
+    [],
+  )
+  const broken = { ...document, paths: { ...document.paths, '/broken': { get: {} } } }
+  t.not((await lintFromString({ source: JSON.stringify(broken), config })).length, 0, 'it does find something')
+})
+
+t.test('every error of the contract is the answer of some call', async (t) => {
+  const answered = operations.flatMap(({ operation }) =>
+    Object.entries(operation.responses).flatMap(([status, { content }]) =>
+      Object.keys(content['application/json']?.examples ?? {}).map((code) => `${status} ${code}`),
+    ),
+  )
+  const expected = Object.entries(STATUS_OF).map(([code, status]) => `${status} ${code}`)
+  t.strictSame([...new Set(answered)].sort(), expected.sort())
+  for (const [code, { value }] of Object.entries(document.components.examples)) t.equal(value.code, code)
+})
+
+t.test('no word of the code is left in it', async (t) => {
+  t.notMatch(source, /"says"|TypeBox|undefined/)
+  t.notMatch(source, SECRET_KEY)
+})
+
+t.test('the examples are answered as described', async (t) => {
+  FormatRegistry.Set('uuid', (value) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value))
+  t.teardown(() => FormatRegistry.Delete('uuid'))
+  const order = ['POST', 'GET', 'PUT', 'DELETE']
+  const inOrder = [...operations].sort((a, b) => order.indexOf(a.method) - order.indexOf(b.method))
+  let eventId = ''
+  for (const { path, method, operation } of inOrder) {
+    const call = CALLS[`${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`]
+    if (!call) throw new Error(`${path} is not described`)
+    const headers: Record<string, string> = {}
+    const [scheme] = operation.security.flatMap((required) => Object.keys(required))
+    if (scheme) headers['x-api-key'] = scheme === 'secret' ? SECRET_KEY : PUBLIC_KEY
+    t.equal(scheme, call.key ?? undefined)
+    let url = path
+    const query = new URLSearchParams()
+    for (const { name, in: where, example } of operation.parameters ?? []) {
+      if (where === 'path') url = url.replace(`{${name}}`, name === 'eventId' ? eventId : String(example))
+      if (where === 'query' && example !== undefined) query.set(name, String(example))
+    }
+    const bodies = Object.entries(operation.requestBody?.content ?? { '': {} })
+    for (const [type, { example }] of bodies) {
+      const payload = typeof example === 'string' ? example : JSON.stringify(example)
+      const response = await app.inject({
+        method: method as NonNullable<InjectOptions['method']>,
+        url: `${url}?${query}`,
+        headers: { ...headers, ...(type !== '' && { 'content-type': type }) },
+        ...(example !== undefined && { payload }),
+      })
+      // The second way of sending a session's end finds it ended.
+      if (operation.operationId === 'startSession' || response.statusCode !== 409)
+        t.equal(response.statusCode, 200, `${method} ${url}: ${response.body}`)
+      eventId ||= String(response.headers['x-event-id'] ?? '')
+      const { schema, example: answer } = call.answer
+      if (typeof schema === 'string') continue
+      t.ok(Value.Check(schema, response.json()), `${method} ${url} answers ${response.body}`)
+      t.ok(Value.Check(schema, answer), `${method} ${path} describes ${JSON.stringify(answer)}`)
+      t.strictSame(Object.keys(response.json()), Object.keys(answer as object), `${method} ${path}`)
+      for (const name of Object.keys(call.headers ?? {}).filter((name) => name === 'x-event-id'))
+        t.ok(response.headers[name])
+    }
+  }
+})
+
+t.test('the formats of the export are described', async (t) => {
+  const types = Object.keys(document.paths['/public/events']?.get?.responses[200]?.content ?? {})
+  t.equal(types.length, 4)
+  for (const type of types) {
+    const response = await app.inject({ url: '/public/events', headers: { 'x-api-key': SECRET_KEY, accept: type } })
+    t.equal(response.statusCode, 200)
+    t.equal(String(response.headers['content-type']).replace(/;.*/, ''), type)
+  }
+})
+
+t.test('the page to try the calls asks no other host, and may not', async (t) => {
+  const page = await app.inject({ url: '/docs/' })
+  t.equal(page.statusCode, 200)
+  t.match(page.headers['content-type'], 'text/html')
+  const policy = String(page.headers['content-security-policy'])
+  t.match(policy, /default-src 'self'/)
+  t.match(policy, /frame-ancestors 'none'/)
+  t.notMatch(policy, /https?:|unsafe-(inline|eval)|upgrade-insecure/)
+  t.equal(page.headers['x-content-type-options'], 'nosniff')
+  const links = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link = '']) => link)
+  t.ok(links.length >= 4)
+  for (const link of links) {
+    t.match(link, /^\.\//)
+    t.equal((await app.inject({ url: new URL(link, 'http://host/docs/').pathname })).statusCode, 200, link)
+  }
+  t.notMatch(page.body, /<script>[^<]|<style>[^<]/, 'nothing that the policy would refuse')
+  t.strictSame((await app.inject({ url: '/docs/json' })).json(), document)
+  t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
+})
+
+t.test('the page has the title of the product, and a call from it leaves nothing in the console', async (t) => {
+  const url = await listening()
+  const browser = await startChromium(t)
+  const page = await browser.newPage()
+  const said: string[] = []
+  page.on('console', (message) => said.push(message.text()))
+  page.on('pageerror', (error) => said.push(error.message))
+  page.on('requestfailed', (request) => said.push(request.url()))
+  await page.goto(`${url}/docs`)
+  t.equal(await page.title(), 'Tallyhouse API')
+  await page.click('#operations-Operation-live .opblock-summary-control')
+  await page.click('.try-out__btn')
+  await page.click('.execute')
+  await page.waitForSelector('.live-responses-table')
+  t.match(await page.textContent('.live-responses-table tbody .response-col_status'), '200')
+  t.strictSame(said, [])
+})
+
+t.test('what has a default need not be given, and every parameter of the export is described', async (t) => {
+  for (const path of ['/public/events', '/public/users', '/public/sessions']) {
+    const query = document.paths[path]?.get?.parameters?.filter((parameter) => parameter.in === 'query') ?? []
+    t.ok(query.length >= 2, path)
+    for (const { name, required, description } of query) {
+      t.not(required, true, name)
+      t.match(description, /^(?!Must)\w.+\.$/, name)
+    }
+  }
+})
+
+/** What the README shows by curl, in the words of a client that is generated from the document. */
+const GENERATED_CALLS = `
+import createClient from 'openapi-fetch'
+import type { paths } from '../schema.js'
+
+const [baseUrl = '', key = ''] = process.argv.slice(2)
+const client = createClient<paths, 'application/json'>({ baseUrl, headers: { 'x-api-key': key } })
+const user = { distinct_id: 'generated' }
+const tracked = await client.POST('/public/track', {
+  body: { ...user, event: 'signed up', properties: { plan: 'pro', price: 9.9 } },
+})
+await client.POST('/public/track/batch', {
+  params: { header: { 'idempotency-key': 'generated' } },
+  body: { events: [{ ...user, event: 'again', timestamp: 5 }] },
+})
+await client.POST('/public/users/profile', {
+  body: { ...user, operations: { $set: { a: 1 }, $add: { visits: 1 }, $unset: ['b'], $union: { seats: ['a'] } } },
+})
+// @ts-expect-error what is added must be a number
+const mistyped = () => client.POST('/public/users/profile', { body: { ...user, operations: { $add: { visits: '1' } } } })
+// @ts-expect-error an event needs its name
+const nameless = () => client.POST('/public/track', { body: user })
+const all = await client.GET('/public/events')
+const some = await client.GET('/public/events', {
+  params: { query: { limit: 1, distinct_id: 'generated', from: 6, to: Date.now() + 1000, format: 'json' } },
+})
+const [event] = some.data?.events ?? []
+if (!event) throw new Error('there is none')
+const eventId: string = event.eventId
+await client.PUT('/public/events/{eventId}', { params: { path: { eventId } }, body: { properties: { plan: 'free' } } })
+const deleted = await client.DELETE('/public/events/{eventId}', { params: { path: { eventId } } })
+const unknown = await client.DELETE('/public/events/{eventId}', { params: { path: { eventId } } })
+const users = await client.GET('/public/users')
+const visits: unknown = users.data?.users.find(({ distinct_id }) => distinct_id === 'generated')?.properties.visits
+console.log(
+  JSON.stringify({
+    tracked: tracked.response.status, all: all.data?.status, event: event.event, deleted: deleted.data?.status,
+    unknown: unknown.error?.code, visits, mistyped: typeof mistyped, nameless: typeof nameless,
+  }),
+)
+`
+
+t.test('a generated client compiles and makes the calls of the README', async (t) => {
+  const folder = await temporaryFolder(t)
+  await symlink(join(process.cwd(), 'node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+  await writeFile(join(folder, 'schema.d.ts'), astToString(await openapiTS(source)))
+  await writeFile(join(folder, 'calls.ts'), GENERATED_CALLS)
+  const run = promisify(execFile)
+  const options = ['--strict', '--target', 'ES2022', '--module', 'NodeNext', '--types', 'node', '--skipLibCheck']
+  const tsc = join(process.cwd(), 'node_modules/typescript/bin/tsc')
+  await run(process.execPath, [tsc, ...options, 'calls.ts'], { cwd: folder }).catch(({ stdout }) => t.fail(stdout))
+  const { stdout } = await run(process.execPath, ['calls.js', await listening(), SECRET_KEY], { cwd: folder })
+  t.strictSame(JSON.parse(stdout), {
+    tracked: 200,
+    all: 1,
+    event: 'signed up',
+    deleted: 1,
+    unknown: 'not_found',
+    visits: 1,
+    mistyped: 'function',
+    nameless: 'function',
+  })
+})
+
+t.test('only that page has the headers of a page', async (t) => {
+  for (const url of ['/health/live', '/openapi.json', '/metrics', '/public/events']) {
+    const { headers } = await app.inject({ url, headers: { 'x-api-key': SECRET_KEY } })
+    t.notOk('content-security-policy' in headers, url)
+  }
+})

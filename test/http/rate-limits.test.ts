@@ -1,0 +1,235 @@
+import { randomBytes } from 'node:crypto'
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import t, { type Test } from 'tap'
+import { sendError } from '../../src/http/error-handler.js'
+import { limitRate, openCounters, registerRateLimit, WrongKeys } from '../../src/http/rate-limits.js'
+import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startRedis, until } from '../helper.js'
+
+const HEADERS = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'retry-after']
+
+for (const storage of STORAGES) {
+  t.test(storage, async (t) => {
+    const env = await settingsFor(t, storage)
+
+    t.test('the requests of a key', async (t) => {
+      const settings = { ...env, RATE_LIMIT: '3', RATE_LIMIT_WINDOW: '60' }
+      const { app, call, browser } = await startApp(t, settings)
+      // Where there is Redis, all processes count together.
+      const other = storage === 'servers' ? await startApp(t, settings) : { call, browser }
+      const wrong = await call('GET', '/public/events', undefined, { 'x-api-key': PUBLIC_KEY })
+      t.equal(wrong.statusCode, 403, 'what its holder cannot do is not counted')
+      const rest = []
+      for (const { call: ask } of [other, { call }, other]) {
+        const { statusCode, headers } = await ask('POST', '/public/track', {
+          apiKey: SECRET_KEY,
+          event: 'e',
+          distinct_id: 'u',
+        })
+        t.equal(statusCode, 200)
+        t.match(headers, { 'ratelimit-limit': '3', 'ratelimit-reset': /^\d\d$/ })
+        t.notOk(headers['retry-after'])
+        rest.push(headers['ratelimit-remaining'])
+      }
+      t.strictSame(rest, ['2', '1', '0'])
+      for (const url of ['/public/events', '/public/users/u']) {
+        const { statusCode, headers, body } = await call('GET', url)
+        t.equal(statusCode, 429)
+        const seconds = String(headers['retry-after'])
+        t.match(seconds, /^\d\d$/)
+        t.match(headers, { 'ratelimit-limit': '3', 'ratelimit-remaining': '0', 'ratelimit-reset': seconds })
+        const error = `This key may make 3 requests in 60 s. Try again in ${seconds} s.`
+        t.strictSame(JSON.parse(body), { status: 0, error, code: 'rate_limited' })
+      }
+      const session = { distinct_id: 'u', session_id: 's' }
+      for (const status of [200, 200, 200, 429]) {
+        const { statusCode, headers } = await browser('/public/sessions/start', session)
+        t.equal(statusCode, status, 'another key has its own budget')
+        t.match(headers['access-control-expose-headers'], /retry-after/)
+      }
+      t.equal((await app.inject('/health/live')).statusCode, 200)
+    })
+
+    t.test('a new window is a new budget', async (t) => {
+      const key = 'sk_of_short_windows'
+      const { call } = await startApp(t, { ...env, SECRET_KEY: key, RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '1' })
+      const ask = () => call('GET', '/public/users/u', undefined, { 'x-api-key': key })
+      const is = (status: number) => async () => (await ask()).statusCode === status
+      await until('a refusal', is(429))
+      await until('the next window', is(404))
+    })
+
+    t.test('none are limited unless it is asked for', async (t) => {
+      const { call } = await startApp(t, env)
+      const { headers } = await call('GET', '/public/events')
+      for (const name of HEADERS) t.notOk(headers[name], name)
+    })
+
+    t.test('session calls', async (t) => {
+      const limits = { SESSION_ADDRESS_LIMIT: '6', SESSION_KEY_LIMIT: '10' }
+      const { app } = await startApp(t, { ...env, ...limits })
+      let sessions = 0
+      const start = (remoteAddress: string, properties: object = {}, apiKey = PUBLIC_KEY) => {
+        const payload = { apiKey, distinct_id: 'u', session_id: `limited-${++sessions}`, properties }
+        return app.inject({ method: 'POST', url: '/public/sessions/start', payload, remoteAddress })
+      }
+      const statuses = []
+      for (let i = 0; i < 4; i++) statuses.push((await start('127.0.0.1')).statusCode)
+      t.equal((await start('127.0.0.1', {}, SECRET_KEY)).statusCode, 403, 'what another key may not do is not counted')
+      // It counts 3, for its body.
+      statuses.push((await start('127.0.0.1', { x: 'x'.repeat(2_500) })).statusCode)
+      t.strictSame(statuses, [200, 200, 200, 200, 429])
+      const { headers, body } = await start('127.0.0.1')
+      t.match(headers, { 'ratelimit-limit': '6', 'ratelimit-remaining': '0', 'retry-after': /^\d+$/ })
+      t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /address may make 6 session calls/ })
+
+      t.equal((await start('127.0.0.2', { x: 'x'.repeat(1_500) })).statusCode, 200, 'another address')
+      // The key is at 4 calls, and 2 and 1 of the last one.
+      for (let i = 0; i < 3; i++) t.equal((await start(`127.0.1.${i}`)).statusCode, 200)
+      const refused = await start('127.0.0.4')
+      t.equal(refused.statusCode, 429)
+      t.match(refused.json(), { error: /key may make 10 session calls/ })
+      const event = { apiKey: SECRET_KEY, event: 'e', distinct_id: 'u' }
+      const tracked = { method: 'POST', url: '/public/track', payload: event, remoteAddress: '127.0.0.1' } as const
+      t.equal((await app.inject(tracked)).statusCode, 200, 'other calls are not limited')
+    })
+
+    t.test('the Idempotency-Keys of a project', async (t) => {
+      const { call } = await startApp(t, { ...env, MAX_IDEMPOTENCY_KEYS: '2' })
+      const send = (key: string, path = '/public/track', body: object = { event: 'e', distinct_id: 'u' }) =>
+        call('POST', path, body, { 'idempotency-key': key })
+      const first = await send('first')
+      t.equal(first.statusCode, 200)
+      t.equal(
+        (await send('second', '/public/users/profile', { distinct_id: 'u', operations: { $add: { n: 1 } } }))
+          .statusCode,
+        200,
+      )
+      for (const [path, body] of [
+        ['/public/track', undefined],
+        ['/public/track/batch', { events: [{ event: 'e', distinct_id: 'u' }] }],
+        ['/public/users/profile', { distinct_id: 'u', operations: { $add: { n: 1 } } }],
+      ] as const) {
+        const refused = await send('third', path, body)
+        t.equal(refused.statusCode, 429)
+        t.match(refused.json(), { status: 0, code: 'rate_limited', error: /Idempotency-Key/ })
+        t.match(refused.headers['retry-after'], /^[1-9]\d*$/)
+      }
+      t.equal((await send('first')).headers['x-event-id'], first.headers['x-event-id'], 'one that is known is')
+      t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200, 'none is needed')
+      t.equal((await call('GET', '/public/users/u')).json().user.properties.n, 1)
+    })
+
+    t.test('wrong keys', async (t) => {
+      const { app, call } = await startApp(t, { ...env, WRONG_KEY_LIMIT: '4' })
+      const guess = (remoteAddress: string) => {
+        const headers = { 'x-api-key': `sk_${randomBytes(32).toString('base64url')}` }
+        return app.inject({ method: 'GET', url: '/public/events', headers, remoteAddress })
+      }
+      const statuses = []
+      for (let i = 0; i < 6; i++) statuses.push((await guess('127.0.0.1')).statusCode)
+      t.strictSame(statuses, [401, 401, 401, 401, 429, 429])
+      const { headers, body } = await guess('127.0.0.1')
+      t.match(headers, { 'ratelimit-limit': '4', 'ratelimit-remaining': '0', 'retry-after': /^\d+$/ })
+      t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /\w/ })
+      t.equal((await call('GET', '/public/events')).statusCode, 200, 'a good key behind the same address is let in')
+      t.equal((await call('GET', '/public/events', undefined, { 'x-api-key': PUBLIC_KEY })).statusCode, 403)
+      t.equal((await app.inject('/public/events')).statusCode, 401, 'no key is no wrong key')
+      t.equal((await guess('127.0.0.2')).statusCode, 401, 'another address has its own budget')
+    })
+  })
+}
+
+t.test('wrong keys that come through proxies', async (t) => {
+  const LIST = '10.1.0.0/16, ::1'
+  /** The statuses of three guesses where two are allowed. */
+  const guesses = async (app: FastifyInstance, remoteAddress: string, forwarded: (i: number) => string) => {
+    const statuses = []
+    for (let i = 0; i < 3; i++) {
+      const headers = { 'x-api-key': 'sk_wrong', 'x-forwarded-for': forwarded(i) }
+      const response = await app.inject({ method: 'GET', url: '/public/events', headers, remoteAddress })
+      statuses.push(response.statusCode)
+    }
+    return statuses
+  }
+  const TOGETHER = [401, 401, 429]
+  const APART = [401, 401, 401]
+  const rows: [setting: string, peer: string, forwarded: (i: number) => string, expected: number[], what: string][] = [
+    ['', '10.1.0.1', (i) => `203.0.113.${i}`, TOGETHER, 'no proxy is trusted unless it is asked for'],
+    [LIST, '10.1.0.2', (i) => `203.0.113.${i}`, APART, 'clients behind a trusted proxy are told apart'],
+    [LIST, '::ffff:10.1.0.3', (i) => `203.0.114.${i}`, APART, 'where it is IPv4 over IPv6, too'],
+    [LIST, '::1', () => '203.0.115.1', TOGETHER, 'and one of them has one budget'],
+    [LIST, '192.0.2.1', (i) => `203.0.116.${i}`, TOGETHER, 'who is no proxy cannot name an address'],
+    [LIST, '10.1.0.2', (i) => `203.0.117.${i}, 192.0.2.2`, TOGETHER, 'nor behind a proxy'],
+    [LIST, '10.1.0.4', (i) => `203.0.118.${i}, 10.1.0.5`, APART, 'two proxies'],
+    [LIST, '10.1.0.6', (i) => `unknown-${i}`, TOGETHER, 'what is no address is no client'],
+  ]
+  for (const setting of ['', LIST]) {
+    const env = { ...(await settingsFor(t, 'embedded')), WRONG_KEY_LIMIT: '2', TRUST_PROXY: setting }
+    const { app } = await startApp(t, env)
+    for (const [, peer, forwarded, expected, what] of rows.filter(([of]) => of === setting)) {
+      t.strictSame(await guesses(app, peer, forwarded), expected, what)
+    }
+  }
+})
+
+/** A route that says whose key it was called with, limited to two requests. */
+async function limited(t: Test, url: string) {
+  const warnings: string[] = []
+  const stream = { write: (line: string) => warnings.push(JSON.parse(line).msg) }
+  const app = Fastify({ logger: { level: 'warn', stream } })
+  app.setErrorHandler(sendError)
+  app.decorateRequest('key', 'k')
+  const counters = await openCounters(url, app.log)
+  t.teardown(async () => {
+    await app.close()
+    counters.disconnect()
+  })
+  registerRateLimit(app, { max: 2, windowMs: 60_000 }, counters)
+  app.register(async (scope) => {
+    scope.addHook('preValidation', limitRate(scope, app.log))
+    scope.get('/', async () => 'served')
+  })
+  const status = async () => (await app.inject('/')).statusCode
+  return { status, warnings }
+}
+
+t.test('where Redis is away or does not answer, every request passes, and the log says so once', async (t) => {
+  const redis = await startRedis(t)
+  const { status, warnings } = await limited(t, redis.url)
+  t.strictSame([await status(), await status(), await status()], [200, 200, 429])
+  redis.process.kill('SIGSTOP')
+  t.strictSame([await status(), await status(), await status()], [200, 200, 200])
+  t.strictSame(warnings, ['Redis does not count the requests of keys; none is refused meanwhile'])
+  redis.process.kill('SIGCONT')
+  await until('a refusal', async () => (await status()) === 429)
+  await redis.kill()
+  await until('the connection to be gone', async () => (await status()) === 200)
+  t.equal(await status(), 200)
+  t.equal(warnings.length, 2)
+  await redis.restart()
+  await until('a refusal', async () => (await status()) === 429)
+})
+
+t.test('a start without Redis is no obstacle', async (t) => {
+  const { status } = await limited(t, 'redis://127.0.0.1:1')
+  t.strictSame([await status(), await status(), await status()], [200, 200, 200])
+})
+
+t.test('the counters of wrong keys last a minute and are no more than ten thousand', async (t) => {
+  const warnings: unknown[] = []
+  const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => warnings.push(line) } } })
+  const headers: unknown[] = []
+  const reply = { headers: (given: object) => headers.push(given) } as unknown as FastifyReply
+  const wrong = new WrongKeys(1, app.log)
+  wrong.count('10.0.0.1', reply, 0)
+  t.throws(() => wrong.count('10.0.0.1', reply, 59_000), { code: 'rate_limited', message: /in 1 s/ })
+  t.throws(() => wrong.count('::ffff:10.0.0.1', reply, 59_001), { code: 'rate_limited' })
+  t.match(headers, [{ 'retry-after': 1 }, { 'retry-after': 1 }])
+  t.equal(warnings.length, 1, 'one line for an address and a minute')
+  wrong.count('10.0.0.1', reply, 60_000)
+  wrong.count('2001:db8::1', reply, 60_000)
+  t.throws(() => wrong.count('2001:db8::2', reply, 60_000), { code: 'rate_limited' }, 'a network is one address')
+  for (let i = 0; i < 10_000; i++) wrong.count(`10.1.${i >> 8}.${i & 255}`, reply, 60_000)
+  t.throws(() => wrong.count('10.1.0.1', reply, 60_000), { code: 'rate_limited' })
+  for (let i = 0; i < 10; i++) wrong.count('10.2.0.1', reply, 60_000)
+})

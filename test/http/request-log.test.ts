@@ -1,0 +1,223 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { Writable } from 'node:stream'
+import { type Logger, pino } from 'pino'
+import t, { type Test } from 'tap'
+import { buildApp } from '../../src/app.js'
+import { loadConfig } from '../../src/config.js'
+import type { KeysFound } from '../../src/keys/key-refresh.js'
+import { describeError, openTerminalLog } from '../../src/lib/log.js'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startService, temporaryFolder, until } from '../helper.js'
+
+interface Line {
+  level: number
+  reqId?: string
+  method?: string
+  route?: string
+  status?: number
+  code?: string
+  project?: string
+  key?: string
+  ms?: number
+  msg: string
+}
+
+function recorder(): { log: Logger; lines: Line[]; text(): string } {
+  const lines: Line[] = []
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(JSON.parse(String(chunk)))
+      done()
+    },
+  })
+  const log = pino({ level: 'info', serializers: { err: describeError } }, stream)
+  return { log, lines, text: () => JSON.stringify(lines) }
+}
+
+async function start(t: Test) {
+  const { log, lines, text } = recorder()
+  const app = await buildApp(loadConfig(await settingsFor(t, 'embedded')), { log })
+  t.teardown(() => app.close())
+  lines.length = 0
+  return { app, lines, text }
+}
+
+const headers = { 'x-api-key': SECRET_KEY }
+
+t.test('an answer carries an id, and a request that is answered well leaves no line', async (t) => {
+  const { app, lines } = await start(t)
+  const answers = [
+    await app.inject({ method: 'POST', url: '/public/track', headers, payload: { event: 'e', distinct_id: 'u' } }),
+    await app.inject({ url: '/public/events', headers }),
+    await app.inject({ url: '/health/live' }),
+    await app.inject({ url: '/metrics' }),
+  ]
+  for (const { statusCode } of answers) t.equal(statusCode, 200)
+  const ids = answers.map((answer) => String(answer.headers['x-request-id']))
+  for (const id of ids) t.match(id, /^[0-9a-f]{10}-[0-9a-z]+$/)
+  t.equal(new Set(ids).size, ids.length)
+  t.strictSame(lines, [])
+})
+
+t.test('a client names its own request where the name is short and harmless', async (t) => {
+  const { app } = await start(t)
+  const idFor = async (given: string) => {
+    const answer = await app.inject({ url: '/health/live', headers: { 'x-request-id': given } })
+    return answer.headers['x-request-id']
+  }
+  for (const id of ['1', 'a-b_c.D', 'x'.repeat(64), '018f4e6a-0000-7000-8000-000000000000'])
+    t.equal(await idFor(id), id)
+  for (const id of ['', ' ', 'x'.repeat(65), 'a b', 'a"b', '<b>', 'a{', 'é', 'sk_test', PUBLIC_KEY]) {
+    t.not(await idFor(id), id)
+    t.match(await idFor(id), /^[0-9a-f]{10}-/)
+  }
+})
+
+t.test('a request that fails leaves one line, without its key, its body or its URL', async (t) => {
+  const { app, lines, text } = await start(t)
+  const secret = 'something-private'
+  const failing = [
+    { method: 'POST', url: '/public/track', headers, payload: { event: secret }, expect: [400, 'invalid_request'] },
+    { method: 'POST', url: '/public/track', payload: { apiKey: secret, event: 'e' }, expect: [401, 'unauthorized'] },
+    { method: 'GET', url: `/public/users/${secret}`, headers, expect: [404, 'not_found'] },
+    { method: 'GET', url: `/public/users/x?${secret}=${secret}`, headers, expect: [400, 'invalid_request'] },
+    { method: 'GET', url: `/${secret}?apiKey=${SECRET_KEY}`, expect: [404, 'not_found'] },
+    { method: 'GET', url: `/%zz${secret}`, expect: [404, 'not_found'] },
+    {
+      method: 'POST',
+      url: '/public/users/profile',
+      headers,
+      payload: { distinct_id: secret, operations: { $set: { [secret]: secret }, $add: { [secret]: 1 } } },
+      expect: [400, 'not_numeric'],
+    },
+    {
+      method: 'POST',
+      url: '/public/track',
+      headers: { ...headers, 'content-type': 'application/json' },
+      payload: `{"${secret}`,
+      expect: [400, 'invalid_json'],
+    },
+    {
+      method: 'POST',
+      url: '/public/sessions/start',
+      headers,
+      payload: { distinct_id: secret, session_id: secret },
+      expect: [403, 'wrong_key_kind'],
+    },
+  ] as const
+  for (const { expect, ...request } of failing) {
+    lines.length = 0
+    const answer = await app.inject(request)
+    t.equal(answer.statusCode, expect[0])
+    t.equal(lines.length, 1, request.url)
+    const { reqId, method, status, code, route, level, project, key } = lines[0] ?? ({} as Line)
+    const isKnown = 'headers' in request
+    t.strictSame([project, key], isKnown ? ['default', 'SECRET_KEY'] : [undefined, undefined], request.url)
+    t.equal(reqId, answer.headers['x-request-id'])
+    t.strictSame([method, status, code, level], [request.method, ...expect, 30])
+    if (request.url.startsWith('/public')) t.match(route, /^\/public\/[a-z/:]+$/i)
+    else t.equal(route, undefined)
+    t.notMatch(text(), secret)
+    t.notMatch(text(), SECRET_KEY)
+  }
+})
+
+t.test('a refused request is named by the project and the ID of its key', async (t) => {
+  const { log, lines, text } = recorder()
+  const found: KeysFound[] = []
+  const settings = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
+  const app = await buildApp(loadConfig(settings), { log, onKeys: (keys) => found.push(keys) })
+  t.teardown(() => app.close())
+  const pair = await found[0]?.makeFirst?.()
+  if (!pair) throw new Error('no keys were made')
+  const { publicKey, secretKey } = pair
+  lines.length = 0
+  const payload = { apiKey: publicKey, event: 'e', distinct_id: 'u' }
+  t.equal((await app.inject({ method: 'POST', url: '/public/track', payload })).statusCode, 403)
+  const answer = await app.inject({ url: '/public/events?limit=0', headers: { 'x-api-key': secretKey } })
+  t.equal(answer.statusCode, 400)
+  t.match(lines, [
+    { code: 'wrong_key_kind', project: 'default', key: publicKey.slice(0, 11) },
+    { code: 'invalid_request', project: 'default', key: secretKey.slice(0, 11) },
+  ])
+  for (const key of [publicKey, secretKey]) t.notMatch(text(), key)
+})
+
+t.test('on a terminal every line is whole, errors included', async (t) => {
+  let text = ''
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      text += chunk
+      done()
+    },
+  })
+  const log = await openTerminalLog('info', stream)
+  log.warn({ err: new TypeError('first\nsecond', { cause: new Error('third') }), retryMs: 5 }, 'it failed')
+  log.info('after')
+  const line = '"retryMs":5,"reason":"TypeError: first\\nsecond: third","at":"'
+  t.ok(text.includes(line), text)
+  t.equal(text.trimEnd().split('\n').length, 2, text)
+  t.match(text, /INFO.*after/)
+})
+
+t.test('what the parts say of themselves is in the same log', async (t) => {
+  const { log, lines } = recorder()
+  const app = await buildApp(loadConfig({ ...(await settingsFor(t, 'embedded')), WRONG_KEY_LIMIT: '1' }), { log })
+  t.teardown(() => app.close())
+  lines.length = 0
+  for (let i = 0; i < 2; i++) await app.inject({ url: '/public/events', headers: { 'x-api-key': 'wrong' } })
+  t.strictSame(
+    lines.map(({ level, code }) => [level, code]),
+    [
+      [30, 'unauthorized'],
+      [40, undefined],
+      [30, 'rate_limited'],
+    ],
+  )
+})
+
+t.test('what is no HTTP has an id and a line as well', async (t) => {
+  const { app, lines } = await start(t)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  lines.length = 0
+  const address = app.server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const socket = connect(address.port, '127.0.0.1')
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += chunk
+  })
+  socket.write(`NONSENSE ${SECRET_KEY}\r\n\r\n`)
+  await once(socket, 'close')
+  const id = /^x-request-id: (\S+)\r$/m.exec(answer)?.[1]
+  t.match(lines, [{ reqId: id, status: 400, code: /^HPE_/ }])
+  t.notMatch(JSON.stringify(lines), SECRET_KEY)
+})
+
+t.test('of an error only its words are logged', async (t) => {
+  const { log, text } = recorder()
+  const cause = Object.assign(new Error('the cause'), { command: { args: ['private'] } })
+  log.error({ err: Object.assign(new TypeError('the error', { cause }), { code: 'EX', command: ['private'] }) }, 'm')
+  t.match(text(), /"type":"TypeError","message":"the error: the cause"/)
+  t.match(text(), /"code":"EX"/)
+  t.match(text(), /the cause[\s\S]*at /)
+  t.notMatch(text(), 'private')
+  log.error({ err: 'private' }, 'm')
+  t.notMatch(text(), 'private')
+})
+
+t.test('LOG_LEVEL says how much is said, in JSON where nobody looks on', async (t) => {
+  const settings = await settingsFor(t, 'embedded')
+  const service = await startService(t, { ...settings, LOG_LEVEL: 'info' })
+  await fetch(`${service.url}/nothing`)
+  const line = await until('a line', () => /^\{.*"status":404.*\}$/m.exec(service.output())?.[0])
+  t.match(JSON.parse(line), { level: 30, code: 'not_found', msg: 'the request was refused' })
+  service.process.kill('SIGTERM')
+  await service.ended
+
+  const quiet = await startService(t, { ...settings, LOG_LEVEL: 'error' })
+  await fetch(`${quiet.url}/nothing`)
+  quiet.process.kill('SIGTERM')
+  await quiet.ended
+  t.notMatch(quiet.output(), /^\{/m)
+})

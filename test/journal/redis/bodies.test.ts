@@ -1,0 +1,94 @@
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import type { Append } from '../../../src/journal/journal.js'
+import { openRedisJournal } from '../../../src/journal/redis/journal.js'
+import { randomName, silent, startRedis } from '../../helper.js'
+
+const ALL = 1024 * 1024 * 1024
+const redis = await startRedis(t)
+const direct = new Redis(redis.url)
+t.teardown(() => direct.disconnect())
+
+async function fresh(t: Test, maxBytes = ALL, log: Parameters<typeof openRedisJournal>[0]['log'] = silent) {
+  const prefix = `{${randomName('bodies')}}`
+  const open = async () => {
+    const journal = await openRedisJournal({ url: redis.url, maxBytes, maxRequestKeys: 1, prefix, log })
+    t.teardown(() => journal.close())
+    return journal
+  }
+  return { journal: await open(), open, prefix, bodies: async () => (await direct.keys(`${prefix}:body:*`)).sort() }
+}
+
+function append(text: string, more: Partial<Append> = {}): Append {
+  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
+}
+
+t.test('a body stays until its entry is settled, and no longer', async (t) => {
+  const { journal, bodies } = await fresh(t)
+  await journal.write([append('one'), append('two')])
+  const kept = await bodies()
+  t.equal(kept.length, 2)
+  for (const key of kept) t.equal(await direct.pttl(key), -1, 'it does not go by itself')
+  const block = await journal.claim(ALL)
+  if (!block) return t.fail('there is a block')
+  await journal.settle(block, [])
+  t.same(await bodies(), [])
+  t.match(await journal.depth(), { entries: 0, bytes: 0 })
+})
+
+t.test('what is refused or repeated leaves no body behind', async (t) => {
+  const { journal, bodies } = await fresh(t, 10)
+  const requestKey = { projectId: 'p', key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
+  await journal.write([append('first', { requestKey })])
+  await journal.write([append('first', { requestKey })])
+  await journal.write([append('other', { requestKey: { ...requestKey, fingerprint: 'ee'.repeat(32) } })])
+  const [limited] = await journal.write([
+    append('one key more', { requestKey: { ...requestKey, key: '11'.repeat(32) } }),
+  ])
+  t.equal(limited?.status, 'limited')
+  t.equal((await bodies()).length, 1)
+  await journal.write([append('beyond the limit')])
+  await t.rejects(journal.write([append('refused')]), { code: 'overloaded' })
+  t.equal((await bodies()).length, 2)
+})
+
+t.test('a body that no entry came to refer to goes by itself', async (t) => {
+  const { journal, prefix, bodies } = await fresh(t)
+  await direct.hset(`${prefix}:meta`, 'id', 1)
+  await t.rejects(journal.write([append('for another journal')]), { code: 'unavailable' })
+  const [left = ''] = await bodies()
+  const ttl = await direct.pttl(left)
+  t.ok(ttl > 0 && ttl <= 60_000, `in ${ttl} ms`)
+})
+
+t.test(
+  'an entry whose body somebody deleted is claimed without it, so that it does not hold up the others',
+  async (t) => {
+    const warnings: string[] = []
+    const log = { ...silent, warn: (_data: object, message: string) => warnings.push(message) }
+    const { journal, open, bodies } = await fresh(t, ALL, log)
+    await journal.write([append('gone')])
+    await direct.unlink(await bodies())
+    await journal.write([append('here')])
+    const next = await open()
+    const block = await next.claim(ALL)
+    t.same(
+      block?.entries.map(({ body }) => body.toString()),
+      ['', 'here'],
+    )
+    t.equal(warnings.length, 1)
+  },
+)
+
+t.test('what is written while a claim finds another writer at work is let go of in memory as well', async (t) => {
+  const { journal, open } = await fresh(t)
+  const other = await open()
+  await other.write([append('first')])
+  t.ok(await other.claim(ALL))
+  const unused: string[] = []
+  journal.listen({ onUnused: (body) => unused.push(body.toString()) })
+  // Its answer comes when the claim has begun, and before that of the claim.
+  const [, block] = await Promise.all([journal.write([append('second')]), journal.claim(ALL)])
+  t.equal(block, null)
+  t.strictSame(unused, ['second'])
+})

@@ -1,0 +1,177 @@
+import { createHash } from 'node:crypto'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import type { Append, Block, Journal } from '../../../src/journal/journal.js'
+import { formatPosition, millisecondsOf, type Position, START } from '../../../src/model/position.js'
+import { openRedisJournal, type RedisJournalOptions } from '../../../src/journal/redis/journal.js'
+import { WRITE } from '../../../src/journal/redis/scripts.js'
+import { silent } from '../../helper.js'
+import { RedisPair } from '../../redis-pair.js'
+
+const ALL = 1e9
+
+function append(text: string): Append {
+  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) }
+}
+
+async function write(journal: Journal, text: string): Promise<Position> {
+  const [outcome] = await journal.write([append(text)])
+  if (outcome?.status !== 'done') throw new Error(`it is ${outcome?.status}`)
+  return outcome.position
+}
+
+/** Two processes on the master of a pair. */
+async function start(t: Test, options: Partial<RedisJournalOptions> = {}) {
+  const pair = await RedisPair.start(t)
+  const open = async () => {
+    const journal = await openRedisJournal({ url: pair.url, maxBytes: ALL, log: silent, ...options })
+    t.teardown(() => journal.close())
+    return journal
+  }
+  return { pair, journal: await open(), other: await open() }
+}
+
+function textsOf(block: Block | null): string[] | undefined {
+  return block?.entries.map(({ body }) => body.toString())
+}
+
+/** What the journal holds, in its order. */
+async function drain(journal: Journal): Promise<string[]> {
+  const texts: string[] = []
+  for (;;) {
+    const block = await journal.claim(ALL)
+    if (!block) return texts
+    texts.push(...(textsOf(block) ?? []))
+    await journal.settle(block, [])
+  }
+}
+
+t.test('a process gives no position again that it was given by a master whose clock was ahead', async (t) => {
+  const { pair, journal } = await start(t)
+  await write(journal, 'known to both')
+  await pair.detach()
+  await pair.setClock(Date.now() + 3_600_000)
+  const lost = await write(journal, 'lost')
+  await pair.failOver()
+  const next = await write(journal, 'next')
+  t.ok(next > lost, `${formatPosition(next)} is behind ${formatPosition(lost)}`)
+  t.strictSame(await drain(journal), ['known to both', 'next'])
+})
+
+t.test('nor does a process that knows less, where the store knows it', async (t) => {
+  const asked: Position[] = []
+  let stored = START
+  const lastStored = async (from: Position) => {
+    asked.push(from)
+    return stored
+  }
+  const { pair, journal, other } = await start(t, { lastStored })
+  const { stored: before } = await journal.progress()
+  await pair.detach()
+  await pair.setClock(Date.now() + 3_600_000)
+  stored = await write(journal, 'stored and forgotten')
+  t.strictSame(asked, [], 'a Redis that does not change need not ask the store')
+  await pair.failOver()
+  t.ok((await write(other, 'next')) > stored)
+  t.ok(asked.length > 0 && asked.every((from) => from === before), 'only behind what is known as stored')
+})
+
+t.test('nor where nobody knows it, as long as the clocks are 10 s apart at most', async (t) => {
+  const lastStored = async () => {
+    throw new Error('the store is unavailable')
+  }
+  const { pair, journal, other } = await start(t, { lastStored })
+  await pair.detach()
+  await pair.setClock(Date.now() + 9_000)
+  const lost = await write(journal, 'lost')
+  await pair.failOver()
+  const next = await write(other, 'next')
+  t.ok(next > lost)
+  t.ok(millisecondsOf(next) <= Date.now() + 10_000)
+})
+
+t.test('a reader need not wait for positions that were only skipped', async (t) => {
+  const { pair, journal } = await start(t)
+  await pair.failOver()
+  const { appended, stored } = await journal.progress()
+  t.equal(appended, stored)
+})
+
+t.test('what a process still has in memory is not taken for what the replica has in its place', async (t) => {
+  const { pair, journal, other } = await start(t)
+  t.equal(await journal.claim(ALL), null, 'a writer runs here')
+  await write(journal, 'known to both')
+  await pair.detach()
+  await write(journal, 'lost')
+  await pair.failOver()
+  // As many entries as before, with the same first one.
+  await write(other, 'in its place')
+  t.strictSame(textsOf(await journal.claim(ALL)), ['known to both', 'in its place'])
+})
+
+for (const isKnown of [true, false]) {
+  t.test(`a call without its answer is written once, where the replica ${isKnown ? 'has' : 'lacks'} it`, async (t) => {
+    const { pair, journal } = await start(t)
+    await write(journal, 'before')
+    if (!isKnown) await pair.detach()
+    const lost = pair.proxy.loseReply(createHash('sha1').update(WRITE).digest('hex'), 'silence')
+    const writing = write(journal, 'in flight')
+    await lost
+    if (isKnown) await pair.synchronise()
+    await pair.failOver()
+    await writing
+    t.strictSame(await drain(journal), ['before', 'in flight'])
+  })
+}
+
+t.test('an era ends with each connection', async (t) => {
+  const { pair, journal } = await start(t)
+  const { era } = journal
+  await write(journal, 'a')
+  t.equal(journal.era, era)
+  pair.proxy.cut()
+  pair.proxy.mend()
+  await write(journal, 'b')
+  t.not(journal.era, era)
+})
+
+t.test('a master that became a replica without ending its connections is left', async (t) => {
+  const { pair, journal } = await start(t)
+  const { hostname, port } = new URL(pair.replica.url)
+  await pair.detach()
+  const master = new Redis(pair.master.url)
+  await master.replicaof(hostname, Number(port))
+  master.disconnect()
+  await t.rejects(journal.write([append('refused')]), { code: 'unavailable' })
+  // As a name does that leads to another address by now.
+  await pair.failOver()
+  await write(journal, 'taken')
+  t.strictSame(await drain(journal), ['taken'])
+})
+
+t.test('without REDIS_REPLICAS nobody asks for replicas', async (t) => {
+  const { pair, journal } = await start(t)
+  const waits = pair.proxy.watch('$4\r\nWAIT')
+  await write(journal, 'a')
+  await drain(journal)
+  t.equal(waits.seen, 0)
+})
+
+t.test('with REDIS_REPLICAS, a write is answered when the replica has it, and written once', async (t) => {
+  const { pair, journal } = await start(t, { replicas: 1 })
+  await write(journal, 'a')
+  await pair.detach()
+  let isAnswered = false
+  const writing = write(journal, 'b').then((position) => {
+    isAnswered = true
+    return position
+  })
+  await t.rejects(journal.claim(ALL), { code: 'unavailable' }, 'nor is a block given to the store')
+  t.notOk(isAnswered)
+  await pair.attach()
+  await writing
+  await pair.failOver()
+  const next = await openRedisJournal({ url: pair.url, maxBytes: ALL, log: silent })
+  t.teardown(() => next.close())
+  t.match(await next.depth(), { entries: 2 }, 'what was answered has outlived its master')
+})

@@ -1,0 +1,86 @@
+import Fastify from 'fastify'
+import t from 'tap'
+import { KeyRefresh } from '../../src/keys/key-refresh.js'
+import { KeyRing, makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
+import { SECRET_KEY, settingsFor, startApp, startClickHouse } from '../helper.js'
+
+t.test('a made key has 256 random bits and says what it is', async (t) => {
+  const keys = new Set(Array.from({ length: 1000 }, () => makeKey('secret')))
+  t.equal(keys.size, 1000)
+  for (const key of keys) t.equal(Buffer.from(key.slice(3), 'base64url').length, 32)
+  t.match(makeKey('secret'), /^sk_[\w-]{43}$/)
+  t.match(makeKey('public'), /^pk_[\w-]{43}$/)
+})
+
+t.test('what is kept of a key does not tell it', async (t) => {
+  const key = makeKey('secret')
+  const { id, hash } = storedKey(key, { projectId: 'p', kind: 'secret' })
+  t.equal(id, key.slice(0, 11))
+  t.match(hash, /^[\da-f]{64}$/)
+})
+
+t.test('several keys of a kind are good at a time, and a revoked one is forgotten', async (t) => {
+  const grant = { projectId: 'p', kind: 'secret' } as const
+  const [fixed, old, fresh] = [makeKey('secret'), makeKey('secret'), makeKey('secret')]
+  const ring = new KeyRing([storedKey(fixed, grant)])
+  ring.replaceStored([storedKey(old, grant), storedKey(fresh, grant)])
+  for (const key of [fixed, old, fresh, old]) t.strictSame(ring.find(key), grant)
+  ring.replaceStored([storedKey(fresh, grant)])
+  t.equal(ring.find(old), null, 'although it was recognised before')
+  for (const key of [fixed, fresh]) t.strictSame(ring.find(key), grant)
+})
+
+t.test('unknown keys leave nothing behind', async (t) => {
+  const grant = { projectId: 'p', kind: 'secret' } as const
+  const good = makeKey('secret')
+  const ring = new KeyRing([storedKey(good, grant)])
+  const before = process.memoryUsage()
+  for (let i = 0; i < 20_000; i++) ring.find(`sk_${String(i).padEnd(20_000, 'x')}`)
+  const after = process.memoryUsage()
+  const grown = after.heapUsed - before.heapUsed + after.external - before.external
+  t.ok(grown < 200_000_000, `400 MB of keys, ${grown} bytes`)
+  t.strictSame(ring.find(good), grant)
+})
+
+t.test(
+  'however many wrong keys come, the stored ones are read once a second, and a new one is found by it',
+  async (t) => {
+    const closing = new AbortController()
+    t.teardown(() => closing.abort())
+    const stored: StoredKey[] = []
+    let reads = 0
+    const table = {
+      read: async () => {
+        reads++
+        return [...stored]
+      },
+      isEmpty: async () => stored.length === 0,
+      insert: async (keys: StoredKey[]) => void stored.push(...keys),
+    }
+    const ring = new KeyRing([])
+    await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
+    t.equal(reads, 1)
+    const fresh = makeKey('secret')
+    stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
+    t.equal(ring.find(fresh), null)
+    t.match(await ring.findNew(fresh), { projectId: 'p' }, 'at once, although the keys were read just now')
+    const startedAt = performance.now()
+    const wrong = Array.from({ length: 10_000 }, () => ring.findNew(makeKey('secret')))
+    for (const grant of await Promise.all(wrong)) if (grant) t.fail('a wrong key was taken')
+    t.ok(reads <= 2 + (performance.now() - startedAt) / 1000, `${reads} reads`)
+  },
+)
+
+t.test('without the store, good ones are served and unknown ones refused', async (t) => {
+  const { url, close } = await startClickHouse(t)
+  const { CLICKHOUSE_URL: _, ...env } = await settingsFor(t, 'embedded')
+  const { call } = await startApp(t, { ...env, CLICKHOUSE_URL: url })
+  await close()
+  const track = (key: string) => {
+    return call('POST', '/public/track', { event: 'e', distinct_id: 'u' }, { 'x-api-key': key })
+  }
+  const startedAt = performance.now()
+  for (let i = 0; i < 200; i++) t.equal((await track(makeKey('secret'))).statusCode, 401)
+  t.equal((await track(SECRET_KEY)).statusCode, 200)
+  t.ok(performance.now() - startedAt < 10_000)
+})

@@ -1,0 +1,101 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
+import t from 'tap'
+import { gather } from '../../src/lib/batch-loader.js'
+
+/** A look-up that notes what it was asked. */
+function noted(fetch = async (keys: number[]) => keys.map((key) => `value of ${key}`)) {
+  const asked: number[][] = []
+  const get = gather((keys: number[]) => {
+    asked.push([...keys])
+    return fetch(keys)
+  })
+  return { asked, get }
+}
+
+const to = (count: number) => Array.from({ length: count }, (_, i) => i)
+
+t.test('the look-ups of one turn cost one question', async (t) => {
+  const { asked, get } = noted()
+  t.same(await Promise.all([3, 1, 2].map(get)), ['value of 3', 'value of 1', 'value of 2'])
+  t.same(asked, [[3, 1, 2]])
+})
+
+t.test('a key that is asked for twice has both its answers', async (t) => {
+  const { get } = noted()
+  t.same(await Promise.all([1, 1, 2, 1].map(get)), ['value of 1', 'value of 1', 'value of 2', 'value of 1'])
+})
+
+t.test('what comes later is asked for anew, also while a question is under way', async (t) => {
+  const answers: (() => void)[] = []
+  const { asked, get } = noted(async (keys) => {
+    await new Promise<void>((resolve) => answers.push(resolve))
+    return keys.map(String)
+  })
+  const first = get(1)
+  await nextTurn()
+  t.same(asked, [[1]])
+  const second = Promise.all([get(2), get(1)])
+  await nextTurn()
+  t.same(asked, [[1], [2, 1]], 'nothing is remembered, and nothing waits for the answer before')
+  answers[1]?.()
+  t.same(await second, ['2', '1'])
+  answers[0]?.()
+  t.equal(await first, '1')
+})
+
+t.test('a question has at most a thousand keys', async (t) => {
+  for (const [count, sizes] of [
+    [999, [999]],
+    [1000, [1000]],
+    [1001, [1000, 1]],
+    [2500, [1000, 1000, 500]],
+  ] as const) {
+    const { asked, get } = noted()
+    const values = await Promise.all(to(count).map(get))
+    t.same(
+      asked.map(({ length }) => length),
+      sizes,
+      `${count} keys`,
+    )
+    t.same(
+      values,
+      to(count).map((i) => `value of ${i}`),
+    )
+  }
+})
+
+t.test('a question that fails fails only those who asked it', async (t) => {
+  const failure = new Error('no answer')
+  const { get } = noted(async (keys) => {
+    if (keys.includes(5)) throw failure
+    return keys.map(String)
+  })
+  const settled = await Promise.allSettled(to(1500).map(get))
+  t.ok(settled.slice(0, 1000).every((result) => result.status === 'rejected' && result.reason === failure))
+  t.ok(settled.slice(1000).every((result) => result.status === 'fulfilled'))
+  t.equal(await get(6), '6', 'and the next one is asked again')
+})
+
+t.test('a fetch that throws before it is a promise', async (t) => {
+  const get = gather((_keys: number[]): Promise<string[]> => {
+    throw new Error('at once')
+  })
+  await t.rejects(Promise.all([get(1), get(2)]), { message: 'at once' })
+})
+
+t.test('everyone gets the value of their own key', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.array(fc.nat(9), { maxLength: 20 }), { maxLength: 5 }), async (turns) => {
+      const { asked, get } = noted()
+      const results: Promise<string[]>[] = []
+      for (const keys of turns) {
+        results.push(Promise.all(keys.map(get)))
+        await nextTurn()
+      }
+      const values = await Promise.all(results)
+      const right = values.every((texts, turn) => texts.every((text, i) => text === `value of ${turns[turn]?.[i]}`))
+      return right && asked.flat().length === turns.flat().length
+    }),
+  )
+})

@@ -1,0 +1,79 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import fc from 'fast-check'
+import t from 'tap'
+import { BodyMemory } from '../../src/lib/buffer-pool.js'
+import { until } from '../helper.js'
+
+const MIB = 1024 * 1024
+
+t.test('bodies that were not given back keep their bytes, whatever comes and goes beside them', async () => {
+  const take = fc.record({
+    take: fc.oneof(fc.integer({ min: 0, max: 8192 }), fc.integer({ min: 300_000, max: 1_200_000 })),
+    cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 3 }),
+  })
+  const giveBack = fc.record({ giveBack: fc.nat() })
+  fc.assert(
+    fc.property(fc.array(fc.oneof(take, giveBack), { maxLength: 60 }), (steps) => {
+      const memory = new BodyMemory()
+      const kept: { body: Buffer; expected: Buffer }[] = []
+      let count = 0
+      for (const step of steps) {
+        if ('giveBack' in step) {
+          const [gone] = kept.splice(step.giveBack % (kept.length || 1), 1)
+          if (gone) memory.giveBack(gone.body)
+          continue
+        }
+        const expected = Buffer.alloc(step.take, ++count)
+        const ends = [...step.cuts.map((cut) => Math.floor(cut * step.take)).sort((a, b) => a - b), step.take]
+        const chunks = ends.map((end, i) => expected.subarray(ends[i - 1] ?? 0, end))
+        kept.push({ body: memory.concat(chunks, step.take), expected })
+        for (const { body, expected } of kept) if (!body.equals(expected)) return false
+      }
+      return true
+    }),
+  )
+})
+
+t.test('memory that was given back is used again', async (t) => {
+  const memory = new BodyMemory()
+  const pieces = new Set<ArrayBufferLike>()
+  for (let i = 0; i < 100; i++) {
+    const bodies = Array.from({ length: 10 }, () => memory.concat([Buffer.alloc(MIB / 2)], MIB / 2))
+    for (const body of bodies) {
+      pieces.add(body.buffer)
+      memory.giveBack(body)
+    }
+  }
+  t.ok(pieces.size <= 4, `500 MiB went through ${pieces.size} pieces of 2 MiB`)
+})
+
+t.test('what is not from here is left alone', async (t) => {
+  const memory = new BodyMemory()
+  const own = memory.concat([Buffer.alloc(MIB, 1)], MIB)
+  memory.giveBack(Buffer.alloc(MIB))
+  memory.giveBack(Buffer.from('small'))
+  memory.concat([Buffer.alloc(MIB, 2)], MIB)
+  t.ok(own.every((byte) => byte === 1))
+})
+
+t.test('a few bodies that stay do not hold everything that came beside them', async (t) => {
+  const memory = new BodyMemory()
+  // As when refused requests come in between those that wait for the store.
+  const takeOne = () => {
+    for (let i = 0; i < 2; i++) memory.concat([Buffer.alloc(MIB)], MIB)
+    return memory.concat([Buffer.alloc(8192)], 8192)
+  }
+  let kept = Array.from({ length: 150 }, takeOne)
+  const held = () => [...new Set(kept.map(({ buffer }) => buffer))].reduce((sum, { byteLength }) => sum + byteLength, 0)
+  t.ok(held() < 200 * MIB, `${kept.length} bodies of 8 KiB hold ${Math.round(held() / MIB)} MiB`)
+
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  kept = []
+  await until('shared memory again', () => {
+    collectGarbage()
+    kept = [takeOne()]
+    return held() === 2 * MIB
+  })
+})

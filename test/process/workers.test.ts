@@ -1,0 +1,126 @@
+import { spawnSync } from 'node:child_process'
+import cluster from 'node:cluster'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import Fastify from 'fastify'
+import t from 'tap'
+import { joinFigures, Workers } from '../../src/process/workers.js'
+import { startRedis, startService, temporaryFolder, until } from '../helper.js'
+
+t.test('several processes answer on one port, one stores, and one that dies is replaced', async (t) => {
+  const redis = await startRedis(t)
+  const env = { REDIS_URL: redis.url, DATA_DIR: await temporaryFolder(t), WORKERS: '2', LOG_LEVEL: 'error' }
+  const blocker = createServer().listen(0, '127.0.0.1')
+  await once(blocker, 'listening')
+  const PORT = String((blocker.address() as AddressInfo).port)
+  await t.rejects(startService(t, { ...env, PORT }), /cannot be listened at/)
+  blocker.close()
+
+  const { url, process, ended, output } = await startService(t, env)
+  const [secret = ''] = output().match(/sk_[\w-]{43}/) ?? []
+  t.ok(secret, 'the start that could not listen has stored no keys')
+  const headers = { 'content-type': 'application/json', 'x-api-key': secret }
+  // A connection of its own for each request, so that the processes take turns.
+  const track = async (event: string) => {
+    const body = JSON.stringify({ event, distinct_id: 'ada' })
+    const answer = await fetch(`${url}/public/track`, {
+      method: 'POST',
+      headers: { ...headers, connection: 'close' },
+      body,
+    }).catch(() => null)
+    return answer?.status
+  }
+  const figures = async () => (await fetch(`${url}/metrics`)).text()
+  const accepted = (text: string) =>
+    Array.from(text.matchAll(/^tallyhouse_events_accepted_total\{process="(.*)"\} (\d+)$/gm), ([, name, n]) => [
+      name,
+      n,
+    ])
+
+  for (let i = 0; i < 10; i++) t.equal(await track(`event ${i}`), 200)
+  const text = await figures()
+  t.strictSame(
+    accepted(text)
+      .map(([name]) => name)
+      .sort(),
+    ['worker-1', 'worker-2', 'writer'],
+  )
+  t.equal(
+    accepted(text).reduce((sum, [, n]) => sum + Number(n), 0),
+    10,
+  )
+  t.equal(text.match(/^# TYPE tallyhouse_events_accepted_total counter$/gm)?.length, 1)
+
+  const workers = () =>
+    spawnSync('ps', ['-o', 'pid=,args=', '--ppid', String(process.pid)], { encoding: 'utf8' })
+      .stdout.split('\n')
+      .filter((line) => line.includes('main.js'))
+      .map((line) => Number.parseInt(line, 10))
+  const before = workers()
+  t.equal(before.length, 2)
+  globalThis.process.kill(before[0] ?? 0, 'SIGKILL')
+  await until('another worker', () => workers().length === 2 && !workers().includes(before[0] ?? 0))
+  let taken = 10
+  for (let i = 0; i < 10; i++) if ((await track(`after ${i}`)) === 200) taken++
+  const answer = await fetch(`${url}/public/events?limit=100`, { headers })
+  const { events } = (await answer.json()) as { events: unknown[] }
+  t.equal(events.length, taken)
+
+  process.kill('SIGTERM')
+  t.equal(await ended, 0)
+})
+
+t.test('workers that never listen end the start with a reason, and themselves', async (t) => {
+  const exec = join(await temporaryFolder(t), 'hangs.cjs')
+  // It hears no signal that asks.
+  const hang = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)'
+  await writeFile(exec, `process.on('SIGTERM', () => undefined); ${hang}`)
+  cluster.setupPrimary({ exec, execArgv: [], silent: true })
+  const faults: Error[] = []
+  const workers = new Workers({
+    count: 2,
+    env: {},
+    log: Fastify().log,
+    figures: async () => '',
+    onFatal: (error) => faults.push(error),
+    startLimitMs: 100,
+  })
+  const started = workers.start()
+  const processes = Object.values(cluster.workers ?? {}).map((worker) => worker?.process)
+  t.equal(processes.length, 2)
+  t.teardown(() => processes.map((child) => child?.kill('SIGKILL')))
+  await t.rejects(started, { message: /no worker listens 0\.1 s after its start/ })
+  const forked: unknown[] = []
+  cluster.on('fork', (worker) => forked.push(worker))
+  await until('their end', () => Object.keys(cluster.workers ?? {}).length === 0)
+  t.ok(processes.every((child) => child?.signalCode === 'SIGKILL'))
+  // A worker that dies later is replaced after half a second.
+  await wait(700)
+  t.strictSame(forked, [], 'none takes their place')
+  t.strictSame(faults, [])
+})
+
+t.test('figures of several processes stand together under one heading', async (t) => {
+  const one = '# HELP a First.\n# TYPE a counter\na 1\n\n# HELP b Second.\n# TYPE b gauge\nb{x="}{ ,"} 2\n'
+  const two = '# HELP b Second.\n# TYPE b gauge\nb{x="y"} 3\n\n# HELP a First.\n# TYPE a counter\na 4\n'
+  t.equal(
+    joinFigures([
+      ['writer', one],
+      ['worker-1', two],
+    ]),
+    [
+      '# HELP a First.',
+      '# TYPE a counter',
+      'a{process="writer"} 1',
+      'a{process="worker-1"} 4',
+      '# HELP b Second.',
+      '# TYPE b gauge',
+      'b{x="}{ ,",process="writer"} 2',
+      'b{x="y",process="worker-1"} 3',
+      '',
+    ].join('\n'),
+  )
+})

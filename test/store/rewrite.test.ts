@@ -1,0 +1,243 @@
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { formatEventId } from '../../src/model/event-id.js'
+import { Purge } from '../../src/erasure/purge.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { EventEdits } from '../../src/store/event-edits.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { leftoversOfEvents, leftoversOfTables, purgeEvents, purgeOldRows } from '../../src/store/rewrite.js'
+import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
+
+const EVENTS = 120
+const LANES = 4
+
+const engine = await startClickHouse(t)
+const HOUR_MS = 3_600_000
+
+/** A database of its own in the one engine. */
+let databases = 0
+async function openDatabase(t: Test): Promise<ClickHouse> {
+  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, `purge${++databases}`) })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse)
+  return clickhouse
+}
+
+const signal = AbortSignal.timeout(120_000)
+
+async function purgeAllEvents(clickhouse: ClickHouse): Promise<void> {
+  for (const { id } of await leftoversOfEvents(clickhouse)) await purgeEvents(clickhouse, id, signal)
+}
+
+t.test('edits and deletes that come while a purge begins, runs and ends are all there after it', async (t) => {
+  const clickhouse = await openDatabase(t)
+  const position = BigInt(Date.now()) << 16n
+  const ids = Array.from({ length: EVENTS }, (_, index) => formatEventId({ position, index, journalId: 1 }))
+  const rows = ids.map((id) => `('p', '${id}', 'e', 'u', 0, 0, '{}')`)
+  await clickhouse.command(
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+     VALUES ${rows.join(', ')}`,
+  )
+
+  let isOver = false
+  let purges = 0
+  const purging = (async () => {
+    while (!isOver) {
+      await purgeAllEvents(clickhouse)
+      purges++
+    }
+  })()
+  // As of several processes, which know nothing of each other's statements.
+  const lanes = Array.from({ length: LANES }, async (_, lane) => {
+    const edits = new EventEdits(clickhouse)
+    for (let n = lane; n < EVENTS; n += LANES) {
+      const properties = n % 3 === 0 ? null : `{"n":${n}}`
+      t.ok(await edits.apply({ projectId: 'p', eventId: ids[n] ?? '', properties }))
+    }
+  })
+  await Promise.all(lanes)
+  isOver = true
+  await purging
+  t.ok(purges > 3, `${purges} purges`)
+
+  const left = await clickhouse.rows<{ id: string; properties: string }>(
+    'SELECT toString(event_id) AS id, properties FROM events ORDER BY toUInt128(event_id)',
+  )
+  t.strictSame(
+    left.map(({ id, properties }) => [id, properties]),
+    ids.flatMap((id, n) => (n % 3 === 0 ? [] : [[id, `{"n":${n}}`]])),
+  )
+  await purgeAllEvents(clickhouse)
+  const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')
+  t.equal(onDisk.length, left.length)
+})
+
+/** Inserts an event of that month, and gives its id. */
+async function insertEvent(clickhouse: ClickHouse, month: string, index = 0): Promise<string> {
+  const id = formatEventId({ position: BigInt(Date.parse(`${month}-15`)) << 16n, index, journalId: 1 })
+  await clickhouse.command(
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+     VALUES ('p', '${id}', 'e', 'u', 0, 0, '{}')`,
+  )
+  return id
+}
+
+/** The names of the parts in use, by partition. */
+async function partsOf(clickhouse: ClickHouse, table: string): Promise<Record<string, string[]>> {
+  const rows = await clickhouse.rows<{ partition_id: string; names: string[] }>(
+    `SELECT partition_id, arraySort(groupArray(name)) AS names FROM system.parts
+     WHERE database = currentDatabase() AND table = {table:String} AND active AND NOT startsWith(partition_id, 'patch-')
+     GROUP BY partition_id ORDER BY partition_id`,
+    { table },
+  )
+  return Object.fromEntries(rows.map(({ partition_id, names }) => [partition_id, names]))
+}
+
+function purgeOf(t: Test, clickhouse: ClickHouse, intervalMs: number): Purge {
+  const purge = new Purge({ clickhouse, catchUp: { reachAll: async () => 0n }, log: silent, intervalMs })
+  t.teardown(() => purge.close())
+  return purge
+}
+
+async function insertProfiles(clickhouse: ClickHouse, rows: string): Promise<void> {
+  await clickhouse.command(
+    `INSERT INTO profiles (project_id, distinct_id, properties, created_at, updated_at, version, is_deleted) ${rows}`,
+  )
+}
+
+t.test('a month is rewritten where an event was deleted in it, once, and by nothing else', async (t) => {
+  const clickhouse = await openDatabase(t)
+  const purge = purgeOf(t, clickhouse, 0)
+  const edits = new EventEdits(clickhouse)
+  const [edited, deleted] = [await insertEvent(clickhouse, '2026-01'), await insertEvent(clickhouse, '2026-02')]
+  await insertEvent(clickhouse, '2026-02', 1)
+  await insertEvent(clickhouse, '2026-03')
+  const before = await partsOf(clickhouse, 'events')
+  await edits.apply({ projectId: 'p', eventId: edited, properties: '{"a":1}' })
+  await insertProfiles(clickhouse, "VALUES ('p', 'ada', '{}', 1, 1, 1, 0)")
+  await insertProfiles(clickhouse, "VALUES ('p', 'ada', '', 0, 0, 2, 1)")
+  await purge.now()
+  t.strictSame(await clickhouse.rows('SELECT version FROM profiles'), [{ version: '2' }])
+  t.strictSame(await partsOf(clickhouse, 'events'), before, 'a deleted profile and an edit rewrite no month')
+
+  await edits.apply({ projectId: 'p', eventId: deleted, properties: null })
+  await purge.now()
+  const after = await partsOf(clickhouse, 'events')
+  t.strictSame(after, { ...before, 202602: after['202602'] })
+  t.notSame(after['202602'], before['202602'])
+  const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')
+  t.equal(onDisk.length, 3)
+
+  await purge.now()
+  await insertEvent(clickhouse, '2026-02', 2)
+  await edits.apply({ projectId: 'p', eventId: edited, properties: '{"a":2}' })
+  await insertProfiles(clickhouse, "VALUES ('p', 'bob', '', 0, 0, 3, 1)")
+  const withNew = await partsOf(clickhouse, 'events')
+  await purge.now()
+  t.strictSame(await partsOf(clickhouse, 'events'), withNew, 'what was taken off is not taken off again')
+})
+
+t.test('what was deleted before a restart is found in the store, and waits for no longer than it may', async (t) => {
+  const clickhouse = await openDatabase(t)
+  const id = await insertEvent(clickhouse, '2026-01')
+  await insertEvent(clickhouse, '2026-01', 1)
+  await new EventEdits(clickhouse).apply({ projectId: 'p', eventId: id, properties: null })
+  await insertProfiles(clickhouse, "VALUES ('p', 'ada', '{}', 1, 1, 1, 0)")
+  await insertProfiles(clickhouse, "VALUES ('p', 'ada', '', 0, 0, 2, 1)")
+  await clickhouse.command("INSERT INTO sessions (project_id, session_id, version) VALUES ('p', 's', 1)")
+  await clickhouse.command("INSERT INTO sessions (project_id, session_id, version, is_deleted) VALUES ('p', 's', 2, 1)")
+  const left = async () => [...(await leftoversOfTables(clickhouse)), ...(await leftoversOfEvents(clickhouse))]
+  const ids = async () => (await left()).map(({ id }) => id)
+
+  await purgeOf(t, clickhouse, HOUR_MS).due()
+  t.strictSame(await ids(), ['profiles', 'sessions', '202601'], 'they were written within the hour')
+  t.ok((await left()).every(({ deletedForMs, writtenForMs }) => deletedForMs < 60_000 && writtenForMs < 60_000))
+
+  // As after a start: a process that knows of no deletion.
+  purgeOf(t, clickhouse, 0).start()
+  await until('the purge', async () => (await ids()).length === 0)
+  t.equal((await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0')).length, 1)
+  for (const table of ['profiles', 'sessions']) {
+    t.strictSame(await clickhouse.rows(`SELECT version FROM ${table}`), [{ version: '2' }], table)
+  }
+})
+
+/** A query that would read more than a small part of the table is refused. */
+class Sparing extends ClickHouse {
+  override async rows<Row>(...[query, parameters, settings, signal]: Parameters<ClickHouse['rows']>): Promise<Row[]> {
+    return await super.rows(query, parameters, { ...settings, max_rows_to_read: '100000' }, signal)
+  }
+}
+
+t.test('earlier rows of deleted profiles are found without a look at all profiles', async (t) => {
+  const all = await openDatabase(t)
+  const clickhouse = new Sparing({ url: engine.url.replace(/analytics$/, all.database) })
+  t.teardown(() => clickhouse.close())
+  await insertProfiles(all, "SELECT 'p', concat('user', toString(number)), '{}', 1, 1, 1, 0 FROM numbers(1000000)")
+  const awkward = `it's "gone" \\ 100% 😀\t\n\u0000`
+  await insertProfiles(all, `SELECT 'o', base64Decode('${Buffer.from(awkward).toString('base64')}'), '{}', 1, 1, 1, 0`)
+  await insertProfiles(
+    all,
+    `SELECT 'o', distinct_id, '', 0, 0, 18000000000000000000, 1 FROM profiles WHERE project_id = 'o'`,
+  )
+  await insertProfiles(all, "VALUES ('p', 'user77', '', 0, 0, 2, 1), ('p', 'user77', '{\"new\":1}', 3, 3, 3, 0)")
+  await insertProfiles(all, "VALUES ('p', 'unknown', '', 0, 0, 2, 1)")
+  await purgeOldRows(clickhouse, 'profiles', signal)
+  const left = await all.rows(
+    `SELECT project_id, distinct_id, version FROM profiles
+     WHERE project_id = 'o' OR distinct_id IN ('user76', 'user77', 'unknown') ORDER BY ALL`,
+  )
+  t.strictSame(left, [
+    { project_id: 'o', distinct_id: awkward, version: '18000000000000000000' },
+    { project_id: 'p', distinct_id: 'unknown', version: '2' },
+    { project_id: 'p', distinct_id: 'user76', version: '1' },
+    { project_id: 'p', distinct_id: 'user77', version: '3' },
+  ])
+  await until('the list to be empty', async () => (await all.rows('SELECT 1 FROM deletions')).length === 0)
+})
+
+t.test('more deletions than go into a statement', async (t) => {
+  const clickhouse = await openDatabase(t)
+  const rows = "concat('user', toString(number)), '{}', 1, 1"
+  await insertProfiles(clickhouse, `SELECT 'p', ${rows}, 1, 0 FROM numbers(60001)`)
+  await insertProfiles(clickhouse, `SELECT 'p', ${rows}, 2, 1 FROM numbers(60000)`)
+  await purgeOldRows(clickhouse, 'profiles', signal)
+  const left = await clickhouse.rows('SELECT distinct_id FROM profiles WHERE NOT is_deleted')
+  t.strictSame(left, [{ distinct_id: 'user60000' }])
+  await until('the list to be empty', async () => (await clickhouse.rows('SELECT 1 FROM deletions')).length === 0)
+})
+
+// A disk of its own, as small as it needs to be; nothing outside of the process sees it.
+const NAMESPACE = ['--user', '--map-root-user', '--mount']
+const canMount = spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0
+const noMount = !canMount && 'needs `unshare`, and the right to mount a tmpfs in a namespace'
+
+t.test('a disk that is too full for it is called that', { skip: noMount }, async (t) => {
+  const dir = await temporaryFolder(t)
+  const source = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
+  const script = `
+const { startEmbeddedClickHouse } = await import(${source('embedded/clickhouse.ts')})
+const { ClickHouse } = await import(${source('store/clickhouse.ts')})
+const { migrate } = await import(${source('store/migrate.ts')})
+const { leftoversOfEvents, purgeEvents } = await import(${source('store/purge.ts')})
+const log = { info() {}, warn() {}, error() {} }
+const engine = await startEmbeddedClickHouse({ path: ${JSON.stringify(`${dir}/data`)}, log })
+const clickhouse = new ClickHouse({ url: engine.url })
+await migrate(clickhouse)
+const id = "reinterpret(bitShiftLeft(toUInt128(number), 64), 'UUID')"
+await clickhouse.command("INSERT INTO events SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
+await clickhouse.command('DELETE FROM events WHERE event_id IN (SELECT event_id FROM events LIMIT 1)')
+const [{ id: month }] = await leftoversOfEvents(clickhouse)
+await purgeEvents(clickhouse, month, AbortSignal.timeout(10000)).catch(({ name, message }) => console.log(name, message))
+await clickhouse.close()
+await engine.close()`
+  const file = join(t.testdir({ 'fill.mjs': script }), 'fill.mjs')
+  const args = ['bash', '-c', 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"', dir]
+  const node = [process.execPath, ...process.execArgv, file]
+  const { stdout, stderr } = spawnSync('unshare', [...NAMESPACE, ...args, ...node], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  })
+  t.match(stdout, /^DiskSpaceError .* too full .*197001 has \d.* MiB.*Free space or enlarge the disk/, stderr)
+})

@@ -1,0 +1,161 @@
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { Transform } from 'node:stream'
+import { promisify } from 'node:util'
+import * as zlib from 'node:zlib'
+import type { LightMyRequestResponse } from 'fastify'
+import t, { type Test } from 'tap'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp } from '../helper.js'
+
+const gunzip = promisify(zlib.gunzip)
+
+const LIMIT = 20_000
+const BATCH_LIMIT = 60_000
+
+/** Every encoding that this Node has. */
+const ENCODINGS: Record<string, (body: string) => Buffer> = {
+  gzip: zlib.gzipSync,
+  deflate: zlib.deflateSync,
+  br: zlib.brotliCompressSync,
+}
+// From Node 22.15 on; the types are those of Node 20.
+const { zstdCompressSync } = zlib as { zstdCompressSync?: (body: string) => Buffer }
+if (zstdCompressSync) ENCODINGS.zstd = zstdCompressSync
+
+const CALLS: [path: string, fields: string, limit: number][] = [
+  ['/track', '"event":"e","distinct_id":"u"', LIMIT],
+  ['/track/batch', '"events":[{"event":"e","distinct_id":"u"}]', BATCH_LIMIT],
+  ['/users/identify', '"distinct_id":"u"', LIMIT],
+  ['/users/profile', '"distinct_id":"u","operations":{"$set":{"a":1}}', LIMIT],
+  ['/sessions/start', '"distinct_id":"u","session_id":"s"', LIMIT],
+  ['/sessions/update', '"distinct_id":"u","session_id":"s"', LIMIT],
+  ['/sessions/end', '"distinct_id":"u","session_id":"s"', LIMIT],
+]
+
+t.test('compressed bodies', async (t) => {
+  const limits = { BODY_LIMIT: `${LIMIT}`, BATCH_BODY_LIMIT: `${BATCH_LIMIT}` }
+  const { app, events } = await startApp(t, { ...(await settingsFor(t, 'embedded')), ...limits })
+  const post = (path: string, payload: Buffer, encoding: string, type = 'application/json') =>
+    app.inject({
+      method: 'POST',
+      url: `/public${path}`,
+      headers: {
+        'x-api-key': path.startsWith('/sessions') ? PUBLIC_KEY : SECRET_KEY,
+        'content-type': type,
+        'content-encoding': encoding,
+      },
+      payload,
+    })
+  function isRefused(t: Test, response: LightMyRequestResponse, status: number, code: string, what: string): void {
+    t.equal(response.statusCode, status, `${what}: ${response.body}`)
+    const { status: zero, error, ...rest } = response.json()
+    t.equal(zero, 0)
+    t.match(error, /\w \w/)
+    t.strictSame(rest, { code })
+  }
+
+  for (const [encoding, compress] of Object.entries(ENCODINGS)) {
+    t.test(encoding, async (t) => {
+      const bomb = compress(' '.repeat(50_000_000))
+      for (const [path, anySession, limit] of CALLS) {
+        const fields = anySession.replace('"s"', `"${encoding}"`)
+        const what = `${encoding} at ${path}`
+        const filled = (length: number) => compress(`{${fields}}`.padEnd(length, ' '))
+        t.equal((await post(path, filled(0), encoding)).statusCode, 200, what)
+        if (path !== '/sessions/end')
+          t.equal((await post(path, filled(limit), encoding)).statusCode, 200, `${what}: the limit`)
+
+        t.ok(filled(limit + 1).length < 1_000, 'it is the inflated size that counts')
+        isRefused(t, await post(path, filled(limit + 1), encoding), 413, 'payload_too_large', what)
+        isRefused(t, await post(path, bomb, encoding), 413, 'payload_too_large', `${what}: a bomb`)
+
+        const good = filled(0)
+        const broken: Record<string, Buffer> = {
+          'cut off': good.subarray(0, -3),
+          'only begun': good.subarray(0, 4),
+          empty: Buffer.alloc(0),
+          'not compressed': Buffer.from(`{${fields}}`),
+          'something else': Buffer.from('\u0000\u0001nonsense\u00ff'.repeat(20)),
+          'JSON that is broken': compress(`{${fields}`),
+          'no UTF-8': compress(`{${fields},"x":"\ud800"}`).subarray(0, -1),
+        }
+        for (const [name, body] of Object.entries(broken)) {
+          isRefused(t, await post(path, body, encoding), 400, 'invalid_json', `${what}: ${name}`)
+        }
+        isRefused(t, await post(path, good, encoding, 'text/html'), 415, 'unsupported_media_type', what)
+      }
+    })
+  }
+
+  t.test('an encoding by its other names', async (t) => {
+    const body = Buffer.from('{"distinct_id":"u"}')
+    const plain = ['identity', 'Identity', ' IDENTITY ', '']
+    for (const encoding of plain) t.equal((await post('/users/identify', body, encoding)).statusCode, 200, encoding)
+    for (const [encoding, compress] of Object.entries(ENCODINGS)) {
+      const others = [encoding.toUpperCase(), ` ${encoding} `, ...(encoding === 'gzip' ? ['x-gzip', 'X-GZip'] : [])]
+      for (const other of others) {
+        t.equal((await post('/users/identify', compress(`${body}`), other)).statusCode, 200, other)
+      }
+    }
+  })
+
+  t.test('other encodings', async (t) => {
+    const several = ['gzip, br', 'gzip, gzip', 'identity, gzip', 'gzip,']
+    const encodings = ['identity2', 'compress', 'x', ...several, ...(zstdCompressSync ? [] : ['zstd'])]
+    for (const [path, fields] of CALLS) {
+      for (const encoding of encodings) {
+        const response = await post(path, Buffer.from(`{${fields}}`), encoding)
+        isRefused(t, response, 415, 'unsupported_media_type', `${encoding} at ${path}`)
+        t.match(response.json().error, /one of gzip, deflate, br/)
+      }
+    }
+  })
+
+  t.test('what was refused has changed nothing', async (t) => {
+    const perEncoding = 4
+    t.equal((await events()).length, perEncoding * Object.keys(ENCODINGS).length)
+  })
+})
+
+t.test('a bomb is inflated up to the limit and no further', async (t) => {
+  const limit = 1_000_000
+  const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), BATCH_BODY_LIMIT: `${limit}` })
+  const address = await app.listen({ host: '127.0.0.1', port: 0 })
+  const inflated = countInflated(t)
+  // One connection: the second call is read only when the whole body of the first was.
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const post = async (body: Buffer) => {
+    const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json', 'content-encoding': 'gzip' }
+    const call = request(`${address}/public/track/batch`, { method: 'POST', agent, headers }).end(body)
+    const [response]: [IncomingMessage] = (await once(call, 'response')) as [IncomingMessage]
+    await once(response.resume(), 'end')
+    return response.statusCode
+  }
+  // Several that were compressed one by one are one as well (RFC 1952, 2.2).
+  const megabyte = zlib.gzipSync(' '.repeat(1_000_000))
+  const bomb = Buffer.concat(Array.from({ length: 500 }, () => megabyte))
+  t.ok(bomb.length < limit, 'it is not refused for its compressed size')
+  const good = zlib.gzipSync('{"events":[{"event":"e","distinct_id":"u"}]}')
+
+  t.equal(await post(bomb), 413)
+  t.equal(await post(good), 200)
+  // Whatever went on with the bomb would come as far as this, which is inflated here to its end.
+  const control = await gunzip(bomb.subarray(0, 50 * megabyte.length))
+  const ofBomb = inflated() - control.length
+  t.ok(ofBomb > limit && ofBomb < 2 * limit, `${ofBomb} of 500 million bytes were inflated`)
+})
+
+/** @returns the bytes that have come out of zlib in this process since */
+function countInflated(t: Test): () => number {
+  let bytes = 0
+  const push = Transform.prototype.push
+  Transform.prototype.push = function (this: Transform, chunk: unknown, encoding?: BufferEncoding) {
+    if ('bytesWritten' in this && Buffer.isBuffer(chunk)) bytes += chunk.length
+    return push.call(this, chunk, encoding)
+  }
+  t.teardown(() => {
+    Transform.prototype.push = push
+  })
+  return () => bytes
+}

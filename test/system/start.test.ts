@@ -1,0 +1,146 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { Agent, get } from 'node:http'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startService, temporaryFolder, until } from '../helper.js'
+
+const run = promisify(execFile)
+
+async function post(url: string, path: string, body: object): Promise<Response> {
+  return await fetch(url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': SECRET_KEY },
+    body: JSON.stringify(body),
+  })
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+t.test('the first start makes keys and prints calls that work; the next one prints neither key', async (t) => {
+  const env = { DATA_DIR: await temporaryFolder(t) }
+  const first = await startService(t, env)
+  const keys = first.output().match(/[ps]k_[\w-]{43}/g) ?? []
+  t.ok(keys.length >= 2)
+  const calls = first.output().match(/^ {2}curl .*$/gm) ?? []
+  t.equal(calls.length, 3)
+  const answers = []
+  for (const call of calls) answers.push(JSON.parse((await run('bash', ['-c', `${call} -s`])).stdout))
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [1, 1, 1],
+  )
+  t.match(answers[2], { events: [{ event: 'signed up', distinct_id: 'ada', properties: { plan: 'pro' } }] })
+
+  first.process.kill('SIGTERM')
+  t.equal(await first.ended, 0)
+  const second = await startService(t, env)
+  t.notOk(/[ps]k_[\w-]{43}/.test(second.output()))
+  const secret = keys.find((key) => key.startsWith('sk_')) ?? ''
+  const answer = await fetch(`${second.url}/public/events`, { headers: { 'x-api-key': secret } })
+  t.equal(answer.status, 200, 'the keys are still good')
+})
+
+t.test('a start that cannot go on says why and exits', async (t) => {
+  const folder = await temporaryFolder(t)
+  const env = { DATA_DIR: folder, SECRET_KEY, PUBLIC_API_KEY: PUBLIC_KEY }
+  await t.rejects(startService(t, { ...env, PORT: 'http' }), /PORT must be a port from 0 to 65535, but is "http"/)
+  const { url } = await startService(t, env)
+  await t.rejects(startService(t, env), /folder .* is in use by process \d+/)
+  const { port } = new URL(url)
+  const other = { ...env, DATA_DIR: await temporaryFolder(t) }
+  await t.rejects(
+    startService(t, { ...other, PORT: port }),
+    new RegExp(`PORT=${port} cannot be listened at.*EADDRINUSE`),
+  )
+  await t.rejects(startService(t, { ...other, HOST: '192.0.2.1' }), /HOST=192\.0\.2\.1 .* cannot be listened at/)
+})
+
+t.test('a first start that cannot listen stores no keys, so the next one shows them', async (t) => {
+  const blocker = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => blocker.close())
+  await once(blocker, 'listening')
+  const PORT = String((blocker.address() as AddressInfo).port)
+  const env = { DATA_DIR: await temporaryFolder(t) }
+  const failed = await t.rejects(startService(t, { ...env, PORT }), /cannot be listened at/)
+  t.notMatch(String(failed), /[ps]k_[\w-]{43}/)
+
+  const first = await startService(t, env)
+  const [secret = ''] = first.output().match(/sk_[\w-]{43}/) ?? []
+  t.equal((await fetch(`${first.url}/public/events`, { headers: { 'x-api-key': secret } })).status, 200)
+  first.process.kill('SIGTERM')
+  await first.ended
+  const { output } = await startService(t, env)
+  t.match(output(), /Are they lost\? Make a new pair: npx tallyhouse keys create --project default/)
+})
+
+t.test('the process that starts it takes it along, even when it is killed', async (t) => {
+  const DATA_DIR = await temporaryFolder(t)
+  const env = { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', DATA_DIR }
+  // As npm start does; the shell is what npm is there.
+  const script = `"$0" dist/main.js --parent=$$ & echo "pid $!"; wait`
+  const parent = spawn('sh', ['-c', script, process.execPath], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => parent.kill('SIGKILL'))
+  let output = ''
+  parent.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  await until('the service to listen', () => output.includes('Tallyhouse serves at'))
+  const pid = Number(/^pid (\d+)$/m.exec(output)?.[1])
+  const engine = Number(/^PID: (\d+)/m.exec(await readFile(join(DATA_DIR, 'clickhouse/status'), 'utf8'))?.[1])
+  t.ok(isRunning(pid) && isRunning(engine))
+  parent.kill('SIGKILL')
+  await until('their end', () => !isRunning(pid) && !isRunning(engine))
+  t.match(output, /the process that started the service is gone/)
+})
+
+t.test('the start names the page of the calls, and one that only writes invites nobody to call it', async (t) => {
+  const { CLICKHOUSE_URL, REDIS_URL } = await settingsFor(t, 'servers')
+  const servers = { CLICKHOUSE_URL, REDIS_URL }
+  const writer = await startService(t, { ...servers, ROLE: 'writer' })
+  t.match(writer.output(), /ROLE=writer/)
+  const keys = writer.output().match(/[ps]k_[\w-]{43}/g) ?? []
+  t.equal(keys.length, 2)
+  t.notMatch(writer.output(), /curl|serves|\/docs/)
+  t.match(await (await fetch(writer.url)).json(), { status: 1, name: 'tallyhouse', metrics: '/metrics' })
+
+  const api = await startService(t, { ...servers, ROLE: 'api' })
+  t.match(api.output(), `${api.url}/docs`)
+  const links = (await (await fetch(api.url)).json()) as { docs: string; openapi: string }
+  t.match(links, { status: 1, error: null, version: /^\d/ })
+  for (const link of [links.docs, links.openapi]) t.equal((await fetch(api.url + link)).status, 200)
+})
+
+for (const storage of STORAGES) {
+  t.test(`on ${storage}`, async (t) => {
+    t.test('SIGTERM answers what is in flight and ends in under 5 s with idle clients attached', async (t) => {
+      const service = await startService(t, await settingsFor(t, storage))
+      const agent = new Agent({ keepAlive: true })
+      t.teardown(() => agent.destroy())
+      const [idle] = await once(get(`${service.url}/health/live`, { agent }), 'response')
+      idle.resume()
+      await once(idle, 'end')
+
+      const inFlight = Array.from({ length: 20 }, (_, i) =>
+        post(service.url, '/public/track', { event: `e${i}`, distinct_id: 'u' }).then(({ status }) => status),
+      )
+      const first = await Promise.race(inFlight)
+      const sentAt = performance.now()
+      service.process.kill('SIGTERM')
+      t.equal(await service.ended, 0)
+      t.ok(performance.now() - sentAt < 5_000)
+      t.equal(first, 200)
+      const answers = await Promise.allSettled(inFlight)
+      t.ok(answers.every((answer) => answer.status === 'rejected' || answer.value === 200))
+    })
+  })
+}
