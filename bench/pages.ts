@@ -1,5 +1,5 @@
-import { lastIdAt } from '../src/model/event-id.js'
 import type { ClickHouse, Parameters } from '../src/clickhouse/client.js'
+import { lastIdAt } from '../src/model/event-id.js'
 import { type EventPage, readEventPage } from '../src/store/event-pages.js'
 import type { HttpRequest } from './requests.js'
 import { PROJECT, type Store } from './store.js'

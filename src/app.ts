@@ -5,13 +5,18 @@ import cors from '@fastify/cors'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import { answerBrokenRequest, answerInOneShape, sendError } from './http/error-handler.js'
+import { ClickHouse, StoreError, StoreUnreachableError } from './clickhouse/client.js'
+import { type FolderLock, lockDataFolder } from './clickhouse/embedded/data-dir.js'
+import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './clickhouse/embedded/engine.js'
+import { migrate } from './clickhouse/migrate.js'
+import type { SlotLimits } from './clickhouse/read-slots.js'
+import { type Config, splitList } from './config.js'
+import { validatorCompiler } from './contract/validation.js'
+import { Erasure } from './erasure/erasure.js'
+import { Purge } from './erasure/purge.js'
 import { Authentication } from './http/authenticate.js'
 import { acceptJson, readCodings } from './http/body.js'
 import { BodyBudget } from './http/body-budget.js'
-import { BodyMemory } from './lib/buffer-pool.js'
-import { ByteBudget } from './lib/byte-budget.js'
-import { CatchUp } from './pipeline/read-barrier.js'
 import {
   CLIENT_LIMITS,
   type ClientLimits,
@@ -20,22 +25,32 @@ import {
   resetBrokenAnswer,
   serverLimits,
 } from './http/connection-limits.js'
-import { type Config, splitList } from './config.js'
-import { type FolderLock, lockDataFolder } from './clickhouse/embedded/data-dir.js'
-import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './clickhouse/embedded/engine.js'
-import { Erasure } from './erasure/erasure.js'
-import { GroupCommit } from './pipeline/group-commit.js'
+import { answerBrokenRequest, answerInOneShape, sendError } from './http/error-handler.js'
+import { documentation } from './http/openapi/document.js'
+import {
+  type Counters,
+  limitRate,
+  openCounters,
+  registerRateLimit,
+  SessionCalls,
+  WrongKeys,
+} from './http/rate-limits.js'
+import { RequestLog } from './http/request-log.js'
+import { countRequests, type RequestMetrics } from './http/request-metrics.js'
 import type { Journal } from './journal/journal.js'
-import type { Position } from './model/position.js'
 import { KeyRefresh, type KeysFound, type KeyTable } from './keys/key-refresh.js'
 import { type KeyKind, KeyRing, type StoredKey, storedKey } from './keys/keys.js'
+import { BufferPool } from './lib/buffer-pool.js'
+import { ByteBudget } from './lib/byte-budget.js'
 import { openLog } from './lib/log.js'
 import { Metrics } from './metrics/registry.js'
-import { documentation } from './http/openapi/document.js'
-import { Purge } from './erasure/purge.js'
-import { type Counters, limitRate, openCounters, registerRateLimit, SessionCalls, WrongKeys } from './http/rate-limits.js'
-import { countRequests, type RequestFigures } from './http/request-metrics.js'
-import { RequestLog } from './http/request-log.js'
+import { readStorage } from './metrics/storage.js'
+import type { Position } from './model/position.js'
+import { MAX_SESSION_BYTES } from './model/session.js'
+import { GroupCommit } from './pipeline/group-commit.js'
+import { ReadBarrier } from './pipeline/read-barrier.js'
+import { StateStore } from './pipeline/state-store.js'
+import { Writer } from './pipeline/writer.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
@@ -44,19 +59,11 @@ import { root } from './routes/root.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
-import { MAX_SESSION_BYTES } from './model/session.js'
-import { States } from './pipeline/state-store.js'
-import { readStorage } from './metrics/storage.js'
 import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
-import { ClickHouse, StoreError, StoreUnreachableError } from './clickhouse/client.js'
 import { EventEdits } from './store/event-edits.js'
 import type { SearchLimits } from './store/event-search.js'
 import { lastPositionOfAll, takeOver } from './store/journals.js'
-import { migrate } from './clickhouse/migrate.js'
-import type { SlotLimits } from './clickhouse/read-slots.js'
 import { openTables, type StoreTables } from './store/tables.js'
-import { validatorCompiler } from './contract/validation.js'
-import { Writer } from './pipeline/writer.js'
 
 /** The project of the keys in the environment, and of the pair that the first start makes. */
 const DEFAULT_PROJECT = 'default'
@@ -81,7 +88,7 @@ export interface AppOptions {
   /** told where ClickHouse is, password included; the embedded engine goes on there whenever it is started again */
   onClickHouse?: (url: string) => void
   /** given what tells the figures of this process, returns what tells those that `/metrics` answers */
-  shareFigures?: (own: () => Promise<string>) => () => Promise<string>
+  shareMetrics?: (own: () => Promise<string>) => () => Promise<string>
   /** told of what waiting does not help against, such as a schema that is too new; the process should end */
   onFatal?: (error: unknown) => void
   /** how often the keys are read again, in ms; default 5000 */
@@ -173,11 +180,11 @@ interface Parts {
   clickhouse: ClickHouse
   embedded: EmbeddedClickHouse | null
   tables: StoreTables
-  memory: BodyMemory
+  memory: BufferPool
   commits: GroupCommit
   writer: Writer
   keys: KeyRing
-  catchUp: CatchUp
+  barrier: ReadBarrier
   purge: Purge
   /** where the requests of keys are counted; null where they are not, or in this process */
   counters: Counters | null
@@ -217,13 +224,13 @@ async function open(
   const tables = openTables(clickhouse, journal.id)
   const writer = new Writer({ journal, tables, log })
   closers.push(() => writer.close(FLUSH_LIMIT_MS))
-  const memory = new BodyMemory()
-  journal.listen({ onUnused: (body) => memory.giveBack(body) })
+  const memory = new BufferPool()
+  journal.listen({ onReleased: (body) => memory.release(body) })
   const commits = new GroupCommit(journal, memory)
   closers.push(() => commits.close())
 
-  const catchUp = new CatchUp(journal, closing)
-  const purge = new Purge({ clickhouse, catchUp, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL })
+  const barrier = new ReadBarrier(journal, closing)
+  const purge = new Purge({ clickhouse, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL })
   closers.push(async () => purge.close())
 
   const useStore = async () => {
@@ -247,7 +254,7 @@ async function open(
     counters = await openCounters(config.REDIS_URL, log)
     closers.push(async () => counters?.disconnect())
   }
-  return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, purge, counters, log }
+  return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, barrier, purge, counters, log }
 }
 
 /** The journal that the configuration asks for; with the store, it asks that how far the positions went. */
@@ -277,16 +284,19 @@ function register(
   server: FastifyInstance,
   config: Config,
   parts: Parts,
-  requests: RequestFigures,
+  requests: RequestMetrics,
   closers: (() => Promise<unknown>)[],
-  { shareFigures = (own) => own, clientLimits = CLIENT_LIMITS, searchLimits }: AppOptions,
+  { shareMetrics = (own) => own, clientLimits = CLIENT_LIMITS, searchLimits }: AppOptions,
 ): void {
-  const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, catchUp, purge, counters, log } = parts
+  const { journal, clickhouse, embedded, tables, memory, commits, writer, keys, barrier, purge, counters, log } = parts
   const states = new ByteBudget(STATE_MEMORY_BYTES)
-  const profiles = new States(journal, commits, tables.profiles, { maxBytes: config.MAX_PROFILE_BYTES, memory: states })
-  const sessions = new States(journal, commits, tables.sessions, { maxBytes: MAX_SESSION_BYTES, memory: states })
+  const profiles = new StateStore(journal, commits, tables.profiles, {
+    maxBytes: config.MAX_PROFILE_BYTES,
+    memory: states,
+  })
+  const sessions = new StateStore(journal, commits, tables.sessions, { maxBytes: MAX_SESSION_BYTES, memory: states })
   const edits = new EventEdits(clickhouse)
-  const erasure = new Erasure({ journal, clickhouse, profiles, sessions, catchUp })
+  const erasure = new Erasure({ journal, clickhouse, profiles, sessions, barrier })
 
   answerInOneShape(server)
   // Before the routes, which it describes.
@@ -306,14 +316,14 @@ function register(
   const metrics = new Metrics({
     role: config.ROLE,
     requests,
-    commits: commits.figures,
-    writer: writer.figures,
-    states: { profiles: profiles.figures, sessions: sessions.figures },
+    commits: commits.metrics,
+    writer: writer.metrics,
+    states: { profiles: profiles.metrics, sessions: sessions.metrics },
     journal,
     storage: () => readStorage(clickhouse, usesDataDir(config) ? config.DATA_DIR : null),
   })
   closers.push(async () => metrics.close())
-  server.register(metricsRoute, { contentType: metrics.contentType, figures: shareFigures(() => metrics.text()) })
+  server.register(metricsRoute, { contentType: metrics.contentType, figures: shareMetrics(() => metrics.text()) })
   const operation = { health: '/health/ready', metrics: '/metrics' }
   if (config.ROLE === 'writer') {
     server.register(root, { links: operation })
@@ -340,10 +350,10 @@ function register(
       admit(secret, 'secret', ['application/json'])
       const limits = { batchBodyLimit: config.BATCH_BODY_LIMIT, maxPropertyDepth: config.MAX_PROPERTY_DEPTH }
       secret.register(track, { journal, commits, ...limits })
-      secret.register(events, { journal, clickhouse, edits, catchUp, searchLimits })
+      secret.register(events, { journal, clickhouse, edits, barrier, searchLimits })
       const deletesEvents = config.DELETE_USER_EVENTS
-      secret.register(users, { profiles, clickhouse, catchUp, erasure, purge, deletesEvents })
-      secret.register(sessionReads, { sessions, clickhouse, catchUp })
+      secret.register(users, { profiles, clickhouse, barrier, erasure, purge, deletesEvents })
+      secret.register(sessionReads, { sessions, clickhouse, barrier })
     },
     { prefix: '/public' },
   )

@@ -5,8 +5,8 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
 import { failureText } from './lib/failure-text.js'
-import { Greeting } from './process/greeting.js'
 import { openLog } from './lib/log.js'
+import { Greeting } from './process/greeting.js'
 import { WorkerSide, Workers } from './process/workers.js'
 
 /** How often `--parent` is checked. */
@@ -19,7 +19,7 @@ async function serve(config: Config): Promise<void> {
   const greeting = new Greeting(config)
   const options: AppOptions = cluster.isWorker
     ? {
-        shareFigures: (own) => {
+        shareMetrics: (own) => {
           const side = new WorkerSide(own)
           return () => side.figuresOfAll()
         },
@@ -78,7 +78,7 @@ async function serveByWorkers(config: Config): Promise<void> {
       onClickHouse: (url) => {
         clickhouseUrl = url
       },
-      shareFigures: (own) => {
+      shareMetrics: (own) => {
         figures = own
         return own
       },

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
-import { type Config, loadConfig } from '../config.js'
 import { StoreError } from '../clickhouse/client.js'
+import { type Config, loadConfig } from '../config.js'
 import { type CommandIo, UsageError } from './command.js'
 
 type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boolean>

@@ -1,7 +1,7 @@
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
-import { formatPosition, type Position, parsePosition } from '../model/position.js'
 import type { ClickHouse } from '../clickhouse/client.js'
+import { formatPosition, type Position, parsePosition } from '../model/position.js'
 import {
   countDeadLetters,
   type DeadLetter,

@@ -3,10 +3,10 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Connection } from '../client/connection.js'
+import { type Command, type CommandIo, UsageError } from './command.js'
 import { checkService } from './first-call.js'
 import { counted, number } from './progress.js'
 import { readTarget, TARGET_USAGE } from './target.js'
-import { type Command, type CommandIo, UsageError } from './command.js'
 
 const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [options]
        tallyhouse erase --file LIST [options]

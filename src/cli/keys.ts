@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
+import type { ClickHouse } from '../clickhouse/client.js'
 import { hashKey, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
 import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
-import type { ClickHouse } from '../clickhouse/client.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { withStore } from './store.js'
 

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Digest, JournalRow, Range } from '../store/dump.js'
 import { StateFile } from '../lib/checkpoint-file.js'
+import type { Digest, JournalRow, Range } from '../store/dump.js'
 
 /** What a folder holds that `export --all` has written. */
 export interface Manifest {

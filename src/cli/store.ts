@@ -1,6 +1,6 @@
-import { loadConfig } from '../config.js'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { openStore } from '../clickhouse/open.js'
+import { loadConfig } from '../config.js'
 import type { CommandIo } from './command.js'
 
 /**

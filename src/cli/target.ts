@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { type CommandIo, UsageError } from './command.js'
 import { type Config, loadConfig } from '../config.js'
+import { type CommandIo, UsageError } from './command.js'
 
 /** The service that a command talks to. */
 export interface Target {

@@ -6,10 +6,10 @@ import {
   createClient,
   EXCEPTION_TAG_HEADER_NAME,
 } from '@clickhouse/client'
-import { AnswerStreams } from './query-stream.js'
+import { untilException } from './exception-guard.js'
+import { QueryStreams } from './query-stream.js'
 import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
 import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
-import { untilException } from './exception-guard.js'
 
 export interface StoreOptions {
   /** http://user:password@host:8123/database; the database is made where it is missing */
@@ -127,7 +127,7 @@ export type Parameters = Record<string, Scalars[string] | string[]>
  */
 export class ClickHouse {
   readonly #client: ClickHouseClient
-  readonly #streams: AnswerStreams
+  readonly #streams: QueryStreams
   readonly #slots: ReadSlots
   readonly #spooled: SpoolMemory
   readonly #insertTimeoutMs: number
@@ -146,7 +146,7 @@ export class ClickHouse {
     this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
     const user = decodeURIComponent(address.username) || 'default'
     const password = decodeURIComponent(address.password)
-    this.#streams = new AnswerStreams({
+    this.#streams = new QueryStreams({
       origin: address.origin,
       user,
       password,

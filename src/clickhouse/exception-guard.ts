@@ -13,10 +13,10 @@ import { MAX_ERROR_BYTES } from './query-stream.js'
  * @returns the rows; it ends only where the answer was complete, else it fails
  */
 export function untilException(answer: Readable, tag: string, wrap: (error: Error) => Error): Readable {
-  return pipeline(answer, new UntilException(tag, wrap), () => undefined)
+  return pipeline(answer, new ExceptionGuard(tag, wrap), () => undefined)
 }
 
-class UntilException extends Transform {
+class ExceptionGuard extends Transform {
   readonly #marker: Buffer
   readonly #wrap: (error: Error) => Error
   /** the end of what has passed, in which a marker may begin */

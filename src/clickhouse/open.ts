@@ -3,9 +3,9 @@ import { join, resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Config } from '../config.js'
+import { ClickHouse } from './client.js'
 import { FolderInUseError, type FolderLock, lockDataFolder } from './embedded/data-dir.js'
 import { startEmbeddedClickHouse } from './embedded/engine.js'
-import { ClickHouse } from './client.js'
 import { migrate } from './migrate.js'
 
 /** How long the owner of the data folder may take to start its engine, or to end. */

@@ -7,7 +7,7 @@ const MAX_FIELD_BYTES = 120_000
  * The values of one statement that may be too large for a single parameter. What the methods return stands for the value
  * in the statement.
  */
-export class Fields {
+export class QueryParameters {
   readonly parameters: Parameters = {}
   #count = 0
 

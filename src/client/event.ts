@@ -1,5 +1,5 @@
-import { memberText } from '../json/spans.js'
 import { isName, MAX_NAME, MAX_TIMESTAMP } from '../contract/limits.js'
+import { memberText } from '../json/spans.js'
 import { TallyhouseError } from './errors.js'
 
 /** Properties as they are read: any values that JSON has. */

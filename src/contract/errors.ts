@@ -28,7 +28,7 @@ export interface ErrorDetail {
 }
 
 /** An error that a caller is told about as it is; whatever else is thrown becomes a 500 without its text. */
-export class ContractError extends Error {
+export class ApiError extends Error {
   override readonly name = 'ContractError'
   readonly code: ErrorCode
   readonly details: ErrorDetail[] | undefined
@@ -56,16 +56,16 @@ export class ContractError extends Error {
 }
 
 /** @param ms until some of the project's keys are forgotten */
-export function tooManyRequestKeys(ms: number): ContractError {
-  return new ContractError(
+export function tooManyRequestKeys(ms: number): ApiError {
+  return new ApiError(
     'rate_limited',
     'This project has used as many Idempotency-Keys as are remembered of it. Send this without one, or try again later.',
     { retryAfter: Math.ceil(ms / 1000) },
   )
 }
 
-export function idempotencyConflict(): ContractError {
-  return new ContractError(
+export function idempotencyConflict(): ApiError {
+  return new ApiError(
     'idempotency_conflict',
     'This Idempotency-Key was used with another body. Use a new key for a new request.',
   )

@@ -1,10 +1,10 @@
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import type { FastifySchemaCompiler } from 'fastify'
-import { deepProperties } from './nesting.js'
-import { ContractError, type ErrorDetail } from './errors.js'
-import { MAX_BATCH } from './limits.js'
 import { ScannedBody } from '../model/scan.js'
+import { ApiError, type ErrorDetail } from './errors.js'
+import { MAX_BATCH } from './limits.js'
+import { deepProperties } from './nesting.js'
 
 /** Details that an answer names at most. */
 const MAX_DETAILS = 100
@@ -37,11 +37,11 @@ function readQuery(schema: TSchema, given: Record<string, unknown>): Record<stri
   return value
 }
 
-function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ContractError {
+function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiError {
   const details = new Map<string, ErrorDetail>()
   for (const error of errors) {
     if (error.type === ValueErrorType.ArrayMaxItems && error.path === '/events') {
-      return new ContractError('too_many_events', `A batch holds at most ${MAX_BATCH} events. Split it.`)
+      return new ApiError('too_many_events', `A batch holds at most ${MAX_BATCH} events. Split it.`)
     }
     const place = placeOf(error.path)
     if (!details.has(place)) details.set(place, { path: error.path, message: message(error) })
@@ -53,7 +53,7 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): Contrac
   }
   const [first] = details.values()
   const where = first?.path ? `${first.path} ` : 'The body '
-  return new ContractError('invalid_request', `${where}${first?.message ?? 'is not valid'}.`, {
+  return new ApiError('invalid_request', `${where}${first?.message ?? 'is not valid'}.`, {
     details: [...details.values()],
   })
 }

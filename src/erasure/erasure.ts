@@ -1,9 +1,9 @@
-import type { CatchUp } from '../pipeline/read-barrier.js'
+import type { ClickHouse } from '../clickhouse/client.js'
 import type { Journal } from '../journal/journal.js'
 import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
-import type { States } from '../pipeline/state-store.js'
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { ReadBarrier } from '../pipeline/read-barrier.js'
+import type { StateStore } from '../pipeline/state-store.js'
 import { eraseFromDeadLetters } from '../store/erased-letters.js'
 import { countEventsOfUsers, deleteEventsOfUsers } from '../store/events.js'
 import { sessionsOfUsers } from '../store/sessions.js'
@@ -11,9 +11,9 @@ import { sessionsOfUsers } from '../store/sessions.js'
 export interface ErasureOptions {
   journal: Journal
   clickhouse: ClickHouse
-  profiles: States<Profile>
-  sessions: States<Session>
-  catchUp: CatchUp
+  profiles: StateStore<Profile>
+  sessions: StateStore<Session>
+  barrier: ReadBarrier
 }
 
 /** What a user had. */
@@ -53,9 +53,9 @@ export class Erasure {
    * @throws ContractError `unavailable` where the store does not have everything yet; then nothing was deleted
    */
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
-    const { clickhouse, catchUp } = this.#parts
+    const { clickhouse, barrier } = this.#parts
     // From here on the journal holds nothing of them that is older than the call: it is in the store, or a dead letter.
-    await catchUp.reachAll()
+    await barrier.waitForAll()
     const sessions = await this.#deleteSessions(projectId, distinctIds)
     const events = await this.#deleteEvents(projectId, distinctIds)
     const letters = await eraseFromDeadLetters(clickhouse, projectId, new Set(distinctIds))

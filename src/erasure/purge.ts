@@ -1,19 +1,19 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import type { CatchUp } from '../pipeline/read-barrier.js'
 import { type ClickHouse, StoreUnreachableError } from '../clickhouse/client.js'
+import type { ReadBarrier } from '../pipeline/read-barrier.js'
 import {
   type Leftovers,
   leftoversOfEvents,
   leftoversOfTables,
   oldPartsLifetime,
-  purgeEvents,
   purgeOldRows,
+  rewriteParts,
 } from '../store/rewrite.js'
 
 export interface PurgeOptions {
   clickhouse: ClickHouse
-  catchUp: Pick<CatchUp, 'reachAll'>
+  barrier: Pick<ReadBarrier, 'waitForAll'>
   log: Pick<FastifyBaseLogger, 'warn'>
   /** what is deleted within this time of the last rewriting of its table or month waits for the next one, ms */
   intervalMs: number
@@ -111,9 +111,9 @@ export class Purge {
     this.#running = next
     this.#next = null
     try {
-      const { catchUp, clickhouse } = this.#options
+      const { barrier, clickhouse } = this.#options
       // The rows that say what was deleted are to be there.
-      await catchUp.reachAll()
+      await barrier.waitForAll()
       await this.#run(() => true)
       return Date.now() + (await oldPartsLifetime(clickhouse))
     } finally {
@@ -145,7 +145,7 @@ export class Purge {
         .map((leftovers) => rewrite(leftovers, () => purgeOldRows(clickhouse, leftovers.id, signal))),
     )
     for (const leftovers of months.filter(isWanted)) {
-      await rewrite(leftovers, () => purgeEvents(clickhouse, leftovers.id, signal))
+      await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
     }
     if (failures.length > 0) throw failures[0]
   }

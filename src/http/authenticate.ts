@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
-import { ContractError } from '../contract/errors.js'
+import { ApiError } from '../contract/errors.js'
 import type { KeyKind, KeyRing, StoredKey } from '../keys/keys.js'
 import { clientAddress } from './client-address.js'
 import type { WrongKeys } from './rate-limits.js'
@@ -64,14 +64,14 @@ export class Authentication {
     const header = request.headers['x-api-key']
     if (header === undefined && inBody === undefined) {
       const message = 'A key is missing: send it as the field apiKey or as the header x-api-key.'
-      throw new ContractError('unauthorized', message)
+      throw new ApiError('unauthorized', message)
     }
     if (header !== undefined && inBody !== undefined && header !== inBody) throw differing()
     const key = inBody ?? header
-    if (typeof key !== 'string') throw new ContractError('unauthorized', 'The key must be a string.')
+    if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#keys.find(key) ?? (await this.#find(key, request, reply))
     name(request, grant)
-    if (grant.kind !== this.#kind) throw new ContractError('wrong_key_kind', REFUSED[this.#kind])
+    if (grant.kind !== this.#kind) throw new ApiError('wrong_key_kind', REFUSED[this.#kind])
     // Its key has become good since.
     if (request.body instanceof UnreadBody) throw unreadable()
     request.key = key
@@ -98,7 +98,7 @@ export class Authentication {
     if (grant) return grant
     if (!this.#keys.isComplete) throw unreadable()
     this.#wrongKeys.count(clientAddress(request), reply)
-    throw new ContractError('unauthorized', 'The key is not known. Check the key and its project.')
+    throw new ApiError('unauthorized', 'The key is not known. Check the key and its project.')
   }
 }
 
@@ -111,8 +111,8 @@ export class UnreadBody {
   }
 }
 
-function unreadable(): ContractError {
-  return new ContractError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
+function unreadable(): ApiError {
+  return new ApiError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
 }
 
 /** Whose request it is, for the log also where the key is of the wrong kind. */
@@ -126,6 +126,6 @@ function bodyKey(body: unknown): unknown {
   return body.apiKey ?? undefined
 }
 
-function differing(): ContractError {
-  return new ContractError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
+function differing(): ApiError {
+  return new ApiError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
 }

@@ -1,4 +1,4 @@
-import { ContractError } from '../contract/errors.js'
+import { ApiError } from '../contract/errors.js'
 
 /** Bodies up to this many bytes are not counted: what they take is bounded by the number of connections. */
 export const SMALL_BODY = 8 * 1024
@@ -125,8 +125,8 @@ export class BodyAccount {
     if (this.#bytes > 0) this.#budget.giveBack(this.#count, this.#owner, this.#bytes)
   }
 
-  #refusal(): ContractError {
+  #refusal(): ApiError {
     const hint = this.isKnown ? '' : ' Bodies whose key comes in the header x-api-key go first.'
-    return new ContractError('overloaded', `Too many large bodies are being read. Try again in a moment.${hint}`)
+    return new ApiError('overloaded', `Too many large bodies are being read. Try again in a moment.${hint}`)
   }
 }

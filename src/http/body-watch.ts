@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import type { Authentication } from './authenticate.js'
 import type { BodyAccount, BodyBudget } from './body-budget.js'
 import { findBodyKey } from './body-key.js'
-import { type ClientLimits, timeOut } from './connection-limits.js'
 import { clientAddress } from './client-address.js'
+import { type ClientLimits, timeOut } from './connection-limits.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

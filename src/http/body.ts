@@ -1,14 +1,14 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ApiError } from '../contract/errors.js'
+import { MAX_WEIGHT, WEIGHT_BYTES, weigh } from '../contract/nesting.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import type { ScannedBody } from '../model/scan.js'
 import { type Authentication, UnreadBody } from './authenticate.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey } from './body-key.js'
-import { MAX_WEIGHT, WEIGHT_BYTES, weigh } from '../contract/nesting.js'
-import type { BodyMemory } from '../lib/buffer-pool.js'
 import { type BodyBounds, BodyWatch } from './body-watch.js'
-import { ContractError } from '../contract/errors.js'
-import type { ScannedBody } from '../model/scan.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -27,7 +27,7 @@ declare module 'fastify' {
 
 /** What reading a body needs. */
 export interface Intake extends BodyBounds {
-  memory: BodyMemory
+  memory: BufferPool
 }
 
 /**
@@ -48,7 +48,7 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
       const apiKey = scanned ? scanned.apiKey : findBodyKey(raw)
       const projectId = await keys.projectOfNew(request, apiKey)
       if (projectId === null) {
-        memory.giveBack(raw)
+        memory.release(raw)
         return new UnreadBody(apiKey)
       }
       account.admit(projectId)
@@ -128,7 +128,7 @@ function readBody(request: FastifyRequest, payload: Payload, intake: Intake, key
       if (isStopped) return
       watch?.end()
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
-        reject(new ContractError('invalid_request', 'The body is not as long as its Content-Length says.'))
+        reject(new ApiError('invalid_request', 'The body is not as long as its Content-Length says.'))
       } else {
         resolve(length < lentFrom ? inOne(chunks, length) : intake.memory.concat(chunks, length))
       }
@@ -144,18 +144,18 @@ function inOne(chunks: Buffer[], length: number): Buffer {
   return isWhole ? first : Buffer.concat(chunks, length)
 }
 
-function tooLarge(): ContractError {
-  return new ContractError('payload_too_large', 'The body is over the limit. Send less at once.')
+function tooLarge(): ApiError {
+  return new ApiError('payload_too_large', 'The body is over the limit. Send less at once.')
 }
 
 function parseJson(raw: Buffer, { routeOptions, account }: FastifyRequest): unknown {
-  if (!isUtf8(raw)) throw new ContractError('invalid_json', 'The body is not valid UTF-8.')
+  if (!isUtf8(raw)) throw new ApiError('invalid_json', 'The body is not valid UTF-8.')
   const { maxWeight = MAX_WEIGHT } = routeOptions.config
   // A small one weighs little.
   const weight = account ? weigh(raw, maxWeight) : 0
   if (weight > maxWeight) {
     const message = `The body holds too many values: a field counts for 8, an element of a list for 1, ${maxWeight} is the most. Send less at once.`
-    throw new ContractError('invalid_request', message)
+    throw new ApiError('invalid_request', message)
   }
   account?.take(weight * WEIGHT_BYTES)
   try {
@@ -165,6 +165,6 @@ function parseJson(raw: Buffer, { routeOptions, account }: FastifyRequest): unkn
     // The parser's own message quotes the body, which may hold a key.
     const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
     const where = position === undefined ? '' : ` at position ${position}`
-    throw new ContractError('invalid_json', `The body is not valid JSON${where}.`)
+    throw new ApiError('invalid_json', `The body is not valid JSON${where}.`)
   }
 }

@@ -1,9 +1,9 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { ContractError, type ErrorCode } from '../contract/errors.js'
-import { REQUEST_ID, type RequestLog } from './request-log.js'
 import { StoreError, StoreUnreachableError } from '../clickhouse/client.js'
+import { ApiError, type ErrorCode } from '../contract/errors.js'
+import { REQUEST_ID, type RequestLog } from './request-log.js'
 
 const RETRY_AFTER_SECONDS = 1
 
@@ -67,30 +67,30 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
   const [status, message] = OF_NODE[error.code ?? ''] ?? [400, 'The request is not valid HTTP.']
   const id = log.newId()
   log.refusedBeforeRouting(id, status, error.code)
-  const body = JSON.stringify(shape(new ContractError('invalid_request', message)))
+  const body = JSON.stringify(shape(new ApiError('invalid_request', message)))
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\n${REQUEST_ID}: ${id}\r\nconnection: close\r\n\r\n${body}`,
   )
 }
 
-function unknownCall(): ContractError {
-  return new ContractError('not_found', 'There is no such call.')
+function unknownCall(): ApiError {
+  return new ApiError('not_found', 'There is no such call.')
 }
 
-function shape({ message, code, details }: ContractError): object {
+function shape({ message, code, details }: ApiError): object {
   return { status: 0, error: message, code, ...(details && { details }) }
 }
 
-function asContractError(error: Error & Partial<FastifyError>): ContractError {
-  if (error instanceof ContractError) return error
+function asContractError(error: Error & Partial<FastifyError>): ApiError {
+  if (error instanceof ApiError) return error
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
-    return new ContractError('unavailable', 'The store cannot answer at the moment. Try again in a moment.')
+    return new ApiError('unavailable', 'The store cannot answer at the moment. Try again in a moment.')
   }
   const ofFastify = OF_FASTIFY[error.code ?? '']
-  if (ofFastify) return new ContractError(...ofFastify)
+  if (ofFastify) return new ApiError(...ofFastify)
   if (error.statusCode !== undefined && error.statusCode < 500) {
-    return new ContractError('invalid_request', 'The request cannot be read. Check its URL and headers.')
+    return new ApiError('invalid_request', 'The request cannot be read. Check its URL and headers.')
   }
-  return new ContractError('internal', 'Something went wrong here. It was logged; try again.')
+  return new ApiError('internal', 'Something went wrong here. It was logged; try again.')
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { ContractError } from '../contract/errors.js'
-import type { RequestKey } from '../journal/journal.js'
+import { ApiError } from '../contract/errors.js'
+import type { IdempotencyKey } from '../journal/journal.js'
 
 const MAX_LENGTH = 255
 
@@ -10,11 +10,16 @@ const MAX_LENGTH = 255
  * body's bytes are touched.
  * @throws ContractError `invalid_request` where the key is empty or too long
  */
-export function requestKeyOf({ headers, projectId, routeOptions, rawBody }: FastifyRequest): RequestKey | undefined {
+export function idempotencyKeyOf({
+  headers,
+  projectId,
+  routeOptions,
+  rawBody,
+}: FastifyRequest): IdempotencyKey | undefined {
   const key = headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_LENGTH) {
-    throw new ContractError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
+    throw new ApiError('invalid_request', `The header Idempotency-Key must be 1 to ${MAX_LENGTH} characters long.`)
   }
   return {
     projectId,

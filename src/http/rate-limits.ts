@@ -8,7 +8,7 @@ import type {
   preValidationHookHandler,
 } from 'fastify'
 import type { Redis } from 'ioredis'
-import { ContractError } from '../contract/errors.js'
+import { ApiError } from '../contract/errors.js'
 import { hashKey } from '../keys/keys.js'
 import { clientAddress } from './client-address.js'
 
@@ -78,7 +78,7 @@ export function limitRate(app: FastifyInstance, log: FastifyBaseLogger): preVali
       await limit.call(this, request, reply)
       note(true)
     } catch (error) {
-      const isRefusal = error instanceof ContractError
+      const isRefusal = error instanceof ApiError
       note(isRefusal, error)
       if (isRefusal) throw error
     }
@@ -107,7 +107,7 @@ class MinuteCounts {
    * Says in the headers of an answer when the minute is over.
    * @returns the refusal
    */
-  refusal(reason: string, max: number, reply: FastifyReply, now: number): ContractError {
+  refusal(reason: string, max: number, reply: FastifyReply, now: number): ApiError {
     const ttl = this.#endsAt - now
     const seconds = Math.ceil(ttl / 1000)
     reply.headers({
@@ -178,7 +178,7 @@ export class SessionCalls {
       this.count(request, 1 + Math.floor((rawBody?.length ?? 0) / BYTES_OF_CALL), reply)
       done()
     } catch (refusal) {
-      done(refusal as ContractError)
+      done(refusal as ApiError)
     }
   }
 
@@ -218,6 +218,6 @@ function addressOf(request: FastifyRequest): string {
   return normalizeIP(clientAddress(request))
 }
 
-function rateLimited(reason: string, ttlMs: number): ContractError {
-  return new ContractError('rate_limited', `${reason} Try again in ${Math.ceil(ttlMs / 1000)} s.`)
+function rateLimited(reason: string, ttlMs: number): ApiError {
+  return new ApiError('rate_limited', `${reason} Try again in ${Math.ceil(ttlMs / 1000)} s.`)
 }

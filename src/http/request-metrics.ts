@@ -12,7 +12,7 @@ declare module 'fastify' {
 const STATUSES = 600
 
 /** What became of the requests of one route. */
-export class RouteFigures {
+export class RouteMetrics {
   readonly method: string
   /** the pattern, never the path that was asked for: a path may hold a user's id, and there is no end of them */
   readonly route: string
@@ -32,10 +32,10 @@ export class RouteFigures {
   }
 }
 
-export interface RequestFigures {
-  routes: readonly RouteFigures[]
+export interface RequestMetrics {
+  routes: readonly RouteMetrics[]
   /** of the requests that no route is for; whoever answers one without a hook counts it here */
-  unmatched: RouteFigures
+  unmatched: RouteMetrics
 }
 
 /**
@@ -43,9 +43,9 @@ export interface RequestFigures {
  * registration, so that a request costs two readings of the clock and makes nothing.
  * @returns the figures, which go on counting
  */
-export function countRequests(server: FastifyInstance): RequestFigures {
-  const unmatched = new RouteFigures('any', 'none')
-  const routes: RouteFigures[] = []
+export function countRequests(server: FastifyInstance): RequestMetrics {
+  const unmatched = new RouteMetrics('any', 'none')
+  const routes: RouteMetrics[] = []
   server.decorateRequest('startedAt', 0)
   server.addHook('onRequest', (request, _reply, done) => {
     request.startedAt = performance.now()
@@ -56,7 +56,7 @@ export function countRequests(server: FastifyInstance): RequestFigures {
     done()
   })
   server.addHook('onRoute', (route) => {
-    const figures = new RouteFigures(String(route.method), route.url)
+    const figures = new RouteMetrics(String(route.method), route.url)
     routes.push(figures)
     const others = route.onSend === undefined ? [] : [route.onSend].flat()
     route.onSend = [

@@ -7,7 +7,7 @@ export type EntryKind = 'events' | 'profiles' | 'sessions'
 export type StateKind = Exclude<EntryKind, 'events'>
 
 /** A request that may come again: the same key means the same request, the fingerprint tells whether its body is the same. */
-export interface RequestKey {
+export interface IdempotencyKey {
   projectId: string
   /** SHA-256 of project and `Idempotency-Key`, hexadecimal */
   key: string
@@ -23,7 +23,7 @@ export interface Append {
   count: number
   /** JSON `{"events":[…]}`, verbatim from the client */
   body: Buffer
-  requestKey?: RequestKey
+  idempotencyKey?: IdempotencyKey
 }
 
 /** A new value of one profile or session, and the table row that says the same. */
@@ -40,7 +40,7 @@ export interface Commit {
   state: string
   /** a JSON object without its version, which the journal's position becomes */
   row: string
-  requestKey?: RequestKey
+  idempotencyKey?: IdempotencyKey
 }
 
 export type Write = Append | Commit
@@ -123,11 +123,11 @@ export interface Depth {
 
 export interface JournalListener {
   /** a reader waits; only ever a hint */
-  onHurry?(): void
+  onWake?(): void
   /** the store has everything up to here; only ever a hint */
   onStored?(position: Position): void
   /** the journal reads the body of an append no more, nor does a writer that it has given it to; not told of every one */
-  onUnused?(body: Buffer): void
+  onReleased?(body: Buffer): void
 }
 
 /**
@@ -157,7 +157,7 @@ export interface Journal {
   readStates(stateKeys: string[], maxBytes: number): Promise<StateReading>
 
   /** `repeated` or `mismatch` where the request is remembered, else null. */
-  findRequest(request: RequestKey): Promise<Outcome | null>
+  findRequest(request: IdempotencyKey): Promise<Outcome | null>
 
   progress(projectId?: string): Promise<Progress>
 
@@ -168,16 +168,16 @@ export interface Journal {
   claim(maxBytes: number): Promise<Block | null>
 
   /** Ends the frozen block earlier; allowed only where the store holds nothing of it after `last`. */
-  narrow(block: Block, last: Position): Promise<void>
+  shrink(block: Block, last: Position): Promise<void>
 
   /** The store has the block: moves `stored` on, forgets the entries, and lets go of the states in time. */
-  settle(block: Block, states: StoredState[]): Promise<void>
+  acknowledge(block: Block, states: StoredState[]): Promise<void>
 
   /**
    * Goes on behind `position`, which another journal has reached in the same store; and where nothing waits here, takes
    * everything up to it as stored and forgets the states, which the store may know better.
    */
-  outrank(position: Position): Promise<void>
+  advancePast(position: Position): Promise<void>
 
   /** Cheap enough to be asked every second. */
   depth(): Promise<Depth>
@@ -186,7 +186,7 @@ export interface Journal {
   noteDeletion(projectId: string): Promise<void>
 
   /** Tells the writer, wherever it runs, that a reader waits. */
-  hurry(): void
+  wakeWriter(): void
 
   /** @returns how to stop listening */
   listen(listener: JournalListener): () => void

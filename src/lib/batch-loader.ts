@@ -6,7 +6,7 @@ const MAX_KEYS = 1000
  * @param fetch answers in the order of its keys, where an answer takes longer than others with a promise of it; for as many
  *   of the first keys as it likes, one at least, and is asked for the rest then
  */
-export function gather<Key, Value>(
+export function batchLoader<Key, Value>(
   fetch: (keys: Key[]) => Promise<(Value | Promise<Value>)[]>,
 ): (key: Key) => Promise<Value> {
   let waiting: { key: Key; resolve(value: Value | Promise<Value>): void; reject(error: unknown): void }[] = []

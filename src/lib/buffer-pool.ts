@@ -19,7 +19,7 @@ interface Slab {
  * Giving back is voluntary: what nobody gives back is freed by the garbage collector, as any buffer, with its slab. Until
  * then one body that stays holds the whole slab, so the slabs that live are bounded.
  */
-export class BodyMemory {
+export class BufferPool {
   readonly #lentFrom = new WeakMap<ArrayBufferLike, Slab>()
   readonly #free: Slab[] = []
   #current: Slab | null = null
@@ -45,7 +45,7 @@ export class BodyMemory {
   }
 
   /** Nobody reads these bytes any more; to be said once of each. A buffer that is not from here is left alone. */
-  giveBack(body: Buffer): void {
+  release(body: Buffer): void {
     const slab = this.#lentFrom.get(body.buffer)
     if (!slab || --slab.lent > 0) return
     if (slab === this.#current) this.#used = 0

@@ -1,20 +1,20 @@
 import { Counter, Gauge, Registry, Histogram as RegistryHistogram } from 'prom-client'
-import type { Histogram } from '../lib/histogram.js'
-import type { CommitFigures } from '../pipeline/group-commit.js'
+import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth, Journal, StateKind } from '../journal/journal.js'
-import { ProcessFigures, type ProcessReading } from './process.js'
-import type { RequestFigures } from '../http/request-metrics.js'
-import type { StateFigures } from '../pipeline/state-store.js'
-import type { StorageReading } from './storage.js'
+import type { Histogram } from '../lib/histogram.js'
+import type { CommitMetrics } from '../pipeline/group-commit.js'
+import type { StateMetrics } from '../pipeline/state-store.js'
+import type { WriterMetrics } from '../pipeline/writer-metrics.js'
 import { VERSION } from '../version.js'
-import type { WriterFigures } from '../pipeline/writer-metrics.js'
+import { ProcessFigures, type ProcessReading } from './process.js'
+import type { StorageReading } from './storage.js'
 
 export interface MetricsSources {
   role: string
-  requests: RequestFigures
-  commits: CommitFigures
-  writer: WriterFigures
-  states: Record<StateKind, StateFigures>
+  requests: RequestMetrics
+  commits: CommitMetrics
+  writer: WriterMetrics
+  states: Record<StateKind, StateMetrics>
   journal: Journal
   /** asked at each scrape; never rejects */
   storage: () => Promise<StorageReading>

@@ -1,5 +1,5 @@
-import { parseEventId } from './event-id.js'
 import type { Order } from '../store/event-pages.js'
+import { parseEventId } from './event-id.js'
 
 /** Stands before the cursors of walks that go from the newest event to the oldest. */
 const DESCENDING = 'd'

@@ -1,4 +1,4 @@
-import { ContractError } from '../contract/errors.js'
+import { ApiError } from '../contract/errors.js'
 import { canonical, countValues, elements, isArray, isNumber, memberTexts } from '../json/spans.js'
 
 /**
@@ -242,8 +242,8 @@ function pointer(...names: string[]): string {
   return ['/operations', ...names.map((name) => name.replaceAll('~', '~0').replaceAll('/', '~1'))].join('/')
 }
 
-function invalid(path: string, fault: string): ContractError {
-  return new ContractError('invalid_request', `${path} ${fault}.`, { details: [{ path, message: fault }] })
+function invalid(path: string, fault: string): ApiError {
+  return new ApiError('invalid_request', `${path} ${fault}.`, { details: [{ path, message: fault }] })
 }
 
 function misfit(
@@ -251,9 +251,9 @@ function misfit(
   operator: Operator,
   name: string,
   fault: string,
-): ContractError {
+): ApiError {
   const path = pointer(operator, name)
-  return new ContractError(code, `${operator}: the property ${JSON.stringify(name)} ${fault}.`, {
+  return new ApiError(code, `${operator}: the property ${JSON.stringify(name)} ${fault}.`, {
     details: [{ path, message: fault }],
   })
 }

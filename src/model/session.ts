@@ -1,4 +1,4 @@
-import { ContractError } from '../contract/errors.js'
+import { ApiError } from '../contract/errors.js'
 import { memberText } from '../json/spans.js'
 import { formatProperties, type Properties, parseProperties } from './profile.js'
 
@@ -99,7 +99,7 @@ function merge(
 ): Session {
   const current = owned(session, distinctId)
   if (current.state === 'completed') {
-    throw new ContractError('session_ended', 'The session has ended. Start a new one under another session_id.')
+    throw new ApiError('session_ended', 'The session has ended. Start a new one under another session_id.')
   }
   const sent = [durationIn(properties), besides].filter((duration) => duration !== null)
   return {
@@ -118,10 +118,10 @@ function durationIn(properties: Properties | null): number | null {
 
 function known(session: Session | null): Session {
   if (session) return session
-  throw new ContractError('not_found', 'There is no session with this session_id. Start it first.')
+  throw new ApiError('not_found', 'There is no session with this session_id. Start it first.')
 }
 
 function owned(session: Session, distinctId: string): Session {
   if (session.distinctId === distinctId) return session
-  throw new ContractError('session_owner_mismatch', 'The session was started under another distinct_id.')
+  throw new ApiError('session_owner_mismatch', 'The session was started under another distinct_id.')
 }

@@ -15,7 +15,7 @@ export interface ParsedEvent {
  * them. ClickHouse matches the names of fields byte by byte and takes none twice, so everything else is rewritten.
  * @param raw valid JSON; may be written to
  */
-export function keptEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string): Buffer {
+export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string): Buffer {
   if (canBeKept(raw, body, key)) return raw
   const text = raw.toString()
   return Buffer.from(rewriteEvent(text, 0, body instanceof ScannedBody ? JSON.parse(text) : body))

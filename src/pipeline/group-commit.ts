@@ -1,9 +1,9 @@
-import type { BodyMemory } from '../lib/buffer-pool.js'
-import { ContractError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
-import { Histogram, SECONDS } from '../lib/histogram.js'
-import type { Append, Commit, Journal, Outcome, RequestKey, Write } from '../journal/journal.js'
-import type { Position } from '../model/position.js'
+import { ApiError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
 import { msUntilNextBucket } from '../journal/idempotency-memory.js'
+import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import { Histogram, SECONDS } from '../lib/histogram.js'
+import type { Position } from '../model/position.js'
 
 /** Bytes that may wait in memory for the journal; beyond them requests are refused. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
@@ -21,7 +21,7 @@ export interface Appended {
 }
 
 /** What came by here since the start. */
-export interface CommitFigures {
+export interface CommitMetrics {
   /** events that are durable in the journal; a request that was repeated counts once */
   accepted: number
   /** events that were not taken, by the code of the refusal; after `internal` they may be in the journal nevertheless */
@@ -60,13 +60,13 @@ interface Group {
  * time; its answer is the back-pressure.
  */
 export class GroupCommit {
-  readonly figures: CommitFigures = {
+  readonly metrics: CommitMetrics = {
     accepted: 0,
     refused: { overloaded: 0, unavailable: 0, internal: 0 },
     writeSeconds: new Histogram(SECONDS),
   }
   readonly #journal: Journal
-  readonly #memory: BodyMemory
+  readonly #memory: BufferPool
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   #waitingBytes = 0
@@ -74,7 +74,7 @@ export class GroupCommit {
   #closed = false
 
   /** @param memory of the bodies, and for the entries that are made of events; `Journal.listen` says when to give one back */
-  constructor(journal: Journal, memory: BodyMemory) {
+  constructor(journal: Journal, memory: BufferPool) {
     this.#journal = journal
     this.#memory = memory
   }
@@ -88,16 +88,21 @@ export class GroupCommit {
   }
 
   /** Appends one entry of `count` events, given as JSON `{"events":[…]}`. */
-  async appendBatch(projectId: string, body: Buffer, count: number, requestKey?: RequestKey): Promise<Appended> {
-    const append: Append = { type: 'append', projectId, body, count, ...(requestKey && { requestKey }) }
+  async appendBatch(
+    projectId: string,
+    body: Buffer,
+    count: number,
+    idempotencyKey?: IdempotencyKey,
+  ): Promise<Appended> {
+    const append: Append = { type: 'append', projectId, body, count, ...(idempotencyKey && { idempotencyKey }) }
     const outcome = await this.#enqueue(append, body.length)
     if (outcome.status === 'conflict') throw new Error('an append has no expected version')
     return { position: positionOf(outcome), index: 0 }
   }
 
   /** Appends one event, as `appendEvent`, but as an entry of its own, which its request key finds again. */
-  appendKeyedEvent(projectId: string, body: Buffer, requestKey: RequestKey): Promise<Appended> {
-    return this.appendBatch(projectId, this.#entryOf([body]), 1, requestKey)
+  appendKeyedEvent(projectId: string, body: Buffer, idempotencyKey: IdempotencyKey): Promise<Appended> {
+    return this.appendBatch(projectId, this.#entryOf([body]), 1, idempotencyKey)
   }
 
   /** @returns the new version, or null where the state is no longer the expected one */
@@ -121,12 +126,12 @@ export class GroupCommit {
 
   #admit(bytes: number, events: number): void {
     if (this.#closed) {
-      this.figures.refused.unavailable += events
-      throw new ContractError('unavailable', 'The service is stopping. Try again in a moment.')
+      this.metrics.refused.unavailable += events
+      throw new ApiError('unavailable', 'The service is stopping. Try again in a moment.')
     }
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
-      this.figures.refused.overloaded += events
-      throw new ContractError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
+      this.metrics.refused.overloaded += events
+      throw new ApiError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
     }
     this.#waitingBytes += bytes
     this.#running ??= this.#run()
@@ -180,7 +185,7 @@ export class GroupCommit {
     }
     parts[parts.length - 1] = CLOSE
     const entry = this.#memory.concat(parts, length)
-    for (const event of events) this.#memory.giveBack(event)
+    for (const event of events) this.#memory.release(event)
     return entry
   }
 
@@ -188,7 +193,7 @@ export class GroupCommit {
     const startedAt = performance.now()
     try {
       const outcomes = await this.#journal.write(batch)
-      this.figures.writeSeconds.observe((performance.now() - startedAt) / 1000)
+      this.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000)
       return outcomes
     } catch (error) {
       return { error }
@@ -199,12 +204,12 @@ export class GroupCommit {
     const all = [...events.flat(), ...writes]
     for (const { bytes } of all) this.#waitingBytes -= bytes
     if ('error' in written) {
-      for (const write of batch) this.figures.refused[refusalOf(written.error)] += eventsOf(write)
+      for (const write of batch) this.metrics.refused[refusalOf(written.error)] += eventsOf(write)
       for (const { reject } of all) reject(written.error)
       return
     }
     batch.forEach((write, i) => {
-      if (written[i]?.status === 'done') this.figures.accepted += eventsOf(write)
+      if (written[i]?.status === 'done') this.metrics.accepted += eventsOf(write)
     })
     events.forEach((sharers, i) => {
       const outcome = written[i]
@@ -230,8 +235,8 @@ function eventsOf(write: Write): number {
   return write.type === 'append' ? write.count : 0
 }
 
-function refusalOf(error: unknown): keyof CommitFigures['refused'] {
-  const code = error instanceof ContractError ? error.code : null
+function refusalOf(error: unknown): keyof CommitMetrics['refused'] {
+  const code = error instanceof ApiError ? error.code : null
   return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
 }
 

@@ -1,13 +1,13 @@
-import { ContractError } from '../contract/errors.js'
+import { ApiError } from '../contract/errors.js'
 import type { Journal, Progress } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 
 /** How long a reader waits for the store, as the contract has it. */
-export const CATCH_UP_MS = 5_000
+export const READ_BARRIER_MS = 5_000
 /** What is published is only a hint, so the journal itself is asked this often. */
 const POLL_MS = 100
 
-export interface CaughtUp {
+export interface ReadPoint {
   /** everything up to here is in the store */
   stored: Position
   /** the project's accepted events that are not; 0 where everything asked for is there */
@@ -17,21 +17,21 @@ export interface CaughtUp {
 }
 
 /** Lets a reader see what was accepted before it came. */
-export class CatchUp {
+export class ReadBarrier {
   readonly #journal: Journal
   readonly #limitMs: number
 
   readonly #closing: AbortSignal
 
   /** @param closing ends every wait as if its time were up */
-  constructor(journal: Journal, closing: AbortSignal, limitMs = CATCH_UP_MS) {
+  constructor(journal: Journal, closing: AbortSignal, limitMs = READ_BARRIER_MS) {
     this.#journal = journal
     this.#closing = closing
     this.#limitMs = limitMs
   }
 
   /** Waits until the store has everything that was accepted before the call, for at most 5 s. */
-  async wait(projectId: string): Promise<CaughtUp> {
+  async waitForProject(projectId: string): Promise<ReadPoint> {
     const now = await this.#journal.progress(projectId)
     return await this.#until(now.appended, now, projectId)
   }
@@ -40,37 +40,34 @@ export class CatchUp {
    * Waits until the store has everything up to `position`.
    * @throws ContractError `unavailable` where it has not within 5 s
    */
-  async reach(position: Position): Promise<void> {
-    await this.#reach(position, await this.#journal.progress())
+  async waitFor(position: Position): Promise<void> {
+    await this.#waitFor(position, await this.#journal.progress())
   }
 
   /**
    * As `reach`, for everything that was accepted before the call.
    * @returns up to where the store has everything
    */
-  async reachAll(): Promise<Position> {
+  async waitForAll(): Promise<Position> {
     const now = await this.#journal.progress()
-    return await this.#reach(now.appended, now)
+    return await this.#waitFor(now.appended, now)
   }
 
-  async #reach(position: Position, now: Progress): Promise<Position> {
+  async #waitFor(position: Position, now: Progress): Promise<Position> {
     const { stored } = await this.#until(position, now)
     if (stored >= position) return stored
-    throw new ContractError(
-      'unavailable',
-      'The store has not caught up yet. Nothing was changed; try again in a moment.',
-    )
+    throw new ApiError('unavailable', 'The store has not caught up yet. Nothing was changed; try again in a moment.')
   }
 
   /** @param now what the journal says at first; who has caught up already asks it nothing more */
-  async #until(wanted: Position, now: Progress, projectId?: string): Promise<CaughtUp> {
+  async #until(wanted: Position, now: Progress, projectId?: string): Promise<ReadPoint> {
     const deadline = Date.now() + this.#limitMs
     for (let progress = now; ; progress = await this.#journal.progress(projectId)) {
       const { stored, pending, deletions } = progress
       if (stored >= wanted) return { stored, pending: 0, deletions }
       if (Date.now() >= deadline || this.#closing.aborted) return { stored, pending, deletions }
       const changed = this.#change(Math.min(POLL_MS, deadline - Date.now()))
-      this.#journal.hurry()
+      this.#journal.wakeWriter()
       await changed
     }
   }

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
+import { ApiError, idempotencyConflict } from '../contract/errors.js'
+import type { IdempotencyKey, Journal, StateKind, StateReading } from '../journal/journal.js'
+import { batchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
-import { ContractError, idempotencyConflict } from '../contract/errors.js'
-import { gather } from '../lib/batch-loader.js'
-import type { GroupCommit } from './group-commit.js'
-import type { Journal, RequestKey, StateKind, StateReading } from '../journal/journal.js'
 import { type Position, START } from '../model/position.js'
+import type { GroupCommit } from './group-commit.js'
 
 /** How values of one kind are kept: as an opaque text in the journal, as a row in the store. */
 export interface StateTable<Value> {
@@ -40,7 +40,7 @@ export type Change<Value> = (current: Value | null) => Value | null
 
 interface Waiting<Value> {
   change: Change<Value>
-  requestKey: RequestKey | undefined
+  idempotencyKey: IdempotencyKey | undefined
   resolve(): void
   reject(error: unknown): void
 }
@@ -70,7 +70,7 @@ interface Key {
 }
 
 /** What came by here since the start. */
-export interface StateFigures {
+export interface StateMetrics {
   /** values that were read from the journal, which answers from memory */
   inJournal: number
   /** values that the journal did not have, so that the store was asked */
@@ -101,14 +101,14 @@ export function stateKeyOf(kind: StateKind, projectId: string, name: string): st
  * Profiles or sessions, each changed by compare-and-set: read, change, commit with the version that was read, again on a
  * conflict. The changes of one value that wait in this process take a turn together.
  */
-export class States<Value> {
-  readonly figures: StateFigures = { inJournal: 0, inStore: 0, conflicts: 0 }
+export class StateStore<Value> {
+  readonly metrics: StateMetrics = { inJournal: 0, inStore: 0, conflicts: 0 }
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
-  readonly #turns = new Map<string, Waiting<Value>[]>()
+  readonly #batches = new Map<string, Waiting<Value>[]>()
   readonly #limits: StateLimits
-  readonly #load = gather((keys: Key[]) => this.#read(keys))
+  readonly #load = batchLoader((keys: Key[]) => this.#read(keys))
 
   constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>, limits: StateLimits) {
     this.#journal = journal
@@ -127,25 +127,25 @@ export class States<Value> {
    * Resolves when the changed value is durable. With a request key that is known, the change is not made again.
    * @throws what the change throws; then this change has done nothing, others of the turn have
    */
-  change(projectId: string, name: string, change: Change<Value>, requestKey?: RequestKey): Promise<void> {
+  change(projectId: string, name: string, change: Change<Value>, idempotencyKey?: IdempotencyKey): Promise<void> {
     const key = this.#key(projectId, name)
     return new Promise((resolve, reject) => {
-      const waiting = { change, requestKey, resolve, reject }
-      const turn = this.#turns.get(key.stateKey)
+      const waiting = { change, idempotencyKey, resolve, reject }
+      const turn = this.#batches.get(key.stateKey)
       if (turn) {
         turn.push(waiting)
       } else {
-        this.#turns.set(key.stateKey, [waiting])
-        this.#takeTurns(key)
+        this.#batches.set(key.stateKey, [waiting])
+        this.#runBatches(key)
       }
     })
   }
 
-  async #takeTurns(key: Key): Promise<void> {
-    for (let queue = this.#turns.get(key.stateKey); queue?.length; ) {
-      const waiting = queue.splice(0, turnLength(queue))
+  async #runBatches(key: Key): Promise<void> {
+    for (let queue = this.#batches.get(key.stateKey); queue?.length; ) {
+      const waiting = queue.splice(0, batchLength(queue))
       try {
-        const refusals = await this.#turn(key, waiting)
+        const refusals = await this.#runBatch(key, waiting)
         queue.unshift(...waiting.splice(refusals.length))
         waiting.forEach(({ resolve, reject }, i) => {
           if (refusals[i] === undefined) resolve()
@@ -155,13 +155,13 @@ export class States<Value> {
         for (const { reject } of waiting) reject(error)
       }
     }
-    this.#turns.delete(key.stateKey)
+    this.#batches.delete(key.stateKey)
   }
 
   /** @returns what each change threw, of those that had the time */
-  async #turn(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
-    const requestKey = waiting[0]?.requestKey
-    if (requestKey && (await this.#isRepeated(requestKey))) return [undefined]
+  async #runBatch(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
+    const idempotencyKey = waiting[0]?.idempotencyKey
+    if (idempotencyKey && (await this.#isRepeated(idempotencyKey))) return [undefined]
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
       const loaded = await this.#load(key)
       let result: TurnResult
@@ -172,20 +172,20 @@ export class States<Value> {
       }
       if (result.status === 'done') return result.refusals
       if (result.status === 'too large') return await this.#tooLarge(key, waiting.slice(0, result.changes))
-      this.figures.conflicts++
+      this.metrics.conflicts++
       await wait(Math.random() * Math.min(conflicts, 10))
     }
-    throw new ContractError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
+    throw new ApiError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
   }
 
   /** Makes the changes of a turn to what was loaded, and commits what comes of it. */
   async #change(key: Key, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<TurnResult> {
     const { readAt, version, value: before } = loaded
-    const requestKey = waiting[0]?.requestKey
+    const idempotencyKey = waiting[0]?.idempotencyKey
     const { value, refusals } = changeInTime(before, waiting)
     if (value === before) {
       // Another process may have carried out this very request since, and so be what refuses it now.
-      const isRepeated = requestKey && refusals[0] !== undefined && (await this.#isRepeated(requestKey))
+      const isRepeated = idempotencyKey && refusals[0] !== undefined && (await this.#isRepeated(idempotencyKey))
       return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
     }
     const state = value === null ? '' : this.#table.format(value)
@@ -200,7 +200,7 @@ export class States<Value> {
       readAt,
       state,
       row: this.#table.row(key.projectId, key.name, value),
-      ...(requestKey && { requestKey }),
+      ...(idempotencyKey && { idempotencyKey }),
     })
     return committed === null ? { status: 'conflict' } : { status: 'done', refusals }
   }
@@ -217,15 +217,15 @@ export class States<Value> {
   async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
       const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
-      return [new ContractError('payload_too_large', message)]
+      return [new ApiError('payload_too_large', message)]
     }
     const refusals: unknown[] = []
-    for (const one of waiting) refusals.push(...(await this.#turn(key, [one])))
+    for (const one of waiting) refusals.push(...(await this.#runBatch(key, [one])))
     return refusals
   }
 
   /** Asked before the change is tried: what it did the first time may be what would refuse it now. */
-  async #isRepeated(request: RequestKey): Promise<boolean> {
+  async #isRepeated(request: IdempotencyKey): Promise<boolean> {
     const known = await this.#journal.findRequest(request)
     if (known?.status === 'mismatch') throw idempotencyConflict()
     return known !== null
@@ -258,10 +258,10 @@ export class States<Value> {
     const missing = new Map<string, string[]>()
     keys.forEach(({ projectId, name }, i) => {
       if (states[i]) {
-        this.figures.inJournal++
+        this.metrics.inJournal++
         return
       }
-      this.figures.inStore++
+      this.metrics.inStore++
       const names = missing.get(projectId)
       if (names) names.push(name)
       else missing.set(projectId, [name])
@@ -339,8 +339,8 @@ function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
 }
 
 /** A change with a request key takes its turn alone, so that what is remembered is remembered of it. */
-function turnLength(queue: { requestKey: RequestKey | undefined }[]): number {
-  if (queue[0]?.requestKey) return 1
-  const keyed = queue.findIndex(({ requestKey }) => requestKey)
+function batchLength(queue: { idempotencyKey: IdempotencyKey | undefined }[]): number {
+  if (queue[0]?.idempotencyKey) return 1
+  const keyed = queue.findIndex(({ idempotencyKey }) => idempotencyKey)
   return keyed === -1 ? queue.length : keyed
 }

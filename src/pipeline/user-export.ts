@@ -1,10 +1,10 @@
+import type { ClickHouse } from '../clickhouse/client.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { Position } from '../model/position.js'
 import { formatProperties, type Profile } from '../model/profile.js'
-import type { States } from './state-store.js'
-import type { ClickHouse } from '../clickhouse/client.js'
 import { readEventsOfUser } from '../store/event-pages.js'
 import { readSessionsOfUser } from '../store/sessions.js'
+import type { StateStore } from './state-store.js'
 
 /**
  * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, as all events of the
@@ -13,7 +13,7 @@ import { readSessionsOfUser } from '../store/sessions.js'
 const LIMIT_MS = 100_000
 
 export interface UserExportParts {
-  profiles: States<Profile>
+  profiles: StateStore<Profile>
   clickhouse: ClickHouse
 }
 

@@ -1,8 +1,8 @@
-import { ContractError } from '../contract/errors.js'
-import { Histogram, SECONDS } from '../lib/histogram.js'
-import type { Block, Entry, EntryKind } from '../journal/journal.js'
-import type { Position } from '../model/position.js'
 import { StoreError, StoreUnreachableError } from '../clickhouse/client.js'
+import { ApiError } from '../contract/errors.js'
+import type { Block, Entry, EntryKind } from '../journal/journal.js'
+import { Histogram, SECONDS } from '../lib/histogram.js'
+import type { Position } from '../model/position.js'
 
 /** Why a block had to go again. */
 export type RetryReason = 'unreachable' | 'too_many_parts' | 'memory' | 'disk' | 'store' | 'journal' | 'internal'
@@ -18,7 +18,7 @@ const BLOCK_ENTRIES = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100
 const BLOCK_BYTES = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 32_768, 65_536].map((kib) => kib * 1024)
 
 /** What the writer has done since the start. Events and rows are counted once, when their block is settled. */
-export class WriterFigures {
+export class WriterMetrics {
   /** events and rows that are in the store */
   readonly stored: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0 }
   /** events and rows that are among the dead letters */
@@ -72,5 +72,5 @@ export class WriterFigures {
 function reasonOf(error: unknown): RetryReason {
   if (error instanceof StoreUnreachableError) return 'unreachable'
   if (error instanceof StoreError) return REASON_OF[error.code] ?? 'store'
-  return error instanceof ContractError ? 'journal' : 'internal'
+  return error instanceof ApiError ? 'journal' : 'internal'
 }

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { EntryError, rewriteEntry } from '../model/verbatim.js'
+import { isDataError, isMemoryError } from '../clickhouse/errors.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
-import { isDataError, isMemoryError } from '../clickhouse/errors.js'
-import { WriterFigures } from './writer-metrics.js'
+import { EntryError, rewriteEntry } from '../model/verbatim.js'
+import { WriterMetrics } from './writer-metrics.js'
 
 /** Where the writer puts things. A token that was used before must store nothing again. */
 export interface Tables {
@@ -55,7 +55,7 @@ const MAX_RETRY_MS = 5_000
  * INSERT was answered; whoever repeats it in between repeats the same bytes with the same token.
  */
 export class Writer {
-  readonly figures = new WriterFigures()
+  readonly metrics = new WriterMetrics()
   readonly #journal: Journal
   readonly #tables: Tables
   readonly #log: WriterOptions['log']
@@ -103,7 +103,7 @@ export class Writer {
     this.#blockBytes = maxBlockBytes
     this.#roomBytes = maxBlockBytes
     this.#stopListening = journal.listen({
-      onHurry: () => {
+      onWake: () => {
         this.#hurried = true
         if (this.#failures === 0) this.#wake?.()
       },
@@ -118,7 +118,7 @@ export class Writer {
   async close(limitMs = 0): Promise<void> {
     const deadline = Date.now() + limitMs
     while (this.#running && Date.now() < deadline && (await this.#isBehind())) {
-      this.#journal.hurry()
+      this.#journal.wakeWriter()
       await wait(10)
     }
     this.#stop.abort()
@@ -151,7 +151,7 @@ export class Writer {
         const limit = Math.min(MIN_RETRY_MS * 2 ** (this.#failures - 1), MAX_RETRY_MS)
         const retryMs = Math.round(limit * (0.5 + Math.random() / 2))
         if (this.#stop.signal.aborted) return
-        this.figures.countRetry(error)
+        this.metrics.countRetry(error)
         this.#log.warn(
           { err: error, retryMs, failures: this.#failures },
           'the block could not be stored; it goes again',
@@ -181,7 +181,7 @@ export class Writer {
       await this.#storeRefused(block)
       return true
     }
-    await this.#settle(block)
+    await this.#acknowledge(block)
     if (++this.#fitting % FITTING_BLOCKS === 0) this.#roomBytes = Math.min(2 * this.#roomBytes, this.#maxBlockBytes)
     this.#blockBytes = Math.min(Math.max(2 * limit, PIECE_BYTES), this.#roomBytes)
     return bytesOf(block.entries) >= limit
@@ -199,7 +199,7 @@ export class Writer {
     // It stays where the store does not answer.
     this.#isInDoubt = true
     const lastStored = await this.#tables.lastStored(first)
-    if (lastStored !== null && lastStored > last) await this.#journal.outrank(lastStored)
+    if (lastStored !== null && lastStored > last) await this.#journal.advancePast(lastStored)
     const isGoingOn = this.#doubt.wentBack && first <= this.#doubt.last
     this.#doubt = { last: lastStored ?? START, wentBack: wentBack || isGoingOn }
     this.#era = era
@@ -225,7 +225,7 @@ export class Writer {
     const part = end === -1 ? block : await this.#cut(block, end)
     if (!isKnown) return part
     await this.#insert({ ...part, entries: part.entries.filter(({ kind }) => kind !== 'events') })
-    await this.#settle(part)
+    await this.#acknowledge(part)
     return null
   }
 
@@ -235,14 +235,14 @@ export class Writer {
       if (entries.length === 0) continue
       const startedAt = performance.now()
       await this.#tables.insert(kind, entries, this.#token(block), this.#stop.signal)
-      this.figures.countInsert(kind, startedAt)
+      this.metrics.countInsert(kind, startedAt)
     }
   }
 
-  async #settle(block: Block, states = this.#tables.statesIn(block.entries)): Promise<void> {
-    await this.#journal.settle(block, states)
+  async #acknowledge(block: Block, states = this.#tables.statesIn(block.entries)): Promise<void> {
+    await this.#journal.acknowledge(block, states)
     this.#settled = laterOf(this.#settled, block.last)
-    this.figures.countSettled(block)
+    this.metrics.countSettled(block)
   }
 
   /**
@@ -254,23 +254,23 @@ export class Writer {
     this.#blockBytes = Math.min(PIECE_BYTES, this.#maxBlockBytes)
     const { entries, fault } = rewrite(block.entries, PIECE_BYTES)
     let part = await this.#cut(block, Math.max(1, entries.length))
-    if (fault && entries.length === 0) return await this.#bury(part, fault)
+    if (fault && entries.length === 0) return await this.#deadLetter(part, fault)
     for (;;) {
       const { length } = part.entries
       try {
         await this.#insert({ ...part, entries: entries.slice(0, length) })
       } catch (error) {
         if (!isDataError(error)) throw error
-        if (length === 1) return await this.#bury(part, error)
+        if (length === 1) return await this.#deadLetter(part, error)
         const before = part
         part = await this.#cut(part, length >> 1)
         // The other half, which is then next, should be alone.
         this.#blockBytes = Math.max(1, bytesOf(before.entries) - bytesOf(part.entries))
         continue
       }
-      this.figures.rewritten += part.entries.filter(({ kind }) => kind === 'events').length
+      this.metrics.rewritten += part.entries.filter(({ kind }) => kind === 'events').length
       this.#log.info({ entries: length, first: formatPosition(part.first) }, 'entries were stored in another spelling')
-      return await this.#settle(part)
+      return await this.#acknowledge(part)
     }
   }
 
@@ -309,19 +309,19 @@ export class Writer {
     if (count >= block.entries.length) return block
     const entries = block.entries.slice(0, count)
     const last = entries.at(-1)?.position ?? block.last
-    await this.#journal.narrow(block, last)
+    await this.#journal.shrink(block, last)
     return { ...block, last, entries }
   }
 
   /** Keeps a block's only entry as a dead letter. */
-  async #bury(block: Block, fault: Error & { reason: string }): Promise<void> {
+  async #deadLetter(block: Block, fault: Error & { reason: string }): Promise<void> {
     for (const entry of block.entries) {
       this.#log.error({ err: fault, position: formatPosition(entry.position) }, 'an entry went to the dead letters')
       await this.#tables.insertDeadLetter(entry, fault.reason, this.#token(block))
-      this.figures.noteDead(entry)
+      this.metrics.noteDead(entry)
     }
     // No states: the journal has to keep what the store does not have.
-    await this.#settle(block, [])
+    await this.#acknowledge(block, [])
   }
 
   #token({ first, last }: Block): string {

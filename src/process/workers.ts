@@ -116,7 +116,7 @@ export class Workers {
     const workers = living().map(async (worker): Promise<Figures> => {
       return [`worker-${this.#places.get(worker)}`, await this.#figuresOf(worker)]
     })
-    return joinFigures(await Promise.all([writer, ...workers]))
+    return mergeMetrics(await Promise.all([writer, ...workers]))
   }
 
   async #figuresOf(worker: Worker): Promise<string> {
@@ -154,7 +154,7 @@ export class WorkerSide {
  * Puts the figures of several processes together: each sample gets the label `process`, and those of one metric stand
  * together under one heading, as the text format wants it.
  */
-export function joinFigures(figures: Figures[]): string {
+export function mergeMetrics(figures: Figures[]): string {
   const metrics = new Map<string, { heading: string[]; samples: string[] }>()
   for (const [name, text] of figures) {
     let metric = { heading: [] as string[], samples: [] as string[] }

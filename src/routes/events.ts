@@ -1,25 +1,25 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { CatchUp } from '../pipeline/read-barrier.js'
-import { formatCursor, parseCursor } from '../model/cursor.js'
-import { ContractError } from '../contract/errors.js'
-import { formatEventId, lastIdAt, parseEventId } from '../model/event-id.js'
-import { EventWalks } from '../store/event-walks.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { ApiError } from '../contract/errors.js'
 import { acceptedFormat, MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
-import { given } from '../lib/given.js'
+import { Done, EditBody, EventParams, EventsQuery, NoQuery } from '../contract/schemas.js'
 import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json/spans.js'
-import { Done, EditBody, EventParams, EventsQuery, NoQuery } from '../contract/schemas.js'
-import type { ClickHouse } from '../clickhouse/client.js'
+import { given } from '../lib/given.js'
+import { formatCursor, parseCursor } from '../model/cursor.js'
+import { formatEventId, lastIdAt, parseEventId } from '../model/event-id.js'
+import type { ReadBarrier } from '../pipeline/read-barrier.js'
 import type { EventEdits } from '../store/event-edits.js'
 import { type Order, readEvent } from '../store/event-pages.js'
 import type { SearchLimits } from '../store/event-search.js'
-import { aroundRows } from '../store/page.js'
+import { EventWalks } from '../store/event-walks.js'
+import { wrapRows } from '../store/page.js'
 
 export interface EventsOptions {
   journal: Journal
   clickhouse: ClickHouse
   edits: EventEdits
-  catchUp: CatchUp
+  barrier: ReadBarrier
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits | undefined
 }
@@ -27,7 +27,7 @@ export interface EventsOptions {
 /** Gives events out, changes them and deletes them. */
 export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app,
-  { journal, clickhouse, edits, catchUp, searchLimits },
+  { journal, clickhouse, edits, barrier, searchLimits },
 ) => {
   const walks = new EventWalks(clickhouse, searchLimits)
 
@@ -36,7 +36,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const { limit, page, event, distinct_id: distinctId, from, to } = query
     const cursor = query.cursor === undefined ? null : readCursor(query.cursor, query.order)
     const order = cursor?.order ?? query.order ?? 'asc'
-    const { stored, pending, deletions } = await catchUp.wait(projectId)
+    const { stored, pending, deletions } = await barrier.waitForProject(projectId)
     const filter = given({ event, distinctId, from, to })
     // Only what the writer is done with: a block that is half in would let a walk skip the other half.
     const upTo = lastIdAt(stored)
@@ -46,7 +46,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const { rows, next } = await walks.read(format, wanted, signal)
     if (format === 'json') {
       reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
-      return aroundRows(rows, '{"status":1,"error":null,"events":[', (mark) => {
+      return wrapRows(rows, '{"status":1,"error":null,"events":[', (mark) => {
         const first = next === undefined ? mark : next
         walks.remember(wanted, first)
         const cursor = first && formatCursor(first, order)
@@ -103,7 +103,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     if (!place) throw unknownEvent()
     const { appended, stored } = await journal.progress()
     const isOnItsWay = place.journalId === journal.id && place.position > stored && place.position <= appended
-    if (isOnItsWay) await catchUp.reach(place.position)
+    if (isOnItsWay) await barrier.waitFor(place.position)
     return formatEventId(place)
   }
 }
@@ -120,8 +120,8 @@ function rowHeaders(format: RowFormat, next: string | null, pending: number): Re
   }
 }
 
-function unknownEvent(): ContractError {
-  return new ContractError('not_found', 'There is no event with this id.')
+function unknownEvent(): ApiError {
+  return new ApiError('not_found', 'There is no event with this id.')
 }
 
 function readCursor(text: string, order: Order | undefined): { id: string; order: Order } {
@@ -130,5 +130,5 @@ function readCursor(text: string, order: Order | undefined): { id: string; order
   const message = cursor
     ? `is of a walk in the order ${cursor.order}; go on with that order`
     : 'must be the `next` of an earlier answer'
-  throw new ContractError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
+  throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
 }

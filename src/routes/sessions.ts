@@ -1,20 +1,20 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { MAX_STATE_WEIGHT } from '../contract/nesting.js'
-import type { CatchUp } from '../pipeline/read-barrier.js'
-import { ContractError } from '../contract/errors.js'
-import { given } from '../lib/given.js'
-import { memberText } from '../json/spans.js'
-import { formatProperties, type Properties, parseProperties } from '../model/profile.js'
-import type { SessionCalls } from '../http/rate-limits.js'
-import { Done, NoQuery, SessionBody, SessionEndBody, SessionParams, SessionsQuery } from '../contract/schemas.js'
-import { durationOf, endSession, type Session, sizeOf, startSession, updateSession } from '../model/session.js'
-import type { States } from '../pipeline/state-store.js'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { aroundRows, offsetOf } from '../store/page.js'
+import { ApiError } from '../contract/errors.js'
+import { MAX_STATE_WEIGHT } from '../contract/nesting.js'
+import { Done, NoQuery, SessionBody, SessionEndBody, SessionParams, SessionsQuery } from '../contract/schemas.js'
+import type { SessionCalls } from '../http/rate-limits.js'
+import { memberText } from '../json/spans.js'
+import { given } from '../lib/given.js'
+import { formatProperties, type Properties, parseProperties } from '../model/profile.js'
+import { durationOf, endSession, type Session, sizeOf, startSession, updateSession } from '../model/session.js'
+import type { ReadBarrier } from '../pipeline/read-barrier.js'
+import type { StateStore } from '../pipeline/state-store.js'
+import { offsetOf, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/sessions.js'
 
 export interface SessionsOptions {
-  sessions: States<Session>
+  sessions: StateStore<Session>
 }
 
 export interface SessionCallsOptions extends SessionsOptions {
@@ -57,25 +57,25 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
 
 export interface SessionReadsOptions extends SessionsOptions {
   clickhouse: ClickHouse
-  catchUp: CatchUp
+  barrier: ReadBarrier
 }
 
 /** Reading sessions, with the secret key. */
 export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = async (
   app,
-  { sessions, clickhouse, catchUp },
+  { sessions, clickhouse, barrier },
 ) => {
   app.get('/sessions', { schema: { querystring: SessionsQuery } }, async ({ projectId, query, signal }, reply) => {
     const { limit, page, distinct_id: distinctId, state, from, to } = query
     const filter = given({ distinctId, state, from, to })
-    await catchUp.reachAll()
+    await barrier.waitForAll()
     const rows = await readSessionPage(
       clickhouse,
       { projectId, limit, offset: offsetOf(page, limit), ...filter },
       signal,
     )
     reply.header('content-type', 'application/json; charset=utf-8')
-    return aroundRows(rows, '{"status":1,"error":null,"sessions":[', (mark) => {
+    return wrapRows(rows, '{"status":1,"error":null,"sessions":[', (mark) => {
       return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
     })
   })
@@ -85,7 +85,7 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
     { schema: { params: SessionParams, querystring: NoQuery } },
     async ({ projectId, params }, reply) => {
       const session = await sessions.get(projectId, params.sessionId)
-      if (!session) throw new ContractError('not_found', 'There is no session with this session_id.')
+      if (!session) throw new ApiError('not_found', 'There is no session with this session_id.')
       const { distinctId, state, properties, startedAt, updatedAt, endedAt } = session
       const head = JSON.stringify({ session_id: params.sessionId, distinct_id: distinctId, state }).slice(0, -1)
       const tail = JSON.stringify({

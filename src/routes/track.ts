@@ -1,13 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { MAX_BATCH_WEIGHT } from '../contract/nesting.js'
-import { keptBatch, keptEvent } from '../model/verbatim.js'
-import { eventIdFormatter } from '../model/event-id.js'
-import type { GroupCommit } from '../pipeline/group-commit.js'
-import type { Journal } from '../journal/journal.js'
 import { MAX_BATCH } from '../contract/limits.js'
-import { requestKeyOf } from '../http/idempotency-key.js'
-import { ScannedBody, scanBatch, scanEvent } from '../model/scan.js'
+import { MAX_BATCH_WEIGHT } from '../contract/nesting.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
+import { idempotencyKeyOf } from '../http/idempotency-key.js'
+import type { Journal } from '../journal/journal.js'
+import { eventIdFormatter } from '../model/event-id.js'
+import { ScannedBody, scanBatch, scanEvent } from '../model/scan.js'
+import { keptBatch, verbatimEvent } from '../model/verbatim.js'
+import type { GroupCommit } from '../pipeline/group-commit.js'
 
 /** bytes; a smaller event costs less in Node's own memory, as it is copied into an entry before it has lived long */
 const MIN_LENT_EVENT = 4 * 1024
@@ -35,10 +35,10 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   }
   app.post('/track', one, async (request, reply) => {
     const { projectId, key, rawBody, body } = request
-    const requestKey = requestKeyOf(request)
-    const kept = keptEvent(rawBody, body, key)
-    const place = requestKey
-      ? await commits.appendKeyedEvent(projectId, kept, requestKey)
+    const idempotencyKey = idempotencyKeyOf(request)
+    const kept = verbatimEvent(rawBody, body, key)
+    const place = idempotencyKey
+      ? await commits.appendKeyedEvent(projectId, kept, idempotencyKey)
       : await commits.appendEvent(projectId, kept)
     reply.header('x-event-id', idOf(place))
     return { status: 1, error: null } as const
@@ -55,9 +55,9 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     async (request) => {
       const { projectId, key, rawBody } = request
       const body: typeof request.body | ScannedBody = request.body
-      const requestKey = requestKeyOf(request)
+      const idempotencyKey = idempotencyKeyOf(request)
       const count = body instanceof ScannedBody ? body.count : body.events.length
-      await commits.appendBatch(projectId, keptBatch(rawBody, body, key), count, requestKey)
+      await commits.appendBatch(projectId, keptBatch(rawBody, body, key), count, idempotencyKey)
       return { status: 1, error: null, accepted: count } as const
     },
   )

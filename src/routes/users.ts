@@ -1,11 +1,14 @@
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { MAX_STATE_WEIGHT } from '../contract/nesting.js'
-import type { CatchUp } from '../pipeline/read-barrier.js'
-import type { Erased, Erasure } from '../erasure/erasure.js'
-import { ContractError } from '../contract/errors.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
+import { MAX_STATE_WEIGHT } from '../contract/nesting.js'
+import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../contract/schemas.js'
+import type { Erased, Erasure } from '../erasure/erasure.js'
+import type { Purge } from '../erasure/purge.js'
+import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { memberText } from '../json/spans.js'
 import {
   applyOperations,
@@ -15,20 +18,17 @@ import {
   parseOperations,
   parseProperties,
 } from '../model/profile.js'
-import type { Purge } from '../erasure/purge.js'
-import { requestKeyOf } from '../http/idempotency-key.js'
-import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../contract/schemas.js'
-import type { States } from '../pipeline/state-store.js'
-import type { ClickHouse } from '../clickhouse/client.js'
-import { aroundRows, offsetOf } from '../store/page.js'
+import type { ReadBarrier } from '../pipeline/read-barrier.js'
+import type { StateStore } from '../pipeline/state-store.js'
+import { exportUser } from '../pipeline/user-export.js'
+import { offsetOf, wrapRows } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
 import { DiskSpaceError } from '../store/rewrite.js'
-import { exportUser } from '../pipeline/user-export.js'
 
 export interface UsersOptions {
-  profiles: States<Profile>
+  profiles: StateStore<Profile>
   clickhouse: ClickHouse
-  catchUp: CatchUp
+  barrier: ReadBarrier
   erasure: Erasure
   purge: Purge
   /** whether a user's events and sessions are deleted with it */
@@ -46,7 +46,7 @@ const NOT_PURGED =
 /** Keeps the profiles of users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app,
-  { profiles, clickhouse, catchUp, erasure, purge, deletesEvents },
+  { profiles, clickhouse, barrier, erasure, purge, deletesEvents },
 ) => {
   app.post(
     '/users/identify',
@@ -66,7 +66,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       const { projectId, body, rawBody } = request
       const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
-      await profiles.change(projectId, body.distinct_id, change, requestKeyOf(request))
+      await profiles.change(projectId, body.distinct_id, change, idempotencyKeyOf(request))
       return { status: 1, error: null } as const
     },
   )
@@ -126,7 +126,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/:userId/export',
     { schema: { params: UserParams, querystring: NoQuery } },
     async ({ projectId, params, signal }, reply) => {
-      const stored = await catchUp.reachAll()
+      const stored = await barrier.waitForAll()
       const lines = exportUser({ profiles, clickhouse }, { projectId, distinctId: params.userId, stored }, signal)
       const first = await lines.next()
       if (first.done) throw unknownUser()
@@ -138,10 +138,10 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
     const { limit, page } = query
-    await catchUp.reachAll()
+    await barrier.waitForAll()
     const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) }, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
-    return aroundRows(rows, '{"status":1,"error":null,"users":[', (mark) => {
+    return wrapRows(rows, '{"status":1,"error":null,"users":[', (mark) => {
       return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
     })
   })
@@ -156,6 +156,6 @@ function hadAnything({ profile, events, sessions, deadLetters }: Erased): boolea
   return profile || events + sessions + deadLetters > 0
 }
 
-function unknownUser(): ContractError {
-  return new ContractError('not_found', 'There is no user with this distinct_id.')
+function unknownUser(): ApiError {
+  return new ApiError('not_found', 'There is no user with this distinct_id.')
 }

@@ -1,6 +1,6 @@
-import type { Grant, KeyKind, StoredKey } from '../keys/keys.js'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { Fields } from '../clickhouse/parameters.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
+import type { Grant, KeyKind, StoredKey } from '../keys/keys.js'
 
 /** What may be shown of a key. */
 export interface KeyRecord extends Grant {
@@ -44,7 +44,7 @@ export async function listKeys(clickhouse: ClickHouse): Promise<KeyRecord[]> {
 
 /** Adds keys, all or none. */
 export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now: number): Promise<void> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   const rows = keys.map(({ id, hash, projectId, kind }) => {
     const values = [id, hash, projectId, kind].map((value) => fields.text(value))
     return `(${values.join(', ')}, ${now}, ${now}, 0)`
@@ -58,7 +58,7 @@ export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now:
 
 /** Has keys refused from `delayMs` on, or from when they were to be refused anyway where that is earlier. */
 export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], delayMs = 0): Promise<void> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   const hashes = fields.array(keys.map(({ hash }) => hash))
   const at = `${NOW} + ${delayMs}`
   await clickhouse.command(

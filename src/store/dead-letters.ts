@@ -1,11 +1,11 @@
 import type { Readable } from 'node:stream'
-import { EntryError, rewriteEntry } from '../model/verbatim.js'
-import type { Entry, EntryKind } from '../journal/journal.js'
-import { formatPosition, type Position } from '../model/position.js'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isDataError } from '../clickhouse/errors.js'
+import { literal, QueryParameters } from '../clickhouse/parameters.js'
+import type { Entry, EntryKind } from '../journal/journal.js'
+import { formatPosition, type Position } from '../model/position.js'
+import { EntryError, rewriteEntry } from '../model/verbatim.js'
 import { deleteErasedEvents, hasEventsOfEntry } from './events.js'
-import { Fields, literal } from '../clickhouse/parameters.js'
 import { openTables } from './tables.js'
 
 /** An entry that could not be stored by any way, without its body, which may be as large as a request. */
@@ -31,7 +31,7 @@ export async function insertDeadLetter(
   reason: string,
   token: string,
 ): Promise<void> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   const values = [
     fields.text(projectId),
     `${position}`,

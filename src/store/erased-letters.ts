@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto'
+import type { ClickHouse, Scalars } from '../clickhouse/client.js'
+import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elements, memberText } from '../json/spans.js'
-import type { ClickHouse, Scalars } from '../clickhouse/client.js'
-import { Fields, literal } from '../clickhouse/parameters.js'
 
 /** Stands for an event that was erased, as the ids of those behind it go by their place; no accepted one looks like it. */
 const ERASED_EVENT = '{"event":"","distinct_id":""}'
@@ -89,7 +89,7 @@ async function replaceLetter(
   body: string,
 ): Promise<bigint | null> {
   const next = at.revision + BigInt(1 + randomInt(REVISION_STEP))
-  const fields = new Fields()
+  const fields = new QueryParameters()
   await clickhouse.command(
     `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, revision)
      SELECT project_id, position, kind, concat(splitByChar(':', reason)[1], ${fields.text(ERASED_REASON)}),
@@ -117,7 +117,7 @@ async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scala
 
 /** A name with an escape in it can be spelled in many ways, so all letters that have escapes are looked into. */
 async function lettersThatMayName(clickhouse: ClickHouse, projectId: string, names: string[]): Promise<Letter[]> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   return await clickhouse.rows<Letter>(
     `SELECT DISTINCT position, journal_id, kind FROM dead_letters
      WHERE project_id IN (${fields.text(projectId)}, '')

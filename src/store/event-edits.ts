@@ -1,5 +1,5 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import { Fields, literal } from '../clickhouse/parameters.js'
+import { literal, QueryParameters } from '../clickhouse/parameters.js'
 
 /** What is to become of one stored event. */
 export interface Edit {
@@ -90,7 +90,7 @@ export class EventEdits {
   }
 
   async #update(texts: Map<string, string>, projects: Map<string, string>): Promise<void> {
-    const fields = new Fields()
+    const fields = new QueryParameters()
     const ids = [...texts.keys()]
     const values = Array.from(texts.values(), literal)
     await this.#clickhouse.command(
@@ -102,14 +102,14 @@ export class EventEdits {
   }
 
   async #delete(ids: Set<string>, projects: Map<string, string>): Promise<void> {
-    const fields = new Fields()
+    const fields = new QueryParameters()
     const condition = isOneOf(fields, [...ids], projectsOf(ids, projects))
     await this.#clickhouse.command(`DELETE FROM events WHERE ${condition}`, fields.parameters)
   }
 
   /** The events that are there, with their projects. */
   async #present(edits: Edit[]): Promise<Map<string, string>> {
-    const fields = new Fields()
+    const fields = new QueryParameters()
     const ids = [...new Set(edits.map(({ eventId }) => eventId))]
     const projects = [...new Set(edits.map(({ projectId }) => projectId))]
     const rows = await this.#clickhouse.rows<{ project_id: string; id: string }>(
@@ -121,7 +121,7 @@ export class EventEdits {
 }
 
 /** An id belongs to one project only, so the two need not be compared as pairs; the table is sorted by both. */
-function isOneOf(fields: Fields, ids: string[], projects: string[]): string {
+function isOneOf(fields: QueryParameters, ids: string[], projects: string[]): string {
   return `project_id IN ${fields.array(projects)} AND event_id IN ${fields.array(ids, 'UUID')}`
 }
 

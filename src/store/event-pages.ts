@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Format, RowFormat } from '../contract/formats.js'
 import type { ClickHouse, Reading, Scalars } from '../clickhouse/client.js'
+import type { Format, RowFormat } from '../contract/formats.js'
 import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
 export interface EventFilter {
@@ -68,7 +68,7 @@ const ROWS: Record<RowFormat, { columns: string; format: string; settings: Click
 /** A page of events as JSON texts; its mark is the first id of the next page. */
 export async function readEventPage(clickhouse: ClickHouse, page: EventPage, reading: Reading = {}): Promise<Readable> {
   const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
-  const query = pageOf({ json: eventJson('properties'), mark: 'toString(event_id)', from })
+  const query = pageOf({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
   return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, {
     ...reading,

@@ -1,8 +1,7 @@
 import type { Readable } from 'node:stream'
-import { ContractError } from '../contract/errors.js'
-import type { Format } from '../contract/formats.js'
-import { type PageStart, PageStarts } from './page-starts.js'
 import { type ClickHouse, isOutOfTime } from '../clickhouse/client.js'
+import { ApiError } from '../contract/errors.js'
+import type { Format } from '../contract/formats.js'
 import {
   type EventFilter,
   type EventPage,
@@ -16,6 +15,7 @@ import {
   readEventsById,
 } from './event-pages.js'
 import { SEARCH_LIMITS, type SearchLimits, searchEvents } from './event-search.js'
+import { PageIndex, type PageStart } from './page-starts.js'
 
 /** Which page of which events is wanted. */
 export interface WantedPage {
@@ -43,7 +43,7 @@ export interface ReadPage {
 export class EventWalks {
   readonly #clickhouse: ClickHouse
   readonly #limits: SearchLimits
-  readonly #starts = new PageStarts()
+  readonly #starts = new PageIndex()
 
   constructor(clickhouse: ClickHouse, limits: SearchLimits = SEARCH_LIMITS) {
     this.#clickhouse = clickhouse
@@ -109,8 +109,8 @@ function nameOf({ projectId, deletions, limit, filter, order }: WantedPage): str
   return JSON.stringify([projectId, deletions, limit, filter, order])
 }
 
-function tooSlowByNumber(): ContractError {
-  return new ContractError(
+function tooSlowByNumber(): ApiError {
+  return new ApiError(
     'unavailable',
     'This filter finds too little for a page by its number. Ask without `page`, and follow `next` by `cursor`.',
   )

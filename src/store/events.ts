@@ -1,8 +1,8 @@
-import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
-import type { Entry } from '../journal/journal.js'
-import { type Position, START } from '../model/position.js'
 import { type ClickHouse, StoreError, StoreUnreachableError } from '../clickhouse/client.js'
-import { Fields } from '../clickhouse/parameters.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
+import type { Entry } from '../journal/journal.js'
+import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
+import { type Position, START } from '../model/position.js'
 import { insertEntries, isInserting } from './insert.js'
 
 /** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */
@@ -138,7 +138,7 @@ export async function countEventsOfUsers(
   projectId: string,
   distinctIds: string[],
 ): Promise<Map<string, number>> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   const rows = await clickhouse.rows<{ distinct_id: string; count: string }>(
     `SELECT distinct_id, count() AS count FROM events
      WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}
@@ -154,7 +154,7 @@ export async function deleteEventsOfUsers(
   projectId: string,
   distinctIds: string[],
 ): Promise<void> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   await clickhouse.command(
     `DELETE FROM events
      WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Entry } from '../journal/journal.js'
 import type { ClickHouse } from '../clickhouse/client.js'
+import type { Entry } from '../journal/journal.js'
 
 /** Makes the values of a table out of an entry: what goes before its body and what after, in one line of JSONEachRow. */
 export type LineOf = (entry: Entry) => { head: string; tail: string }

@@ -1,7 +1,7 @@
-import { formatEventId, parseEventId } from '../model/event-id.js'
-import type { Journal } from '../journal/journal.js'
-import { laterOf, type Position, START } from '../model/position.js'
 import type { ClickHouse } from '../clickhouse/client.js'
+import type { Journal } from '../journal/journal.js'
+import { formatEventId, parseEventId } from '../model/event-id.js'
+import { laterOf, type Position, START } from '../model/position.js'
 
 /**
  * Makes a journal the one that writes to this store. Where another did before, as when REDIS_URL was set or the data
@@ -10,7 +10,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 export async function takeOver(clickhouse: ClickHouse, journal: Journal, now: number): Promise<void> {
   const [latest] = await clickhouse.rows<{ id: number }>('SELECT id FROM journals ORDER BY since DESC, id LIMIT 1')
   if (latest?.id === journal.id) return
-  if (latest) await journal.outrank(await lastPositionOfAll(clickhouse))
+  if (latest) await journal.advancePast(await lastPositionOfAll(clickhouse))
   await clickhouse.command('INSERT INTO journals SELECT {id:UInt32}, {now:Int64}', { id: journal.id, now })
 }
 

@@ -20,7 +20,7 @@ export interface PageStart {
  * decides which events are on its pages, the number of the project's deletions included: after one, pages begin elsewhere.
  * Only ever a shortcut, kept by each process for itself.
  */
-export class PageStarts {
+export class PageIndex {
   readonly #walks = new Map<string, Map<number, string>>()
   readonly #maxBytes: number
   #bytes = 0

@@ -42,9 +42,9 @@ export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
  * @param mark an expression for a text of exactly 36 hexadecimal digits and hyphens
  * @param from an ordered SELECT of the columns that the two need
  */
-export function pageOf({ json, mark, from }: { json: string; mark: string; from: string }): string {
+export function pageOf({ json, nextId, from }: { json: string; nextId: string; from: string }): string {
   return `
-    SELECT if(rowNumberInAllBlocks() < {limit:UInt32}, ${json}, ${mark})
+    SELECT if(rowNumberInAllBlocks() < {limit:UInt32}, ${json}, ${nextId})
     FROM (${from} LIMIT {offset:UInt64}, {limit:UInt32} + 1)
     FORMAT CustomSeparated`
 }
@@ -58,7 +58,7 @@ export function offsetOf(page: number, limit: number): number {
  * The bytes of an answer around the rows of a page, which pass through untouched.
  * @param tail makes what follows the rows; its argument is the mark, null on the last page
  */
-export function aroundRows(rows: Readable, head: string, tail: (mark: string | null) => string): Readable {
+export function wrapRows(rows: Readable, head: string, tail: (mark: string | null) => string): Readable {
   let held: Buffer = Buffer.alloc(0)
   const around = new Transform({
     transform(chunk: Buffer, _encoding, done) {

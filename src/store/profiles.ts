@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { propertiesUpTo, QueryParameters } from '../clickhouse/parameters.js'
 import type { Entry } from '../journal/journal.js'
 import { formatProperties, type Profile, parseProperties } from '../model/profile.js'
 import type { StoredValue } from '../pipeline/state-store.js'
-import type { ClickHouse } from '../clickhouse/client.js'
-import { Fields, propertiesUpTo } from '../clickhouse/parameters.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 
@@ -49,7 +49,7 @@ export async function readProfiles(
   distinctIds: string[],
   maxBytes: number,
 ): Promise<Map<string, StoredValue<Profile>>> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   const rows = await clickhouse.rows<ProfileRow>(
     `SELECT distinct_id, ${propertiesUpTo(maxBytes)}, created_at, updated_at, version
      FROM profiles AS t FINAL
@@ -89,7 +89,7 @@ export async function readProfilePage(
 ): Promise<Readable> {
   const query = pageOf({
     json: PROFILE_JSON,
-    mark: "repeat('-', 36)",
+    nextId: "repeat('-', 36)",
     from: `
       SELECT distinct_id, properties, created_at, updated_at
       FROM profiles FINAL

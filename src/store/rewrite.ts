@@ -89,7 +89,7 @@ function toLeftovers({ id, deleted, written }: { id: string; deleted: string; wr
  * begins (91 of 180 in a trial); a merge lets them stand.
  * @throws DiskSpaceError where there is no room for the copy
  */
-export async function purgeEvents(clickhouse: ClickHouse, partition: string, signal: AbortSignal): Promise<void> {
+export async function rewriteParts(clickhouse: ClickHouse, partition: string, signal: AbortSignal): Promise<void> {
   const deadline = Date.now() + REWRITE_LIMIT_MS
   for (;;) {
     try {

@@ -1,10 +1,10 @@
 import type { Readable } from 'node:stream'
+import type { ClickHouse, Reading, Scalars } from '../clickhouse/client.js'
+import { propertiesUpTo, QueryParameters } from '../clickhouse/parameters.js'
 import type { Entry } from '../journal/journal.js'
 import { formatProperties, parseProperties } from '../model/profile.js'
 import type { Session } from '../model/session.js'
 import type { StoredValue } from '../pipeline/state-store.js'
-import type { ClickHouse, Reading, Scalars } from '../clickhouse/client.js'
-import { Fields, propertiesUpTo } from '../clickhouse/parameters.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
@@ -63,7 +63,7 @@ export async function readSessions(
   sessionIds: string[],
   maxBytes: number,
 ): Promise<Map<string, StoredValue<Session>>> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   const rows = await clickhouse.rows<SessionRow>(
     `SELECT session_id, distinct_id, state, ${propertiesUpTo(maxBytes)}, duration, started_at, updated_at, ended_at, version
      FROM sessions AS t FINAL
@@ -99,7 +99,7 @@ export async function sessionsOfUsers(
   projectId: string,
   distinctIds: string[],
 ): Promise<{ sessionId: string; distinctId: string }[]> {
-  const fields = new Fields()
+  const fields = new QueryParameters()
   const rows = await clickhouse.rows<{ session_id: string; distinct_id: string }>(
     `SELECT session_id, distinct_id FROM sessions FINAL
      WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,
@@ -140,7 +140,7 @@ export async function readSessionPage(
   // Which sessions these are is found without reading any properties, which are most of the bytes.
   const query = pageOf({
     json: sessionJson('properties'),
-    mark: "repeat('-', 36)",
+    nextId: "repeat('-', 36)",
     from: `
       SELECT * FROM (
         SELECT * FROM sessions FINAL

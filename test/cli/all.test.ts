@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { unknownTables } from '../../src/store/dump.js'
 import { openStore } from '../../src/clickhouse/open.js'
+import { unknownTables } from '../../src/store/dump.js'
 import { SECRET_KEY, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
 

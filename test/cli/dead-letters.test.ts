@@ -1,11 +1,11 @@
 import { PassThrough, Readable } from 'node:stream'
 import t from 'tap'
 import { command } from '../../src/cli/dead-letters.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
-import { ClickHouse } from '../../src/clickhouse/client.js'
 import { insertDeadLetter, readDeadLetters, replayDeadLetter } from '../../src/store/dead-letters.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
 import { startClickHouse } from '../helper.js'
 
 const JOURNAL = 7

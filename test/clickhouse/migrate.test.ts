@@ -1,8 +1,8 @@
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { Purge } from '../../src/erasure/purge.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate, SchemaError } from '../../src/clickhouse/migrate.js'
+import { Purge } from '../../src/erasure/purge.js'
 import { silent, startClickHouse, temporaryFolder } from '../helper.js'
 
 const engine = await startClickHouse(t)
@@ -49,7 +49,7 @@ t.test('what was deleted under an earlier schema is found and taken off the disk
   await clickhouse.command("INSERT INTO dead_letters (position, body) VALUES (1, 'ada,bob')")
   await clickhouse.command("ALTER TABLE dead_letters UPDATE body = 'bob' WHERE 1", {}, { mutations_sync: '1' })
   await migrate(clickhouse)
-  const purge = new Purge({ clickhouse, catchUp: { reachAll: async () => 0n }, log: silent, intervalMs: 1 })
+  const purge = new Purge({ clickhouse, barrier: { waitForAll: async () => 0n }, log: silent, intervalMs: 1 })
   t.teardown(() => purge.close())
   await purge.now()
   t.strictSame(await clickhouse.rows('SELECT distinct_id, version FROM profiles ORDER BY ALL'), [

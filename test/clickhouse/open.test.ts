@@ -1,13 +1,13 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
 import { lockDataFolder } from '../../src/clickhouse/embedded/data-dir.js'
 import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
-import type { StoredKey } from '../../src/keys/keys.js'
-import { insertKeys, readKeys } from '../../src/store/api-keys.js'
-import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { openStore } from '../../src/clickhouse/open.js'
+import type { StoredKey } from '../../src/keys/keys.js'
+import { insertKeys, readKeys } from '../../src/store/api-keys.js'
 import { settingsFor, silent, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
 
 const KEY: StoredKey = { id: 'sk_aaaaaaaa', hash: 'a'.repeat(64), projectId: 'p', kind: 'secret' }

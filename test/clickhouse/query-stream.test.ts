@@ -6,8 +6,8 @@ import { text } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { AnswerStreams } from '../../src/clickhouse/query-stream.js'
 import { ClickHouse, StoreError, StoreUnreachableError } from '../../src/clickhouse/client.js'
+import { QueryStreams } from '../../src/clickhouse/query-stream.js'
 import { startClickHouse, until } from '../helper.js'
 
 /** Lets a server listen in front of ClickHouse until the test ends. @returns ClickHouse as it is seen through it */
@@ -59,7 +59,7 @@ t.test('answers that are passed on', async (t) => {
     const { origin, username, password } = new URL(url)
     // Longer than the engine ever takes for a byte on a slow machine; its own longest sleep is 3 s.
     const silentMs = 2_000
-    const streams = new AnswerStreams({ origin, user: username, password, connections: 1, idleMs: 2_500, silentMs })
+    const streams = new QueryStreams({ origin, user: username, password, connections: 1, idleMs: 2_500, silentMs })
     t.teardown(() => streams.close())
     const open = (query: string, settings: ClickHouseSettings = {}) =>
       streams.open(query, {}, { database: 'default', ...settings }, new AbortController().signal)

@@ -5,9 +5,9 @@ import t from 'tap'
 import { TallyhouseError } from '../../src/client/errors.js'
 import { formatEvent, formatObject, parseEvent, type TrackEvent } from '../../src/client/event.js'
 import type { ProfileOperations } from '../../src/client/tallyhouse.js'
+import { type ProfileBody, TrackBody } from '../../src/contract/schemas.js'
 import { memberText } from '../../src/json/spans.js'
 import { parseOperations } from '../../src/model/profile.js'
-import { type ProfileBody, TrackBody } from '../../src/contract/schemas.js'
 
 const NOW = 1_700_000_000_000
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { deepProperties, MAX_BATCH_WEIGHT, MAX_STATE_WEIGHT, MAX_WEIGHT, weigh } from '../../src/contract/nesting.js'
 import { MAX_BATCH } from '../../src/contract/limits.js'
+import { deepProperties, MAX_BATCH_WEIGHT, MAX_STATE_WEIGHT, MAX_WEIGHT, weigh } from '../../src/contract/nesting.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import { PUBLIC_KEY, STORAGES, settingsFor, startApp } from '../helper.js'
 

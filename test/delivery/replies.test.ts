@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { CLAIM, SETTLE, WRITE } from '../../src/journal/redis/scripts.js'
+import { ACKNOWLEDGE, CLAIM, WRITE } from '../../src/journal/redis/scripts.js'
 import { SECRET_KEY, startClickHouse, startService, until } from '../helper.js'
 import { Ledger } from './ledger.js'
 import { assertFlawless, Producer } from './producer.js'
@@ -126,7 +126,7 @@ t.test('Redis', async (t) => {
   await producer.send()
   await assertFlawless(t, ledger, service.url)
 
-  for (const [name, script] of Object.entries({ WRITE, CLAIM, SETTLE })) {
+  for (const [name, script] of Object.entries({ WRITE, CLAIM, ACKNOWLEDGE })) {
     const called = createHash('sha1').update(script).digest('hex')
     t.test(`${name}: its reply is lost, or it does not come to Redis`, async (t) => {
       for (const fault of [proxy.loseReply(called), proxy.loseRequest(called), proxy.loseReply(called)]) {

@@ -1,11 +1,11 @@
 import { readdir, readFile } from 'node:fs/promises'
 import t from 'tap'
-import { formatEventId } from '../../src/model/event-id.js'
-import type { EntryKind } from '../../src/journal/journal.js'
+import { openStore } from '../../src/clickhouse/open.js'
 import { Purge } from '../../src/erasure/purge.js'
+import type { EntryKind } from '../../src/journal/journal.js'
+import { formatEventId } from '../../src/model/event-id.js'
 import { insertDeadLetter, readDeadLetters, replayDeadLetter } from '../../src/store/dead-letters.js'
 import { eraseFromDeadLetters } from '../../src/store/erased-letters.js'
-import { openStore } from '../../src/clickhouse/open.js'
 import { PUBLIC_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
 
 const DONE = '{"status":1,"error":null}'
@@ -268,7 +268,7 @@ for (const storage of STORAGES) {
       t.ok((await onDisk()).some((row) => row.includes('fay')))
       const purge = new Purge({
         clickhouse,
-        catchUp: { reachAll: async () => 0n },
+        barrier: { waitForAll: async () => 0n },
         log: client.app.log,
         intervalMs: 0,
         pollMs: 10,

@@ -56,7 +56,7 @@ async function drain(journal: Journal): Promise<number> {
     const block = await journal.claim(2_000_000)
     if (!block) return drained
     drained += block.entries.length
-    await journal.settle(block, [])
+    await journal.acknowledge(block, [])
   }
 }
 

@@ -1,25 +1,25 @@
 import { createHash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { ContractError } from '../../src/contract/errors.js'
+import { ApiError } from '../../src/contract/errors.js'
 import {
   type Append,
   type Commit,
+  type IdempotencyKey,
   type Journal,
   type Outcome,
   READING_MEMORY_MS,
-  type RequestKey,
   STATE_MEMORY_MS,
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
-import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
 const ALL = 1024 * 1024 * 1024
 const key = (name: string) => createHash('sha256').update(name).digest('hex')
 
-function request(name: string, body: string, projectId = 'p'): RequestKey {
+function request(name: string, body: string, projectId = 'p'): IdempotencyKey {
   return { projectId, key: key(name), fingerprint: key(body) }
 }
 
@@ -120,7 +120,7 @@ for (const [name, open] of Object.entries(opened)) {
       const after = await again.claim(ALL)
       t.strictSame(after, repeated)
       if (!after) return t.fail('there is a block')
-      await again.settle(after, [])
+      await again.acknowledge(after, [])
       const rest = await again.claim(ALL)
       t.strictSame(
         rest?.entries.map(({ body }) => body.toString()),
@@ -133,7 +133,7 @@ for (const [name, open] of Object.entries(opened)) {
       await journal.write([append('12345'), append('12345'), append('12345')])
       const block = await journal.claim(6)
       t.equal(block?.entries.length, 2)
-      if (block) await journal.settle(block, [])
+      if (block) await journal.acknowledge(block, [])
       t.equal((await journal.claim(1))?.entries.length, 1)
     })
 
@@ -146,7 +146,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 2)
       const block = await journal.claim(ALL)
       if (!block) return t.fail('there is a block')
-      await journal.settle(block, [])
+      await journal.acknowledge(block, [])
       t.strictSame(await journal.depth(), { entries: 0, bytes: 0, stateBytes: 0, oldestMs: 0, limitBytes: ALL })
       const progress = await journal.progress('p')
       t.strictSame([progress.stored, progress.appended, progress.pending], [block.last, block.last, 0])
@@ -160,10 +160,10 @@ for (const [name, open] of Object.entries(opened)) {
       const [first = START] = positions(await journal.write([append('a'), append('b'), append('c')]))
       const block = await journal.claim(ALL)
       if (!block) return t.fail('there is a block')
-      await journal.narrow(block, first)
+      await journal.shrink(block, first)
       const narrowed = await journal.claim(ALL)
       t.equal(narrowed?.entries.length, 1)
-      if (narrowed) await journal.settle(narrowed, [])
+      if (narrowed) await journal.acknowledge(narrowed, [])
       t.strictSame(
         (await journal.claim(ALL))?.entries.map(({ body }) => body.toString()),
         ['b', 'c'],
@@ -213,7 +213,7 @@ for (const [name, open] of Object.entries(opened)) {
       await journal.write(names.slice(0, 3).map((name) => commit(name, START, name.repeat(1000))))
       const read = async (maxBytes: number, from = 0) => {
         const { states } = await journal.readStates(names.slice(from).map(key), maxBytes)
-        return states.map((state) => state && state.state[0])
+        return states.map((state) => state?.state[0])
       }
       t.strictSame(await read(ALL), ['a', 'b', 'c', null])
       t.strictSame(await read(2500), ['a', 'b'])
@@ -246,12 +246,14 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a known request writes nothing again', async (t) => {
       const journal = await fresh(t)
-      const requestKey = request('r', 'body')
-      t.equal(await journal.findRequest(requestKey), null)
-      const [first = START] = positions(await journal.write([append('a', { requestKey })]))
-      t.strictSame(await journal.write([append('a', { requestKey })]), [{ status: 'repeated', position: first }])
-      t.strictSame(await journal.write([append('b', { requestKey: request('r', 'other') })]), [{ status: 'mismatch' }])
-      t.strictSame(await journal.findRequest(requestKey), { status: 'repeated', position: first })
+      const idempotencyKey = request('r', 'body')
+      t.equal(await journal.findRequest(idempotencyKey), null)
+      const [first = START] = positions(await journal.write([append('a', { idempotencyKey })]))
+      t.strictSame(await journal.write([append('a', { idempotencyKey })]), [{ status: 'repeated', position: first }])
+      t.strictSame(await journal.write([append('b', { idempotencyKey: request('r', 'other') })]), [
+        { status: 'mismatch' },
+      ])
+      t.strictSame(await journal.findRequest(idempotencyKey), { status: 'repeated', position: first })
       t.strictSame(await journal.findRequest(request('r', 'other')), { status: 'mismatch' })
       t.equal((await journal.depth()).entries, 1)
     })
@@ -259,13 +261,13 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('a project has so many request keys, and no other one is harmed', async (t) => {
       const journal = await fresh(t, { maxRequestKeys: 2 })
       const keyed = (name: string, projectId: string) =>
-        append(name, { projectId, requestKey: request(name, name, projectId) })
+        append(name, { projectId, idempotencyKey: request(name, name, projectId) })
       const outcomes = await journal.write([
         keyed('a', 'p'),
         keyed('b', 'p'),
         keyed('c', 'p'),
         append('no key'),
-        commit('ada', START, 'x', { requestKey: request('d', 'd') }),
+        commit('ada', START, 'x', { idempotencyKey: request('d', 'd') }),
         keyed('e', 'q'),
         keyed('b', 'p'),
       ])
@@ -281,8 +283,8 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('two of the same request in one write are one', async (t) => {
       const journal = await fresh(t)
-      const requestKey = request('r', 'body')
-      const outcomes = await journal.write([append('a', { requestKey }), append('a', { requestKey })])
+      const idempotencyKey = request('r', 'body')
+      const outcomes = await journal.write([append('a', { idempotencyKey }), append('a', { idempotencyKey })])
       t.strictSame(
         outcomes.map(({ status }) => status),
         ['done', 'repeated'],
@@ -291,8 +293,8 @@ for (const [name, open] of Object.entries(opened)) {
 
       const keyed = request('c', 'body')
       const commits = [
-        commit('ada', START, 'a', { requestKey: keyed }),
-        commit('ada', START, 'a', { requestKey: keyed }),
+        commit('ada', START, 'a', { idempotencyKey: keyed }),
+        commit('ada', START, 'a', { idempotencyKey: keyed }),
       ]
       t.strictSame(
         (await journal.write(commits)).map(({ status }) => status),
@@ -303,10 +305,10 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('a full journal refuses, keeps what it has, and takes again when it was drained', async (t) => {
       const journal = await fresh(t, { maxBytes: 10 })
       await journal.write([append('more than ten bytes')])
-      await t.rejects(journal.write([append('x')]), new ContractError('overloaded', ''), 'overloaded')
+      await t.rejects(journal.write([append('x')]), new ApiError('overloaded', ''), 'overloaded')
       t.equal((await journal.depth()).entries, 1)
       const block = await journal.claim(ALL)
-      if (block) await journal.settle(block, [])
+      if (block) await journal.acknowledge(block, [])
       t.equal((await journal.write([append('x')]))[0]?.status, 'done')
     })
 
@@ -317,7 +319,7 @@ for (const [name, open] of Object.entries(opened)) {
       const [next = START] = positions(await journal.write([commit('ada', version, 'x'.repeat(20_000))]))
       await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
       const block = await journal.claim(ALL)
-      if (block) await journal.settle(block, [{ stateKey: key('ada'), version: next }])
+      if (block) await journal.acknowledge(block, [{ stateKey: key('ada'), version: next }])
       const { entries, stateBytes } = await journal.depth()
       t.equal(entries, 0)
       t.ok(stateBytes > 20_000 && stateBytes < 20_040, `${stateBytes}`)
@@ -338,8 +340,8 @@ for (const [name, open] of Object.entries(opened)) {
       t.ok((await journal.depth()).oldestMs >= 30, 'a younger one changes nothing')
       const block = await journal.claim(ALL)
       if (!block) return t.fail('there is a block')
-      await journal.narrow(block, first)
-      await journal.settle({ ...block, last: first, entries: block.entries.slice(0, 1) }, [])
+      await journal.shrink(block, first)
+      await journal.acknowledge({ ...block, last: first, entries: block.entries.slice(0, 1) }, [])
       const { entries, oldestMs } = await journal.depth()
       t.equal(entries, 1)
       t.ok(oldestMs <= Date.now() - millisecondsOf(second), `${oldestMs} ms is the second one's age`)
@@ -348,7 +350,7 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('an entry has the time of its acceptance, though its position is ahead of the clock', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
-      await journal.outrank(nextPosition(START, Date.now() + 3_600_000))
+      await journal.advancePast(nextPosition(START, Date.now() + 3_600_000))
       const from = Date.now()
       await journal.write([append('é', { projectId: 'é' }), commit('ada', START, 'a')])
       const to = Date.now()
@@ -369,12 +371,12 @@ for (const [name, open] of Object.entries(opened)) {
       const journal = await fresh(t)
       let heard = false
       const stop = journal.listen({
-        onHurry: () => {
+        onWake: () => {
           heard = true
         },
       })
       await until('the hint', () => {
-        journal.hurry()
+        journal.wakeWriter()
         return heard
       })
       stop()
@@ -410,25 +412,25 @@ t.test('lmdb: what the clock does', async (t) => {
   })
 
   t.test('a request is known after a moment in which the clock was hours ahead', async (t) => {
-    const requestKey = request('of a fast clock', 'body')
+    const idempotencyKey = request('of a fast clock', 'body')
     now += 5 * 3_600_000
-    await journal.write([append('a', { requestKey })])
+    await journal.write([append('a', { idempotencyKey })])
     now -= 5 * 3_600_000
-    t.equal((await journal.findRequest(requestKey))?.status, 'repeated')
+    t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
   })
 
   t.test(
     'a request is forgotten after 24 to 30 hours, a stored state after ten minutes if it did not change',
     async (t) => {
-      const requestKey = request('r', 'body')
-      await journal.write([append('a', { requestKey })])
+      const idempotencyKey = request('r', 'body')
+      await journal.write([append('a', { idempotencyKey })])
       const [version = START] = positions(
         await journal.write([commit('ada', START, 'x', { readAt: now }), commit('bob', START, 'x', { readAt: now })]),
       )
       const settleAll = async (states: string[]) => {
         const block = await journal.claim(ALL)
         if (block)
-          await journal.settle(
+          await journal.acknowledge(
             block,
             states.map((name) => ({ stateKey: key(name), version })),
           )
@@ -443,14 +445,14 @@ t.test('lmdb: what the clock does', async (t) => {
         'y',
         'its newer version is not stored yet',
       )
-      t.not(await journal.findRequest(requestKey), null)
+      t.not(await journal.findRequest(idempotencyKey), null)
       t.equal((await journal.depth()).stateBytes, 9)
       now += 23 * 3_600_000
-      t.not(await journal.findRequest(requestKey), null)
+      t.not(await journal.findRequest(idempotencyKey), null)
       now += 7 * 3_600_000
       await journal.write([append('b')])
       await settleAll([])
-      t.equal(await journal.findRequest(requestKey), null)
+      t.equal(await journal.findRequest(idempotencyKey), null)
     },
   )
 })
@@ -461,7 +463,7 @@ t.test('lmdb: a journal that is full of states takes again when they have expire
   t.teardown(() => journal.close())
   const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(200), { readAt: now })]))
   const block = await journal.claim(ALL)
-  if (block) await journal.settle(block, [{ stateKey: key('ada'), version }])
+  if (block) await journal.acknowledge(block, [{ stateKey: key('ada'), version }])
   await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
   now += STATE_MEMORY_MS + 1
   t.equal((await journal.write([append('x')]))[0]?.status, 'done')
@@ -476,7 +478,7 @@ t.test('redis: a journal that is full of states takes again when they have expir
   t.teardown(() => journal.close())
   const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(200))]))
   const block = await journal.claim(ALL)
-  if (block) await journal.settle(block, [{ stateKey: key('ada'), version }])
+  if (block) await journal.acknowledge(block, [{ stateKey: key('ada'), version }])
   await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
   // Its clock cannot be turned here. So the state expires now, and the minute in which it was to is moved to the past.
   const [[minute = '', bytes = ''] = []] = Object.entries(await admin.hgetall('{j}:state-expiries'))
@@ -486,7 +488,7 @@ t.test('redis: a journal that is full of states takes again when they have expir
   t.equal((await journal.depth()).stateBytes, 0)
   t.equal((await journal.write([append('x')]))[0]?.status, 'done')
   const next = await journal.claim(ALL)
-  if (next) await journal.settle(next, [])
+  if (next) await journal.acknowledge(next, [])
   t.same(await admin.hgetall('{j}:state-expiries'), {})
   t.equal(await admin.hget('{j}:meta', 'states'), '0')
 })
@@ -499,9 +501,9 @@ t.test('lmdb: it forgets requests as fast as they come, and no other ones', asyn
   /** as many as come in some time, of which the store has heard */
   const send = async (from: number) => {
     const requests = Array.from({ length: 5000 }, (_, i) => request(`${from + i}`, ''))
-    await journal.write(requests.map((requestKey) => append('x', { requestKey })))
+    await journal.write(requests.map((idempotencyKey) => append('x', { idempotencyKey })))
     const block = await journal.claim(ALL)
-    if (block) await journal.settle(block, [])
+    if (block) await journal.acknowledge(block, [])
   }
   await send(0)
   await send(5000)
@@ -520,7 +522,7 @@ t.test('requests that an earlier version remembered are known', async (t) => {
   const other = request('old', 'another body')
   const check = async (journal: Journal) => {
     t.strictSame(await journal.findRequest(old), { status: 'repeated', position: (12n << 16n) + 3n })
-    t.strictSame(await journal.write([append('a', { requestKey: old }), append('a', { requestKey: other })]), [
+    t.strictSame(await journal.write([append('a', { idempotencyKey: old }), append('a', { idempotencyKey: other })]), [
       { status: 'repeated', position: (12n << 16n) + 3n },
       { status: 'mismatch' },
     ])

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import t from 'tap'
+import { bucketAt, OLD_BUCKETS } from '../../src/journal/idempotency-memory.js'
 import {
   type Block,
   type Entry,
@@ -15,9 +16,8 @@ import {
   type Write,
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
-import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
-import { bucketAt, OLD_BUCKETS } from '../../src/journal/idempotency-memory.js'
+import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
 // A journal, driven by random commands in any order, has to do what a few maps and lists do. A failure prints its seed and
@@ -70,10 +70,10 @@ class Model {
     assert.equal(outcomes.length, writes.length)
     for (const [i, write] of writes.entries()) {
       const outcome = outcomes[i]
-      const { requestKey } = write
-      const known = requestKey && this.known(requestKey.key, now)
+      const { idempotencyKey } = write
+      const known = idempotencyKey && this.known(idempotencyKey.key, now)
       if (known) {
-        const same = known.fingerprint === requestKey.fingerprint
+        const same = known.fingerprint === idempotencyKey.fingerprint
         assert.deepEqual(outcome, same ? { status: 'repeated', position: known.position } : { status: 'mismatch' })
         continue
       }
@@ -103,8 +103,8 @@ class Model {
         group.rows.push(write.row)
         this.states.set(write.stateKey, { version: position, state: write.state })
       }
-      if (requestKey) {
-        const { key, fingerprint } = requestKey
+      if (idempotencyKey) {
+        const { key, fingerprint } = idempotencyKey
         this.requests.push({ key, fingerprint, position, bucket: bucketAt(now) })
       }
     }
@@ -217,7 +217,7 @@ function command(
   return { check, run, toString: () => name }
 }
 
-const requestKey = fc.option(
+const idempotencyKey = fc.option(
   fc.record({
     projectId: fc.constant('p'),
     key: fc.constantFrom('a', 'b', 'c').map(digest),
@@ -230,7 +230,7 @@ const append = fc.record({
   projectId: fc.constantFrom('p', 'é'),
   count: fc.integer({ min: 1, max: 3 }),
   body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
-  requestKey,
+  idempotencyKey,
 })
 const commit = fc.record({
   type: fc.constant('commit' as const),
@@ -241,15 +241,15 @@ const commit = fc.record({
   readAgo: fc.constantFrom(0, READING_MEMORY_MS + 1, -60_000),
   state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
   row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
-  requestKey,
+  idempotencyKey,
 })
 
 const write = fc
   .tuple(fc.array(fc.oneof(append, commit), { minLength: 1, maxLength: 5 }), fc.boolean())
   .map(([wanted, isOther]) =>
     command(`write${isOther ? ' elsewhere' : ''} ${fc.stringify(wanted)}`, async (model, real) => {
-      const writes = wanted.map(({ requestKey, ...rest }): Write => {
-        const request = requestKey && { requestKey }
+      const writes = wanted.map(({ idempotencyKey, ...rest }): Write => {
+        const request = idempotencyKey && { idempotencyKey }
         if (rest.type === 'append') return { ...rest, ...request }
         const { isCurrent, readAgo, ...commit } = rest
         const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
@@ -275,7 +275,7 @@ const narrow = fc.nat().map((n) =>
       const { held } = model
       if (!held) throw new Error('nothing is held')
       const last = held.entries[n % held.entries.length]?.position ?? START
-      await real.journal.narrow(held, last)
+      await real.journal.shrink(held, last)
       model.narrow(last)
     },
     ({ held }) => held !== null,
@@ -289,7 +289,7 @@ const settle = fc.boolean().map((withStates) =>
       const { held } = model
       if (!held) throw new Error('nothing is held')
       const states = withStates ? statesIn(model, held) : []
-      await real.journal.settle(held, states)
+      await real.journal.acknowledge(held, states)
       model.settle(states, real.now())
     },
     ({ held }) => held !== null,
@@ -305,11 +305,11 @@ const settleStale = fc.constant(
       if (!stale) throw new Error('nothing is held')
       const isCurrent = frozen?.first === stale.first && frozen.last === stale.last
       if (isCurrent) {
-        await real.other.settle(stale, [])
+        await real.other.acknowledge(stale, [])
         model.settle([], real.now())
       } else {
-        await assert.rejects(real.other.settle(stale, []), { code: 'unavailable' })
-        await assert.rejects(real.other.narrow(stale, stale.first), { code: 'unavailable' })
+        await assert.rejects(real.other.acknowledge(stale, []), { code: 'unavailable' })
+        await assert.rejects(real.other.shrink(stale, stale.first), { code: 'unavailable' })
       }
       model.stale = null
     },
@@ -329,7 +329,7 @@ const crash = fc.constant(
 const outrank = fc.integer({ min: -5, max: 100_000 }).map((ahead) =>
   command(`outrank ${ahead}`, async (model, real) => {
     const position = model.last + BigInt(ahead)
-    await real.journal.outrank(position)
+    await real.journal.advancePast(position)
     model.outrank(position)
   }),
 )
@@ -386,7 +386,7 @@ async function drain(model: Model, real: Real): Promise<void> {
     model.claim(await real.journal.claim(100), 100)
     if (!model.held) throw new Error('there is something to claim')
     const states = statesIn(model, model.held)
-    await real.journal.settle(model.held, states)
+    await real.journal.acknowledge(model.held, states)
     model.settle(states, real.now())
   }
   model.claim(await real.journal.claim(100), 100)
@@ -416,7 +416,7 @@ type Start = () => Promise<Real>
 function reuseBodies(journal: Journal): Journal {
   const unused = new WeakSet<Buffer>()
   journal.listen({
-    onUnused: (body) => {
+    onReleased: (body) => {
       if (unused.has(body)) usedTwice.push(body)
       unused.add(body)
       body.fill('#')

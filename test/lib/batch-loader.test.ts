@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import { gather } from '../../src/lib/batch-loader.js'
+import { batchLoader } from '../../src/lib/batch-loader.js'
 
 /** A look-up that notes what it was asked. */
 function noted(fetch = async (keys: number[]) => keys.map((key) => `value of ${key}`)) {
   const asked: number[][] = []
-  const get = gather((keys: number[]) => {
+  const get = batchLoader((keys: number[]) => {
     asked.push([...keys])
     return fetch(keys)
   })
@@ -78,7 +78,7 @@ t.test('a question that fails fails only those who asked it', async (t) => {
 })
 
 t.test('a fetch that throws before it is a promise', async (t) => {
-  const get = gather((_keys: number[]): Promise<string[]> => {
+  const get = batchLoader((_keys: number[]): Promise<string[]> => {
     throw new Error('at once')
   })
   await t.rejects(Promise.all([get(1), get(2)]), { message: 'at once' })

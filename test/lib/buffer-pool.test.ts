@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
-import { BodyMemory } from '../../src/lib/buffer-pool.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { until } from '../helper.js'
 
 const MIB = 1024 * 1024
@@ -15,13 +15,13 @@ t.test('bodies that were not given back keep their bytes, whatever comes and goe
   const giveBack = fc.record({ giveBack: fc.nat() })
   fc.assert(
     fc.property(fc.array(fc.oneof(take, giveBack), { maxLength: 60 }), (steps) => {
-      const memory = new BodyMemory()
+      const memory = new BufferPool()
       const kept: { body: Buffer; expected: Buffer }[] = []
       let count = 0
       for (const step of steps) {
         if ('giveBack' in step) {
           const [gone] = kept.splice(step.giveBack % (kept.length || 1), 1)
-          if (gone) memory.giveBack(gone.body)
+          if (gone) memory.release(gone.body)
           continue
         }
         const expected = Buffer.alloc(step.take, ++count)
@@ -36,29 +36,29 @@ t.test('bodies that were not given back keep their bytes, whatever comes and goe
 })
 
 t.test('memory that was given back is used again', async (t) => {
-  const memory = new BodyMemory()
+  const memory = new BufferPool()
   const pieces = new Set<ArrayBufferLike>()
   for (let i = 0; i < 100; i++) {
     const bodies = Array.from({ length: 10 }, () => memory.concat([Buffer.alloc(MIB / 2)], MIB / 2))
     for (const body of bodies) {
       pieces.add(body.buffer)
-      memory.giveBack(body)
+      memory.release(body)
     }
   }
   t.ok(pieces.size <= 4, `500 MiB went through ${pieces.size} pieces of 2 MiB`)
 })
 
 t.test('what is not from here is left alone', async (t) => {
-  const memory = new BodyMemory()
+  const memory = new BufferPool()
   const own = memory.concat([Buffer.alloc(MIB, 1)], MIB)
-  memory.giveBack(Buffer.alloc(MIB))
-  memory.giveBack(Buffer.from('small'))
+  memory.release(Buffer.alloc(MIB))
+  memory.release(Buffer.from('small'))
   memory.concat([Buffer.alloc(MIB, 2)], MIB)
   t.ok(own.every((byte) => byte === 1))
 })
 
 t.test('a few bodies that stay do not hold everything that came beside them', async (t) => {
-  const memory = new BodyMemory()
+  const memory = new BufferPool()
   // As when refused requests come in between those that wait for the store.
   const takeOne = () => {
     for (let i = 0; i < 2; i++) memory.concat([Buffer.alloc(MIB)], MIB)

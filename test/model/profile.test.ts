@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { ContractError, ErrorCode } from '../../src/contract/errors.js'
+import type { ApiError, ErrorCode } from '../../src/contract/errors.js'
 import {
   applyOperations,
   formatProfile,
@@ -27,7 +27,7 @@ function refusal(run: () => unknown): [ErrorCode, string | undefined] | undefine
   try {
     run()
   } catch (error) {
-    const { code, details } = error as ContractError
+    const { code, details } = error as ApiError
     return [code, details?.[0]?.path]
   }
   return undefined

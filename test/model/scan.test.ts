@@ -3,10 +3,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import fc from 'fast-check'
 import t from 'tap'
-import { elements, members } from '../../src/json/spans.js'
 import { MAX_BATCH } from '../../src/contract/limits.js'
-import { type ScannedBody, scanBatch, scanEvent } from '../../src/model/scan.js'
 import { BatchBody, TrackBody } from '../../src/contract/schemas.js'
+import { elements, members } from '../../src/json/spans.js'
+import { type ScannedBody, scanBatch, scanEvent } from '../../src/model/scan.js'
 import { realEvents } from '../helper.js'
 
 interface Found {

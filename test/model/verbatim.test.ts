@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { keptBatch, keptEvent, type ParsedEvent, rewriteEntry } from '../../src/model/verbatim.js'
-import { elements, memberText } from '../../src/json/spans.js'
 import { MAX_BATCH } from '../../src/contract/limits.js'
+import { elements, memberText } from '../../src/json/spans.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
+import { keptBatch, type ParsedEvent, rewriteEntry, verbatimEvent } from '../../src/model/verbatim.js'
 
 const KEY = 'sk_3xAmPle-key_0123456789'
 
@@ -35,7 +35,7 @@ const HEADER_KEY = 'sk_in_header'
 /** What is kept of a body that is parsed only where the scan does not know it. */
 function kept(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return keptEvent(raw, scanEvent(raw) ?? parse(body), key).toString()
+  return verbatimEvent(raw, scanEvent(raw) ?? parse(body), key).toString()
 }
 
 function keptOfBatch(body: string, key = HEADER_KEY): string {
@@ -44,7 +44,7 @@ function keptOfBatch(body: string, key = HEADER_KEY): string {
 }
 
 /** What is kept of a body that is parsed, whether the scan would know it or not. */
-const keptParsed = (body: string, key = HEADER_KEY) => keptEvent(Buffer.from(body), parse(body), key).toString()
+const keptParsed = (body: string, key = HEADER_KEY) => verbatimEvent(Buffer.from(body), parse(body), key).toString()
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
   keptBatch(Buffer.from(body), parseBatch(body), key).toString()
 
@@ -57,7 +57,7 @@ t.test('a key in the body is overwritten where it stands', async (t) => {
   t.equal(keptOfBatch(batch(KEY), KEY), batch('*'.repeat(KEY.length)))
 
   const raw = Buffer.from(body(KEY))
-  t.equal(keptEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY), raw, 'the very same bytes, not a copy')
+  t.equal(verbatimEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY), raw, 'the very same bytes, not a copy')
   const rawBatch = Buffer.from(batch(KEY))
   t.equal(keptBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
 })
@@ -79,7 +79,7 @@ t.test('a body that had to be parsed is written anew', async (t) => {
     '{"event":"e","distinct_id":"u","timestamp":null,"properties":"{}"}',
   )
   const raw = Buffer.from(body)
-  keptEvent(raw, parse(body), KEY)
+  verbatimEvent(raw, parse(body), KEY)
   t.equal(raw.toString(), body, 'its bytes are left alone')
 })
 

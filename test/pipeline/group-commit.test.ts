@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
-import { BodyMemory } from '../../src/lib/buffer-pool.js'
-import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import type { Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { temporaryFolder, until } from '../helper.js'
 
 /** A journal whose writes begin when they are let, and what happened to it and to its callers, in order. */
@@ -17,7 +17,7 @@ async function open(t: Test) {
     await new Promise<void>((resolve, reject) => gates.push((error) => (error ? reject(error) : resolve())))
     return await journal.write(writes)
   }
-  const commits = new GroupCommit({ write } as Journal, new BodyMemory())
+  const commits = new GroupCommit({ write } as Journal, new BufferPool())
   const track = (name: string) =>
     commits.appendEvent('p', Buffer.from('{}')).then(
       () => happened.push(`${name} answered`),
@@ -56,14 +56,14 @@ t.test('a write that fails is refused to those who share it, and to nobody else'
   gates[1]?.()
   await until('the answer', () => happened.includes('b answered'))
   t.strictSame(happened, ['write of 1', 'write of 1', 'a refused', 'b answered'])
-  t.equal(commits.figures.accepted, 1)
+  t.equal(commits.metrics.accepted, 1)
 })
 
 t.test('the memory of events and of the entries made of them is used again', async (t) => {
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
   t.teardown(() => journal.close())
-  const memory = new BodyMemory()
-  journal.listen({ onUnused: (body) => memory.giveBack(body) })
+  const memory = new BufferPool()
+  journal.listen({ onReleased: (body) => memory.release(body) })
   const commits = new GroupCommit(journal, memory)
   const textOf = (n: number) =>
     JSON.stringify({ event: `e${n}`, distinct_id: 'd', properties: { text: 'x'.repeat(8192) } })
@@ -75,9 +75,9 @@ t.test('the memory of events and of the entries made of them is used again', asy
     })
     for (const { buffer } of bodies) pieces.add(buffer)
     const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
-    const requestKey = { projectId: 'p', key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
+    const idempotencyKey = { projectId: 'p', key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
     await Promise.all([
-      commits.appendKeyedEvent('p', keyed, requestKey),
+      commits.appendKeyedEvent('p', keyed, idempotencyKey),
       ...shared.map((body) => commits.appendEvent('p', body)),
     ])
   }

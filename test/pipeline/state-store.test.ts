@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { BodyMemory } from '../../src/lib/buffer-pool.js'
-import { ByteBudget } from '../../src/lib/byte-budget.js'
-import { ContractError } from '../../src/contract/errors.js'
-import { GroupCommit } from '../../src/pipeline/group-commit.js'
-import { type Journal, type RequestKey, STATE_MEMORY_MS } from '../../src/journal/journal.js'
+import { ApiError } from '../../src/contract/errors.js'
+import { type IdempotencyKey, type Journal, STATE_MEMORY_MS } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
-import { type StateLimits, States, type StateTable, stateKeyOf } from '../../src/pipeline/state-store.js'
+import { GroupCommit } from '../../src/pipeline/group-commit.js'
+import { type StateLimits, StateStore, type StateTable, stateKeyOf } from '../../src/pipeline/state-store.js'
 import { temporaryFolder } from '../helper.js'
 
 const MAX_BYTES = 8 * 1024 * 1024
@@ -54,9 +54,9 @@ async function openStates(t: Test) {
   })
   /** as another process would have them */
   const states = (through: Journal = journal, limits: Partial<StateLimits> = {}) => {
-    const commit = new GroupCommit(through, new BodyMemory())
+    const commit = new GroupCommit(through, new BufferPool())
     commits.push(commit)
-    return new States(through, commit, tableOf(stored, reads), { ...limitsOf(), ...limits })
+    return new StateStore(through, commit, tableOf(stored, reads), { ...limitsOf(), ...limits })
   }
   /** what the writer does: everything to the store */
   const store = async () => {
@@ -69,7 +69,7 @@ async function openStates(t: Test) {
           settled.push({ stateKey: stateKeyOf('profiles', project_id, distinct_id), version: position })
         }
       }
-      await journal.settle(block, settled)
+      await journal.acknowledge(block, settled)
     }
   }
   return {
@@ -106,7 +106,7 @@ function after(journal: Journal, call: 'readStates' | 'findRequest', happens: ()
 }
 
 const add = (n: number) => (value: number | null) => (value ?? 0) + n
-const request = (key: string, fingerprint = 'f'): RequestKey => ({
+const request = (key: string, fingerprint = 'f'): IdempotencyKey => ({
   projectId: 'p',
   key: digest(key),
   fingerprint: digest(fingerprint),
@@ -199,7 +199,7 @@ t.test('a conflict: a refusal is decided by what the other process left', async 
   await other.change('p', 'a', () => 1)
   const one = states(after(journal, 'readStates', () => other.change('p', 'a', () => null)))
   const exists = (value: number | null) => {
-    if (value === null) throw new ContractError('not_found', 'gone')
+    if (value === null) throw new ApiError('not_found', 'gone')
     return value + 1
   }
   await t.rejects(one.change('p', 'a', exists), { code: 'not_found' })
@@ -225,7 +225,7 @@ t.test('a process that was suspended between reading and commit overwrites nobod
   const one = states(after(journal, 'readStates', suspension))
   await one.change('p', 'a', add(100))
   t.equal(await other.get('p', 'a'), 111)
-  t.equal(one.figures.conflicts, 1)
+  t.equal(one.metrics.conflicts, 1)
   await store()
   t.equal(stored.get('p/a')?.value, 111)
 })
@@ -249,9 +249,9 @@ t.test('many large values are changed a few at a time', async (t) => {
       return table.row(...args)
     },
   }
-  const commits = new GroupCommit(journal, new BodyMemory())
+  const commits = new GroupCommit(journal, new BufferPool())
   t.teardown(() => commits.close())
-  const states = new States(journal, commits, counted, { maxBytes: MAX_BYTES, memory: new ByteBudget(3 * size) })
+  const states = new StateStore(journal, commits, counted, { maxBytes: MAX_BYTES, memory: new ByteBudget(3 * size) })
   await Promise.all(names.map((name) => states.change('p', name, add(-1))))
   t.ok(most > 0 && most <= 3, `${most} at a time`)
   t.same(await Promise.all(names.map((name) => states.get('p', name))), Array(20).fill(size - 1))
@@ -264,7 +264,7 @@ t.test('many large values are changed a few at a time', async (t) => {
 t.test('a change that throws rejects only itself', async (t) => {
   const { states } = await openStates(t)
   const one = states()
-  const refusal = new ContractError('not_numeric', 'no number')
+  const refusal = new ApiError('not_numeric', 'no number')
   const results = await Promise.allSettled(
     all(9, (i) =>
       one.change('p', 'a', (value) => {
@@ -365,7 +365,7 @@ t.test('a keyed change that was refused may be tried again', async (t) => {
   const { states } = await openStates(t)
   const one = states()
   const refuse = () => {
-    throw new ContractError('not_numeric', 'no number')
+    throw new ApiError('not_numeric', 'no number')
   }
   await t.rejects(one.change('p', 'a', refuse, request('k')), { code: 'not_numeric' })
   await one.change('p', 'a', add(1), request('k'))
@@ -408,7 +408,7 @@ t.test('a keyed change that another process makes meanwhile is answered as made'
   const { journal, states } = await openStates(t)
   // One that cannot be made a second time.
   const once = (value: number | null) => {
-    if (value !== null) throw new ContractError('not_numeric', 'made already')
+    if (value !== null) throw new ApiError('not_numeric', 'made already')
     return 1
   }
   const other = states()
@@ -432,7 +432,7 @@ t.test('a journal that is full refuses, and what waits is answered', async (t) =
   t.ok(results.every((result) => result.status === 'rejected' && result.reason.code === 'overloaded'))
   t.equal(await one.get('p', 'a'), null, 'and nothing was done')
   const block = await journal.claim(MAX_BYTES)
-  if (block) await journal.settle(block, [])
+  if (block) await journal.acknowledge(block, [])
   await one.change('p', 'a', add(1))
   t.equal(await one.get('p', 'a'), 1)
   await store()
@@ -440,7 +440,7 @@ t.test('a journal that is full refuses, and what waits is answered', async (t) =
 
 t.test('a store that does not answer refuses, and the next change asks again', async (t) => {
   const { journal, reads } = await openStates(t)
-  const commits = new GroupCommit(journal, new BodyMemory())
+  const commits = new GroupCommit(journal, new BufferPool())
   t.teardown(() => commits.close())
   let isAway = true
   const table = tableOf(new Map(), reads)
@@ -451,7 +451,7 @@ t.test('a store that does not answer refuses, and the next change asks again', a
       return await table.read(...args)
     },
   }
-  const states = new States(journal, commits, away, limitsOf())
+  const states = new StateStore(journal, commits, away, limitsOf())
   const results = await Promise.allSettled([
     states.get('p', 'a'),
     states.change('p', 'a', add(1)),

@@ -1,18 +1,18 @@
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { BodyMemory } from '../../src/lib/buffer-pool.js'
-import { formatEventId } from '../../src/model/event-id.js'
-import { GroupCommit } from '../../src/pipeline/group-commit.js'
+import { ClickHouse, StoreError, StoreUnreachableError } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
 import type { Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
-import { millisecondsOf, nextPosition, START } from '../../src/model/position.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { describeError } from '../../src/lib/log.js'
-import { ClickHouse, StoreError, StoreUnreachableError } from '../../src/clickhouse/client.js'
-import { lastPositionOfAll } from '../../src/store/journals.js'
-import { migrate } from '../../src/clickhouse/migrate.js'
-import { openTables } from '../../src/store/tables.js'
+import { formatEventId } from '../../src/model/event-id.js'
+import { millisecondsOf, nextPosition, START } from '../../src/model/position.js'
+import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { type Tables, Writer, type WriterOptions } from '../../src/pipeline/writer.js'
+import { lastPositionOfAll } from '../../src/store/journals.js'
+import { openTables } from '../../src/store/tables.js'
 import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 import { RedisPair } from '../redis-pair.js'
 
@@ -46,7 +46,7 @@ function startOn(
   { store = clickhouse, ...options }: Omit<StartOptions, 'path'> = {},
 ) {
   const projectId = `project-${++projects}`
-  const commits = new GroupCommit(journal, new BodyMemory())
+  const commits = new GroupCommit(journal, new BufferPool())
   const tables = openTables(store, journal.id)
   const writer = new Writer({
     journal,
@@ -114,7 +114,7 @@ t.test('events that come after a moment in which the clock was fast have the tim
   const { projectId, journal, commits, event, writer, drained } = await start(t)
   // Positions never fall back, so they stay at what the fast clock gave.
   const fast = Date.now() + 3_600_000
-  await journal.outrank(nextPosition(START, fast))
+  await journal.advancePast(nextPosition(START, fast))
   const from = Date.now()
   const { position } = await event('late')
   await commits.appendBatch(projectId, Buffer.from('{"events":[{"event":1'), 1)
@@ -394,7 +394,7 @@ t.test('a block that is too large for the memory of ClickHouse goes in parts', a
   )
   t.ok(small.failures > 0, 'it was too large')
   t.ok(small.failures < 6, `it was halved only as far as needed: ${small.failures}`)
-  t.equal(started.writer.figures.retries.memory, small.failures)
+  t.equal(started.writer.metrics.retries.memory, small.failures)
 })
 
 t.test('while ClickHouse has memory for nothing, nothing is lost, and blocks do not become tiny', async (t) => {
@@ -510,7 +510,7 @@ async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>
   const writing = startOn(t, await open(), change, options)
   const journal = await open()
   t.teardown(() => journal.close())
-  const commits = new GroupCommit(journal, new BodyMemory())
+  const commits = new GroupCommit(journal, new BufferPool())
   const { projectId } = writing
   const otherEvent = (name: string) =>
     commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`))

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
-import { joinFigures, Workers } from '../../src/process/workers.js'
+import { mergeMetrics, Workers } from '../../src/process/workers.js'
 import { startRedis, startService, temporaryFolder, until } from '../helper.js'
 
 t.test('several processes answer on one port, one stores, and one that dies is replaced', async (t) => {
@@ -107,7 +107,7 @@ t.test('figures of several processes stand together under one heading', async (t
   const one = '# HELP a First.\n# TYPE a counter\na 1\n\n# HELP b Second.\n# TYPE b gauge\nb{x="}{ ,"} 2\n'
   const two = '# HELP b Second.\n# TYPE b gauge\nb{x="y"} 3\n\n# HELP a First.\n# TYPE a counter\na 4\n'
   t.equal(
-    joinFigures([
+    mergeMetrics([
       ['writer', one],
       ['worker-1', two],
     ]),

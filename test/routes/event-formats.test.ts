@@ -3,8 +3,8 @@ import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import type { LightMyRequestResponse } from 'fastify'
 import t from 'tap'
-import { elements, memberText } from '../../src/json/spans.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
+import { elements, memberText } from '../../src/json/spans.js'
 import { type Client, randomName, STORAGES, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 /** An event as every format has it; `properties` is its text. */

@@ -1,7 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import { elements, memberText } from '../../src/json/spans.js'
 import { CALLS } from '../../src/http/openapi/calls.js'
+import { elements, memberText } from '../../src/json/spans.js'
 import {
   type Client,
   randomName,

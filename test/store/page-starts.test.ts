@@ -1,8 +1,8 @@
 import t from 'tap'
-import { PageStarts } from '../../src/store/page-starts.js'
+import { PageIndex } from '../../src/store/page-starts.js'
 
 t.test('a page is reached from the nearest one before it', async (t) => {
-  const starts = new PageStarts()
+  const starts = new PageIndex()
   t.strictSame(starts.find('walk', 5, 10), { offset: 40 })
   starts.remember('walk', 3, 'three')
   starts.remember('walk', 4, 'four')
@@ -13,7 +13,7 @@ t.test('a page is reached from the nearest one before it', async (t) => {
 })
 
 t.test('what was used longest ago is forgotten', async (t) => {
-  const starts = new PageStarts(2_000_000)
+  const starts = new PageIndex(2_000_000)
   starts.remember('first', 2, 'x')
   for (let i = 0; starts.bytes < 1_999_000; i++) starts.remember(`walk ${i}`, 2, 'x')
   starts.remember('first', 3, 'y')
@@ -26,7 +26,7 @@ t.test('what was used longest ago is forgotten', async (t) => {
 })
 
 t.test('its memory is bounded, whatever the walks', async (t) => {
-  const starts = new PageStarts()
+  const starts = new PageIndex()
   const id = (n: number) => `01900000-0000-7000-8000-${String(n).padStart(12, '0')}`
   const before = process.memoryUsage().heapUsed
   for (let walk = 0; walk < 200; walk++) {

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { formatEventId } from '../../src/model/event-id.js'
-import { Purge } from '../../src/erasure/purge.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { EventEdits } from '../../src/store/event-edits.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
-import { leftoversOfEvents, leftoversOfTables, purgeEvents, purgeOldRows } from '../../src/store/rewrite.js'
+import { Purge } from '../../src/erasure/purge.js'
+import { formatEventId } from '../../src/model/event-id.js'
+import { EventEdits } from '../../src/store/event-edits.js'
+import { leftoversOfEvents, leftoversOfTables, purgeOldRows, rewriteParts } from '../../src/store/rewrite.js'
 import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 
 const EVENTS = 120
@@ -27,7 +27,7 @@ async function openDatabase(t: Test): Promise<ClickHouse> {
 const signal = AbortSignal.timeout(120_000)
 
 async function purgeAllEvents(clickhouse: ClickHouse): Promise<void> {
-  for (const { id } of await leftoversOfEvents(clickhouse)) await purgeEvents(clickhouse, id, signal)
+  for (const { id } of await leftoversOfEvents(clickhouse)) await rewriteParts(clickhouse, id, signal)
 }
 
 t.test('edits and deletes that come while a purge begins, runs and ends are all there after it', async (t) => {
@@ -95,7 +95,7 @@ async function partsOf(clickhouse: ClickHouse, table: string): Promise<Record<st
 }
 
 function purgeOf(t: Test, clickhouse: ClickHouse, intervalMs: number): Purge {
-  const purge = new Purge({ clickhouse, catchUp: { reachAll: async () => 0n }, log: silent, intervalMs })
+  const purge = new Purge({ clickhouse, barrier: { waitForAll: async () => 0n }, log: silent, intervalMs })
   t.teardown(() => purge.close())
   return purge
 }
@@ -217,10 +217,10 @@ t.test('a disk that is too full for it is called that', { skip: noMount }, async
   const dir = await temporaryFolder(t)
   const source = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
   const script = `
-const { startEmbeddedClickHouse } = await import(${source('embedded/clickhouse.ts')})
-const { ClickHouse } = await import(${source('store/clickhouse.ts')})
-const { migrate } = await import(${source('store/migrate.ts')})
-const { leftoversOfEvents, purgeEvents } = await import(${source('store/purge.ts')})
+const { startEmbeddedClickHouse } = await import(${source('clickhouse/embedded/engine.ts')})
+const { ClickHouse } = await import(${source('clickhouse/client.ts')})
+const { migrate } = await import(${source('clickhouse/migrate.ts')})
+const { leftoversOfEvents, rewriteParts } = await import(${source('store/rewrite.ts')})
 const log = { info() {}, warn() {}, error() {} }
 const engine = await startEmbeddedClickHouse({ path: ${JSON.stringify(`${dir}/data`)}, log })
 const clickhouse = new ClickHouse({ url: engine.url })
@@ -229,7 +229,7 @@ const id = "reinterpret(bitShiftLeft(toUInt128(number), 64), 'UUID')"
 await clickhouse.command("INSERT INTO events SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
 await clickhouse.command('DELETE FROM events WHERE event_id IN (SELECT event_id FROM events LIMIT 1)')
 const [{ id: month }] = await leftoversOfEvents(clickhouse)
-await purgeEvents(clickhouse, month, AbortSignal.timeout(10000)).catch(({ name, message }) => console.log(name, message))
+await rewriteParts(clickhouse, month, AbortSignal.timeout(10000)).catch(({ name, message }) => console.log(name, message))
 await clickhouse.close()
 await engine.close()`
   const file = join(t.testdir({ 'fill.mjs': script }), 'fill.mjs')

@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util'
-import { parseCursor } from '../../model/cursor.js'
 import type { RowFormat } from '../../contract/formats.js'
-import { exportEvents } from './export-file.js'
-import { counted, number } from '../progress.js'
-import { readTarget, TARGET_USAGE } from '../target.js'
+import { parseCursor } from '../../model/cursor.js'
 import { toMilliseconds } from '../../vendors/time.js'
 import { runAll } from '../all.js'
 import { type Command, UsageError } from '../command.js'
+import { counted, number } from '../progress.js'
+import { readTarget, TARGET_USAGE } from '../target.js'
+import { exportEvents } from './export-file.js'
 
 const FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
 

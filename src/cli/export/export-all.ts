@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto'
 import { mkdir, open, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { CommandIo } from '../command.js'
-import type { Config } from '../../config.js'
 import { StoreError } from '../../clickhouse/client.js'
+import type { Config } from '../../config.js'
+import type { StateFile } from '../../lib/checkpoint-file.js'
+import { Writer } from '../../pipeline/writer.js'
 import {
   addDigests,
   DUMP_TABLES,
@@ -22,10 +23,9 @@ import {
   unknownTables,
 } from '../../store/dump.js'
 import { openTables } from '../../store/tables.js'
-import { Writer } from '../../pipeline/writer.js'
+import type { CommandIo } from '../command.js'
 import { type Chunk, MANIFEST, type Manifest, manifestFile } from '../manifest.js'
 import { counted, ProgressLine } from '../progress.js'
-import type { StateFile } from '../../lib/checkpoint-file.js'
 import { openWholeStore, type WholeStore } from '../whole-store.js'
 
 /** How long nothing may leave the journal until it is given up. */

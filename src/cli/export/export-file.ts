@@ -1,14 +1,14 @@
 import { readdir, stat } from 'node:fs/promises'
 import { Connection } from '../../client/connection.js'
-import type { CommandIo } from '../command.js'
-import { cursorAfter } from '../../model/cursor.js'
 import type { RowFormat } from '../../contract/formats.js'
+import { StateFile } from '../../lib/checkpoint-file.js'
+import { cursorAfter } from '../../model/cursor.js'
+import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
+import { counted, ProgressLine } from '../progress.js'
+import type { Target } from '../target.js'
 import { bytesOnDisk, openOutput } from './output.js'
 import { type Filter, Pages } from './pages.js'
-import { counted, ProgressLine } from '../progress.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
-import type { Target } from '../target.js'
 
 export interface ExportOptions {
   target: Target

@@ -1,7 +1,7 @@
 import { mkdir, open, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { CommandIo } from '../command.js'
 import type { RowFormat } from '../../contract/formats.js'
+import type { CommandIo } from '../command.js'
 import { csvHeaderLength, type Page } from './pages.js'
 
 /** What an output has from before. */

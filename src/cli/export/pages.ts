@@ -1,8 +1,8 @@
 import type { Connection } from '../../client/connection.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import type { RowFormat } from '../../contract/formats.js'
-import { memberText } from '../../json/spans.js'
 import { MAX_PAGE } from '../../contract/schemas.js'
+import { memberText } from '../../json/spans.js'
 
 /** About six minutes of pauses, as an import has. */
 const EXPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }

@@ -1,6 +1,6 @@
-import type { EventSource } from './event-source.js'
 import type { ProfileChange } from '../../vendors/row.js'
-import type { Position, Row, RowReader } from './lines.js'
+import type { EventSource } from './event-source.js'
+import type { InputOffset, Row, RowReader } from './lines.js'
 
 /** The most that a batch may hold; the batches of an input are the same whenever it is read with the same limits. */
 export interface BatchLimits {
@@ -31,7 +31,7 @@ export interface Batch {
   /** rows that were never meant to be events */
   passedOver: number
   /** the place after its rows */
-  end: Position
+  end: InputOffset
 }
 
 const HEAD = Buffer.from('{"events":[')
@@ -55,12 +55,12 @@ export class Batches {
   #profiles: Batch['profiles'] = []
   #profileLength = 0
   #passedOver = 0
-  #end: Position
+  #end: InputOffset
   /** rows that are to be copied: they follow each other with one byte between them */
   #run: { raw: Buffer; start: number; end: number } | null = null
 
   /** @param start where the first row begins, and `index` the number of the first batch */
-  constructor(source: EventSource, limits: BatchLimits, start: Position, index: number) {
+  constructor(source: EventSource, limits: BatchLimits, start: InputOffset, index: number) {
     this.#source = source
     this.#limits = limits
     this.#end = { offset: start.offset, line: start.line }

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
-import type { Position } from './lines.js'
 import type { StateFile } from '../../lib/checkpoint-file.js'
+import type { InputOffset } from './lines.js'
 
 /** What an import has done, kept in a file beside its input, so that it can be ended at any moment and go on. */
 export interface ImportState {
@@ -24,7 +24,7 @@ export interface ImportState {
   finishedAt: string | null
 }
 
-export interface Done extends Position {
+export interface Done extends InputOffset {
   batches: number
   accepted: number
   rejected: number
@@ -87,7 +87,7 @@ export function forgottenBatches({ done, sent }: ImportState, now: number): numb
 }
 
 /** Keeps the state of an import that is under way; without a file (for a stream) it is only kept in memory. */
-export class ImportJournal {
+export class Checkpoint {
   readonly state: ImportState
   readonly #file: StateFile<ImportState> | null
   readonly #now: () => number

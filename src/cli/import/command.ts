@@ -1,15 +1,15 @@
 import { parseArgs } from 'node:util'
 import { type FieldNames, OWN_NAMES } from '../../vendors/row.js'
-import { FORMATS } from './formats.js'
-import { type ImportOptions, importFile } from './import-file.js'
-import { findInputs } from './input-files.js'
-import { counted, number } from '../progress.js'
-import { readTarget, TARGET_USAGE } from '../target.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
-import { UNANSWERED } from './find-stored.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { runAll } from '../all.js'
 import { type Command, UsageError } from '../command.js'
+import { counted, number } from '../progress.js'
+import { readTarget, TARGET_USAGE } from '../target.js'
+import { UNANSWERED } from './find-stored.js'
+import { FORMATS } from './formats.js'
+import { type ImportOptions, importFile } from './import-file.js'
+import { findInputs } from './input-files.js'
 
 const USAGE = `Usage: tallyhouse import [options] [FILE...]
        tallyhouse import --all FOLDER

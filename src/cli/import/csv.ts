@@ -1,6 +1,6 @@
 import { type Options, parse } from 'csv-parse/sync'
 import { objectText } from '../../vendors/row.js'
-import { MAX_ROW_BYTES, newRow, type Position, type Row, type RowReader, tooLong } from './lines.js'
+import { type InputOffset, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
 
 const QUOTE = 0x22
 const LINE_FEED = 0x0a
@@ -31,7 +31,7 @@ export class CsvReader implements RowReader {
   #line: number
 
   /** @param columns null where the table is read from its beginning */
-  constructor({ offset, line }: Position, delimiter: string, columns: string[] | null) {
+  constructor({ offset, line }: InputOffset, delimiter: string, columns: string[] | null) {
     this.#offset = offset
     this.#line = line
     this.#delimiter = delimiter

@@ -12,9 +12,9 @@ import {
   timestampText,
   unquoted,
 } from '../../vendors/row.js'
-import type { Row } from './lines.js'
 import type { TimeFormat } from '../../vendors/time.js'
 import { VENDORS, type Vendor, type VendorName } from '../../vendors/vendors.js'
+import type { Row } from './lines.js'
 
 export interface SourceOptions {
   names: FieldNames

@@ -1,14 +1,14 @@
 import type { Connection } from '../../client/connection.js'
+import { MAX_PAGE } from '../../contract/schemas.js'
+import { elements, memberText } from '../../json/spans.js'
 import { formatCursor } from '../../model/cursor.js'
 import { formatEventId, type Place, parseEventId } from '../../model/event-id.js'
-import { elements, memberText } from '../../json/spans.js'
-import { MAX_PAGE } from '../../contract/schemas.js'
 import type { Batch } from './batches.js'
 import { IMPORT_RETRY } from './send.js'
 
 /** What is done with batches that were sent so long ago that the service no longer knows whether it has them. */
 export const UNANSWERED = ['check', 'send', 'skip'] as const
-export type Unanswered = (typeof UNANSWERED)[number]
+export type Unacknowledged = (typeof UNANSWERED)[number]
 
 /** A batch of which so many events are found together was stored, and was changed since. */
 const KNOWN_AGAIN = 0.5

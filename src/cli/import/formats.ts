@@ -1,7 +1,7 @@
 import { CsvReader } from './csv.js'
 import type { Input } from './input.js'
 import { ArrayReader } from './json-array.js'
-import { LineReader, type Position, type RowReader } from './lines.js'
+import { type InputOffset, LineReader, type RowReader } from './lines.js'
 
 export const FORMATS = ['ndjson', 'json', 'csv'] as const
 export type Format = (typeof FORMATS)[number]
@@ -16,7 +16,12 @@ export async function findFormat(input: Input): Promise<Format> {
  * A reader for the text of an input, from a place on where a reader of it was.
  * @param delimiter between the cells of CSV
  */
-export async function openReader(input: Input, start: Position, format: Format, delimiter: string): Promise<RowReader> {
+export async function openReader(
+  input: Input,
+  start: InputOffset,
+  format: Format,
+  delimiter: string,
+): Promise<RowReader> {
   switch (format) {
     case 'ndjson':
       return new LineReader(start)

@@ -1,9 +1,9 @@
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { CommandIo } from '../command.js'
-import type { Config } from '../../config.js'
 import { type ClickHouse, StoreError, StoreUnreachableError } from '../../clickhouse/client.js'
+import type { Config } from '../../config.js'
+import { StateFile } from '../../lib/checkpoint-file.js'
 import {
   DUMP_TABLES,
   type DumpTable,
@@ -15,10 +15,10 @@ import {
   storeId,
 } from '../../store/dump.js'
 import { takeOver } from '../../store/journals.js'
+import type { CommandIo } from '../command.js'
 import { describe } from '../export/export-all.js'
 import { type Chunk, checkFile, type Manifest, manifestFile } from '../manifest.js'
 import { number, ProgressLine } from '../progress.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
 import { openWholeStore, type WholeStore } from '../whole-store.js'
 
 /** How far the import of a folder into one store has come; kept in the folder. */

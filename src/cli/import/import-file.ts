@@ -2,29 +2,29 @@ import { constants } from 'node:fs'
 import { access, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Connection } from '../../client/connection.js'
-import type { CommandIo } from '../command.js'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { Batches } from './batches.js'
-import { EventSource, type SourceOptions } from './event-source.js'
+import { StateFile } from '../../lib/checkpoint-file.js'
+import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
-import { type Format, findFormat, openReader } from './formats.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
-import { importInput } from './send-batches.js'
+import { counted, number, ProgressLine } from '../progress.js'
+import type { Target } from '../target.js'
+import { Batches } from './batches.js'
 import {
+  Checkpoint,
   type Done,
   type Fingerprint,
   fingerprint,
   forgottenBatches,
-  ImportJournal,
   type ImportState,
   newImport,
 } from './checkpoint.js'
+import { EventSource, type SourceOptions } from './event-source.js'
+import type { Unacknowledged } from './find-stored.js'
+import { type Format, findFormat, openReader } from './formats.js'
 import { CompressedDataError, openFile, openStream } from './input.js'
-import { counted, number, ProgressLine } from '../progress.js'
 import { RejectsFile } from './rejects.js'
-import { StateFile } from '../../lib/checkpoint-file.js'
-import type { Target } from '../target.js'
-import type { Unanswered } from './find-stored.js'
+import { importInput } from './send-batches.js'
 
 export interface ImportOptions extends SourceOptions {
   target: Target
@@ -32,7 +32,7 @@ export interface ImportOptions extends SourceOptions {
   format: Format | undefined
   delimiter: string
   parallel: number
-  unanswered: Unanswered
+  unanswered: Unacknowledged
   /** paths; undefined for the usual ones */
   stateFile: string | undefined
   rejectsFile: string | undefined
@@ -96,7 +96,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   if (forgotten > 0) say(`${path}: ${forgottenText(state, forgotten, options.unanswered)}`)
   if (state === earlier) say(`${path}: going on after ${counted(state.done.accepted, 'event')}.`)
 
-  const journal = new ImportJournal(state, file, Date.now)
+  const journal = new Checkpoint(state, file, Date.now)
   const rejects = new RejectsFile(files.rejects, state.done.rejectsBytes)
   const source = new EventSource(options, state.done.offset === 0)
   const batches = new Batches(source, { events: MAX_BATCH, bytes }, state.done, state.done.batches)
@@ -143,7 +143,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
 }
 
 /** @param format where only what follows can be given, as of a stream; null where the file can be given again */
-function goOnText({ state: { done }, unanswered }: ImportJournal, format: Format | null): string {
+function goOnText({ state: { done }, unanswered }: Checkpoint, format: Format | null): string {
   if (format === null) return 'Give the same command again to go on.'
   const events = number(MAX_BATCH * unanswered)
   const unknown = (which: string) => `Up to ${events} ${which} were sent and not answered, so they may be stored.`
@@ -207,13 +207,13 @@ async function filesOf(path: string, options: ImportOptions, say: (text: string)
   }
 }
 
-const DONE_WITH: Record<Unanswered, string> = {
+const DONE_WITH: Record<Unacknowledged, string> = {
   check: 'Each is looked for in what the service exports, and sent where it is not there.',
   send: 'They are sent again, as --unanswered says.',
   skip: 'They are not sent again, as --unanswered says.',
 }
 
-function forgottenText({ done, sent }: ImportState, batches: number, unanswered: Unanswered): string {
+function forgottenText({ done, sent }: ImportState, batches: number, unanswered: Unacknowledged): string {
   const what = `up to ${batches} batches from line ${done.line + 1} on may have been sent at ${sent[0]?.at} without an answer`
   return `${what}, and the service knows for 24 h only whether it has them. ${DONE_WITH[unanswered]}`
 }

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { MAX_ROW_BYTES, newRow, type Position, type Row, type RowReader, tooLong } from './lines.js'
+import { type InputOffset, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -33,7 +33,7 @@ export class ArrayReader implements RowReader {
   #isEscaped = false
   #firstLine = 0
 
-  constructor({ offset, line }: Position) {
+  constructor({ offset, line }: InputOffset) {
     this.#offset = offset
     this.#line = line
     this.#expected = offset === 0 ? 'array' : 'comma'

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 
 /** A place in the (decompressed) text of an input: what stands before it is done with. */
-export interface Position {
+export interface InputOffset {
   /** bytes */
   offset: number
   /** lines that ended before it */
@@ -23,7 +23,7 @@ export interface Row {
   /** why it cannot be read, or null */
   fault: string | null
   /** the place after it */
-  next: Position
+  next: InputOffset
 }
 
 /** Takes the chunks of an input apart into rows. */
@@ -68,7 +68,7 @@ export class LineReader implements RowReader {
   #offset: number
   #line: number
 
-  constructor({ offset, line }: Position) {
+  constructor({ offset, line }: InputOffset) {
     this.#offset = offset
     this.#line = line
   }

@@ -1,8 +1,8 @@
 import type { Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import { members } from '../../json/spans.js'
-import type { Batch, Reject } from './batches.js'
 import { objectText } from '../../vendors/row.js'
+import type { Batch, Reject } from './batches.js'
 import { IMPORT_RETRY } from './send.js'
 
 /** Users whose profiles are changed at a time. */

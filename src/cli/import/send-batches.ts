@@ -1,12 +1,12 @@
 import type { Connection } from '../../client/connection.js'
 import type { Batch, Batches } from './batches.js'
-import type { ImportJournal } from './checkpoint.js'
+import type { Checkpoint } from './checkpoint.js'
+import { isStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
+import type { RowReader } from './lines.js'
 import { ProfileTurns } from './profiles.js'
 import type { RejectsFile } from './rejects.js'
-import type { RowReader } from './lines.js'
 import { type Sent, sendBatch } from './send.js'
-import { isStored, type Unanswered } from './find-stored.js'
 
 /** For batches that are under way when the import is stopped; what takes longer is repeated when it goes on. */
 const STOP_LIMIT_MS = 5_000
@@ -15,7 +15,7 @@ export interface ImportParts {
   input: Input
   reader: RowReader
   batches: Batches
-  journal: ImportJournal
+  journal: Checkpoint
   rejects: RejectsFile
   connection: Connection
   /** batches under way at a time */
@@ -23,7 +23,7 @@ export interface ImportParts {
   /** Batches before this one may have been sent so long ago that the service no longer knows their keys. */
   forgottenUpTo: number
   /** what is done with those */
-  unanswered: Unanswered
+  unanswered: Unacknowledged
   /** stops the reading; what is under way is brought to its end */
   signal: AbortSignal
 }

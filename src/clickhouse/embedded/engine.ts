@@ -27,7 +27,7 @@ const CONFIG_FILE = 'embedded-clickhouse.xml'
 const USER = 'tallyhouse'
 
 // The same extension as this file: tests run the .ts, users the .js.
-const CHILD = fileURLToPath(new URL(`./clickhouse-child${extname(import.meta.url)}`, import.meta.url))
+const CHILD = fileURLToPath(new URL(`./engine-child${extname(import.meta.url)}`, import.meta.url))
 
 export interface EmbeddedClickHouseOptions {
   /** The folder of the engine's data; created if missing. One engine at a time owns it. */

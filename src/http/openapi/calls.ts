@@ -1,8 +1,8 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorCode } from '../../contract/errors.js'
 import type { RowFormat } from '../../contract/formats.js'
-import type { KeyKind } from '../../keys/keys.js'
 import { Accepted, Done } from '../../contract/schemas.js'
+import type { KeyKind } from '../../keys/keys.js'
 
 /** What the documentation says of a call besides its path and the schemas that it checks. */
 export interface Call {

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { ABORT, type Database, open, type RootDatabase } from 'lmdb'
-import { ContractError } from '../../contract/errors.js'
+import { ApiError } from '../../contract/errors.js'
+import { laterOf, millisecondsOf, nextPosition, type Position, START } from '../../model/position.js'
 import {
   type Append,
   type Block,
@@ -8,12 +9,12 @@ import {
   type Depth,
   type Entry,
   type EntryKind,
+  type IdempotencyKey,
   type Journal,
   type JournalListener,
   type Outcome,
   type Progress,
   READING_MEMORY_MS,
-  type RequestKey,
   STATE_MEMORY_MS,
   type State,
   type StateKind,
@@ -22,7 +23,6 @@ import {
   type Write,
 } from '../journal.js'
 import { LmdbRequests } from './requests.js'
-import { laterOf, millisecondsOf, nextPosition, type Position, START } from '../../model/position.js'
 
 export interface LmdbJournalOptions {
   /** a folder of its own */
@@ -137,7 +137,7 @@ class LmdbJournal implements Journal {
   async write(writes: Write[]): Promise<Outcome[]> {
     if (this.#isFull()) await this.#forgetExpired()
     if (this.#isFull()) {
-      throw new ContractError('overloaded', 'The journal is full until the store has caught up. Try again later.')
+      throw new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.')
     }
     const now = this.#now()
     const added: Entry[] = []
@@ -156,8 +156,8 @@ class LmdbJournal implements Journal {
             ? this.#append(write, advance(), now, added)
             : this.#commit(write, now, advance, rows, changed))
         outcomes.push(outcome)
-        if (write.requestKey && outcome.status === 'done') {
-          this.#requests.remember(write.requestKey, outcome.position, now)
+        if (write.idempotencyKey && outcome.status === 'done') {
+          this.#requests.remember(write.idempotencyKey, outcome.position, now)
         }
       }
       for (const [kind, { position, rows: bodies }] of rows) {
@@ -173,17 +173,17 @@ class LmdbJournal implements Journal {
     }
     for (const write of writes) {
       if (write.type !== 'append') continue
-      for (const { onUnused } of this.#listeners) onUnused?.(write.body)
+      for (const { onReleased } of this.#listeners) onReleased?.(write.body)
     }
     return outcomes
   }
 
   /** What there is to say of a request without carrying it out. */
-  #known({ requestKey }: Write, now: number): Outcome | null {
-    if (!requestKey) return null
-    const known = this.#requests.find(requestKey, now)
+  #known({ idempotencyKey }: Write, now: number): Outcome | null {
+    if (!idempotencyKey) return null
+    const known = this.#requests.find(idempotencyKey, now)
     if (known) return known
-    return this.#requests.isLimited(requestKey, now) ? { status: 'limited' } : null
+    return this.#requests.isLimited(idempotencyKey, now) ? { status: 'limited' } : null
   }
 
   #append({ projectId, count, body }: Append, position: Position, receivedAt: number, added: Entry[]): Outcome {
@@ -229,7 +229,7 @@ class LmdbJournal implements Journal {
     return { readAt, states }
   }
 
-  async findRequest(request: RequestKey): Promise<Outcome | null> {
+  async findRequest(request: IdempotencyKey): Promise<Outcome | null> {
     return this.#requests.find(request, this.#now())
   }
 
@@ -253,7 +253,7 @@ class LmdbJournal implements Journal {
     return { isRepeated: false, first, last, entries }
   }
 
-  async narrow({ first }: Block, last: Position): Promise<void> {
+  async shrink({ first }: Block, last: Position): Promise<void> {
     await this.#freeze({ first, last })
   }
 
@@ -262,7 +262,7 @@ class LmdbJournal implements Journal {
     this.#frozen = frozen
   }
 
-  async settle(block: Block, states: StoredState[]): Promise<void> {
+  async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     const now = this.#now()
     const changed = new ChangedBytes()
     await this.#transact(() => {
@@ -312,7 +312,7 @@ class LmdbJournal implements Journal {
     this.#stateBytes += changed.bytes
   }
 
-  async outrank(position: Position): Promise<void> {
+  async advancePast(position: Position): Promise<void> {
     this.#outranked = laterOf(this.#allocated, position)
     this.#allocated = this.#outranked
     const isEmpty = this.#entryCount === 0
@@ -350,8 +350,8 @@ class LmdbJournal implements Journal {
     this.#deletions.set(projectId, (this.#deletions.get(projectId) ?? 0) + 1)
   }
 
-  hurry(): void {
-    for (const { onHurry } of this.#listeners) onHurry?.()
+  wakeWriter(): void {
+    for (const { onWake } of this.#listeners) onWake?.()
   }
 
   listen(listener: JournalListener): () => void {
@@ -420,7 +420,7 @@ class LmdbJournal implements Journal {
       if (error instanceof Error && 'commitError' in error) Promise.resolve(error.commitError).catch(() => undefined)
     }
     if (failure === undefined) return
-    throw new ContractError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {
+    throw new ApiError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {
       cause: failure,
     })
   }

@@ -1,7 +1,7 @@
 import type { Database } from 'lmdb'
-import type { Outcome, RequestKey } from '../journal.js'
 import type { Position } from '../../model/position.js'
-import { bucketAt, fingerprintBytes, keyBytes, OLD_BUCKETS, REQUEST_MEMORY_MS } from '../idempotency-memory.js'
+import { bucketAt, fingerprintBytes, IDEMPOTENCY_MEMORY_MS, keyBytes, OLD_BUCKETS } from '../idempotency-memory.js'
+import type { IdempotencyKey, Outcome } from '../journal.js'
 
 const BUCKET_BYTES = 4
 const POSITION_BYTES = 8
@@ -31,7 +31,7 @@ export class LmdbRequests {
     this.#maxOfProject = maxOfProject
   }
 
-  find(request: RequestKey, now: number): Outcome | null {
+  find(request: IdempotencyKey, now: number): Outcome | null {
     const digest = keyBytes(request)
     const bucket = bucketAt(now)
     // From the next one on, where the clock was fast when the request came.
@@ -44,7 +44,7 @@ export class LmdbRequests {
   }
 
   /** Whether the project of the request has as many as it may have. */
-  isLimited({ projectId }: RequestKey, now: number): boolean {
+  isLimited({ projectId }: IdempotencyKey, now: number): boolean {
     if (this.#maxOfProject === 0) return false
     const bucket = bucketAt(now)
     let count = 0
@@ -52,7 +52,7 @@ export class LmdbRequests {
     return count >= this.#maxOfProject
   }
 
-  remember(request: RequestKey, position: Position, now: number): void {
+  remember(request: IdempotencyKey, position: Position, now: number): void {
     const bucket = bucketAt(now)
     const value = Buffer.allocUnsafe(POSITION_BYTES)
     value.writeBigUInt64BE(position)
@@ -65,7 +65,7 @@ export class LmdbRequests {
 
   /** Forgets requests that are too old to be repeated: up to `limit`, or twice as many as were remembered since the last time. */
   forget(now: number, limit: number): void {
-    const end = keyAt(bucketAt(now - REQUEST_MEMORY_MS), NOTHING)
+    const end = keyAt(bucketAt(now - IDEMPOTENCY_MEMORY_MS), NOTHING)
     const most = Math.max(limit, 2 * this.#added)
     this.#added = 0
     for (const key of this.#tables.requests.getKeys({ end, limit: most })) this.#tables.requests.remove(key)

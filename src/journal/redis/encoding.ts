@@ -1,14 +1,14 @@
-import type { Entry, EntryKind, Outcome, RequestKey, State, Write } from '../journal.js'
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
-import { SHARD_BYTES } from './request-scripts.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
+import type { Entry, EntryKind, IdempotencyKey, Outcome, State, Write } from '../journal.js'
+import { SHARD_BYTES } from './request-scripts.js'
 
 /**
  * A write as the script takes it.
  * @param name of the key that holds the body of an append
  */
 export function writeArguments(write: Write, name: string): (string | Buffer)[] {
-  const request = write.requestKey ? requestArguments(write.requestKey) : ['', '', '']
+  const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '']
   if (write.type === 'append') {
     return ['append', write.projectId, String(write.count), String(write.body.length), name, ...request]
   }
@@ -21,13 +21,13 @@ export function writeArguments(write: Write, name: string): (string | Buffer)[] 
     String(write.readAt),
     write.state,
     write.row,
-    write.requestKey?.projectId ?? '',
+    write.idempotencyKey?.projectId ?? '',
     ...request,
   ]
 }
 
 /** A request as the scripts take it. */
-export function requestArguments(request: RequestKey): (string | Buffer)[] {
+export function requestArguments(request: IdempotencyKey): (string | Buffer)[] {
   const field = keyBytes(request).subarray(SHARD_BYTES)
   return [request.key, request.fingerprint, Buffer.concat([field, fingerprintBytes(request)])]
 }

@@ -1,5 +1,5 @@
 import { ReplyError } from 'ioredis'
-import { ContractError } from '../../contract/errors.js'
+import { ApiError } from '../../contract/errors.js'
 
 /** Answers by which Redis says that it did nothing; what they mean for the caller. */
 const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
@@ -17,11 +17,11 @@ export function isReply(error: unknown): error is Error {
 }
 
 /** What a failed command means where it certainly did nothing; null where it may have done its work. */
-export function asRefusal(error: unknown): ContractError | null {
-  if (error instanceof ContractError) return error
+export function asRefusal(error: unknown): ApiError | null {
+  if (error instanceof ApiError) return error
   if (!isReply(error)) return null
   for (const [pattern, code, message] of REFUSALS) {
-    if (pattern.test(error.message)) return new ContractError(code, message, { cause: error })
+    if (pattern.test(error.message)) return new ApiError(code, message, { cause: error })
   }
   return null
 }
@@ -41,8 +41,8 @@ export function isFromScript(error: unknown): boolean {
   return isReply(error) && /^(FULL|OOM)\b/.test(error.message)
 }
 
-export function unavailable(cause: unknown): ContractError {
-  return new ContractError('unavailable', 'The journal cannot be reached. Nothing was stored; try again in a moment.', {
+export function unavailable(cause: unknown): ApiError {
+  return new ApiError('unavailable', 'The journal cannot be reached. Nothing was stored; try again in a moment.', {
     cause,
   })
 }

@@ -1,27 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
-import { ContractError } from '../../contract/errors.js'
+import { ApiError } from '../../contract/errors.js'
 import { openRedis } from '../../lib/open-redis.js'
+import { formatPosition, type Position, parsePosition } from '../../model/position.js'
 import {
   type Block,
   type Depth,
   type Entry,
+  type IdempotencyKey,
   type Journal,
   type JournalListener,
   type Outcome,
   type Progress,
   READING_MEMORY_MS,
-  type RequestKey,
   STATE_MEMORY_MS,
   type StateReading,
   type StoredState,
   type Write,
 } from '../journal.js'
-import { formatPosition, type Position, parsePosition } from '../../model/position.js'
-import { PutBody } from './set-body.js'
 import { OPTIONS, RedisConnection } from './connection.js'
-import { asRefusal, isFromScript, isGone, isLost, isReply, unavailable } from './errors.js'
 import {
   entriesOf,
   formatLimits,
@@ -33,11 +31,24 @@ import {
   type StreamEntry,
   writeArguments,
 } from './encoding.js'
+import { asRefusal, isFromScript, isGone, isLost, isReply, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import { parseMemory, roomIn } from './maxmemory.js'
 import { FIND_REQUEST } from './request-scripts.js'
-import { CLAIM, DEPTH, NARROW, OUTRANK, PROGRESS, READ_STATES, RELEASE, RENEW, SETTLE, WRITE } from './scripts.js'
-import { type Run, Tail } from './unstored-entries.js'
+import {
+  ACKNOWLEDGE,
+  ADVANCE_PAST,
+  CLAIM,
+  DEPTH,
+  PROGRESS,
+  READ_STATES,
+  RELEASE,
+  RENEW,
+  SHRINK,
+  WRITE,
+} from './scripts.js'
+import { SetBody } from './set-body.js'
+import { type Run, UnstoredEntries } from './unstored-entries.js'
 
 export interface RedisJournalOptions {
   /** redis://[user:password@]host:port[/database], or as `parseSentinelUrl` has it */
@@ -120,7 +131,7 @@ class RedisJournal implements Journal {
   #sequence = 0
   #renewal: NodeJS.Timeout | undefined
   /** kept while a writer runs here that could use it */
-  #tail: Tail | null = null
+  #unstored: UnstoredEntries | null = null
   /** the era in which the tail was written; nothing is known of another's */
   #tailEra = 0
   readonly #history: RedisHistory
@@ -204,7 +215,7 @@ class RedisJournal implements Journal {
         args.splice(HISTORY_INDEX, 3, ...this.#history.arguments)
         const answer = this.#connection.together(() => {
           for (const { key, body } of bodies) {
-            const put = new PutBody(key, body)
+            const put = new SetBody(key, body)
             put.promise.catch((error) => {
               bodyError = error
             })
@@ -215,11 +226,11 @@ class RedisJournal implements Journal {
         const [added, outcomes = '', time] = String(await answer).split(' ')
         const parsed = outcomes.split(',').map(parseOutcome)
         for (const outcome of parsed) if (outcome.status === 'done') this.#history.note(outcome.position)
-        const tail = era === this.#tailEra ? this.#tail : null
+        const tail = era === this.#tailEra ? this.#unstored : null
         const isKept = tail?.add(Number(added), entriesOf(writes, parsed, Number(time))) ?? false
         writes.forEach((write, i) => {
           const isInTail = isKept && parsed[i]?.status === 'done'
-          if (write.type === 'append' && !isInTail) this.#letGoOf([write])
+          if (write.type === 'append' && !isInTail) this.#release([write])
         })
         return parsed
       } catch (failure) {
@@ -235,7 +246,7 @@ class RedisJournal implements Journal {
         if (!refused && isReply(error) && !isLost(error)) throw error
         if (!refused) answerLostAt ??= Date.now()
         if (answerLostAt !== null && Date.now() - answerLostAt > LOST_ANSWER_WAIT_MS) {
-          throw new ContractError(
+          throw new ApiError(
             'internal',
             'The journal did not say whether the request was stored. Repeat it with the same Idempotency-Key.',
             { cause: error },
@@ -254,7 +265,7 @@ class RedisJournal implements Journal {
     return { readAt: Number(readAt), states: values.map((value) => value && parseState(value)) }
   }
 
-  async findRequest(request: RequestKey): Promise<Outcome | null> {
+  async findRequest(request: IdempotencyKey): Promise<Outcome | null> {
     const args = [this.#prefix, ...requestArguments(request)]
     const answer = await this.#call(() => this.#script(FIND_REQUEST, [this.#keys.meta], args))
     return answer === null ? null : parseOutcome(String(answer))
@@ -286,8 +297,8 @@ class RedisJournal implements Journal {
     const own = run as Run | null
     if (answer === null) {
       // Where another process is the writer, nobody here would ever forget what is stored.
-      this.#letGoOf(this.#tail?.forget() ?? [])
-      this.#tail = null
+      this.#release(this.#unstored?.forget() ?? [])
+      this.#unstored = null
       return null
     }
     this.#holdLease()
@@ -303,14 +314,14 @@ class RedisJournal implements Journal {
   }
 
   /** What was written in another era may not be in the journal any more, or something else in its place. */
-  #currentTail(): Tail {
+  #currentTail(): UnstoredEntries {
     if (this.#tailEra !== this.#history.era) {
-      this.#letGoOf(this.#tail?.forget() ?? [])
-      this.#tail = null
+      this.#release(this.#unstored?.forget() ?? [])
+      this.#unstored = null
       this.#tailEra = this.#history.era
     }
-    this.#tail ??= new Tail()
-    return this.#tail
+    this.#unstored ??= new UnstoredEntries()
+    return this.#unstored
   }
 
   /**
@@ -348,12 +359,12 @@ class RedisJournal implements Journal {
     }, LEASE_RENEWAL_MS).unref()
   }
 
-  async narrow(block: Block, last: Position): Promise<void> {
+  async shrink(block: Block, last: Position): Promise<void> {
     const limits = [formatLimits(block), formatLimits({ first: block.first, last })]
-    assertCurrent(await this.#call(() => this.#script(NARROW, [this.#keys.meta], limits, this.#replicas)))
+    assertCurrent(await this.#call(() => this.#script(SHRINK, [this.#keys.meta], limits, this.#replicas)))
   }
 
-  async settle(block: Block, states: StoredState[]): Promise<void> {
+  async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     clearInterval(this.#renewal)
     this.#renewal = undefined
     const events = new Map<string, number>()
@@ -365,15 +376,15 @@ class RedisJournal implements Journal {
     for (const [projectId, count] of events) args.push(projectId, String(count))
     for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
-    assertCurrent(await this.#call(() => this.#script(SETTLE, keys, args)))
-    this.#letGoOf(this.#tail?.forget(block.last) ?? [])
+    assertCurrent(await this.#call(() => this.#script(ACKNOWLEDGE, keys, args)))
+    this.#release(this.#unstored?.forget(block.last) ?? [])
   }
 
-  async outrank(position: Position): Promise<void> {
+  async advancePast(position: Position): Promise<void> {
     this.#history.note(position)
     const args = formatPosition(position).split('-')
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.fading]
-    const isEmpty = await this.#call(() => this.#script(OUTRANK, keys, args))
+    const isEmpty = await this.#call(() => this.#script(ADVANCE_PAST, keys, args))
     if (isEmpty !== 1) return
     await this.#call(async () => {
       for await (const keys of this.#redis.scanStream({ match: `${this.#prefix}:state:*`, count: 1000 })) {
@@ -422,7 +433,7 @@ class RedisJournal implements Journal {
     await this.#call(() => this.#redis.hincrby(this.#keys.deletions, projectId, 1))
   }
 
-  hurry(): void {
+  wakeWriter(): void {
     this.#redis.publish(`${this.#prefix}:hurry`, '').catch(() => undefined)
   }
 
@@ -446,13 +457,13 @@ class RedisJournal implements Journal {
     this.#subscriber.disconnect()
   }
 
-  #letGoOf(unused: { body: Buffer }[]): void {
-    for (const { onUnused } of this.#listeners) for (const { body } of unused) onUnused?.(body)
+  #release(unused: { body: Buffer }[]): void {
+    for (const { onReleased } of this.#listeners) for (const { body } of unused) onReleased?.(body)
   }
 
   #notify(channel: string, message: string): void {
-    for (const { onHurry, onStored } of this.#listeners) {
-      if (channel.endsWith(':hurry')) onHurry?.()
+    for (const { onWake, onStored } of this.#listeners) {
+      if (channel.endsWith(':hurry')) onWake?.()
       else onStored?.(parsePosition(message))
     }
   }
@@ -480,5 +491,5 @@ class RedisJournal implements Journal {
 
 /** Harmless, since the other writer's block has the same token; but this one must look again at what is frozen. */
 function assertCurrent(answer: unknown): void {
-  if (answer !== 1) throw new ContractError('unavailable', 'Another writer has taken over this block.')
+  if (answer !== 1) throw new ApiError('unavailable', 'Another writer has taken over this block.')
 }

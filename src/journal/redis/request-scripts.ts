@@ -1,4 +1,10 @@
-import { FINGERPRINT_BYTES, KEY_BYTES, OLD_BUCKETS, REQUEST_BUCKET_MS, REQUEST_MEMORY_MS } from '../idempotency-memory.js'
+import {
+  FINGERPRINT_BYTES,
+  IDEMPOTENCY_BUCKET_MS,
+  IDEMPOTENCY_MEMORY_MS,
+  KEY_BYTES,
+  OLD_BUCKETS,
+} from '../idempotency-memory.js'
 
 /** Bytes of a key that name its hash, in hexadecimal digits. */
 export const SHARD_BYTES = 2
@@ -15,7 +21,7 @@ const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
  * first. Versions before 0.2 kept it at `request:<key>`, which is looked at for as long as those may be there.
  */
 export const REQUESTS = `
-local request_bucket = math.floor(now / ${REQUEST_BUCKET_MS})
+local request_bucket = math.floor(now / ${IDEMPOTENCY_BUCKET_MS})
 local request_hashes = {}
 local function requests_at(bucket, key)
   local hashes = request_hashes[bucket]
@@ -26,7 +32,7 @@ local function requests_at(bucket, key)
   return hashes .. string.sub(key, 1, ${2 * SHARD_BYTES})
 end
 local function request_counts_at(bucket) return prefix .. ':request-counts:' .. string.format('%.0f', bucket) end
-local function request_expiry() return string.format('%.0f', (request_bucket + 1) * ${REQUEST_BUCKET_MS} + ${REQUEST_MEMORY_MS}) end
+local function request_expiry() return string.format('%.0f', (request_bucket + 1) * ${IDEMPOTENCY_BUCKET_MS} + ${IDEMPOTENCY_MEMORY_MS}) end
 
 local function known(key, fingerprint, digest)
   if key == '' then return nil end

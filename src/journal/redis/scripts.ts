@@ -304,7 +304,7 @@ return redis.call('DEL', KEYS[1])
  * ARGV  the frozen block, what it becomes (both "<first> <last>")
  * Returns 1, or 0 where another writer has moved on.
  */
-export const NARROW = `#!lua flags=allow-oom
+export const SHRINK = `#!lua flags=allow-oom
 if redis.call('HGET', KEYS[1], 'frozen') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'frozen', ARGV[2])
 return 1
@@ -318,7 +318,7 @@ return 1
  *       number of projects, then (project, events) for each, then (state key, version) for each state
  * Returns 1, or 0 where another writer has moved on.
  */
-export const SETTLE = `#!lua flags=allow-oom
+export const ACKNOWLEDGE = `#!lua flags=allow-oom
 ${EXPIRED_STATES}
 local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
 local prefix, frozen = ARGV[1], ARGV[2]
@@ -389,7 +389,7 @@ return {
  * ARGV  the position's ms, its seq
  * Returns 1 where nothing waits, else 0.
  */
-export const OUTRANK = `
+export const ADVANCE_PAST = `
 local stream, meta = KEYS[1], KEYS[2]
 local head = redis.call('HMGET', meta, 'ms', 'seq')
 local ms, seq = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -8,7 +8,7 @@ const UNUSED_BODY_MS = 60_000
  * Puts a body into a key of its own, where there is none yet: repeated, it leaves alone what an entry refers to already.
  * The bytes go to the socket as they are, where ioredis would copy them.
  */
-export class PutBody extends Command {
+export class SetBody extends Command {
   readonly #head: string
   readonly #body: Buffer
 

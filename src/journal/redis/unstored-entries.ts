@@ -14,7 +14,7 @@ export interface Run {
  * The oldest entries that this process wrote and nobody has stored, in one run, kept in memory so that a writer in the
  * same process need not read back what was just written. Only ever a shortcut: the journal checks that the run is next.
  */
-export class Tail {
+export class UnstoredEntries {
   readonly #maxBytes: number
   #entries: Entry[] = []
   #before = 0

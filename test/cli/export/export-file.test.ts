@@ -3,8 +3,8 @@ import { createReadStream } from 'node:fs'
 import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { memberText } from '../../../src/json/spans.js'
 import { ClickHouse } from '../../../src/clickhouse/client.js'
+import { memberText } from '../../../src/json/spans.js'
 import {
   randomName,
   realEvents,

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { Connection } from '../../../src/client/connection.js'
 import { type Filter, Pages } from '../../../src/cli/export/pages.js'
+import { Connection } from '../../../src/client/connection.js'
 import { answer, faultyServer } from '../../client/faulty-server.js'
 import { SECRET_KEY } from '../../helper.js'
 

@@ -31,19 +31,19 @@ t.test('a body stays until its entry is settled, and no longer', async (t) => {
   for (const key of kept) t.equal(await direct.pttl(key), -1, 'it does not go by itself')
   const block = await journal.claim(ALL)
   if (!block) return t.fail('there is a block')
-  await journal.settle(block, [])
+  await journal.acknowledge(block, [])
   t.same(await bodies(), [])
   t.match(await journal.depth(), { entries: 0, bytes: 0 })
 })
 
 t.test('what is refused or repeated leaves no body behind', async (t) => {
   const { journal, bodies } = await fresh(t, 10)
-  const requestKey = { projectId: 'p', key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
-  await journal.write([append('first', { requestKey })])
-  await journal.write([append('first', { requestKey })])
-  await journal.write([append('other', { requestKey: { ...requestKey, fingerprint: 'ee'.repeat(32) } })])
+  const idempotencyKey = { projectId: 'p', key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
+  await journal.write([append('first', { idempotencyKey })])
+  await journal.write([append('first', { idempotencyKey })])
+  await journal.write([append('other', { idempotencyKey: { ...idempotencyKey, fingerprint: 'ee'.repeat(32) } })])
   const [limited] = await journal.write([
-    append('one key more', { requestKey: { ...requestKey, key: '11'.repeat(32) } }),
+    append('one key more', { idempotencyKey: { ...idempotencyKey, key: '11'.repeat(32) } }),
   ])
   t.equal(limited?.status, 'limited')
   t.equal((await bodies()).length, 1)
@@ -86,7 +86,7 @@ t.test('what is written while a claim finds another writer at work is let go of 
   await other.write([append('first')])
   t.ok(await other.claim(ALL))
   const unused: string[] = []
-  journal.listen({ onUnused: (body) => unused.push(body.toString()) })
+  journal.listen({ onReleased: (body) => unused.push(body.toString()) })
   // Its answer comes when the claim has begun, and before that of the claim.
   const [, block] = await Promise.all([journal.write([append('second')]), journal.claim(ALL)])
   t.equal(block, null)

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { Append, Block, Journal } from '../../../src/journal/journal.js'
-import { formatPosition, millisecondsOf, type Position, START } from '../../../src/model/position.js'
 import { openRedisJournal, type RedisJournalOptions } from '../../../src/journal/redis/journal.js'
 import { WRITE } from '../../../src/journal/redis/scripts.js'
+import { formatPosition, millisecondsOf, type Position, START } from '../../../src/model/position.js'
 import { silent } from '../../helper.js'
 import { RedisPair } from '../../redis-pair.js'
 
@@ -42,7 +42,7 @@ async function drain(journal: Journal): Promise<string[]> {
     const block = await journal.claim(ALL)
     if (!block) return texts
     texts.push(...(textsOf(block) ?? []))
-    await journal.settle(block, [])
+    await journal.acknowledge(block, [])
   }
 }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Entry } from '../../../src/journal/journal.js'
-import { Tail } from '../../../src/journal/redis/unstored-entries.js'
+import { UnstoredEntries } from '../../../src/journal/redis/unstored-entries.js'
 
 const entry = (position: number, bytes = 1): Entry => ({
   position: BigInt(position),
@@ -11,11 +11,11 @@ const entry = (position: number, bytes = 1): Entry => ({
   receivedAt: 0,
   body: Buffer.alloc(bytes),
 })
-const positions = (tail: Tail, maxBytes = 1e9) =>
+const positions = (tail: UnstoredEntries, maxBytes = 1e9) =>
   tail.run(maxBytes, 100)?.entries.map(({ position }) => Number(position))
 
 t.test('a run is what was added and not forgotten', async (t) => {
-  const tail = new Tail()
+  const tail = new UnstoredEntries()
   t.equal(tail.run(10, 100), null)
   tail.add(5, [entry(1), entry(2)])
   tail.add(7, [entry(3)])
@@ -27,7 +27,7 @@ t.test('a run is what was added and not forgotten', async (t) => {
 })
 
 t.test('a run ends after maxBytes, with one entry at least', async (t) => {
-  const tail = new Tail()
+  const tail = new UnstoredEntries()
   tail.add(0, [entry(1, 5), entry(2, 5), entry(3, 5)])
   t.strictSame(positions(tail, 6), [1, 2])
   t.strictSame(positions(tail, 1), [1])
@@ -41,7 +41,7 @@ t.test('it has no gap, whatever others write between and however full it gets', 
   )
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const tail = new Tail(10)
+      const tail = new UnstoredEntries(10)
       let added = 0
       let settled = 0
       for (const { who, count } of steps) {
