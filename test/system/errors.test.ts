@@ -86,7 +86,6 @@ for (const storage of STORAGES) {
         ['POST', '/public/events'],
         ['PATCH', '/public/events/018f0000-0000-7000-8000-000000000000'],
         ['POST', '/public/events/018f0000-0000-7000-8000-000000000000'],
-        ['GET', '/public/events/018f0000-0000-7000-8000-000000000000'],
         ['GET', '/public/users/identify/x'],
         ['PUT', '/public/sessions/start'],
         ['POST', '/health/live'],
