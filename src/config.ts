@@ -1,8 +1,8 @@
 import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { MAX_SCAN_DEPTH } from './contract/limits.js'
 import { isProxyList } from './http/client-address.js'
 import { isSentinelUrl, parseSentinelUrl } from './lib/redis-url.js'
-import { MAX_SCAN_DEPTH } from './model/scan.js'
 
 const MIB = 1024 * 1024
 

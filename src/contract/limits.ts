@@ -1,4 +1,4 @@
-/** Limits of the contract that the service checks and the client too, which is told at once instead of by an answer. */
+/** Limits of the contract. The clients check most of them too, so that a mistake fails without a request. */
 
 /** Events that a batch may hold. */
 export const MAX_BATCH = 1000
@@ -6,6 +6,10 @@ export const MAX_BATCH = 1000
 export const MAX_NAME = 255
 /** Epoch milliseconds. */
 export const MAX_TIMESTAMP = 9_999_999_999_999
+/** Rows of a page. */
+export const MAX_PAGE = 10_000
+/** Levels of objects and arrays in one value: the most that `MAX_PROPERTY_DEPTH` can be set to. */
+export const MAX_SCAN_DEPTH = 256
 
 /**
  * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic plane has two units. A

@@ -1,8 +1,7 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS } from './formats.js'
-import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
+import { isName, MAX_BATCH, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
 
-export const MAX_PAGE = 10_000
 /** Users that one call may erase. */
 const MAX_ERASED = 100
 

@@ -5,6 +5,7 @@
  * finds the words for what is wrong. It takes half the time of parsing alone.
  */
 
+import { MAX_SCAN_DEPTH } from '../contract/limits.js'
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../contract/nesting.js'
 
 const QUOTE = 0x22
@@ -23,8 +24,6 @@ const NINE = 0x39
 /** "Not known": every position is 0 or more. */
 const UNKNOWN = -1
 
-/** Deeper values are not known; what properties may have at most is set by the caller. */
-export const MAX_SCAN_DEPTH = 256
 const MAX_NAME_BYTES = 255
 /** So many digits are a timestamp from 0 to 9 999 999 999 999. */
 const MAX_TIMESTAMP_DIGITS = 13

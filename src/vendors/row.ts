@@ -1,7 +1,7 @@
+import { MAX_SCAN_DEPTH } from '../contract/limits.js'
 import { TrackBody } from '../contract/schemas.js'
 import { validatorCompiler } from '../contract/validation.js'
 import { type Member, members } from '../json/spans.js'
-import { MAX_SCAN_DEPTH } from '../model/scan.js'
 import { type TimeFormat, toMilliseconds } from './time.js'
 
 /** Which fields of a row are those of an event. */

@@ -1,7 +1,7 @@
 import type { Connection } from '../../client/connection.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import type { RowFormat } from '../../contract/formats.js'
-import { MAX_PAGE } from '../../contract/schemas.js'
+import { MAX_PAGE } from '../../contract/limits.js'
 import { memberText } from '../../json/spans.js'
 
 /** About six minutes of pauses, as an import has. */

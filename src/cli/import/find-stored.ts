@@ -1,5 +1,5 @@
 import type { Connection } from '../../client/connection.js'
-import { MAX_PAGE } from '../../contract/schemas.js'
+import { MAX_PAGE } from '../../contract/limits.js'
 import { elements, memberText } from '../../json/spans.js'
 import { formatCursor } from '../../model/cursor.js'
 import { formatEventId, type Place, parseEventId } from '../../model/event-id.js'
