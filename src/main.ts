@@ -1,11 +1,11 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
 import { failureText } from './lib/failure-text.js'
-import { openLog } from './lib/log.js'
+import { type Log, openLog } from './lib/log.js'
 import { Greeting } from './process/greeting.js'
 import { WorkerSide, Workers } from './process/workers.js'
 
@@ -99,11 +99,11 @@ async function serveByWorkers(config: Config): Promise<void> {
 
 /** How the process ends: with code 0 when it is asked to, with 1 where it cannot go on. */
 class Lifetime {
-  readonly #log: FastifyBaseLogger
+  readonly #log: Log
   #close: (() => Promise<unknown>) | null = null
   #isEnding = false
 
-  constructor(log: FastifyBaseLogger) {
+  constructor(log: Log) {
     this.#log = log
   }
 

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
 import { type ClickHouse, StoreUnreachableError } from '../clickhouse/client.js'
+import type { Log } from '../lib/log.js'
 import type { ReadBarrier } from '../pipeline/read-barrier.js'
 import {
   type Leftovers,
@@ -14,7 +14,7 @@ import {
 export interface PurgeOptions {
   clickhouse: ClickHouse
   barrier: Pick<ReadBarrier, 'waitForAll'>
-  log: Pick<FastifyBaseLogger, 'warn'>
+  log: Pick<Log, 'warn'>
   /** what is deleted within this time of the last rewriting of its table or month waits for the next one, ms */
   intervalMs: number
   /** how often the store is asked whether something is due, ms */

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
+import type { Log } from '../lib/log.js'
 import { type KeyPair, type KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
 
 /** A revoked key stops working this late, and as much later as ClickHouse takes to answer. */
@@ -35,7 +35,7 @@ export interface KeysFound {
 export interface KeyRefreshOptions {
   ring: KeyRing
   table: KeyTable
-  log: FastifyBaseLogger
+  log: Log
   /** ends every wait */
   closing: AbortSignal
   /** how often the keys are read again, in ms; default 5000 */

@@ -1,18 +1,20 @@
 import type { Writable } from 'node:stream'
-import { type Logger, pino, stdSerializers } from 'pino'
-import type { Config } from '../config.js'
+import { type BaseLogger, type LevelWithSilent, type Logger, pino, stdSerializers } from 'pino'
+
+/** What a part logs to. A part says with `Pick` where it needs less. */
+export type Log = Pick<BaseLogger, 'fatal' | 'error' | 'warn' | 'info' | 'debug'>
 
 /**
  * The log of the process, as JSON lines on stdout; on a terminal, as lines for people. Of an error only its words are
  * taken: libraries hang more on it, ioredis the whole command with the data in it.
  */
-export async function openLog(level: Config['LOG_LEVEL']): Promise<Logger> {
+export async function openLog(level: LevelWithSilent): Promise<Logger> {
   const { isTTY } = process.stdout
   return isTTY ? await openTerminalLog(level) : pino({ level, serializers: { err: describeError } })
 }
 
 /** A line for each entry, errors included: of their trace it has the place alone. */
-export async function openTerminalLog(level: Config['LOG_LEVEL'], destination?: Writable): Promise<Logger> {
+export async function openTerminalLog(level: LevelWithSilent, destination?: Writable): Promise<Logger> {
   const { default: pretty } = await import('pino-pretty')
   const lines = pretty({ sync: true, ignore: 'pid,hostname', singleLine: true, destination: destination ?? 1 })
   // Under the name `err` it would be spread over lines.

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
 import { isDataError, isMemoryError } from '../clickhouse/errors.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
+import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
 import { EntryError, rewriteEntry } from '../model/verbatim.js'
 import { WriterMetrics } from './writer-metrics.js'
@@ -26,7 +26,7 @@ export interface Tables {
 export interface WriterOptions {
   journal: Journal
   tables: Tables
-  log: Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>
+  log: Pick<Log, 'info' | 'warn' | 'error'>
   /** between blocks that were not full, ms: an INSERT costs about 5 ms of CPU however small it is */
   pauseMs?: number
   /** journal bytes of a block */

@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import type { FastifyBaseLogger } from 'fastify'
+import type { Log } from '../lib/log.js'
 
 /** A worker that ends this soon after its start was not ended by something rare. */
 const SHORT_LIFE_MS = 5_000
@@ -25,7 +25,7 @@ export interface WorkersOptions {
   count: number
   /** settings of the workers, beside those of this process */
   env: Record<string, string>
-  log: FastifyBaseLogger
+  log: Log
   /** the figures of this process, as Prometheus reads them */
   figures: () => Promise<string>
   /** told when workers end as soon as they have started, again and again */

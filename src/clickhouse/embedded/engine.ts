@@ -7,7 +7,7 @@ import { availableParallelism } from 'node:os'
 import { extname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import type { FastifyBaseLogger } from 'fastify'
+import type { Log } from '../../lib/log.js'
 import type { LoadFailure } from './engine-child.js'
 
 /** Limit of one start, from the fork to the first answer, in ms; it takes 200 to 500. */
@@ -32,7 +32,7 @@ const CHILD = fileURLToPath(new URL(`./engine-child${extname(import.meta.url)}`,
 export interface EmbeddedClickHouseOptions {
   /** The folder of the engine's data; created if missing. One engine at a time owns it. */
   path: string
-  log: Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>
+  log: Pick<Log, 'info' | 'warn' | 'error'>
   /** The loopback port of the HTTP interface; a free one if not given. */
   port?: number
   /** The password of the HTTP interface, of letters, digits, `-` and `_`; a random one if not given. */
