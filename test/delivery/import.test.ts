@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { command } from '../../../src/cli/import/command.js'
-import { elements, memberText } from '../../../src/json/spans.js'
-import { answer, cut, failure, faultyServer } from '../../client/faulty-server.js'
+import { command } from '../../src/cli/import/command.js'
+import { elements, memberText } from '../../src/json/spans.js'
+import { answer, cut, failure, faultyServer } from '../client/faulty-server.js'
 import {
   freePort,
   realEvents,
@@ -16,8 +16,8 @@ import {
   startService,
   temporaryFolder,
   until,
-} from '../../helper.js'
-import { runCommand, startCommand } from '../command-line.js'
+} from '../helper.js'
+import { runCommand, startCommand } from '../cli/command-line.js'
 
 const HOUR_MS = 60 * 60 * 1000
 

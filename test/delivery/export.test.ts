@@ -6,7 +6,7 @@ import type { AppOptions } from '../../src/app.js'
 import { ClickHouse, SLOT_LIMITS } from '../../src/clickhouse/client.js'
 import { storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
-import { TcpProxy } from '../delivery/tcp-proxy.js'
+import { TcpProxy } from './tcp-proxy.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse, startService, until } from '../helper.js'
 
 const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
