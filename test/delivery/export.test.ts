@@ -6,8 +6,8 @@ import type { AppOptions } from '../../src/app.js'
 import { ClickHouse, SLOT_LIMITS } from '../../src/clickhouse/client.js'
 import { storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
-import { TcpProxy } from './tcp-proxy.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse, startService, until } from '../helper.js'
+import { TcpProxy } from './tcp-proxy.js'
 
 const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
 const MIB = 1024 * 1024

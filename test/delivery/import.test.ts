@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { command } from '../../src/cli/import/command.js'
 import { elements, memberText } from '../../src/json/spans.js'
+import { runCommand, startCommand } from '../cli/command-line.js'
 import { answer, cut, failure, faultyServer } from '../client/faulty-server.js'
 import {
   freePort,
@@ -17,7 +18,6 @@ import {
   temporaryFolder,
   until,
 } from '../helper.js'
-import { runCommand, startCommand } from '../cli/command-line.js'
 
 const HOUR_MS = 60 * 60 * 1000
 
