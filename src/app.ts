@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import compress from '@fastify/compress'
 import cors from '@fastify/cors'
 import swagger from '@fastify/swagger'
@@ -40,6 +39,7 @@ import { countRequests, type RequestMetrics } from './http/request-metrics.js'
 import type { Journal } from './journal/journal.js'
 import { KeyRefresh, type KeysFound, type KeyTable } from './keys/key-refresh.js'
 import { type KeyKind, KeyRing, type StoredKey, storedKey } from './keys/keys.js'
+import { type Backoff, retry } from './lib/backoff.js'
 import { BufferPool } from './lib/buffer-pool.js'
 import { ByteBudget } from './lib/byte-budget.js'
 import { openLog } from './lib/log.js'
@@ -67,7 +67,7 @@ import { openTables, type StoreTables } from './store/tables.js'
 
 /** The project of the keys in the environment, and of the pair that the first start makes. */
 const DEFAULT_PROJECT = 'default'
-const STORE_RETRY_MS = 1_000
+const STORE_BACKOFF: Backoff = { firstMs: 500, maxMs: 2_000 }
 const HOUR_MS = 3_600_000
 /** Of ClickHouse, for a user that it does not know, a wrong password and rights that are missing. */
 const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
@@ -246,8 +246,16 @@ async function open(
     await useStore()
   } catch (error) {
     if (isFatal(error)) throw error
-    log.warn({ err: error }, 'ClickHouse is away; what is accepted meanwhile waits in the journal')
-    retry(useStore, closing).catch(onFatal)
+    log.warn({ err: error }, 'ClickHouse is unavailable; accepted events wait in the journal')
+    retry(useStore, {
+      backoff: STORE_BACKOFF,
+      signal: closing,
+      failures: 1,
+      isRetryable: (error) => !isFatal(error),
+      onFailure: (error, next) => log.warn({ err: error, ...next }, 'ClickHouse is still unavailable'),
+    }).then((isUsed) => {
+      if (isUsed) log.info('ClickHouse is available again')
+    }, onFatal)
   }
   let counters: Counters | null = null
   if (config.RATE_LIMIT > 0 && config.REDIS_URL !== undefined) {
@@ -398,24 +406,8 @@ function keyTable(clickhouse: ClickHouse): KeyTable {
   }
 }
 
-async function retry(attempt: () => Promise<void>, signal: AbortSignal): Promise<void> {
-  while (await elapsed(STORE_RETRY_MS, signal)) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (isFatal(error)) throw error
-    }
-  }
-}
-
 /** Whether waiting for the store does not help. */
 function isFatal(error: unknown): boolean {
   if (error instanceof StoreError) return FATAL_STORE_ERRORS.has(error.code)
   return !(error instanceof StoreUnreachableError)
-}
-
-/** @returns false where the signal came first */
-async function elapsed(ms: number, signal: AbortSignal): Promise<boolean> {
-  await wait(ms, undefined, { signal, ref: false }).catch(() => undefined)
-  return !signal.aborted
 }

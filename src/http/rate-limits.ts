@@ -10,6 +10,7 @@ import type {
 import type { Redis } from 'ioredis'
 import { ApiError } from '../contract/errors.js'
 import { hashKey } from '../keys/keys.js'
+import { backoffMs } from '../lib/backoff.js'
 import { clientAddress } from './client-address.js'
 
 export interface RateLimit {
@@ -36,7 +37,7 @@ export async function openCounters(url: string, log: FastifyBaseLogger): Promise
     maxRetriesPerRequest: 0,
     commandTimeout: REDIS_TIMEOUT_MS,
     connectTimeout: 2_000,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
+    retryStrategy: (times) => backoffMs({ firstMs: 100, maxMs: 1_000 }, times),
   })
   // The journal, which uses the same Redis, warns.
   redis.on('error', (error) => log.debug({ err: error }, 'the connection to Redis failed'))

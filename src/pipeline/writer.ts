@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { isDataError, isMemoryError } from '../clickhouse/errors.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
+import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
 import { EntryError, rewriteEntry } from '../model/verbatim.js'
@@ -47,8 +48,7 @@ const MIN_BLOCK_BYTES = 256 * 1024
 const FITTING_BLOCKS = 64
 /** Several times what an INSERT, a lease and a restart take. */
 const FOREIGN_MS = 10 * 60 * 1000
-const MIN_RETRY_MS = 100
-const MAX_RETRY_MS = 5_000
+const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
 
 /**
  * Takes block after block from the journal to the store. A block is frozen before its first try and forgotten after its
@@ -148,8 +148,7 @@ export class Writer {
       } catch (error) {
         this.#failures++
         this.#isInDoubt = true
-        const limit = Math.min(MIN_RETRY_MS * 2 ** (this.#failures - 1), MAX_RETRY_MS)
-        const retryMs = Math.round(limit * (0.5 + Math.random() / 2))
+        const retryMs = backoffMs(BACKOFF, this.#failures)
         if (this.#stop.signal.aborted) return
         this.metrics.countRetry(error)
         this.#log.warn(

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ClickHouse, StoreError, StoreUnreachableError } from '../../clickhouse/client.js'
 import type { Config } from '../../config.js'
+import { type Backoff, backoffMs } from '../../lib/backoff.js'
 import { StateFile } from '../../lib/checkpoint-file.js'
 import {
   DUMP_TABLES,
@@ -34,7 +35,7 @@ interface ImportAllState {
 /** What has to be empty; keys may be there, as the first start of a service makes a pair. */
 const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
 const ATTEMPTS = 6
-const FIRST_PAUSE_MS = 500
+const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 /** Of ClickHouse: too much memory in use, too many parts. */
 const PASSING = new Set([241, 252])
 
@@ -160,7 +161,7 @@ async function storeChunk(
       const isPassing =
         error instanceof StoreUnreachableError || (error instanceof StoreError && PASSING.has(error.code))
       if (!isPassing || attempt === ATTEMPTS || signal.aborted) throw error
-      await wait(FIRST_PAUSE_MS * 2 ** attempt, undefined, { signal })
+      await wait(backoffMs(BACKOFF, attempt), undefined, { signal })
     }
   }
 }

@@ -7,6 +7,7 @@ import { availableParallelism } from 'node:os'
 import { extname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { type Backoff, retry } from '../../lib/backoff.js'
 import type { Log } from '../../lib/log.js'
 import type { LoadFailure } from './engine-child.js'
 
@@ -14,10 +15,11 @@ import type { LoadFailure } from './engine-child.js'
 const START_LIMIT = 30_000
 /** How long a close waits for a clean stop before it kills, in ms; the child itself gives up after 1500. */
 const CLOSE_LIMIT = 2000
-/** The back-off between restarts, in ms. */
-const FIRST_PAUSE = 100
-const LAST_PAUSE = 5000
-/** An engine that ran this long, in ms, starts the back-off anew when it dies. */
+/** Between restarts. */
+const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
+/** Between looks at a folder that another engine owns, in ms. */
+const OWNER_PAUSE = 100
+/** An engine that ran this long, in ms, starts the backoff anew when it dies. */
 const STEADY = 30_000
 /** How much of the child's stderr is kept for the error message, in characters. */
 const STDERR_KEPT = 4000
@@ -136,7 +138,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
       } catch (error) {
         const failure = error instanceof StartError ? error.failure : 'other'
         if (failure === 'port' && options.port === undefined && tries < 5) port = await freePort()
-        else if (failure === 'locked' && performance.now() < giveUpAt) await sleep(FIRST_PAUSE)
+        else if (failure === 'locked' && performance.now() < giveUpAt) await sleep(OWNER_PAUSE)
         else if (failure === 'locked') throw await ownedByAnother(path)
         else throw error
       }
@@ -168,31 +170,19 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
     }
   }
 
-  async function restart(failures: number): Promise<void> {
-    for (let failed = failures; ; failed++) {
-      const pause = Math.min(LAST_PAUSE, FIRST_PAUSE * 2 ** failed) * (0.5 + Math.random() / 2)
-      await sleep(pause, undefined, { signal: closing.signal })
-      try {
-        return await launch()
-      } catch (error) {
-        closing.signal.throwIfAborted()
-        log.warn({ err: error }, 'embedded ClickHouse did not start; the next try follows')
-      }
-    }
-  }
-
   async function supervise(): Promise<void> {
-    for (let deaths = 0; ; deaths++) {
+    for (let deaths = 1; ; deaths++) {
       const { message } = await engine.ended
       if (closing.signal.aborted) return
-      if (performance.now() - upSince > STEADY) deaths = 0
+      if (performance.now() - upSince > STEADY) deaths = 1
       become('restarting', message)
-      try {
-        await restart(deaths)
-      } catch (error) {
-        if (closing.signal.aborted) return
-        throw error
-      }
+      const isUp = await retry(launch, {
+        backoff: BACKOFF,
+        signal: closing.signal,
+        failures: deaths,
+        onFailure: (error, next) => log.warn({ err: error, ...next }, 'embedded ClickHouse failed to start, retrying'),
+      })
+      if (!isUp) return
       become('up', 'embedded ClickHouse is up again')
     }
   }

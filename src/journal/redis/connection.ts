@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
+import { backoffMs } from '../../lib/backoff.js'
 import { openRedis } from '../../lib/open-redis.js'
 import { isReply, unavailable } from './errors.js'
 
@@ -19,7 +20,7 @@ export const OPTIONS = {
   socketTimeout: COMMAND_TIMEOUT_MS,
   connectTimeout: COMMAND_TIMEOUT_MS,
   keepAlive: 30_000,
-  retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000) * (0.5 + Math.random() / 2),
+  retryStrategy: (times: number) => backoffMs({ firstMs: 100, maxMs: 1_000 }, times),
 } satisfies RedisOptions
 
 /** Fewer replicas than wanted said in time that they know of a step; whether it will outlive its master is open. */
