@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
 import { Accepted, BatchBody, Done, EditBody, EventParams, ProfileBody, TrackBody } from '../../src/contract/schemas.js'
-import { validatorCompiler } from '../../src/contract/validation.js'
+import { validatorCompiler } from '../../src/http/validator.js'
 
 const MIB = 1024 * 1024
 const EVENT_ID = '01234567-89ab-7cde-8f01-23456789abcd'

@@ -5,7 +5,7 @@ import { createClient } from '@clickhouse/client'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
 import { TrackBody } from '../../src/contract/schemas.js'
-import { validatorCompiler } from '../../src/contract/validation.js'
+import { validatorCompiler } from '../../src/http/validator.js'
 
 const client = createClient({
   url: process.env.CLICKHOUSE_URL ?? '',

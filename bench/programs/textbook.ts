@@ -5,7 +5,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
 import { Redis } from 'ioredis'
 import { TrackBody } from '../../src/contract/schemas.js'
-import { validatorCompiler } from '../../src/contract/validation.js'
+import { validatorCompiler } from '../../src/http/validator.js'
 
 const redis = new Redis(process.env.REDIS_URL ?? '')
 

@@ -5,21 +5,27 @@ import { isName, MAX_BATCH, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.j
 /** Users that one call may erase. */
 const MAX_ERASED = 100
 
-TypeRegistry.Set<{ says: string }>('Name', (_schema, value) => isName(value))
+TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 
-const says = {
+const messages = {
   name: `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`,
   object: 'must be an object',
   timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
 }
 
-const Name = Type.Unsafe<string>({ [Kind]: 'Name', type: 'string', minLength: 1, maxLength: MAX_NAME, says: says.name })
-const Properties = Type.Object({}, { additionalProperties: true, says: says.object })
-const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, says: says.timestamp })
+const Name = Type.Unsafe<string>({
+  [Kind]: 'Name',
+  type: 'string',
+  minLength: 1,
+  maxLength: MAX_NAME,
+  message: messages.name,
+})
+const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
+const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, message: messages.timestamp })
 
 /** Absent or null, which counts as absent. */
 const optional = <T extends TSchema>(schema: T) =>
-  Type.Optional(Type.Union([schema, Type.Null()], { says: `${schema.says}, or absent` }))
+  Type.Optional(Type.Union([schema, Type.Null()], { message: `${schema.message}, or absent` }))
 
 /** Checked by the authentication before anything else is. */
 const apiKey = Type.Optional(Type.Unknown({ description: 'The key; the header x-api-key serves as well.' }))
@@ -31,10 +37,10 @@ const Event = Type.Object(
     properties: optional(Properties),
     timestamp: optional(Timestamp),
   },
-  { says: says.object },
+  { message: messages.object },
 )
 
-export const TrackBody = Type.Composite([Type.Object({ apiKey }), Event], { says: says.object })
+export const TrackBody = Type.Composite([Type.Object({ apiKey }), Event], { message: messages.object })
 
 export const BatchBody = Type.Object(
   {
@@ -42,15 +48,15 @@ export const BatchBody = Type.Object(
     events: Type.Array(Event, {
       minItems: 1,
       maxItems: MAX_BATCH,
-      says: `must be an array of 1 to ${MAX_BATCH} events`,
+      message: `must be an array of 1 to ${MAX_BATCH} events`,
     }),
   },
-  { says: says.object },
+  { message: messages.object },
 )
 
 export const IdentifyBody = Type.Object(
   { apiKey, distinct_id: Name, properties: optional(Properties) },
-  { says: says.object },
+  { message: messages.object },
 )
 
 /** Described only: `parseOperations` reads their text, and says what is wrong with them. */
@@ -70,10 +76,13 @@ const Operations = Type.Object(
     $union: operation('Appends to each array the values that it does not hold.', { type: 'array', items: {} }),
     $remove: operation('Removes the value from each array.'),
   },
-  { says: says.object, description: 'At least one; applied in this order, all or none.' },
+  { message: messages.object, description: 'At least one; applied in this order, all or none.' },
 )
 
-export const ProfileBody = Type.Object({ apiKey, distinct_id: Name, operations: Operations }, { says: says.object })
+export const ProfileBody = Type.Object(
+  { apiKey, distinct_id: Name, operations: Operations },
+  { message: messages.object },
+)
 
 export const EraseBody = Type.Object(
   {
@@ -81,10 +90,10 @@ export const EraseBody = Type.Object(
     distinct_ids: Type.Array(Name, {
       minItems: 1,
       maxItems: MAX_ERASED,
-      says: `must be an array of 1 to ${MAX_ERASED} distinct_ids`,
+      message: `must be an array of 1 to ${MAX_ERASED} distinct_ids`,
     }),
   },
-  { says: says.object },
+  { message: messages.object },
 )
 
 export const SessionBody = Type.Object(
@@ -97,17 +106,17 @@ export const SessionBody = Type.Object(
       Type.Unknown({ description: "If a number, the session's duration, in the client's unit." }),
     ),
   },
-  { says: says.object },
+  { message: messages.object },
 )
 
-export const SessionEndBody = Type.Object({ apiKey, distinct_id: Name, session_id: Name }, { says: says.object })
+export const SessionEndBody = Type.Object({ apiKey, distinct_id: Name, session_id: Name }, { message: messages.object })
 
-export const EditBody = Type.Object({ apiKey, properties: Properties }, { says: says.object })
+export const EditBody = Type.Object({ apiKey, properties: Properties }, { message: messages.object })
 
 const pageNumber = {
   minimum: 1,
   maximum: Number.MAX_SAFE_INTEGER,
-  says: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
+  message: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
   description: 'Which page, from 1.',
 }
 
@@ -116,7 +125,7 @@ const Page = {
     minimum: 1,
     maximum: MAX_PAGE,
     default: 50,
-    says: `must be a whole number from 1 to ${MAX_PAGE}`,
+    message: `must be a whole number from 1 to ${MAX_PAGE}`,
     description: 'How many a page has at most.',
   }),
   page: Type.Integer({ ...pageNumber, default: 1 }),
@@ -127,7 +136,7 @@ const time = (description: string) =>
     Type.Integer({
       minimum: 0,
       maximum: Number.MAX_SAFE_INTEGER,
-      says: 'must be a whole number of milliseconds since 1970',
+      message: 'must be a whole number of milliseconds since 1970',
       description,
     }),
   )
@@ -141,7 +150,7 @@ export const EventsQuery = query({
   page: Type.Optional(Type.Integer({ ...pageNumber, description: 'Which page, from 1, which it is where absent.' })),
   cursor: Type.Optional(
     Type.String({
-      says: 'must be the `next` of an earlier answer',
+      message: 'must be the `next` of an earlier answer',
       description: 'The `next` of an earlier answer: continues behind it, in constant time, instead of `page`.',
     }),
   ),
@@ -151,7 +160,7 @@ export const EventsQuery = query({
   to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
   order: Type.Optional(
     Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
-      says: 'must be asc or desc',
+      message: 'must be asc or desc',
       description:
         'Order of acceptance, `asc`, or the newest first, `desc`. Where absent, that of the cursor, else `asc`.',
     }),
@@ -160,7 +169,7 @@ export const EventsQuery = query({
     Type.Union(
       FORMATS.map((format) => Type.Literal(format)),
       {
-        says: `must be one of ${FORMATS.join(', ')}`,
+        message: `must be one of ${FORMATS.join(', ')}`,
         description:
           'What the answer is: `json`, the default, with the envelope; `ndjson`, `csv` or `parquet`, rows alone. Goes before `Accept`.',
       },
@@ -174,7 +183,7 @@ export const SessionsQuery = query({
   distinct_id: Type.Optional({ ...Name, description: 'Only sessions of this user.' }),
   state: Type.Optional(
     Type.Union([Type.Literal('active'), Type.Literal('completed')], {
-      says: 'must be active or completed',
+      message: 'must be active or completed',
       description: 'Only sessions in this state.',
     }),
   ),

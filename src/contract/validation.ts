@@ -1,40 +1,25 @@
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
-import type { FastifySchemaCompiler } from 'fastify'
-import { ScannedBody } from '../model/scan.js'
 import { ApiError, type ErrorDetail } from './errors.js'
 import { MAX_BATCH } from './limits.js'
 import { deepProperties } from './nesting.js'
 
-/** Details that an answer names at most. */
+/** The most fields at fault that one error names. */
 const MAX_DETAILS = 100
 
-/**
- * Checks with code that TypeBox compiles from the schema, nothing coerced and nothing removed; only a query string, which
- * has no types, has its whole numbers read. What is wrong is looked for in a second pass, when it is known that
- * something is.
- */
-export function validatorCompiler(maxPropertyDepth: number): FastifySchemaCompiler<TSchema> {
-  return ({ schema, httpPart }) => {
-    const check = TypeCompiler.Compile(schema)
-    return (given: unknown) => {
-      const value = httpPart === 'querystring' ? readQuery(schema, given as Record<string, unknown>) : given
-      if (value instanceof ScannedBody) return { value }
-      const tooDeep = httpPart === 'body' ? deepProperties(value, schema.properties, maxPropertyDepth) : []
-      if (tooDeep.length === 0 && check.Check(value)) return { value }
-      return { error: describe(check.Errors(value), tooDeep) }
-    }
-  }
-}
+/** @returns null for a valid value, otherwise the error to send */
+export type Check = (value: unknown) => ApiError | null
 
-function readQuery(schema: TSchema, given: Record<string, unknown>): Record<string, unknown> {
-  const value: Record<string, unknown> = { ...given }
-  for (const [name, property] of Object.entries<TSchema>(schema.properties)) {
-    const text = value[name]
-    if (text === undefined && property.default !== undefined) value[name] = property.default
-    else if (property.type === 'integer' && typeof text === 'string' && /^\d+$/.test(text)) value[name] = Number(text)
+/**
+ * Compiles a schema. The details of an error are collected in a second pass, so that valid values do not pay for them.
+ * @param maxPropertyDepth levels that the value's properties may have; null to skip that check
+ */
+export function compileCheck(schema: TSchema, maxPropertyDepth: number | null): Check {
+  const check = TypeCompiler.Compile(schema)
+  return (value) => {
+    const tooDeep = maxPropertyDepth === null ? [] : deepProperties(value, schema.properties, maxPropertyDepth)
+    return tooDeep.length === 0 && check.Check(value) ? null : describe(check.Errors(value), tooDeep)
   }
-  return value
 }
 
 function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiError {
@@ -58,15 +43,15 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
   })
 }
 
-/** One fault per event is enough, so that a batch can name a hundred of them. */
+/** Only the first fault of an event is reported, so that the details can name a hundred events. */
 function placeOf(path: string): string {
   return /^\/events\/\d+/.exec(path)?.[0] ?? path
 }
 
 function message({ type, value, schema, message }: ValueError): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) return `is unknown: ${parametersOf(schema)}`
-  if (type === ValueErrorType.ObjectRequiredProperty || value === undefined) return `is required and ${schema.says}`
-  return typeof schema.says === 'string' ? schema.says : message
+  if (type === ValueErrorType.ObjectRequiredProperty || value === undefined) return `is required and ${schema.message}`
+  return typeof schema.message === 'string' ? schema.message : message
 }
 
 function parametersOf({ properties }: TSchema): string {

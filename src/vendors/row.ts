@@ -1,6 +1,6 @@
 import { MAX_SCAN_DEPTH } from '../contract/limits.js'
 import { TrackBody } from '../contract/schemas.js'
-import { validatorCompiler } from '../contract/validation.js'
+import { compileCheck } from '../contract/validation.js'
 import { type Member, members } from '../json/spans.js'
 import { type TimeFormat, toMilliseconds } from './time.js'
 
@@ -128,8 +128,8 @@ const TIME_WORDS: Record<TimeFormat, string> = {
   ms: 'a number of milliseconds',
 }
 
-/** How deep properties may be is a setting of the service, which says where they are too deep. */
-const check = validatorCompiler(MAX_SCAN_DEPTH)({ schema: TrackBody, httpPart: 'body', method: 'POST', url: '/track' })
+/** MAX_PROPERTY_DEPTH is a setting of the service, which reports properties that are nested too deeply. */
+const check = compileCheck(TrackBody, MAX_SCAN_DEPTH)
 
 /**
  * The event as JSON, for a batch.
@@ -139,8 +139,8 @@ export function formatEvent({ event, distinct_id, timestamp, properties = '{}' }
   const time = timestamp === undefined ? undefined : parse(timestamp)
   // That they are an object is seen by their beginning, as they are valid JSON.
   const value = { event, distinct_id, timestamp: time, properties: properties.startsWith('{') ? {} : properties }
-  const outcome = check(value) as { error?: Error }
-  if (outcome.error) throw new RowFault(outcome.error.message.replace(/^\//, ''))
+  const error = check(value)
+  if (error) throw new RowFault(error.message.replace(/^\//, ''))
   const names = `{"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(distinct_id)}`
   return `${names}${timestamp === undefined ? '' : `,"timestamp":${timestamp}`},"properties":${properties}}`
 }

@@ -99,9 +99,9 @@ function describe({ querystring, params, body }: FastifySchema, call: Call | und
 /** Plain JSON Schema; the words of an error message serve as the description. */
 function plain(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_name, value) => {
-    if (typeof value?.says !== 'string') return value
-    const { says, ...rest } = value
-    return { description: `${says[0].toUpperCase()}${says.slice(1)}.`, ...rest }
+    if (typeof value?.message !== 'string') return value
+    const { message, ...rest } = value
+    return { description: `${message[0].toUpperCase()}${message.slice(1)}.`, ...rest }
   })
 }
 

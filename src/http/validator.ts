@@ -1,0 +1,31 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { FastifySchemaCompiler } from 'fastify'
+import { compileCheck } from '../contract/validation.js'
+import { ScannedBody } from '../model/scan.js'
+
+/**
+ * Fastify's validator. Nothing is coerced and nothing removed, except that a query string, which has no types, gets its
+ * integers and defaults. A body that the scanner has found valid is not checked again.
+ * @param maxPropertyDepth levels of objects and arrays that properties may have
+ */
+export function validatorCompiler(maxPropertyDepth: number): FastifySchemaCompiler<TSchema> {
+  return ({ schema, httpPart }) => {
+    const check = compileCheck(schema, httpPart === 'body' ? maxPropertyDepth : null)
+    return (given: unknown) => {
+      const value = httpPart === 'querystring' ? readQuery(schema, given as Record<string, unknown>) : given
+      if (value instanceof ScannedBody) return { value }
+      const error = check(value)
+      return error ? { error } : { value }
+    }
+  }
+}
+
+function readQuery(schema: TSchema, given: Record<string, unknown>): Record<string, unknown> {
+  const value: Record<string, unknown> = { ...given }
+  for (const [name, property] of Object.entries<TSchema>(schema.properties)) {
+    const text = value[name]
+    if (text === undefined && property.default !== undefined) value[name] = property.default
+    else if (property.type === 'integer' && typeof text === 'string' && /^\d+$/.test(text)) value[name] = Number(text)
+  }
+  return value
+}
