@@ -1,5 +1,5 @@
 import t from 'tap'
-import { acceptedFormat } from '../../src/contract/formats.js'
+import { acceptedFormat } from '../../src/http/accept.js'
 
 t.test('the format that an Accept header prefers', async (t) => {
   const wanted: [accept: string | undefined, format: string][] = [
