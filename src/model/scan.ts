@@ -6,7 +6,7 @@
  */
 
 import { MAX_SCAN_DEPTH } from '../contract/limits.js'
-import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../contract/nesting.js'
+import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

@@ -4,11 +4,11 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
-import { MAX_STATE_WEIGHT } from '../contract/nesting.js'
 import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
+import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
 import {
   applyOperations,
