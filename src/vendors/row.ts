@@ -1,60 +1,53 @@
-import { MAX_SCAN_DEPTH } from '../contract/limits.js'
-import { TrackBody } from '../contract/schemas.js'
-import { compileCheck } from '../contract/validation.js'
+import type { EventParts } from '../contract/event-text.js'
 import { type Member, members } from '../json/spans.js'
 import { type TimeFormat, toMilliseconds } from './time.js'
 
-/** Which fields of a row are those of an event. */
-export interface FieldNames {
-  event: string
-  distinct_id: string
-  timestamp: string
-  properties: string
+/** How the rows of another product's export become events and profiles. */
+export interface Vendor {
+  /** how its export writes times, unless the command says otherwise */
+  time: TimeFormat
+  /**
+   * The event's own properties are copied byte for byte. The other fields of the row become one more property, named `$`
+   * and the vendor, so that nothing is lost.
+   * @throws RowFault if the row is not an event of this vendor
+   * @throws NoEvent if the row is something else that this vendor exports
+   */
+  parts(row: JsonRow, time: TimeFormat): EventParts
+  /**
+   * What the row says about a user; undefined if it says nothing.
+   * @throws RowFault if the row is about a user but names none, or sets no object
+   */
+  profile(row: JsonRow): ProfileChange | undefined
+  /** Whether the row is only about a user, and not an event. */
+  isProfile(row: JsonRow): boolean
 }
 
-export const OWN_NAMES: FieldNames = {
-  event: 'event',
-  distinct_id: 'distinct_id',
-  timestamp: 'timestamp',
-  properties: 'properties',
-}
-
-/** What a row says of an event, before it is checked. */
-export interface EventParts {
-  event: unknown
-  distinct_id: unknown
-  /** milliseconds as a JSON number's text; undefined where the row names no time */
-  timestamp: string | undefined
-  /** the exact text of a valid JSON value */
-  properties: string | undefined
-}
-
-/** What a row says of a user, whether it is an event as well or not. */
+/** What a row says about a user, whether or not it is also an event. */
 export interface ProfileChange {
   distinct_id: string
-  /** the exact text of a JSON object: the properties that are set, others stay */
+  /** the exact text of a JSON object: the properties to set; all others stay */
   set: string
 }
 
-/** The row is no event; the message says why. */
+/** The row is not an event; the message says why. */
 export class RowFault extends Error {
   override readonly name = 'RowFault'
 }
 
-/** The row is something that is no event and was never meant to be one. */
+/** The row was never meant to be an event. */
 export class NoEvent extends Error {
   override readonly name = 'NoEvent'
 }
 
-/** A JSON object whose members can be taken by their names, as the texts they are. */
+/** A JSON object that gives its members' values by name, as the exact texts in the input. */
 export class JsonRow {
   readonly text: string
-  /** whether it comes from a table, where every value is a string, and an empty one is missing */
+  /** whether it comes from a table, where every value is a string, and an empty one counts as missing */
   readonly isTable: boolean
   readonly #values: Record<string, unknown>
   readonly #members: Member[]
 
-  /** @throws RowFault where the text is no JSON object */
+  /** @throws RowFault if the text is not a JSON object */
   constructor(text: string, isTable = false) {
     this.text = text
     this.isTable = isTable
@@ -73,20 +66,27 @@ export class JsonRow {
     return this.isTable && value === '' ? undefined : value
   }
 
-  /** The text of a member's value; undefined where it is missing or null. */
+  /** The exact text of a member's value; undefined if it is missing or null. */
   textOf(name: string): string | undefined {
     if ((this.value(name) ?? null) === null) return undefined
     const member = this.#members.findLast((candidate) => candidate.name === name)
     return member && this.text.slice(member.start, member.end)
   }
 
-  /** A string, or a number as it is spelled; undefined for what is missing or null. */
+  /** @throws RowFault if the member is missing or null */
+  requiredText(name: string): string {
+    const text = this.textOf(name)
+    if (text === undefined) throw new RowFault(`The row has no ${name}.`)
+    return text
+  }
+
+  /** A string, or a number as the input spells it; undefined if it is missing or null. */
   nameOf(name: string): unknown {
     const value = this.value(name) ?? undefined
     return typeof value === 'number' ? this.textOf(name) : value
   }
 
-  /** The text of an object of all members but these. */
+  /** The text of an object with all members except these. */
   without(names: readonly string[]): string {
     return objectText(
       this.#members
@@ -96,21 +96,41 @@ export class JsonRow {
   }
 }
 
-/** The text of an object whose members' values are given as their texts. */
+/** The text of an object, given the texts of its members' values. */
 export function objectText(entries: (readonly [name: string, text: string])[]): string {
   return `{${entries.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`
 }
 
-/** The text of an object with one more member behind those that it has. */
-export function withMember(object: string, name: string, text: string): string {
-  const isEmpty = /^\{\s*\}$/.test(object)
-  return `${object.slice(0, object.lastIndexOf('}'))}${isEmpty ? '' : ','}${JSON.stringify(name)}:${text}}`
+/**
+ * The text of the properties with one more member, which holds the fields of the row that are not in `used`.
+ * @throws RowFault if the properties are not an object
+ */
+export function withRest(row: JsonRow, properties = '{}', name: string, used: readonly string[]): string {
+  if (!properties.startsWith('{')) throw new RowFault("The event's properties are not an object.")
+  const comma = isEmpty(properties) ? '' : ','
+  return `${properties.slice(0, properties.lastIndexOf('}'))}${comma}${JSON.stringify(name)}:${row.without(used)}}`
 }
 
 /**
- * A time in the row's own form as the text of a number of milliseconds. One that is milliseconds already stays as it is.
+ * @param name of the user
+ * @param set the text of the properties to set
+ * @throws RowFault if the row names no user, or `set` is not an object
+ */
+export function profileChange(name: unknown, set = '{}'): ProfileChange {
+  if (typeof name !== 'string' || name === '') throw new RowFault('The row names no user.')
+  if (!set.startsWith('{')) throw new RowFault("The user's properties are not an object.")
+  return { distinct_id: name, set }
+}
+
+/** @param object the text of a JSON object */
+export function isEmpty(object: string): boolean {
+  return /^\{\s*\}$/.test(object)
+}
+
+/**
+ * Converts a time to milliseconds, as the text of a JSON number. A time that is in milliseconds already is not changed.
  * @param text of a JSON value
- * @throws RowFault where it is no time of this form
+ * @throws RowFault if it is not a time in this format
  */
 export function timestampText(text: string | undefined, format: TimeFormat): string | undefined {
   if (text === undefined) return undefined
@@ -128,27 +148,10 @@ const TIME_WORDS: Record<TimeFormat, string> = {
   ms: 'a number of milliseconds',
 }
 
-/** MAX_PROPERTY_DEPTH is a setting of the service, which reports properties that are nested too deeply. */
-const check = compileCheck(TrackBody, MAX_SCAN_DEPTH)
-
 /**
- * The event as JSON, for a batch.
- * @throws RowFault where the service would refuse it, in the service's words
- */
-export function formatEvent({ event, distinct_id, timestamp, properties = '{}' }: EventParts): string {
-  const time = timestamp === undefined ? undefined : parse(timestamp)
-  // That they are an object is seen by their beginning, as they are valid JSON.
-  const value = { event, distinct_id, timestamp: time, properties: properties.startsWith('{') ? {} : properties }
-  const error = check(value)
-  if (error) throw new RowFault(error.message.replace(/^\//, ''))
-  const names = `{"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(distinct_id)}`
-  return `${names}${timestamp === undefined ? '' : `,"timestamp":${timestamp}`},"properties":${properties}}`
-}
-
-/**
- * The text of an object that stands in a string, as tables and some exports have it.
- * @param text of a JSON value; one that is no string stays as it is
- * @throws RowFault where the string holds no valid JSON
+ * The text of an object that is written inside a string, as tables and some exports do.
+ * @param text of a JSON value; if it is not a string, it is returned unchanged
+ * @throws RowFault if the string is not valid JSON
  */
 export function unquoted(text: string | undefined): string | undefined {
   if (text === undefined || !text.startsWith('"')) return text

@@ -83,11 +83,11 @@ export class Batches {
   *#take(rows: Iterable<Row>): Generator<Batch> {
     for (const row of rows) {
       const outcome = this.#source.take(row)
-      if (outcome === 'kept') {
+      if (outcome === 'verbatim') {
         if (!this.#hasRoom(row.end - row.start)) yield this.#close()
         this.#keep(row)
         this.#lines.push(row.line)
-      } else if (outcome === 'passed over') {
+      } else if (outcome === 'skipped') {
         this.#passedOver++
       } else if ('event' in outcome) {
         if (outcome.event) {

@@ -1,55 +1,69 @@
 import { isUtf8 } from 'node:buffer'
+import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
 import { EventScan } from '../../model/scan.js'
 import {
-  type EventParts,
-  type FieldNames,
-  formatEvent,
   JsonRow,
   NoEvent,
-  OWN_NAMES,
   type ProfileChange,
   RowFault,
   timestampText,
   unquoted,
+  type Vendor,
 } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
-import { VENDORS, type Vendor, type VendorName } from '../../vendors/vendors.js'
+import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
+
+/** Which fields of a row are those of the event. */
+export interface FieldNames {
+  event: string
+  distinct_id: string
+  timestamp: string
+  properties: string
+}
+
+/** The field names of the API, which are the default. */
+export const OWN_NAMES: FieldNames = {
+  event: 'event',
+  distinct_id: 'distinct_id',
+  timestamp: 'timestamp',
+  properties: 'properties',
+}
 
 export interface SourceOptions {
   names: FieldNames
-  /** how times are written; undefined where the command does not say it */
+  /** how times are written; undefined if the command does not say */
   time: TimeFormat | undefined
   from: VendorName | undefined
 }
 
 /**
- * What became of a row: the bytes of its event, `kept` where they are the row's own, what it says of a user, why it is
- * neither, or none at all.
+ * What became of a row: `verbatim` if it is sent as it is, else the bytes of its event, what it says about a user, or why
+ * it is rejected. `skipped` rows were never meant to be events.
  */
 export type Outcome =
   | { event: Buffer; profile?: ProfileChange | undefined }
   | { event: null; profile: ProfileChange }
   | { fault: string }
-  | 'kept'
-  | 'passed over'
+  | 'verbatim'
+  | 'skipped'
 
-/** Before 1973 in milliseconds, in the year 5138 in seconds. */
+/** As milliseconds, a time before 1973; as seconds, one in the year 5138. */
 const FIRST_PLAUSIBLE_MS = 1e11
 
 /**
- * Makes events of rows. One that is an event as it stands is sent as it stands, and never parsed. Otherwise the fields
- * are taken as the names say; where a row has no field for the properties, all its other fields are the properties.
+ * Turns rows into events. A row that is a valid event already is sent byte for byte and never parsed. For any other row the
+ * field names decide; if it has no field for the properties, all its other fields become the properties.
  */
 export class EventSource {
   readonly #options: SourceOptions
   readonly #isNative: boolean
   #scan = new EventScan(Buffer.alloc(0))
   #raw: Buffer | null = null
-  /** whether a time was seen, and its form was the one that was said or is the usual one */
+  /** whether a time was seen in the expected format, or the command named the format */
   #isTimeKnown: boolean
 
-  /** @param isBeginning whether the first row is the first of the input */
+  /** @param isBeginning whether the first row is the first one of the input */
   constructor(options: SourceOptions, isBeginning: boolean) {
     const { names, time, from } = options
     this.#options = options
@@ -58,11 +72,11 @@ export class EventSource {
     this.#isNative = isOwn && !from && (time === undefined || time === 'ms')
   }
 
-  /** @throws Error where it cannot be known in which form the input writes its times */
+  /** @throws Error if the format of the input's times cannot be determined */
   take(row: Row): Outcome {
     if (this.#isNative && row.isUtf8 && row.table === null && this.#isEvent(row)) {
       if (!this.#isTimeKnown && this.#scan.hasTimestamp) this.#parts(this.#json(row), 'ms')
-      return 'kept'
+      return 'verbatim'
     }
     try {
       const json = this.#json(row)
@@ -70,8 +84,8 @@ export class EventSource {
       if (from) return this.#fromVendor(json, VENDORS[from])
       return { event: Buffer.from(formatEvent(this.#parts(json, time))) }
     } catch (error) {
-      if (error instanceof RowFault) return { fault: error.message }
-      if (error instanceof NoEvent) return 'passed over'
+      if (error instanceof RowFault || error instanceof EventFault) return { fault: error.message }
+      if (error instanceof NoEvent) return 'skipped'
       throw error
     }
   }
@@ -88,7 +102,7 @@ export class EventSource {
       this.#scan = new EventScan(raw)
     }
     const found = this.#scan.endOf(start)
-    // Behind it there may be white space, and other fields may have to become the properties.
+    // White space may follow the event, and other fields may have to become the properties.
     return found === end && (!this.#scan.hasOthers || this.#scan.hasProperties)
   }
 
@@ -102,7 +116,7 @@ export class EventSource {
     const { names } = this.#options
     const written = row.textOf(names.timestamp)
     if (written !== undefined && !this.#isTimeKnown) {
-      askForTime(written)
+      requireMilliseconds(written)
       this.#isTimeKnown = true
     }
     const properties = row.textOf(names.properties)
@@ -118,19 +132,22 @@ export class EventSource {
     }
   }
 
-  /** A field that the command names may hold a number, as ids do; one of the contract's own is held to the contract. */
+  /** A field that the command maps may hold a number, as ids do; one with the API's own name must be a string. */
   #name(row: JsonRow, name: string, own: string): unknown {
     return name === own ? row.value(name) : row.nameOf(name)
   }
 }
 
-/** @param text of the first time in the input, which the command says nothing of */
-function askForTime(text: string): void {
+/**
+ * @param text of the first time in the input, if the command does not say how times are written
+ * @throws Error if it does not look like milliseconds
+ */
+function requireMilliseconds(text: string): void {
   const content = text.replaceAll('"', '')
   const number = Number(content)
-  const says = (what: string) => new Error(`The first timestamp of the input is ${text.slice(0, 100)}, ${what}`)
-  if (Number.isNaN(number)) throw says('which is not a number: --time iso reads ISO 8601.')
+  const fault = (what: string) => new Error(`The first timestamp of the input is ${text.slice(0, 100)}, ${what}`)
+  if (Number.isNaN(number)) throw fault('which is not a number: --time iso reads ISO 8601.')
   if (number < FIRST_PLAUSIBLE_MS) {
-    throw says('which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.')
+    throw fault('which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.')
   }
 }

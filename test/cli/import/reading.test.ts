@@ -1,68 +1,16 @@
-import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, crc32, deflateRawSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
-import { type Batch, Batches } from '../../../src/cli/import/batches.js'
-import { EventSource, type SourceOptions } from '../../../src/cli/import/event-source.js'
-import { type Format, findFormat, openReader } from '../../../src/cli/import/formats.js'
-import { type Input, openFile, openStream } from '../../../src/cli/import/input.js'
-import { elements, memberText } from '../../../src/json/spans.js'
-import { OWN_NAMES } from '../../../src/vendors/row.js'
+import type { SourceOptions } from '../../../src/cli/import/event-source.js'
+import type { Format } from '../../../src/cli/import/formats.js'
+import { openFile } from '../../../src/cli/import/input.js'
 import { realEvents, temporaryFolder } from '../../helper.js'
+import { batchesOf, eventsOf, pieces, rejectsOf, START } from './batches.js'
 
 const DATA = fileURLToPath(new URL('../../data/', import.meta.url))
-const START = { offset: 0, line: 0 }
-const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }
-
-/** The batches of an input, from a place on; bodies are copied, as they would be sent. */
-async function batchesOf(input: Input, options: Partial<SourceOptions> = {}, start = START, events = 1000) {
-  const source = new EventSource({ ...NATIVE, ...options }, start.offset === 0)
-  const batches = new Batches(source, { events, bytes: 100_000 }, start, 0)
-  const reader = await openReader(input, start, await findFormat(input), ',')
-  const all: Batch[] = []
-  for await (const batch of batches.read(input.read(start.offset), reader)) {
-    all.push({ ...batch, body: Buffer.from(batch.body) })
-    batches.release(batch)
-  }
-  return all
-}
-
-function eventsOf(batches: Batch[]): string[] {
-  return batches.flatMap(({ body, count, lines }) => {
-    const list = memberText(body.toString(), 'events') ?? ''
-    const texts = elements(list).map(({ start, end }) => list.slice(start, end))
-    assert.equal(texts.length, count)
-    assert.equal(lines.length, count)
-    return texts
-  })
-}
-
-function rejectsOf(batches: Batch[]): [line: number, reason: string][] {
-  return batches.flatMap(({ rejects }) => rejects.map(({ line, reason }) => [line, reason] as [number, string]))
-}
-
-function begins(text: string | undefined, start: string): void {
-  t.equal(text?.slice(0, start.length), start)
-}
-
-/** Standard input that comes in pieces of these sizes, over and over. */
-function pieces(text: string | Buffer, sizes: number[] = [1_000_000]): Input {
-  const bytes = Buffer.from(text)
-  function* cut() {
-    for (let at = 0, i = 0; at < bytes.length; i++) {
-      const end = at + (sizes[i % sizes.length] ?? 1)
-      // A copy, as what a stream gives is its own.
-      yield Buffer.from(bytes.subarray(at, end))
-      at = end
-    }
-  }
-  return openStream(Readable.from(cut()))
-}
-
 async function read(text: string | Buffer, options: Partial<SourceOptions> = {}) {
   const batches = await batchesOf(pieces(text), options)
   return { events: eventsOf(batches), rejects: rejectsOf(batches) }
@@ -187,92 +135,6 @@ t.test('the form of times is never guessed', async (t) => {
   t.match((await read(row('"2024-01-01"'), { time: 's' })).rejects, [[1, /not a number of seconds/]])
   t.match((await read(row('1704067200'), { time: 'iso' })).rejects, [[1, /not an ISO 8601 time/]])
   t.strictSame((await read(`${row('1700000000000')}\n${row('5')}`)).events.length, 2, 'only the first one is asked')
-})
-
-t.test("the vendors' exports", async (t) => {
-  const vendor = async (file: string, from: NonNullable<SourceOptions['from']>) => {
-    const batches = await batchesOf(await openFile(join(DATA, 'vendors', file)), { from })
-    return { events: eventsOf(batches), rejects: rejectsOf(batches), profiles: batches[0]?.profiles }
-  }
-  const mixpanel = await vendor('mixpanel.ndjson', 'mixpanel')
-  t.strictSame(mixpanel.events, [
-    '{"event":"Signed up","distinct_id":"ada@example.com","timestamp":1704067200000,"properties":{"time":1704067200,"distinct_id":"ada@example.com","$insert_id":"5d958f87-542d-4c10-9422-0ed75893dc81","$browser":"Firefox","mp_country_code":"GB","plan":"pro","price":9.90}}',
-    '{"event":"Song played","distinct_id":"42","timestamp":1704067261000,"properties":{"time":1704067261,"distinct_id":42,"$insert_id":"29fc2962-6d9c-455d-95ad-95b84f09b9e4","big":123456789012345678901234567890}}',
-  ])
-  t.match(mixpanel.rejects, [[3, /no time/]])
-
-  const amplitude = await vendor('amplitude.zip', 'amplitude')
-  t.equal(amplitude.events.length, 2)
-  begins(
-    amplitude.events[0],
-    '{"event":"signed up","distinct_id":"ada","timestamp":1704067200123,"properties":{"price": 9.90,"big":123456789012345678901234567890,"$amplitude":{"server_received_time":"2024-01-01 00:00:05.000000","app":123456,',
-  )
-  t.equal(
-    amplitude.events[1],
-    '{"event":"song played","distinct_id":"d-2","timestamp":1704070800000,"properties":{"$amplitude":{"app":123456,"user_id":null,"uuid":"b1a3","event_time":"2024-01-01 01:00:00.000000","amplitude_id":900000000000000002,"event_id":2,"device_id":"d-2"}}}',
-  )
-
-  const posthog = await vendor('posthog.jsonl', 'posthog')
-  t.strictSame(posthog.rejects, [])
-  begins(
-    posthog.events[0],
-    '{"event":"$pageview","distinct_id":"ada","timestamp":1704067200123,"properties":{"$current_url":"https://example.com/","price": 9.90,"$posthog":{"uuid":"0190a1b2-0000-7000-8000-000000000001","person_id":',
-  )
-  t.match(posthog.events[1], /^\{"event":"signed up","distinct_id":"grace","timestamp":1704067200000,/)
-  t.strictSame((await vendor('posthog.csv', 'posthog')).events, [
-    '{"event":"$pageview","distinct_id":"ada","timestamp":1704067200123,"properties":{"$current_url":"https://example.com/","price": 9.90,"$posthog":{"uuid":"0190a1b2-0000-7000-8000-000000000001","timestamp":"2024-01-01T00:00:00.123456Z"}}}',
-  ])
-
-  const segment = await vendor('segment.ndjson', 'segment')
-  begins(
-    segment.events[0],
-    '{"event":"Order Completed","distinct_id":"ada","timestamp":1704067200050,"properties":{"total":27.50,"products":[{"id":1}],"$segment":{"messageId":"ajs-1","type":"track",',
-  )
-  t.match(segment.events[1], /^\{"event":"page","distinct_id":"507f191e","timestamp":1704067260000,.*"name":"Pricing"/)
-  t.equal(segment.events.length, 2)
-  t.strictSame(segment.profiles, [{ distinct_id: 'ada', set: '{"plan":"pro"}', line: 3 }], 'identify is no event')
-})
-
-t.test('what the vendors say of people', async (t) => {
-  const people = async (from: NonNullable<SourceOptions['from']>, ...lines: string[]) => {
-    const [batch] = await batchesOf(pieces(lines.join('\n')), { from })
-    const profiles = batch?.profiles.map(({ distinct_id, set }) => [distinct_id, set])
-    return { profiles, events: batch?.count, passedOver: batch?.passedOver, rejects: rejectsOf(batch ? [batch] : []) }
-  }
-  t.strictSame(await people('mixpanel', '{"$distinct_id":"ada","$properties":{"$email":"a@b.c","visits":1.0}}'), {
-    profiles: [['ada', '{"$email":"a@b.c","visits":1.0}']],
-    events: 0,
-    passedOver: 0,
-    rejects: [],
-  })
-  const user = '"event_time":"2024-01-01 00:00:00.000000","user_id":"ada","user_properties"'
-  t.match(await people('amplitude', `{"event_type":"a",${user}:{"plan":"pro"}}`, `{"event_type":"b",${user}:{}}`), {
-    profiles: [['ada', '{"plan":"pro"}']],
-    events: 2,
-  })
-  t.match(
-    await people('posthog', '{"team_id":1,"distinct_id":"ada","person_id":"x","properties":"{\\"plan\\": \\"pro\\"}"}'),
-    { profiles: [['ada', '{"plan": "pro"}']], events: 0 },
-  )
-  t.match(
-    await people(
-      'segment',
-      '{"type":"identify","userId":"ada","context":{"traits":{"a":1}}}',
-      '{"type":"identify","userId":null,"anonymousId":"anon","traits":{}}',
-      '{"type":"group","groupId":"acme","userId":"ada","traits":{"seats":5}}',
-      '{"type":"group","userId":"ada"}',
-      '{"type":"alias","userId":"ada","previousId":"anon"}',
-    ),
-    {
-      profiles: [
-        ['ada', '{"a":1}'],
-        ['anon', '{}'],
-        ['$group:acme', '{"seats":5}'],
-      ],
-      passedOver: 1,
-      rejects: [[4, /names no user/]],
-    },
-  )
 })
 
 t.test('compressed files are read as the text in them', async (t) => {

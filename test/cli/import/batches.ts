@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { type Batch, Batches } from '../../../src/cli/import/batches.js'
+import { EventSource, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/event-source.js'
+import { findFormat, openReader } from '../../../src/cli/import/formats.js'
+import { type Input, openStream } from '../../../src/cli/import/input.js'
+import { elements, memberText } from '../../../src/json/spans.js'
+
+export const START = { offset: 0, line: 0 }
+const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }
+
+/** The batches of an input from `start` on. Bodies are copied, since their buffers are reused. */
+export async function batchesOf(input: Input, options: Partial<SourceOptions> = {}, start = START, events = 1000) {
+  const source = new EventSource({ ...NATIVE, ...options }, start.offset === 0)
+  const batches = new Batches(source, { events, bytes: 100_000 }, start, 0)
+  const reader = await openReader(input, start, await findFormat(input), ',')
+  const all: Batch[] = []
+  for await (const batch of batches.read(input.read(start.offset), reader)) {
+    all.push({ ...batch, body: Buffer.from(batch.body) })
+    batches.release(batch)
+  }
+  return all
+}
+
+export function eventsOf(batches: Batch[]): string[] {
+  return batches.flatMap(({ body, count, lines }) => {
+    const list = memberText(body.toString(), 'events') ?? ''
+    const texts = elements(list).map(({ start, end }) => list.slice(start, end))
+    assert.equal(texts.length, count)
+    assert.equal(lines.length, count)
+    return texts
+  })
+}
+
+export function rejectsOf(batches: Batch[]): [line: number, reason: string][] {
+  return batches.flatMap(({ rejects }) => rejects.map(({ line, reason }) => [line, reason] as [number, string]))
+}
+
+/** Standard input that arrives in chunks of these sizes, repeated. */
+export function pieces(text: string | Buffer, sizes: number[] = [1_000_000]): Input {
+  const bytes = Buffer.from(text)
+  function* cut() {
+    for (let at = 0, i = 0; at < bytes.length; i++) {
+      const end = at + (sizes[i % sizes.length] ?? 1)
+      // A copy, since the reader may write into a stream's chunks.
+      yield Buffer.from(bytes.subarray(at, end))
+      at = end
+    }
+  }
+  return openStream(Readable.from(cut()))
+}
