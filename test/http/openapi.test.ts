@@ -195,7 +195,7 @@ t.test('what has a default need not be given, and every parameter of the export 
 /** What the README shows by curl, in the words of a client that is generated from the document. */
 const GENERATED_CALLS = `
 import createClient from 'openapi-fetch'
-import type { paths } from '../schema.js'
+import type { paths } from './schema.js'
 
 const [baseUrl = '', key = ''] = process.argv.slice(2)
 const client = createClient<paths, 'application/json'>({ baseUrl, headers: { 'x-api-key': key } })
