@@ -15,7 +15,7 @@ const ROOMS = {
   store: ['clickhouse', 'journal', 'model', 'keys', 'contract', 'json', 'lib'],
   pipeline: ['store', 'journal', 'clickhouse', 'model', 'contract', 'json', 'config.ts', 'lib'],
   erasure: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
-  http: ['contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
+  http: ['clickhouse/errors.ts', 'contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
   routes: [
     ...['http', 'erasure', 'pipeline', 'store', 'clickhouse', 'journal', 'keys', 'model', 'contract', 'json'],
     ...['version.ts', 'lib'],

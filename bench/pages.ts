@@ -1,4 +1,5 @@
-import type { ClickHouse, Parameters } from '../src/clickhouse/client.js'
+import type { ClickHouse } from '../src/clickhouse/client.js'
+import type { Parameters } from '../src/clickhouse/parameters.js'
 import { lastIdAt } from '../src/model/event-id.js'
 import { type EventPage, readEventPage } from '../src/store/event-pages.js'
 import type { HttpRequest } from './requests.js'

@@ -4,9 +4,10 @@ import cors from '@fastify/cors'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import { ClickHouse, StoreError, StoreUnreachableError } from './clickhouse/client.js'
+import { ClickHouse } from './clickhouse/client.js'
 import { type FolderLock, lockDataFolder } from './clickhouse/embedded/data-dir.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './clickhouse/embedded/engine.js'
+import { isFatal } from './clickhouse/errors.js'
 import { migrate } from './clickhouse/migrate.js'
 import type { SlotLimits } from './clickhouse/read-slots.js'
 import { type Config, splitList } from './config.js'
@@ -69,8 +70,6 @@ import { openTables, type StoreTables } from './store/tables.js'
 const DEFAULT_PROJECT = 'default'
 const STORE_BACKOFF: Backoff = { firstMs: 500, maxMs: 2_000 }
 const HOUR_MS = 3_600_000
-/** Of ClickHouse, for a user that it does not know, a wrong password and rights that are missing. */
-const FATAL_STORE_ERRORS = new Set([192, 193, 194, 497, 516])
 /** How long requests that are under way may take at the end. */
 const LAST_REQUESTS_MS = 2_000
 /** What a page's script may read of an answer's headers. */
@@ -404,10 +403,4 @@ function keyTable(clickhouse: ClickHouse): KeyTable {
     isEmpty: async () => (await listKeys(clickhouse)).length === 0,
     insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
   }
-}
-
-/** Whether waiting for the store does not help. */
-function isFatal(error: unknown): boolean {
-  if (error instanceof StoreError) return FATAL_STORE_ERRORS.has(error.code)
-  return !(error instanceof StoreUnreachableError)
 }

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { StoreError } from '../clickhouse/client.js'
+import { StoreError } from '../clickhouse/errors.js'
 import { type Config, loadConfig } from '../config.js'
 import { type CommandIo, UsageError } from './command.js'
 

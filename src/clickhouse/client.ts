@@ -6,7 +6,9 @@ import {
   createClient,
   EXCEPTION_TAG_HEADER_NAME,
 } from '@clickhouse/client'
+import { StoreTimeoutError, StoreUnreachableError, storeError } from './errors.js'
 import { untilException } from './exception-guard.js'
+import type { Parameters, Scalars } from './parameters.js'
 import { QueryStreams } from './query-stream.js'
 import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
 import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
@@ -39,74 +41,6 @@ const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_o
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
 
-/**
- * Errors (src/Common/ErrorCodes.cpp) whose text names settings, sizes, servers and our own tables. Of every other one it
- * may quote values of the data, as those of parsing do.
- */
-const TELLING = new Set([
-  60, // UNKNOWN_TABLE
-  81, // UNKNOWN_DATABASE
-  159, // TIMEOUT_EXCEEDED
-  160, // TOO_SLOW
-  164, // READONLY
-  192, // UNKNOWN_USER
-  193, // WRONG_PASSWORD
-  194, // REQUIRED_PASSWORD
-  202, // TOO_MANY_SIMULTANEOUS_QUERIES
-  209, // SOCKET_TIMEOUT
-  210, // NETWORK_ERROR
-  241, // MEMORY_LIMIT_EXCEEDED
-  242, // TABLE_IS_READ_ONLY
-  243, // NOT_ENOUGH_SPACE
-  252, // TOO_MANY_PARTS
-  319, // UNKNOWN_STATUS_OF_INSERT
-  388, // CANNOT_ASSIGN_OPTIMIZE
-  394, // QUERY_WAS_CANCELLED
-  395, // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: with words of our own
-  497, // ACCESS_DENIED
-  516, // AUTHENTICATION_FAILED
-  999, // KEEPER_EXCEPTION
-])
-
-/** The store answered a query with an error of its own. Its message and its trace can be logged: they quote no data. */
-export class StoreError extends Error {
-  override readonly name = 'StoreError'
-  /** ClickHouse's number of the error, as in src/Common/ErrorCodes.cpp of its source */
-  readonly code: number
-  /** what ClickHouse said, which may quote values: for dead letters and for operators at a terminal, never for the log */
-  readonly words: string
-
-  /** @param error is no `cause`, with which it would be logged */
-  constructor(code: number, error: Error & { type?: string | undefined }) {
-    super(`ClickHouse error ${code}${TELLING.has(code) ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
-    this.code = code
-    this.words = error.message
-  }
-
-  /** the whole of it, for the dead letters */
-  get reason(): string {
-    return `ClickHouse error ${this.code}: ${this.words}`
-  }
-}
-
-/** The store gave no answer: refused, cut or out of time. Whether it did its work is not known. */
-export class StoreUnreachableError extends Error {
-  override readonly name: string = 'StoreUnreachableError'
-}
-
-/** The store gave no answer within the time that was set for it. */
-export class StoreTimeoutError extends StoreUnreachableError {
-  override readonly name = 'StoreTimeoutError'
-}
-
-/** Of ClickHouse, where its own settings limit the time of a query. */
-const TIMEOUT_EXCEEDED = 159
-
-/** Whether a query took too long, here or by the server's own limit, so that a smaller one may be answered. */
-export function isOutOfTime(error: unknown): boolean {
-  return error instanceof StoreTimeoutError || (error instanceof StoreError && error.code === TIMEOUT_EXCEEDED)
-}
-
 /** How a query is waited for. */
 export interface Reading {
   /** whose answer it is, where its bytes are passed on; no project's answers take all connections */
@@ -116,10 +50,6 @@ export interface Reading {
   /** how long the answer's first byte may take, ms; 30 s where absent */
   limitMs?: number | undefined
 }
-
-/** Values of `{name:Type}` in a query. */
-export type Scalars = Record<string, string | number | bigint>
-export type Parameters = Record<string, Scalars[string] | string[]>
 
 /**
  * Queries over HTTP, alike for the embedded engine and a cluster. Every call ends in bounded time; how long the answer of
@@ -312,10 +242,6 @@ async function answered<T>(
     clearTimeout(timer)
     outer?.removeEventListener('abort', abort)
   }
-}
-
-function storeError(error: Error): Error {
-  return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
 }
 
 /** Every failure reaches the caller as an exception, who logs it with what it meant. */

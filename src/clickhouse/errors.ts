@@ -1,36 +1,195 @@
-import { StoreError } from './client.js'
+import { ClickHouseError } from '@clickhouse/client'
+
+/** The error codes of ClickHouse (src/Common/ErrorCodes.cpp) that anything here depends on. No other file spells one. */
+const CODES = {
+  CANNOT_PARSE_TEXT: 6,
+  CANNOT_PARSE_ESCAPE_SEQUENCE: 25,
+  CANNOT_PARSE_QUOTED_STRING: 26,
+  CANNOT_PARSE_INPUT_ASSERTION_FAILED: 27,
+  CANNOT_PRINT_FLOAT_OR_DOUBLE_NUMBER: 28,
+  CANNOT_READ_ALL_DATA: 33,
+  TYPE_MISMATCH: 53,
+  UNKNOWN_TABLE: 60,
+  SYNTAX_ERROR: 62,
+  ARGUMENT_OUT_OF_BOUND: 69,
+  CANNOT_CONVERT_TYPE: 70,
+  CANNOT_PARSE_NUMBER: 72,
+  UNKNOWN_DATABASE: 81,
+  INCORRECT_DATA: 117,
+  CANNOT_READ_ARRAY_FROM_TEXT: 130,
+  TOO_LARGE_STRING_SIZE: 131,
+  TIMEOUT_EXCEEDED: 159,
+  TOO_SLOW: 160,
+  READONLY: 164,
+  UNKNOWN_USER: 192,
+  WRONG_PASSWORD: 193,
+  REQUIRED_PASSWORD: 194,
+  TOO_MANY_SIMULTANEOUS_QUERIES: 202,
+  SOCKET_TIMEOUT: 209,
+  NETWORK_ERROR: 210,
+  MEMORY_LIMIT_EXCEEDED: 241,
+  TABLE_IS_READ_ONLY: 242,
+  NOT_ENOUGH_SPACE: 243,
+  TOO_MANY_PARTS: 252,
+  TOO_DEEP_RECURSION: 306,
+  UNKNOWN_STATUS_OF_INSERT: 319,
+  CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN: 349,
+  CANNOT_ASSIGN_OPTIMIZE: 388,
+  QUERY_WAS_CANCELLED: 394,
+  FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: 395,
+  ACCESS_DENIED: 497,
+  AUTHENTICATION_FAILED: 516,
+  KEEPER_EXCEPTION: 999,
+} as const
+
+export type StoreErrorName = keyof typeof CODES
 
 /**
- * ClickHouse's words for data that it cannot read (src/Common/ErrorCodes.cpp). They come before anything of the block
- * is written, so the block may be cut. Every other failure leaves open what was written: the same block goes again.
+ * ClickHouse could not read the data. It finds that out before it writes anything of the block, so the block may be
+ * bisected. After any other error it is unknown what was written, and the same block must be retried.
  */
-const DATA_ERRORS = new Set([
-  6, // CANNOT_PARSE_TEXT
-  25, // CANNOT_PARSE_ESCAPE_SEQUENCE
-  26, // CANNOT_PARSE_QUOTED_STRING
-  27, // CANNOT_PARSE_INPUT_ASSERTION_FAILED
-  28, // CANNOT_PRINT_FLOAT_OR_DOUBLE_NUMBER
-  33, // CANNOT_READ_ALL_DATA
-  53, // TYPE_MISMATCH
-  69, // ARGUMENT_OUT_OF_BOUND
-  70, // CANNOT_CONVERT_TYPE
-  72, // CANNOT_PARSE_NUMBER
-  117, // INCORRECT_DATA
-  130, // CANNOT_READ_ARRAY_FROM_TEXT
-  131, // TOO_LARGE_STRING_SIZE
-  306, // TOO_DEEP_RECURSION
-  349, // CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
+const DATA_ERRORS = codesOf([
+  'CANNOT_PARSE_TEXT',
+  'CANNOT_PARSE_ESCAPE_SEQUENCE',
+  'CANNOT_PARSE_QUOTED_STRING',
+  'CANNOT_PARSE_INPUT_ASSERTION_FAILED',
+  'CANNOT_PRINT_FLOAT_OR_DOUBLE_NUMBER',
+  'CANNOT_READ_ALL_DATA',
+  'TYPE_MISMATCH',
+  'ARGUMENT_OUT_OF_BOUND',
+  'CANNOT_CONVERT_TYPE',
+  'CANNOT_PARSE_NUMBER',
+  'INCORRECT_DATA',
+  'CANNOT_READ_ARRAY_FROM_TEXT',
+  'TOO_LARGE_STRING_SIZE',
+  'TOO_DEEP_RECURSION',
+  'CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN',
 ])
 
-/** Whether ClickHouse has refused the data themselves, and so stored nothing of them. */
+/** A wrong user, a wrong password or missing rights: only an operator can help. */
+const LOGIN_ERRORS = codesOf([
+  'UNKNOWN_USER',
+  'WRONG_PASSWORD',
+  'REQUIRED_PASSWORD',
+  'ACCESS_DENIED',
+  'AUTHENTICATION_FAILED',
+])
+
+/**
+ * Errors whose text names settings, sizes, servers and our own tables, so that it can be logged. The text of any other
+ * error may quote values of the data, as that of a parse error does.
+ */
+const LOGGABLE = new Set([
+  ...LOGIN_ERRORS,
+  ...codesOf([
+    'UNKNOWN_TABLE',
+    'UNKNOWN_DATABASE',
+    'TIMEOUT_EXCEEDED',
+    'TOO_SLOW',
+    'READONLY',
+    'TOO_MANY_SIMULTANEOUS_QUERIES',
+    'SOCKET_TIMEOUT',
+    'NETWORK_ERROR',
+    'MEMORY_LIMIT_EXCEEDED',
+    'TABLE_IS_READ_ONLY',
+    'NOT_ENOUGH_SPACE',
+    'TOO_MANY_PARTS',
+    'UNKNOWN_STATUS_OF_INSERT',
+    'CANNOT_ASSIGN_OPTIMIZE',
+    'QUERY_WAS_CANCELLED',
+    // Its text is ours.
+    'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO',
+    'KEEPER_EXCEPTION',
+  ]),
+])
+
+/** Bytes of an error's text that are read: ClickHouse repeats the value that it could not parse. */
+export const MAX_ERROR_BYTES = 64 * 1024
+
+/** ClickHouse answered a query with an error. Its message and its stack can be logged: they quote no data. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+  /** the error code, see `CODES` */
+  readonly code: number
+  /** ClickHouse's own text, which may quote values: for dead letters and for operators at a terminal, never for the log */
+  readonly words: string
+
+  /** @param error not kept as `cause`, which would be logged */
+  constructor(code: number, error: Error & { type?: string | undefined }) {
+    super(`ClickHouse error ${code}${LOGGABLE.has(code) ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
+    this.code = code
+    this.words = error.message
+  }
+
+  /** the code and the text, for dead letters */
+  get reason(): string {
+    return `ClickHouse error ${this.code}: ${this.words}`
+  }
+}
+
+/** ClickHouse did not respond: connection refused or broken, or a timeout. Whether it did the work is unknown. */
+export class StoreUnreachableError extends Error {
+  override readonly name: string = 'StoreUnreachableError'
+}
+
+/** ClickHouse did not respond within the time set for the query. */
+export class StoreTimeoutError extends StoreUnreachableError {
+  override readonly name = 'StoreTimeoutError'
+}
+
+/** Wraps an error that ClickHouse sent; returns any other error unchanged. */
+export function storeError(error: Error): Error {
+  return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
+}
+
+/** Whether ClickHouse answered with one of these errors. */
+export function isStoreError(error: unknown, ...names: StoreErrorName[]): error is StoreError {
+  return error instanceof StoreError && names.some((name) => CODES[name] === error.code)
+}
+
+/** Whether ClickHouse rejected the data itself, and so stored nothing of the block. */
 export function isDataError(error: unknown): error is StoreError {
   return error instanceof StoreError && DATA_ERRORS.has(error.code)
 }
 
-/** MEMORY_LIMIT_EXCEEDED: of a query, of a user or of the whole server. */
-const OUT_OF_MEMORY = 241
-
-/** Whether ClickHouse had no memory for a block, of which something may be stored: a part for each month it has events of. */
+/**
+ * Whether ClickHouse ran out of memory: for a query, a user or the whole server. Parts of the block may be stored, one for
+ * each month that it has events of.
+ */
 export function isMemoryError(error: unknown): error is StoreError {
-  return error instanceof StoreError && error.code === OUT_OF_MEMORY
+  return isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')
+}
+
+/** Whether a query exceeded its time limit, ours or the server's own, so that a smaller one may succeed. */
+export function isTimeout(error: unknown): boolean {
+  return error instanceof StoreTimeoutError || isStoreError(error, 'TIMEOUT_EXCEEDED')
+}
+
+/** Whether retrying cannot help: ClickHouse refuses the login, or the error is not about ClickHouse at all. */
+export function isFatal(error: unknown): boolean {
+  if (error instanceof StoreError) return LOGIN_ERRORS.has(error.code)
+  return !(error instanceof StoreUnreachableError)
+}
+
+/** What an operator can act on; all other errors of ClickHouse are `store`. */
+export type StoreFailure = 'unreachable' | 'too_many_parts' | 'memory' | 'disk' | 'store'
+
+/** The kind of failure, as metrics count it; null where the error is not about ClickHouse. */
+export function storeFailure(error: unknown): StoreFailure | null {
+  if (error instanceof StoreUnreachableError) return 'unreachable'
+  if (!(error instanceof StoreError)) return null
+  switch (error.code) {
+    case CODES.MEMORY_LIMIT_EXCEEDED:
+      return 'memory'
+    case CODES.NOT_ENOUGH_SPACE:
+      return 'disk'
+    case CODES.TOO_MANY_PARTS:
+      return 'too_many_parts'
+    default:
+      return 'store'
+  }
+}
+
+function codesOf(names: StoreErrorName[]): Set<number> {
+  return new Set(names.map((name) => CODES[name]))
 }

@@ -1,6 +1,6 @@
 import { pipeline, type Readable, Transform, type TransformCallback } from 'node:stream'
 import { parseError } from '@clickhouse/client'
-import { MAX_ERROR_BYTES } from './query-stream.js'
+import { MAX_ERROR_BYTES } from './errors.js'
 
 /**
  * Guards an answer that is sent while its query still runs, which may fail when a part of the rows is on its way. Then

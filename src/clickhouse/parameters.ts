@@ -1,4 +1,7 @@
-import type { Parameters } from './client.js'
+/** Values of `{name:Type}` in a query that go into its URL. */
+export type Scalars = Record<string, string | number | bigint>
+/** Values of `{name:Type}` in a query. */
+export type Parameters = Record<string, Scalars[string] | string[]>
 
 /** ClickHouse takes no parameter over 128 KiB (http_max_field_value_size), whatever a query's own settings say. */
 const MAX_FIELD_BYTES = 120_000

@@ -3,7 +3,8 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Readable } from 'node:stream'
 import { urlToHttpOptions } from 'node:url'
 import { type ClickHouseSettings, parseError } from '@clickhouse/client'
-import type { Scalars } from './client.js'
+import { MAX_ERROR_BYTES } from './errors.js'
+import type { Scalars } from './parameters.js'
 
 export interface StreamOptions {
   /** http or https, the host and the port */
@@ -17,9 +18,6 @@ export interface StreamOptions {
   /** that the server may be silent, while a query is under way and all that it sent was read */
   silentMs: number
 }
-
-/** Of an error's text that is read; ClickHouse repeats what it could not read in it. */
-export const MAX_ERROR_BYTES = 64 * 1024
 
 /**
  * Queries whose answers are passed on as they come. For these alone not by @clickhouse/client, which takes 2 ms more for

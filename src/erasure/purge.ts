@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { type ClickHouse, StoreUnreachableError } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Log } from '../lib/log.js'
 import type { ReadBarrier } from '../pipeline/read-barrier.js'
 import {

@@ -1,12 +1,10 @@
 import { statfs } from 'node:fs/promises'
-import { type ClickHouse, StoreError } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError } from '../clickhouse/errors.js'
 import { type Disk, readDisks } from '../store/disks.js'
 
 /** Well within the 10 s that Prometheus waits for a scrape. */
 const STORE_LIMIT_MS = 2_000
-/** Of ClickHouse. */
-const ACCESS_DENIED = 497
-
 /** What data is kept on, as it is now. */
 export interface StorageReading {
   /** whether ClickHouse answered a query within 2 s */
@@ -22,7 +20,7 @@ export async function readStorage(clickhouse: ClickHouse, dataDir: string | null
   const [disks, space] = await Promise.all([
     readDisks(clickhouse, AbortSignal.timeout(STORE_LIMIT_MS)).catch((error: unknown) => {
       // A user without rights to system.disks can use the store all the same.
-      return error instanceof StoreError && error.code === ACCESS_DENIED ? [] : null
+      return isStoreError(error, 'ACCESS_DENIED') ? [] : null
     }),
     dataDir === null ? null : statfs(dataDir).catch(() => null),
   ])

@@ -1,18 +1,11 @@
-import { StoreError, StoreUnreachableError } from '../clickhouse/client.js'
+import { type StoreFailure, storeFailure } from '../clickhouse/errors.js'
 import { ApiError } from '../contract/errors.js'
 import type { Block, Entry, EntryKind } from '../journal/journal.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { Position } from '../model/position.js'
 
 /** Why a block had to go again. */
-export type RetryReason = 'unreachable' | 'too_many_parts' | 'memory' | 'disk' | 'store' | 'journal' | 'internal'
-
-/** ClickHouse's words for what an operator can do something about; every other error of it is `store`. */
-const REASON_OF: Record<number, RetryReason> = {
-  241: 'memory', // MEMORY_LIMIT_EXCEEDED
-  243: 'disk', // NOT_ENOUGH_SPACE
-  252: 'too_many_parts', // TOO_MANY_PARTS
-}
+export type RetryReason = StoreFailure | 'journal' | 'internal'
 
 const BLOCK_ENTRIES = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
 const BLOCK_BYTES = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 32_768, 65_536].map((kib) => kib * 1024)
@@ -70,7 +63,5 @@ export class WriterMetrics {
 }
 
 function reasonOf(error: unknown): RetryReason {
-  if (error instanceof StoreUnreachableError) return 'unreachable'
-  if (error instanceof StoreError) return REASON_OF[error.code] ?? 'store'
-  return error instanceof ApiError ? 'journal' : 'internal'
+  return storeFailure(error) ?? (error instanceof ApiError ? 'journal' : 'internal')
 }

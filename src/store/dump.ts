@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse, Scalars } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import type { Scalars } from '../clickhouse/parameters.js'
 import { ONE_PIECE } from './insert.js'
 
 /** How a table is taken out in chunks: by project, and within one by a key that no row changes. */

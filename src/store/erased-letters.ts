@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
-import type { ClickHouse, Scalars } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import type { Scalars } from '../clickhouse/parameters.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elements, memberText } from '../json/spans.js'

@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse, Reading, Scalars } from '../clickhouse/client.js'
+import type { ClickHouse, Reading } from '../clickhouse/client.js'
+import type { Scalars } from '../clickhouse/parameters.js'
 import type { Format, RowFormat } from '../contract/formats.js'
 import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 

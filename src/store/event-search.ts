@@ -1,4 +1,5 @@
-import { type ClickHouse, isOutOfTime } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isTimeout } from '../clickhouse/errors.js'
 import { type EventPage, findEventIds, findPageStart } from './event-pages.js'
 
 /** How long events that a filter picks are looked for. */
@@ -63,7 +64,7 @@ export async function searchEvents(
       startAt = end
     } catch (error) {
       // Nothing was found out about this range; a part of it may be looked through in the time.
-      if (!isOutOfTime(error) || rows === leastRows) throw error
+      if (!isTimeout(error) || rows === leastRows) throw error
       rows = Math.max(Math.floor(rows / SHRINKING), leastRows)
       continue
     }

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
-import { type ClickHouse, isOutOfTime } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isTimeout } from '../clickhouse/errors.js'
 import { ApiError } from '../contract/errors.js'
 import type { Format } from '../contract/formats.js'
 import {
@@ -73,7 +74,7 @@ export class EventWalks {
       const bounds = await findPageBounds(this.#clickhouse, { ...page, ...start }, { signal, limitMs })
       return { rows: await readEventRows(this.#clickhouse, format, page, bounds, { signal }), next: bounds.next }
     } catch (error) {
-      if (!isOutOfTime(error)) throw error
+      if (!isTimeout(error)) throw error
       if (!canBeShort) throw isFiltered(wanted.filter) ? tooSlowByNumber() : error
       const from = startAt === null ? page : { ...page, startAt }
       const { ids, next } = await searchEvents(this.#clickhouse, from, this.#limits, signal)

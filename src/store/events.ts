@@ -1,4 +1,5 @@
-import { type ClickHouse, StoreError, StoreUnreachableError } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
@@ -71,14 +72,12 @@ export async function lastStoredPosition(
   return (rows[0] && parseEventId(rows[0].id)?.position) ?? null
 }
 
-/** Of ClickHouse, for a user that may not look at what it is doing. */
-const ACCESS_DENIED = 497
-
 async function isInsertingAny(clickhouse: ClickHouse, journalId: number): Promise<boolean> {
   try {
     return await isInserting(clickhouse, `${journalId}:`)
   } catch (error) {
-    if (error instanceof StoreError && error.code === ACCESS_DENIED) return false
+    // A user that may not read system.processes.
+    if (isStoreError(error, 'ACCESS_DENIED')) return false
     throw error
   }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { type ClickHouse, StoreError } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError, type StoreError } from '../clickhouse/errors.js'
 import { literal } from '../clickhouse/parameters.js'
 
 /** A mutation that takes longer is left to itself; ClickHouse goes on with it. */
@@ -7,10 +8,6 @@ const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
 /** What one partition may take, which ClickHouse keeps under 150 GB. */
 const REWRITE_LIMIT_MS = 60 * 60 * 1000
 const SIGN_OF_LIFE_MS = 60_000
-/** Of ClickHouse: parts of the partition are being merged already, or the disk has no room for the merged one. */
-const CANNOT_ASSIGN_OPTIMIZE = 388
-/** Of ClickHouse, where the disk is full while it merges. */
-const NOT_ENOUGH_SPACE = 243
 const MIN_POLL_MS = 20
 const MAX_POLL_MS = 1_000
 /** Keys of one statement at most: each statement rewrites the parts that hold one of them. */
@@ -108,7 +105,7 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
       return
     } catch (error) {
       if (isShortOfDisk(error)) throw await diskSpaceError(clickhouse, partition, error)
-      const isBusy = error instanceof StoreError && error.code === CANNOT_ASSIGN_OPTIMIZE
+      const isBusy = isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE')
       if (!isBusy || Date.now() > deadline) throw error
       await wait(MAX_POLL_MS, undefined, { signal })
       // What made it busy may have been another process that did the same.
@@ -117,11 +114,13 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
   }
 }
 
-/** ClickHouse has one number for both reasons, and tells them apart by its words alone. */
+/**
+ * CANNOT_ASSIGN_OPTIMIZE says that parts of the partition are being merged already, or that the disk has no room for the
+ * merged part; only the text tells which.
+ */
 function isShortOfDisk(error: unknown): error is StoreError {
-  if (!(error instanceof StoreError)) return false
-  if (error.code === NOT_ENOUGH_SPACE) return true
-  return error.code === CANNOT_ASSIGN_OPTIMIZE && /free space|disk space/i.test(error.words)
+  if (isStoreError(error, 'NOT_ENOUGH_SPACE')) return true
+  return isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE') && /free space|disk space/i.test(error.words)
 }
 
 async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: StoreError): Promise<DiskSpaceError> {

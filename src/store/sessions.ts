@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouse, Reading, Scalars } from '../clickhouse/client.js'
+import type { ClickHouse, Reading } from '../clickhouse/client.js'
+import type { Scalars } from '../clickhouse/parameters.js'
 import { propertiesUpTo, QueryParameters } from '../clickhouse/parameters.js'
 import type { Entry } from '../journal/journal.js'
 import { formatProperties, parseProperties } from '../model/profile.js'

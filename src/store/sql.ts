@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { DataFormat } from '@clickhouse/client'
-import { type ClickHouse, StoreError, StoreUnreachableError } from '../clickhouse/client.js'
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 
 export interface SqlOptions {
   /** one of ClickHouse's output formats; a FORMAT in the query wins */
@@ -21,12 +22,6 @@ const READING = /^(Select|Show|Describe|Exists|Explain)/
 /** This function reads any file that the engine's user may read, and `readonly` does not stop it. */
 const FILE_FUNCTION = /^ *Function file\b/m
 const EXPLAIN = 'EXPLAIN AST '
-
-const SYNTAX_ERROR = 62
-const TIMEOUT_EXCEEDED = 159
-const READONLY = 164
-const MEMORY_LIMIT_EXCEEDED = 241
-const ACCESS_DENIED = 497
 
 /** A query may not starve the INSERTs of the service; what groups or sorts more than half of it goes to the disk. */
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
@@ -71,7 +66,7 @@ export async function readSql(
 async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSignal): Promise<void> {
   const settings = { readonly: '1', default_format: 'TabSeparatedRaw' } as const
   const tree = await clickhouse.bytes(`${EXPLAIN}${query}`, {}, settings, { signal }).catch((error: unknown) => {
-    throw error instanceof StoreError && error.code === SYNTAX_ERROR ? withoutPrefix(error) : error
+    throw isStoreError(error, 'SYNTAX_ERROR') ? withoutPrefix(error) : error
   })
   const lines = await text(tree)
   if (!READING.test(lines)) {
@@ -91,16 +86,15 @@ export function describeSqlError(error: unknown, limitSeconds: number): string {
   const message = error instanceof StoreError ? error.words : error instanceof Error ? error.message : String(error)
   if (error instanceof StoreUnreachableError) return message
   if (message === 'aborted') return 'The result broke off before its end: the query failed, or ClickHouse ended.'
-  switch (error instanceof StoreError ? error.code : 0) {
-    case TIMEOUT_EXCEEDED:
-      return `The query was ended after ${limitSeconds} s. Narrow it, or allow more with --timeout.`
-    case MEMORY_LIMIT_EXCEEDED:
-      return `The query needs too much memory: ${message} Narrow it, or read fewer columns.`
-    case READONLY:
-      return `This only reads, with settings of its own, so leave SETTINGS and such out: ${message}`
-    case ACCESS_DENIED:
-      return `ClickHouse does not allow this: ${message}`
-    default:
-      return message
+  if (isStoreError(error, 'TIMEOUT_EXCEEDED')) {
+    return `The query was ended after ${limitSeconds} s. Narrow it, or allow more with --timeout.`
   }
+  if (isStoreError(error, 'MEMORY_LIMIT_EXCEEDED')) {
+    return `The query needs too much memory: ${message} Narrow it, or read fewer columns.`
+  }
+  if (isStoreError(error, 'READONLY')) {
+    return `This only reads, with settings of its own, so leave SETTINGS and such out: ${message}`
+  }
+  if (isStoreError(error, 'ACCESS_DENIED')) return `ClickHouse does not allow this: ${message}`
+  return message
 }

@@ -1,6 +1,7 @@
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { ClickHouse, StoreError, StoreUnreachableError } from '../../src/clickhouse/client.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { StoreError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import type { Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'

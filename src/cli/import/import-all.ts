@@ -1,7 +1,8 @@
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { type ClickHouse, StoreError, StoreUnreachableError } from '../../clickhouse/client.js'
+import type { ClickHouse } from '../../clickhouse/client.js'
+import { isStoreError, StoreUnreachableError } from '../../clickhouse/errors.js'
 import type { Config } from '../../config.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
 import { StateFile } from '../../lib/checkpoint-file.js'
@@ -36,8 +37,6 @@ interface ImportAllState {
 const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
 const ATTEMPTS = 6
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
-/** Of ClickHouse: too much memory in use, too many parts. */
-const PASSING = new Set([241, 252])
 
 /**
  * Makes the store that `exportAll` has written into a folder, in an empty one: the same events under the same ids, profiles,
@@ -159,7 +158,7 @@ async function storeChunk(
       )
     } catch (error) {
       const isPassing =
-        error instanceof StoreUnreachableError || (error instanceof StoreError && PASSING.has(error.code))
+        error instanceof StoreUnreachableError || isStoreError(error, 'MEMORY_LIMIT_EXCEEDED', 'TOO_MANY_PARTS')
       if (!isPassing || attempt === ATTEMPTS || signal.aborted) throw error
       await wait(backoffMs(BACKOFF, attempt), undefined, { signal })
     }
