@@ -1,10 +1,8 @@
 import type { Position } from '../model/position.js'
+import type { StateKind } from '../model/state-key.js'
 
 /** What an entry holds, and so which table it goes to. */
-export type EntryKind = 'events' | 'profiles' | 'sessions'
-
-/** The kinds whose current value the journal keeps beside the entries. */
-export type StateKind = Exclude<EntryKind, 'events'>
+export type EntryKind = 'events' | StateKind
 
 /** A request that may come again: the same key means the same request, the fingerprint tells whether its body is the same. */
 export interface IdempotencyKey {

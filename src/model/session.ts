@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
 import { memberText } from '../json/spans.js'
-import { formatProperties, type Properties, parseProperties } from './profile.js'
+import { formatProperties, type Properties, parseProperties } from './properties.js'
 
 /** Bytes of a session's properties: whoever has the public key may write them, and each call writes all of them. */
 export const MAX_SESSION_BYTES = 64 * 1024

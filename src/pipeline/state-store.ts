@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError, idempotencyConflict } from '../contract/errors.js'
-import type { IdempotencyKey, Journal, StateKind, StateReading } from '../journal/journal.js'
+import type { IdempotencyKey, Journal, StateReading } from '../journal/journal.js'
 import { batchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
 import { type Position, START } from '../model/position.js'
+import { type StateKind, stateKeyOf } from '../model/state-key.js'
 import type { GroupCommit } from './group-commit.js'
 
 /** How values of one kind are kept: as an opaque text in the journal, as a row in the store. */
@@ -89,13 +89,6 @@ const READING_BYTES = 4 * 1024 * 1024
 const SMALL_BYTES = 64 * 1024
 /** Names of one question to the store. */
 const MAX_NAMES = 256
-
-/** A digest of kind, project and name: names are free-form and of any length up to 255 characters. */
-export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {
-  return createHash('sha256')
-    .update(JSON.stringify([kind, projectId, name]))
-    .digest('hex')
-}
 
 /**
  * Profiles or sessions, each changed by compare-and-set: read, change, commit with the version that was read, again on a

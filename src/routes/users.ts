@@ -10,14 +10,9 @@ import type { Purge } from '../erasure/purge.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
-import {
-  applyOperations,
-  formatProperties,
-  identify,
-  type Profile,
-  parseOperations,
-  parseProperties,
-} from '../model/profile.js'
+import { applyOperations, identify, type Profile } from '../model/profile.js'
+import { parseOperations } from '../model/profile-operations.js'
+import { formatProperties, parseProperties } from '../model/properties.js'
 import type { ReadBarrier } from '../pipeline/read-barrier.js'
 import type { StateStore } from '../pipeline/state-store.js'
 import { exportUser } from '../pipeline/user-export.js'

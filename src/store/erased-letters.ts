@@ -3,7 +3,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import type { Scalars } from '../clickhouse/parameters.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { EntryKind } from '../journal/journal.js'
-import { elements, memberText } from '../json/spans.js'
+import { elementTexts, memberText } from '../json/spans.js'
 
 /** Stands for an event that was erased, as the ids of those behind it go by their place; no accepted one looks like it. */
 const ERASED_EVENT = '{"event":"","distinct_id":""}'
@@ -142,8 +142,7 @@ export function withoutUsers(
   try {
     const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
     const users = new Set<string>()
-    const all = elements(list).map(({ start, end }) => {
-      const text = list.slice(start, end)
+    const all = elementTexts(list).map((text) => {
       const { project_id = projectId, distinct_id } = JSON.parse(text) as { project_id?: string; distinct_id?: unknown }
       if (typeof distinct_id !== 'string' || !distinctIds.has(distinct_id)) return text
       if (kind !== 'events' && project_id !== projectId) return text

@@ -7,7 +7,7 @@ import { formatEvent, formatObject, parseEvent, type TrackEvent } from '../../sr
 import type { ProfileOperations } from '../../src/client/tallyhouse.js'
 import { type ProfileBody, TrackBody } from '../../src/contract/schemas.js'
 import { memberText } from '../../src/json/spans.js'
-import { parseOperations } from '../../src/model/profile.js'
+import { parseOperations } from '../../src/model/profile-operations.js'
 
 const NOW = 1_700_000_000_000
 

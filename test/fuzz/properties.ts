@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { Agent, request as send } from 'node:http'
 import { connect } from 'node:net'
 import fc from 'fast-check'
-import { elements, memberText } from '../../src/json/spans.js'
-import { formatProperties, parseProperties } from '../../src/model/profile.js'
+import { elementTexts, memberText } from '../../src/json/spans.js'
+import { formatProperties, parseProperties } from '../../src/model/properties.js'
 import { PUBLIC_KEY, SECRET_KEY, type Service } from '../helper.js'
 import { type Request, rawRequest, request } from './requests.js'
 import { name, numberText, objectText, spell, style } from './texts.js'
@@ -181,7 +181,7 @@ function keepsEvents(target: Target): Property {
     assert.equal(read.status, 200, read.body.toString())
     const text = read.body.toString()
     const list = memberText(text, 'events') ?? ''
-    const found = elements(list).map(({ start, end }) => list.slice(start, end))
+    const found = elementTexts(list)
     assert.equal(found.length, wanted.length, 'each event is there, and once')
     for (const [i, row] of found.entries()) {
       const { event, properties, timestamp } = wanted[i] ?? {}

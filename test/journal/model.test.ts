@@ -11,13 +11,13 @@ import {
   type Outcome,
   READING_MEMORY_MS,
   type State,
-  type StateKind,
   type StoredState,
   type Write,
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
+import type { StateKind } from '../../src/model/state-key.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
 // A journal, driven by random commands in any order, has to do what a few maps and lists do. A failure prints its seed and

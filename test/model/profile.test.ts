@@ -1,16 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { ApiError, ErrorCode } from '../../src/contract/errors.js'
-import {
-  applyOperations,
-  formatProfile,
-  formatProperties,
-  identify,
-  type Profile,
-  parseOperations,
-  parseProfile,
-  parseProperties,
-} from '../../src/model/profile.js'
+import { applyOperations, formatProfile, identify, type Profile, parseProfile } from '../../src/model/profile.js'
+import { parseOperations } from '../../src/model/profile-operations.js'
+import { formatProperties, parseProperties } from '../../src/model/properties.js'
 
 const profileOf = (properties: string): Profile => ({
   properties: parseProperties(properties),

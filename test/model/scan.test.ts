@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
 import { BatchBody, TrackBody } from '../../src/contract/schemas.js'
-import { elements, members } from '../../src/json/spans.js'
+import { elementTexts, members } from '../../src/json/spans.js'
 import { type ScannedBody, scanBatch, scanEvent } from '../../src/model/scan.js'
 import { realEvents } from '../helper.js'
 
@@ -48,7 +48,7 @@ function parsed(kind: Kind, text: string): Found | null {
 
 function eventsOf(text: string): string[] {
   const list = members(text).findLast(({ name }) => name === 'events')?.start ?? 0
-  return elements(text, list).map(({ start, end }) => text.slice(start, end))
+  return elementTexts(text, list)
 }
 
 /** Whether each known field is there once at most and spelled plainly, and whether there are others. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseProperties } from '../../src/model/profile.js'
+import { parseProperties } from '../../src/model/properties.js'
 import {
   durationOf,
   endSession,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
-import { elements, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/spans.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
 import { keptBatch, type ParsedEvent, rewriteEntry, verbatimEvent } from '../../src/model/verbatim.js'
 
@@ -24,7 +24,7 @@ function seen(text: string): { event: string; distinct_id: string; timestamp: nu
 
 function seenInBatch(body: Buffer) {
   const list = memberText(body.toString(), 'events') ?? '[]'
-  return elements(list).map(({ start, end }) => seen(list.slice(start, end)))
+  return elementTexts(list).map((text) => seen(text))
 }
 
 const hexOf = (character: string) => character.charCodeAt(0).toString(16).padStart(4, '0')

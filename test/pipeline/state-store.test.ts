@@ -7,8 +7,9 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
+import { stateKeyOf } from '../../src/model/state-key.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
-import { type StateLimits, StateStore, type StateTable, stateKeyOf } from '../../src/pipeline/state-store.js'
+import { type StateLimits, StateStore, type StateTable } from '../../src/pipeline/state-store.js'
 import { temporaryFolder } from '../helper.js'
 
 const MAX_BYTES = 8 * 1024 * 1024

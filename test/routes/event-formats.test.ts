@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
-import { elements, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/spans.js'
 import { type Client, randomName, STORAGES, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 /** An event as every format has it; `properties` is its text. */
@@ -36,7 +36,7 @@ function jsonRow(text: string): Row {
 
 function jsonRows({ body }: LightMyRequestResponse): Row[] {
   const list = memberText(body, 'events') ?? ''
-  return elements(list).map(({ start, end }) => jsonRow(list.slice(start, end)))
+  return elementTexts(list).map((text) => jsonRow(text))
 }
 
 function ndjsonRows({ body }: LightMyRequestResponse): Row[] {

@@ -1,7 +1,7 @@
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { CALLS } from '../../src/http/openapi/calls.js'
-import { elements, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/spans.js'
 import {
   type Client,
   randomName,
@@ -33,7 +33,7 @@ async function pageOf({ call }: Client, query: string): Promise<Page> {
 /** The exact texts of the properties in an answer. */
 function propertiesIn({ body }: LightMyRequestResponse): (string | undefined)[] {
   const list = memberText(body, 'events') ?? ''
-  return elements(list).map(({ start, end }) => memberText(list.slice(start, end), 'properties'))
+  return elementTexts(list).map((text) => memberText(text, 'properties'))
 }
 
 function isRefused(t: Test, response: LightMyRequestResponse, status: number, code: string, path?: string): void {

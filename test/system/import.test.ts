@@ -1,5 +1,5 @@
 import t from 'tap'
-import { elements, memberText } from '../../src/json/spans.js'
+import { elementTexts, memberText } from '../../src/json/spans.js'
 import { type Client, realEvents, STORAGES, settingsFor, startApp } from '../helper.js'
 
 const BATCH = 1000
@@ -10,7 +10,7 @@ async function exportAll({ call }: Client): Promise<string[]> {
   for (let cursor = ''; ; ) {
     const { body } = await call('GET', `/public/events?limit=10000${cursor}`)
     const list = memberText(body, 'events') ?? ''
-    texts.push(...elements(list).map(({ start, end }) => list.slice(start, end)))
+    texts.push(...elementTexts(list))
     const next = JSON.parse(memberText(body, 'next') ?? 'null')
     if (next === null) return texts
     cursor = `&cursor=${next}`

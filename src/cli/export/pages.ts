@@ -2,6 +2,7 @@ import type { Connection } from '../../client/connection.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_PAGE } from '../../contract/limits.js'
+import { LINE_FEED, QUOTE } from '../../json/bytes.js'
 import { memberText } from '../../json/spans.js'
 
 /** About six minutes of pauses, as an import has. */
@@ -10,8 +11,6 @@ const EXPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 
 /** Pages of rows are kept near this size, as each is held in memory. */
 const PAGE_BYTES = 8 * 1024 * 1024
 const FIRST_PAGE = 1000
-const QUOTE = 0x22
-const LINE_FEED = 0x0a
 const UUID_LENGTH = 36
 const ATTEMPTS = 5
 

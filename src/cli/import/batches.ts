@@ -1,3 +1,4 @@
+import { COMMA } from '../../json/bytes.js'
 import type { ProfileChange } from '../../vendors/row.js'
 import type { EventSource } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
@@ -36,7 +37,6 @@ export interface Batch {
 
 const HEAD = Buffer.from('{"events":[')
 const TAIL = Buffer.from(']}')
-const COMMA = 0x2c
 const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
 const MAX_PROFILES = 1000

@@ -1,6 +1,6 @@
 import type { Connection } from '../../client/connection.js'
 import { MAX_PAGE } from '../../contract/limits.js'
-import { elements, memberText } from '../../json/spans.js'
+import { elementTexts, memberText } from '../../json/spans.js'
 import { formatCursor } from '../../model/cursor.js'
 import { formatEventId, type Place, parseEventId } from '../../model/event-id.js'
 import type { Batch } from './batches.js'
@@ -78,14 +78,14 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   if (value.pending !== 0)
     throw new Error('The store has not caught up, so it cannot be told what it has. Try again later.')
   const list = memberText(text, 'events') ?? '[]'
-  const texts = elements(list).map(({ start, end }) => list.slice(start, end))
+  const texts = elementTexts(list)
   const ids = new Map(texts.map((text) => [JSON.parse(memberText(text, 'eventId') ?? '""') as string, text]))
   return { ids, next: value.next as string | null }
 }
 
 function eventsOf({ body }: Batch): string[] {
   const list = memberText(body.toString(), 'events') ?? '[]'
-  return elements(list).map(({ start, end }) => list.slice(start, end))
+  return elementTexts(list)
 }
 
 /** By the exact text of the properties; one that named no time got the service's. */

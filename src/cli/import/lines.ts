@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { LINE_FEED } from '../../json/bytes.js'
 
 /** A place in the (decompressed) text of an input: what stands before it is done with. */
 export interface InputOffset {
@@ -43,7 +44,6 @@ export interface RowReader {
 /** No service takes a body of this size. */
 export const MAX_ROW_BYTES = 256 * 1024 * 1024
 
-const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 const EMPTY = Buffer.alloc(0)
 

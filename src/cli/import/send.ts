@@ -1,7 +1,7 @@
 import type { Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import type { RetryPolicy } from '../../client/retry.js'
-import { elements, memberText } from '../../json/spans.js'
+import { elementTexts, memberText } from '../../json/spans.js'
 import type { Batch, Reject } from './batches.js'
 
 /** About six minutes of pauses: enough for a restart of the service, or of its machine. */
@@ -62,7 +62,7 @@ export async function sendBatch(
 /** The texts of the events in a body. */
 function eventsOf(body: Uint8Array): string[] {
   const list = memberText(Buffer.from(body).toString(), 'events') ?? '[]'
-  return elements(list).map(({ start, end }) => list.slice(start, end))
+  return elementTexts(list)
 }
 
 /** Whether less might be taken: the body is too large, or refused as a whole, as one of too many names is. */

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { ABORT, type Database, open, type RootDatabase } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
 import { laterOf, millisecondsOf, nextPosition, type Position, START } from '../../model/position.js'
+import type { StateKind } from '../../model/state-key.js'
 import {
   type Append,
   type Block,
@@ -17,7 +18,6 @@ import {
   READING_MEMORY_MS,
   STATE_MEMORY_MS,
   type State,
-  type StateKind,
   type StateReading,
   type StoredState,
   type Write,

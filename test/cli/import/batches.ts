@@ -4,7 +4,7 @@ import { type Batch, Batches } from '../../../src/cli/import/batches.js'
 import { EventSource, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/event-source.js'
 import { findFormat, openReader } from '../../../src/cli/import/formats.js'
 import { type Input, openStream } from '../../../src/cli/import/input.js'
-import { elements, memberText } from '../../../src/json/spans.js'
+import { elementTexts, memberText } from '../../../src/json/spans.js'
 
 export const START = { offset: 0, line: 0 }
 const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }
@@ -25,7 +25,7 @@ export async function batchesOf(input: Input, options: Partial<SourceOptions> = 
 export function eventsOf(batches: Batch[]): string[] {
   return batches.flatMap(({ body, count, lines }) => {
     const list = memberText(body.toString(), 'events') ?? ''
-    const texts = elements(list).map(({ start, end }) => list.slice(start, end))
+    const texts = elementTexts(list)
     assert.equal(texts.length, count)
     assert.equal(lines.length, count)
     return texts

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
 import t from 'tap'
-import { elements, memberText } from '../../../src/json/spans.js'
+import { elementTexts, memberText } from '../../../src/json/spans.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import {
   realEvents,
@@ -28,7 +28,7 @@ async function exportAll({ url }: Service): Promise<string[]> {
     const answer = await fetch(`${url}/public/events?limit=10000${cursor}`, { headers: { 'x-api-key': SECRET_KEY } })
     const body = await answer.text()
     const list = memberText(body, 'events') ?? ''
-    texts.push(...elements(list).map(({ start, end }) => list.slice(start, end)))
+    texts.push(...elementTexts(list))
     const next = JSON.parse(memberText(body, 'next') ?? 'null')
     if (next === null) return texts
     cursor = `&cursor=${next}`

@@ -1,0 +1,152 @@
+import { CLOSE_BRACE, CLOSE_BRACKET, MINUS, NINE, OPEN_BRACE, OPEN_BRACKET, QUOTE, ZERO } from './bytes.js'
+import { isNumber, next, skipSpace, stringEnd, valueEnd } from './spans.js'
+
+/** Deeper than this, `canonical` takes the text as it is: it recurses, and the stack has an end. */
+const MAX_DEPTH = 500
+
+/**
+ * The one spelling shared by all texts of the same value, for comparing and for Set keys: no white space, names sorted,
+ * the last of duplicate names, strings as JSON.stringify spells them, numbers as their exact decimal value (`1.0` is `1`,
+ * `100` is `1e2`, `-0` is `0`). No number passes through a double, so two 64-bit ids are never taken for one; for the
+ * same reason `0.1` and `0.1000000000000000055` differ, though JSON.parse reads the same double from both.
+ *
+ * Equal values nested more than 500 deep may get different texts. Different values never get the same one.
+ */
+export function canonical(text: string): string {
+  // Most values are short numbers and plain strings, which are their own canonical text.
+  if (isPlain(text)) return text
+  let i = 0
+
+  function value(depth: number): string {
+    i = skipSpace(text, i)
+    const start = i
+    const code = text.charCodeAt(i)
+    if (depth < MAX_DEPTH) {
+      if (code === OPEN_BRACE) return object(depth + 1)
+      if (code === OPEN_BRACKET) return array(depth + 1)
+    }
+    i = valueEnd(text, start)
+    const raw = text.slice(start, i)
+    if (isPlain(raw)) return raw
+    if (code === QUOTE) return respell(raw)
+    return isNumber(raw) ? decimal(raw) : raw
+  }
+
+  function object(depth: number): string {
+    const values = new Map<string, string>()
+    i = skipSpace(text, i + 1)
+    while (text.charCodeAt(i) !== CLOSE_BRACE) {
+      const nameStart = i
+      const nameEnd = stringEnd(text, i)
+      i = skipSpace(text, nameEnd) + 1
+      values.set(respell(text.slice(nameStart, nameEnd)), value(depth))
+      i = next(text, i)
+    }
+    i++
+    let all = ''
+    for (const name of [...values.keys()].sort()) all += `${all && ','}${name}:${values.get(name)}`
+    return `{${all}}`
+  }
+
+  function array(depth: number): string {
+    let all = ''
+    i = skipSpace(text, i + 1)
+    while (text.charCodeAt(i) !== CLOSE_BRACKET) {
+      all += `${all && ','}${value(depth)}`
+      i = next(text, i)
+    }
+    i++
+    return `[${all}]`
+  }
+
+  return value(0)
+}
+
+function respell(string: string): string {
+  return isPlain(string) ? string : JSON.stringify(JSON.parse(string))
+}
+
+/**
+ * Whether the text of a value is a string without escapes, or a short integer, that is spelled in its canonical way: no
+ * integer ends with a 0 there but 0 itself. Of others, which may be, it says false.
+ */
+function isPlain(text: string): boolean {
+  const first = text.charCodeAt(0)
+  if (first === QUOTE) return text.endsWith('"') && !text.includes('\\') && text.isWellFormed()
+  if (text.length > MAX_EXACT_DIGITS) return false
+  for (let i = first === MINUS ? 1 : 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code < ZERO || code > NINE) return false
+  }
+  return text.charCodeAt(text.length - 1) !== ZERO || text === '0'
+}
+
+/**
+ * A number as its significant digits and a power of ten: `-1.50e3` is `-15e2`. Takes time linear in the text, whatever
+ * the exponent.
+ */
+function decimal(number: string): string {
+  const e = Math.max(number.indexOf('e'), number.indexOf('E'))
+  const start = number.charCodeAt(0) === MINUS ? 1 : 0
+  const mantissa = number.slice(start, e === -1 ? undefined : e)
+  const dot = mantissa.indexOf('.')
+  const digits = withoutZeros(dot === -1 ? mantissa : mantissa.slice(0, dot) + mantissa.slice(dot + 1))
+  if (digits === '') return '0'
+  const zeros = countAtEnd(digits, ZERO)
+  const power = zeros - (dot === -1 ? 0 : mantissa.length - dot - 1)
+  const exponent = e === -1 ? String(power) : plus(number.slice(e + 1), power)
+  const significant = zeros === 0 ? digits : digits.slice(0, -zeros)
+  return `${start === 1 ? '-' : ''}${significant}${exponent === '0' ? '' : `e${exponent}`}`
+}
+
+/** Integers of so many digits, and their sums, are exact as doubles. */
+const MAX_EXACT_DIGITS = 15
+const EXACT_LIMIT = 10 ** MAX_EXACT_DIGITS
+
+/**
+ * The sum of an integer of any length, given as decimal text, and one of at most 15 digits. BigInt would need time that
+ * grows with the square of the length: 0.9 s for a million digits.
+ */
+function plus(integer: string, summand: number): string {
+  const isNegative = integer.startsWith('-')
+  const digits = withoutZeros(integer.replace(/^[-+]/, ''))
+  if (digits.length <= MAX_EXACT_DIGITS) return String((isNegative ? -Number(digits) : Number(digits)) + summand)
+  // Beyond, the sum has the sign of the integer: the last digits change, and where they overflow those before them by one.
+  const cut = digits.length - MAX_EXACT_DIGITS
+  let head = digits.slice(0, cut)
+  let tail = Number(digits.slice(cut)) + (isNegative ? -summand : summand)
+  if (tail >= EXACT_LIMIT) {
+    tail -= EXACT_LIMIT
+    head = incremented(head)
+  } else if (tail < 0) {
+    tail += EXACT_LIMIT
+    head = decremented(head)
+  }
+  const magnitude = withoutZeros(head + String(tail).padStart(MAX_EXACT_DIGITS, '0'))
+  return isNegative ? `-${magnitude}` : magnitude
+}
+
+/** A positive integer of any length and one more. */
+function incremented(digits: string): string {
+  const kept = digits.length - countAtEnd(digits, NINE)
+  const rest = '0'.repeat(digits.length - kept)
+  return kept === 0 ? `1${rest}` : `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) + 1}${rest}`
+}
+
+/** A positive integer of any length and one less; may begin with a zero. */
+function decremented(digits: string): string {
+  const kept = digits.length - countAtEnd(digits, ZERO)
+  return `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) - 1}${'9'.repeat(digits.length - kept)}`
+}
+
+function countAtEnd(text: string, code: number): number {
+  let count = 0
+  while (count < text.length && text.charCodeAt(text.length - 1 - count) === code) count++
+  return count
+}
+
+function withoutZeros(digits: string): string {
+  let zeros = 0
+  while (digits.charCodeAt(zeros) === ZERO) zeros++
+  return zeros === 0 ? digits : digits.slice(zeros)
+}

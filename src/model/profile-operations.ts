@@ -1,0 +1,193 @@
+import { ApiError } from '../contract/errors.js'
+import { canonical } from '../json/canonical.js'
+import { countValues, elementTexts, isArray, isNumber } from '../json/spans.js'
+import { type Properties, parseProperties } from './properties.js'
+
+/** One change of one property. `operand` is a JSON text; `$unset` has none and leaves it empty. */
+export interface Operation {
+  operator: Operator
+  name: string
+  operand: string
+}
+
+export type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
+
+/**
+ * The text of the value that a property has after the operation, from the one it has before; undefined is a property
+ * that is not there.
+ */
+type Effect = (current: string | undefined, operand: string, name: string) => string | undefined
+
+/** Every operator; they apply in this order, whatever the order in the request. */
+const EFFECT: Record<Operator, Effect> = {
+  $set: (_current, operand) => operand,
+  $add: (current = '0', operand, name) => sum(current, operand, name),
+  $append: (current = '[]', operand, name) => push(array('$append', current, name), [operand]),
+  $set_once: (current, operand) => current ?? operand,
+  $unset: () => undefined,
+  $prepend: (current = '[]', operand, name) => unshift(array('$prepend', current, name), operand),
+  $union: (current = '[]', operand, name) => union(comparable('$union', current, name, operand), operand),
+  $remove: (current, operand, name) => current && without(comparable('$remove', current, name, operand), operand),
+}
+
+/** What an operand has to be, where not every value will do. */
+const OPERAND: { [operator in Operator]?: { fits: (operand: string) => boolean; must: string } } = {
+  $add: { fits: isSummand, must: 'must be a finite number' },
+  $union: { fits: isArray, must: 'must be an array' },
+}
+
+/**
+ * Reads the exact JSON text of a request's `operations` into the single changes, in the order in which they apply.
+ * The list is empty where the operators are there and name no property, which is no error.
+ * @throws ContractError `invalid_request`, with the first fault's path
+ */
+export function parseOperations(text: string): Operation[] {
+  if (!isObject(text.trimStart())) throw invalid('/operations', 'must be an object')
+  const given = parseProperties(text)
+  for (const key of given.keys()) {
+    if (!Object.hasOwn(EFFECT, key)) throw invalid(pointer(key), `is none of ${Object.keys(EFFECT).join(', ')}`)
+  }
+  const operations: Operation[] = []
+  let operators = 0
+  for (const operator of Object.keys(EFFECT) as Operator[]) {
+    const value = given.get(operator) ?? 'null'
+    if (value === 'null') continue
+    operators++
+    for (const [name, operand] of operator === '$unset' ? parseNames(value) : parseOperands(operator, value)) {
+      operations.push({ operator, name, operand })
+    }
+  }
+  if (operators === 0) throw invalid('/operations', `needs at least one of ${Object.keys(EFFECT).join(', ')}`)
+  return operations
+}
+
+/**
+ * The properties after all operations; the given ones are never modified.
+ * @throws ApiError `not_numeric` for `$add`, `not_array` for `$append`, `$prepend`, `$union` and `$remove`, where the
+ * property's present value is none; `not_numeric` also where the sum is beyond what a double holds; `payload_too_large`
+ * for `$union` and `$remove` of more values than can be compared at once
+ */
+export function applyTo(properties: Properties | undefined, operations: readonly Operation[]): Properties {
+  const result: Properties = new Map(properties)
+  for (const { operator, name, operand } of operations) {
+    const value = EFFECT[operator](result.get(name), operand, name)
+    if (value === undefined) result.delete(name)
+    else result.set(name, value)
+  }
+  return result
+}
+
+function parseOperands(operator: Operator, text: string): Properties {
+  if (!isObject(text)) throw invalid(pointer(operator), 'must be an object')
+  const operands = parseProperties(text)
+  const rule = OPERAND[operator]
+  if (rule) {
+    for (const [name, operand] of operands) {
+      if (!rule.fits(operand)) throw invalid(pointer(operator, name), rule.must)
+    }
+  }
+  return operands
+}
+
+function parseNames(text: string): Properties {
+  if (!isArray(text)) throw invalid(pointer('$unset'), 'must be an array of property names')
+  return new Map(
+    elementTexts(text).map((element, index) => {
+      const name: unknown = JSON.parse(element)
+      if (typeof name !== 'string') throw invalid(pointer('$unset', String(index)), 'must be a string')
+      return [name, '']
+    }),
+  )
+}
+
+/** Whole numbers are added exactly, whatever their size, so that counters and ids never drift; others as doubles. */
+function sum(current: string, operand: string, name: string): string {
+  if (!isNumber(current)) throw misfit('not_numeric', '$add', name, 'is not a number')
+  if (isInteger(current) && isInteger(operand)) return String(BigInt(current) + BigInt(operand))
+  const result = Number(current) + Number(operand)
+  if (!Number.isFinite(result)) throw misfit('not_numeric', '$add', name, 'would no longer be a finite number')
+  return String(result)
+}
+
+function array(operator: Operator, current: string, name: string): string {
+  if (!isArray(current)) throw misfit('not_array', operator, name, 'is not an array')
+  return current
+}
+
+/** What is compared value by value: 1 us each, so 20 ms at most. */
+const MAX_COMPARED = 20_000
+
+/** An array of which each value is to be compared with those of the operand. */
+function comparable(operator: Operator, current: string, name: string, operand: string): string {
+  const values = array(operator, current, name)
+  // No value is shorter than its comma.
+  const isSmall = values.length + operand.length <= MAX_COMPARED
+  if (isSmall || countValues(values) + countValues(operand) <= MAX_COMPARED) return values
+  const fault = `holds, together with what is given, over ${MAX_COMPARED} values. Keep fewer in one property`
+  throw misfit('payload_too_large', operator, name, fault)
+}
+
+function push(array: string, values: string[]): string {
+  if (values.length === 0) return array
+  const head = isEmpty(array) ? '[' : `${array.slice(0, -1)},`
+  return `${head}${values.join(',')}]`
+}
+
+function unshift(array: string, value: string): string {
+  return isEmpty(array) ? `[${value}]` : `[${value},${array.slice(1)}`
+}
+
+function isEmpty(array: string): boolean {
+  return /^\[\s*\]$/.test(array)
+}
+
+function union(array: string, operand: string): string {
+  const seen = new Set(elementTexts(array).map(canonical))
+  const fresh = elementTexts(operand).filter((value) => seen.size < seen.add(canonical(value)).size)
+  return push(array, fresh)
+}
+
+function without(array: string, operand: string): string {
+  const removed = canonical(operand)
+  const values = elementTexts(array)
+  const kept = values.filter((value) => canonical(value) !== removed)
+  return kept.length === values.length ? array : `[${kept.join(',')}]`
+}
+
+function isObject(text: string): boolean {
+  return text.startsWith('{')
+}
+
+/** Longer integers are none that anybody counts with, and BigInt takes time that grows with the square of their length. */
+const MAX_DIGITS = 1000
+
+/** A number without fraction and exponent; the text is that of a JSON value. */
+function isInteger(text: string): boolean {
+  return text.length <= MAX_DIGITS && /^-?\d+$/.test(text)
+}
+
+/** Number gives NaN for the JSON text of anything but a number. */
+function isSummand(text: string): boolean {
+  return isInteger(text) || Number.isFinite(Number(text))
+}
+
+/** A JSON pointer (RFC 6901) into the request. */
+function pointer(...names: string[]): string {
+  return ['/operations', ...names.map((name) => name.replaceAll('~', '~0').replaceAll('/', '~1'))].join('/')
+}
+
+function invalid(path: string, fault: string): ApiError {
+  return new ApiError('invalid_request', `${path} ${fault}.`, { details: [{ path, message: fault }] })
+}
+
+function misfit(
+  code: 'not_numeric' | 'not_array' | 'payload_too_large',
+  operator: Operator,
+  name: string,
+  fault: string,
+): ApiError {
+  const path = pointer(operator, name)
+  return new ApiError(code, `${operator}: the property ${JSON.stringify(name)} ${fault}.`, {
+    details: [{ path, message: fault }],
+  })
+}
