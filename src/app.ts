@@ -39,16 +39,17 @@ import { countRequests, type RequestMetrics } from './http/request-metrics.js'
 import { validatorCompiler } from './http/validator.js'
 import type { Journal } from './journal/journal.js'
 import { KeyRefresh, type KeysFound, type KeyTable } from './keys/key-refresh.js'
-import { type KeyKind, KeyRing, type StoredKey, storedKey } from './keys/keys.js'
+import { KeyRing } from './keys/key-ring.js'
+import { environmentKeys, type KeyKind } from './keys/keys.js'
 import { type Backoff, retry } from './lib/backoff.js'
 import { BufferPool } from './lib/buffer-pool.js'
 import { ByteBudget } from './lib/byte-budget.js'
 import { openLog } from './lib/log.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
-import type { Position } from './model/position.js'
 import { MAX_SESSION_BYTES } from './model/session.js'
 import { GroupCommit } from './pipeline/group-commit.js'
+import { openJournal } from './pipeline/open-journal.js'
 import { ReadBarrier } from './pipeline/read-barrier.js'
 import { StateStore } from './pipeline/state-store.js'
 import { Writer } from './pipeline/writer.js'
@@ -63,7 +64,7 @@ import { users } from './routes/users.js'
 import { insertKeys, listKeys, readKeys } from './store/api-keys.js'
 import { EventEdits } from './store/event-edits.js'
 import type { SearchLimits } from './store/event-search.js'
-import { lastPositionOfAll, takeOver } from './store/journals.js'
+import { takeOver } from './store/journals.js'
 import { openTables, type StoreTables } from './store/tables.js'
 
 /** The project of the keys in the environment, and of the pair that the first start makes. */
@@ -218,7 +219,7 @@ async function open(
   const journal = await openJournal(config, log, clickhouse)
   closers.push(() => journal.close())
 
-  const keys = new KeyRing(keysOf(config))
+  const keys = new KeyRing(environmentKeys(config, DEFAULT_PROJECT))
   const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs: keysRefreshMs })
   const tables = openTables(clickhouse, journal.id)
   const writer = new Writer({ journal, tables, log })
@@ -262,29 +263,6 @@ async function open(
     closers.push(async () => counters?.disconnect())
   }
   return { journal, clickhouse, embedded, tables, memory, commits, writer, keys, barrier, purge, counters, log }
-}
-
-/** The journal that the configuration asks for; with the store, it asks that how far the positions went. */
-export async function openJournal(config: Config, log: FastifyBaseLogger, clickhouse?: ClickHouse): Promise<Journal> {
-  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys: config.MAX_IDEMPOTENCY_KEYS }
-  if (config.REDIS_URL !== undefined) {
-    const { openRedisJournal } = await import('./journal/redis/journal.js')
-    const lastStored = clickhouse && ((from: Position) => lastPositionOfAll(clickhouse, from))
-    return await openRedisJournal({
-      url: config.REDIS_URL,
-      ...limits,
-      replicas: config.REDIS_REPLICAS,
-      ...(lastStored && { lastStored }),
-      log,
-    })
-  }
-  const { openLmdbJournal } = await import('./journal/lmdb/journal.js').catch((error: Error) => {
-    const reason = error.message.split('\n')[0]
-    throw new Error(
-      `The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`,
-    )
-  })
-  return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), ...limits })
 }
 
 function register(
@@ -385,16 +363,6 @@ function register(
 /** Whether there is an embedded part, which keeps its data there. */
 function usesDataDir({ REDIS_URL, CLICKHOUSE_URL }: Config): boolean {
   return REDIS_URL === undefined || CLICKHOUSE_URL === undefined
-}
-
-/** Keys in the environment are called by their settings: of a short one, its first characters would give too much away. */
-function keysOf({ PUBLIC_API_KEY, SECRET_KEY }: Config): StoredKey[] {
-  const keys: StoredKey[] = []
-  if (PUBLIC_API_KEY)
-    keys.push({ ...storedKey(PUBLIC_API_KEY, { projectId: DEFAULT_PROJECT, kind: 'public' }), id: 'PUBLIC_API_KEY' })
-  if (SECRET_KEY)
-    keys.push({ ...storedKey(SECRET_KEY, { projectId: DEFAULT_PROJECT, kind: 'secret' }), id: 'SECRET_KEY' })
-  return keys
 }
 
 function keyTable(clickhouse: ClickHouse): KeyTable {

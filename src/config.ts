@@ -1,7 +1,7 @@
+import { isIP } from 'node:net'
 import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { MAX_SCAN_DEPTH } from './contract/limits.js'
-import { isProxyList } from './http/client-address.js'
 import { isSentinelUrl, parseSentinelUrl } from './lib/redis-url.js'
 
 const MIB = 1024 * 1024
@@ -21,7 +21,18 @@ function isUrl(text: string): boolean {
   }
 }
 
-TypeRegistry.Set('ProxyList', (_schema, value) => typeof value === 'string' && isProxyList(value))
+/**
+ * A comma-separated list of addresses and networks (CIDR), as Fastify's `trustProxy` takes it. Neither "all" nor a
+ * number of proxies is offered: either would let a client that reaches the service directly claim any address.
+ */
+TypeRegistry.Set('ProxyList', (_schema, value) => typeof value === 'string' && value.split(',').every(isNetwork))
+
+function isNetwork(text: string): boolean {
+  const [, address = '', prefix] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text.trim()) ?? []
+  const bits = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
+  const length = prefix === undefined ? bits : Number(prefix)
+  return length > 0 && length <= bits
+}
 
 /** An origin as browsers send it, so that what can never match stops the start. */
 const isOrigin = (text: string) => URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text

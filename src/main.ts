@@ -5,14 +5,10 @@ import type { FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
 import { failureText } from './lib/failure-text.js'
-import { type Log, openLog } from './lib/log.js'
+import { openLog } from './lib/log.js'
 import { Greeting } from './process/greeting.js'
+import { Lifetime } from './process/lifetime.js'
 import { WorkerSide, Workers } from './process/workers.js'
-
-/** How often `--parent` is checked. */
-const PARENT_CHECK_MS = 250
-/** A close that takes longer than this is given up; what was answered is in the journal. */
-const CLOSE_LIMIT_MS = 4_500
 
 /** Everything in this process; or what WORKERS needs several of, where it is one of them. */
 async function serve(config: Config): Promise<void> {
@@ -30,7 +26,7 @@ async function serve(config: Config): Promise<void> {
   const server = await buildApp(config, { ...options, log, onFatal: (error) => lifetime.fail(error) })
   lifetime.endWith(() => server.close())
   await listen(server, config)
-  if (!cluster.isWorker) await greeting.tell(server.server.address() as AddressInfo)
+  if (!cluster.isWorker) await greeting.print(server.server.address() as AddressInfo)
 }
 
 /** @throws Error that names the settings */
@@ -91,58 +87,9 @@ async function serveByWorkers(config: Config): Promise<void> {
     await server.close()
   })
   try {
-    await greeting.tell(await workers.start())
+    await greeting.print(await workers.start())
   } catch (error) {
     lifetime.fail(error)
-  }
-}
-
-/** How the process ends: with code 0 when it is asked to, with 1 where it cannot go on. */
-class Lifetime {
-  readonly #log: Log
-  #close: (() => Promise<unknown>) | null = null
-  #isEnding = false
-
-  constructor(log: Log) {
-    this.#log = log
-  }
-
-  /** From here on, a signal lets `close` come to its end first. */
-  endWith(close: () => Promise<unknown>): void {
-    this.#close = close
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#end(0))
-    this.#endWithParent()
-  }
-
-  /**
-   * `--parent=PID`, which `npm start` gives: the service ends with that process, however it ends. npm passes signals on,
-   * but not the one that kills it.
-   */
-  #endWithParent(): void {
-    const parent = Number(/^--parent=(\d+)$/.exec(process.argv[2] ?? '')?.[1])
-    // A worker has the same arguments, and another parent, with which it ends as well.
-    if (!parent || cluster.isWorker) return
-    const timer = setInterval(() => {
-      if (process.ppid === parent) return
-      clearInterval(timer)
-      this.#log.warn({ parent }, 'the process that started the service is gone, so the service ends as well')
-      void this.#end(0)
-    }, PARENT_CHECK_MS)
-    timer.unref()
-  }
-
-  fail(error: unknown): void {
-    this.#log.fatal({ err: error }, 'the service cannot go on')
-    void this.#end(1)
-  }
-
-  async #end(code: number): Promise<void> {
-    // Ctrl-C under npm sends the signal twice.
-    if (this.#isEnding) return
-    this.#isEnding = true
-    setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
-    await this.#close?.()
-    process.exit(code)
   }
 }
 

@@ -1,13 +1,13 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { openJournal } from '../app.js'
 import { ClickHouse } from '../clickhouse/client.js'
 import { lockDataFolder } from '../clickhouse/embedded/data-dir.js'
 import { startEmbeddedClickHouse } from '../clickhouse/embedded/engine.js'
 import { migrate } from '../clickhouse/migrate.js'
 import type { Config } from '../config.js'
 import type { Journal } from '../journal/journal.js'
+import { openJournal } from '../pipeline/open-journal.js'
 import { hasTables } from '../store/dump.js'
 
 /** A store and the journal in front of it, as the service has them, for a command that needs both to itself. */

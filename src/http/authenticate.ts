@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../contract/errors.js'
-import type { KeyKind, KeyRing, StoredKey } from '../keys/keys.js'
+import type { KeyRing } from '../keys/key-ring.js'
+import type { KeyKind, StoredKey } from '../keys/keys.js'
 import { clientAddress } from './client-address.js'
 import type { WrongKeys } from './rate-limits.js'
 

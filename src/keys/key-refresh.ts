@@ -1,33 +1,34 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
-import { type KeyPair, type KeyRing, makeKey, type StoredKey, storedKey } from './keys.js'
+import type { KeyRing } from './key-ring.js'
+import { type KeyPair, makeKey, type StoredKey, storedKey } from './keys.js'
 
-/** A revoked key stops working this late, and as much later as ClickHouse takes to answer. */
+/** A revoked key works for this much longer, plus the time that ClickHouse takes to respond. */
 const REFRESH_MS = 5_000
-/** Unknown keys have the stored ones read again at most this often, however many come. */
+/** An unknown key triggers a read of the stored keys at most this often, however many arrive. */
 const LOOK_UP_MS = 1_000
 /** How long a request with an unknown key waits for ClickHouse before it is refused. */
 const LOOK_UP_LIMIT_MS = 2_000
 const RETRY_MS = 1_000
 
-/** The table of the keys. */
+/** The stored keys. */
 export interface KeyTable {
-  /** the keys that are good at the moment */
+  /** the keys that are valid now */
   read(): Promise<StoredKey[]>
-  /** whether there has never been a key, not even one that was revoked */
+  /** whether there has never been a key, not even a revoked one */
   isEmpty(): Promise<boolean>
-  /** adds keys, all or none; adding the same again changes nothing */
+  /** adds keys atomically; adding the same keys again changes nothing */
   insert(keys: StoredKey[]): Promise<void>
 }
 
-/** What the first read of the keys found. */
+/** The result of the first read. */
 export interface KeysFound {
-  /** keys that are good, those of the environment included */
-  good: number
+  /** number of valid keys, including those of the environment */
+  valid: number
   /**
-   * Makes the pair of a first start; null where there is any key already, a revoked one too. Nothing else shows the pair,
-   * so it is to be called where it can be shown: by a process that listens. Resolves with null where another process was
-   * faster, or the service ends; tries until ClickHouse answers.
+   * Creates the first pair of keys; null if any key exists, even a revoked one. The pair is shown only once, so only a
+   * process that listens, and so can show it, calls this. Retries until ClickHouse has the pair. Resolves with null if
+   * another process was faster, or the service shuts down first.
    */
   makeFirst: (() => Promise<KeyPair | null>) | null
 }
@@ -35,24 +36,23 @@ export interface KeysFound {
 export interface KeyRefreshOptions {
   ring: KeyRing
   table: KeyTable
-  log: Log
-  /** ends every wait */
+  log: Pick<Log, 'info' | 'warn'>
+  /** aborts every wait */
   closing: AbortSignal
-  /** how often the keys are read again, in ms; default 5000 */
+  /** interval between reads, in ms; default 5000 */
   everyMs?: number | undefined
 }
 
 /**
- * Keeps a ring up to date with the stored keys: every 5 s, and when a key comes that the ring does not have, so that a
- * new one is good at once.
+ * Refreshes a ring from the stored keys every 5 s, and when an unknown key arrives, so that a new key works at once.
  *
- * Not promised: while others send wrong keys, a new one may be refused for up to a second; and a revoked one is good
- * until the next read.
+ * Not promised: while clients send wrong keys, a new key may be refused for up to a second. A revoked key works until
+ * the next successful read.
  */
 export class KeyRefresh {
   readonly #options: KeyRefreshOptions
   #reading: Promise<void> | null = null
-  /** when the latest read began, and the latest for an unknown key; in ms of the monotonic clock */
+  /** when the latest read began, and the latest one for an unknown key; monotonic, in ms */
   #startedAt = Number.NEGATIVE_INFINITY
   #lookedUpAt = Number.NEGATIVE_INFINITY
   #isReadable = true
@@ -62,9 +62,9 @@ export class KeyRefresh {
   }
 
   /**
-   * The first read, after which the ring is complete and kept up to date.
-   * @param project of the pair that a first start makes
-   * @throws where the store cannot be read
+   * Reads the keys for the first time and then keeps the ring up to date.
+   * @param project the project of the first pair
+   * @throws StoreError, StoreUnreachableError if the store cannot be read
    */
   async start(project: string): Promise<KeysFound> {
     const { ring, table } = this.#options
@@ -72,27 +72,28 @@ export class KeyRefresh {
     const isFirstStart = ring.size === 0 && (await table.isEmpty())
     ring.lookUpBy(() => this.#lookUp())
     void this.#repeat()
-    return { good: ring.size, makeFirst: isFirstStart ? () => this.#makeFirst(project) : null }
+    return { valid: ring.size, makeFirst: isFirstStart ? () => this.#makeFirst(project) : null }
   }
 
   async #repeat(): Promise<void> {
-    const { log, everyMs = REFRESH_MS } = this.#options
-    while (await this.#elapsed(everyMs)) {
-      await this.#read().catch((error) => {
-        log.debug({ err: error }, 'the keys could not be read again; the known ones stay')
-      })
-    }
+    const { everyMs = REFRESH_MS } = this.#options
+    // A failure is logged by the read itself.
+    while (await this.#elapsed(everyMs)) await this.#read().catch(() => undefined)
   }
 
-  /** One at a time; who comes while one is under way waits for that one. */
+  /** Callers share the read in flight. Logs the first failure of a row, and the recovery. */
   #read(): Promise<void> {
     const read = async () => {
-      const { ring, table } = this.#options
+      const { ring, table, log } = this.#options
       this.#startedAt = performance.now()
       try {
         ring.replaceStored(await table.read())
+        if (!this.#isReadable) log.info('the keys were read again')
         this.#isReadable = true
       } catch (error) {
+        if (this.#isReadable) {
+          log.warn({ err: error }, 'the keys could not be read; a revoked key works until they can, a new one does not')
+        }
         this.#isReadable = false
         throw error
       } finally {
@@ -103,7 +104,7 @@ export class KeyRefresh {
     return this.#reading
   }
 
-  /** Never waits while the store is known to be unavailable: wrong keys are refused then, and good ones served. */
+  /** Never waits while the store is known to be unavailable: then unknown keys are refused at once. */
   async #lookUp(): Promise<void> {
     const now = performance.now()
     const isAllowed = this.#isReadable && now - this.#lookedUpAt >= LOOK_UP_MS
@@ -125,19 +126,22 @@ export class KeyRefresh {
     const hashes = new Set(made.map(({ hash }) => hash))
     do {
       try {
-        // What is there may be this very pair, of a try whose answer was lost.
+        // The stored keys may be this very pair, from an attempt whose response was lost.
         if (!(await table.isEmpty()) && !(await table.read()).some(({ hash }) => hashes.has(hash))) return null
         await table.insert(made)
         ring.replaceStored(made)
         return pair
       } catch (error) {
-        log.warn({ err: error }, 'the first keys could not be stored; they are shown once ClickHouse has them')
+        log.warn(
+          { err: error },
+          'the first keys could not be stored; retrying, and showing them once ClickHouse has them',
+        )
       }
     } while (await this.#elapsed(RETRY_MS))
     return null
   }
 
-  /** @returns false where the service ends first */
+  /** @returns false if the service shuts down first */
   async #elapsed(ms: number): Promise<boolean> {
     const { closing } = this.#options
     await wait(ms, undefined, { signal: closing, ref: false }).catch(() => undefined)

@@ -169,17 +169,17 @@ t.test('without a service, keys are made in a store that a start has made, and n
     const client = await startApp(t, env, { onKeys: (keys) => found.push(keys) })
     const status = await answer(client, key)
     await client.app.close()
-    return { status, good: found[0]?.good, isFirst: found[0]?.makeFirst !== null }
+    return { status, valid: found[0]?.valid, isFirst: found[0]?.makeFirst !== null }
   }
-  t.strictSame(await start(SECRET_KEY), { status: 401, good: 0, isFirst: true })
+  t.strictSame(await start(SECRET_KEY), { status: 401, valid: 0, isFirst: true })
   const created = await command('create', '--project', 'p')
   t.match(created.err, env.DATA_DIR, 'it says which store it used')
   const { secretKey } = printedKeys(created.out)
-  t.strictSame(await start(secretKey), { status: 200, good: 2, isFirst: false })
+  t.strictSame(await start(secretKey), { status: 200, valid: 2, isFirst: false })
   for (const { id } of await listed(env)) await command('revoke', id)
   t.strictSame(
     await start(secretKey),
-    { status: 401, good: 0, isFirst: false },
+    { status: 401, valid: 0, isFirst: false },
     'where all were revoked, none are made',
   )
 })

@@ -1,7 +1,8 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import { KeyRefresh } from '../../src/keys/key-refresh.js'
-import { KeyRing, makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
+import { KeyRing } from '../../src/keys/key-ring.js'
+import { makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 t.test('a made key has 256 random bits and says what it is', async (t) => {

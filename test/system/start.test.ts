@@ -80,7 +80,7 @@ t.test('a first start that cannot listen stores no keys, so the next one shows t
   first.process.kill('SIGTERM')
   await first.ended
   const { output } = await startService(t, env)
-  t.match(output(), /Are they lost\? Make a new pair: npx tallyhouse keys create --project default/)
+  t.match(output(), /If they are lost, create a new pair with: npx tallyhouse keys create --project default/)
 })
 
 t.test('the process that starts it takes it along, even when it is killed', async (t) => {

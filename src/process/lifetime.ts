@@ -1,0 +1,56 @@
+import cluster from 'node:cluster'
+import type { Log } from '../lib/log.js'
+
+/** How often `--parent` is checked. */
+const PARENT_CHECK_MS = 250
+/** A shutdown that takes longer is abandoned. Nothing acknowledged is lost: it is in the journal. */
+const CLOSE_LIMIT_MS = 4_500
+
+/** Ends the process: with exit code 0 on a signal, with 1 after a fatal error. */
+export class Lifetime {
+  readonly #log: Log
+  #close: (() => Promise<unknown>) | null = null
+  #isEnding = false
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  /** From now on, SIGTERM and SIGINT run `close` before the process exits. */
+  endWith(close: () => Promise<unknown>): void {
+    this.#close = close
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#end(0))
+    this.#endWithParent()
+  }
+
+  /**
+   * `npm start` passes `--parent=PID`: the service ends with that process, however it ends. npm forwards signals, but
+   * cannot forward the SIGKILL that kills npm itself.
+   */
+  #endWithParent(): void {
+    const parent = Number(/^--parent=(\d+)$/.exec(process.argv[2] ?? '')?.[1])
+    // A worker inherits the arguments, but has another parent, with which it ends anyway.
+    if (!parent || cluster.isWorker) return
+    const timer = setInterval(() => {
+      if (process.ppid === parent) return
+      clearInterval(timer)
+      this.#log.warn({ parent }, 'the process that started the service has ended; shutting down')
+      void this.#end(0)
+    }, PARENT_CHECK_MS)
+    timer.unref()
+  }
+
+  fail(error: unknown): void {
+    this.#log.fatal({ err: error }, 'fatal error; the service shuts down')
+    void this.#end(1)
+  }
+
+  async #end(code: number): Promise<void> {
+    // Ctrl-C under npm sends the signal twice.
+    if (this.#isEnding) return
+    this.#isEnding = true
+    setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
+    await this.#close?.()
+    process.exit(code)
+  }
+}
