@@ -26,17 +26,12 @@ import {
 } from './http/connection-limits.js'
 import { answerBrokenRequest, answerInOneShape, sendError } from './http/error-handler.js'
 import { documentation } from './http/openapi/document.js'
-import {
-  type Counters,
-  limitRate,
-  openCounters,
-  registerRateLimit,
-  SessionCalls,
-  WrongKeys,
-} from './http/rate-limits.js'
+import { type Counters, limitRate, openCounters, registerRateLimit } from './http/rate-limits.js'
 import { RequestLog } from './http/request-log.js'
 import { countRequests, type RequestMetrics } from './http/request-metrics.js'
+import { SessionCalls } from './http/session-calls.js'
 import { validatorCompiler } from './http/validator.js'
+import { WrongKeys } from './http/wrong-keys.js'
 import type { Journal } from './journal/journal.js'
 import { KeyRefresh, type KeysFound, type KeyTable } from './keys/key-refresh.js'
 import { KeyRing } from './keys/key-ring.js'

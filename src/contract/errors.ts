@@ -55,7 +55,15 @@ export class ApiError extends Error {
   }
 }
 
-/** @param ms until some of the project's keys are forgotten */
+/**
+ * @param reason a sentence that names the limit
+ * @param ms until the limit is lifted
+ */
+export function rateLimited(reason: string, ms: number): ApiError {
+  return new ApiError('rate_limited', `${reason} Try again in ${Math.ceil(ms / 1000)} s.`)
+}
+
+/** @param ms until some of the project's keys expire */
 export function tooManyRequestKeys(ms: number): ApiError {
   return new ApiError(
     'rate_limited',

@@ -3,7 +3,7 @@ import { ApiError } from '../contract/errors.js'
 import type { KeyRing } from '../keys/key-ring.js'
 import type { KeyKind, StoredKey } from '../keys/keys.js'
 import { clientAddress } from './client-address.js'
-import type { WrongKeys } from './rate-limits.js'
+import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
