@@ -1,7 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifySchemaCompiler } from 'fastify'
 import { compileCheck } from '../contract/validation.js'
-import { ScannedBody } from '../model/scan.js'
+import { ScannedBody } from '../model/scanned-body.js'
 
 /**
  * Fastify's validator. Nothing is coerced and nothing removed, except that a query string, which has no types, gets its

@@ -1,12 +1,13 @@
 /**
- * A look at a tracking body that takes it without parsing it. It goes over the bytes once, makes no objects, and either
- * knows that the body is valid JSON of the right shape that ClickHouse reads as `JSON.parse` does, or it does not know.
- * What it does not know (anything wrong, and much that is only unusual) is parsed and checked in the ordinary way, which
- * finds the words for what is wrong. It takes half the time of parsing alone.
+ * Validates a tracking body without parsing it. The scan makes one pass over the bytes, allocates no objects, and gives
+ * one of two results: the body is valid JSON of the right shape, which ClickHouse reads as `JSON.parse` does; or unknown.
+ * An unknown body (every invalid one, and many that are merely unusual) is parsed and validated in the ordinary way,
+ * which also finds the error message. A scan takes half the time of `JSON.parse` alone.
  */
 
 import { MAX_SCAN_DEPTH } from '../contract/limits.js'
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
+import { ScannedBody } from './scanned-body.js'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -21,20 +22,20 @@ const DOT = 0x2e
 const ZERO = 0x30
 const NINE = 0x39
 
-/** "Not known": every position is 0 or more. */
+/** No offset, as those are 0 or more: the scan cannot tell. */
 const UNKNOWN = -1
 
 const MAX_NAME_BYTES = 255
-/** So many digits are a timestamp from 0 to 9 999 999 999 999. */
+/** Digits of the greatest timestamp, 9 999 999 999 999. */
 const MAX_TIMESTAMP_DIGITS = 13
 
 const EVENT = 1
 const DISTINCT_ID = 2
-const TIMESTAMP = 4
-const PROPERTIES = 8
+export const TIMESTAMP = 4
+export const PROPERTIES = 8
 const EVENTS = 16
 const API_KEY = 32
-const OTHER = 64
+export const OTHER = 64
 
 const NAMES: [name: Buffer, field: number][] = [
   [Buffer.from('event'), EVENT],
@@ -45,87 +46,38 @@ const NAMES: [name: Buffer, field: number][] = [
   [Buffer.from('apiKey'), API_KEY],
 ]
 
-/** A tracking body that is known to be right. */
-export class ScannedBody {
-  /** events in it */
-  readonly count: number
-  /** the key in it, if there is one; named as the field, so that it is found like that of a parsed body */
-  readonly apiKey: string | undefined
-  /** whether it has fields that the contract does not know */
-  readonly hasOthers: boolean
-  readonly #keyStart: number
-
-  constructor(count: number, apiKey: string | undefined, keyStart: number, hasOthers: boolean) {
-    this.count = count
-    this.apiKey = apiKey
-    this.hasOthers = hasOthers
-    this.#keyStart = keyStart
-  }
-
-  /** Puts asterisks where the key is. */
-  overwriteKey(raw: Buffer): void {
-    if (this.apiKey !== undefined) raw.fill('*', this.#keyStart, this.#keyStart + this.apiKey.length)
-  }
-}
-
 /**
+ * Scans the body of `/track`; null where it is unknown.
  * @param raw valid UTF-8
- * @param maxDepth properties that are nested deeper are not known
+ * @param maxDepth a body whose properties are nested deeper is unknown
  */
 export function scanEvent(raw: Buffer, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
   return new Scan(raw, maxDepth, MAX_WEIGHT).event()
 }
 
 /**
+ * Scans the body of `/track/batch`; null where it is unknown.
  * @param raw valid UTF-8
- * @param maxEvents a body with more is not known
- * @param maxDepth properties that are nested deeper are not known
+ * @param maxEvents a body with more is unknown
+ * @param maxDepth a body whose properties are nested deeper is unknown
  */
 export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
   return new Scan(raw, maxDepth, MAX_BATCH_WEIGHT).batch(maxEvents)
 }
 
-/** Looks at the events in bytes that hold many of them, as a file to import does. */
-export class EventScan {
-  readonly #scan: Scan
-
-  /** @param raw what was found in it is only good where it is valid UTF-8 */
-  constructor(raw: Buffer) {
-    this.#scan = new Scan(raw, MAX_SCAN_DEPTH, Number.POSITIVE_INFINITY)
-  }
-
-  /** The position after the event that begins at `at`, or -1 where it is not known to be one. */
-  endOf(at: number): number {
-    return this.#scan.next(at)
-  }
-
-  /** Whether the last event has a field that is none of the contract's. */
-  get hasOthers(): boolean {
-    return (this.#scan.fields & OTHER) !== 0
-  }
-
-  get hasTimestamp(): boolean {
-    return (this.#scan.fields & TIMESTAMP) !== 0
-  }
-
-  /** Whether the last event has properties, null included. */
-  get hasProperties(): boolean {
-    return (this.#scan.fields & PROPERTIES) !== 0
-  }
-}
-
-/** What is open around a value, by how it closes; one for all scans, as none ever waits. */
+/** The closing brackets of the containers around a value. All scans share it, as none of them is asynchronous. */
 const stack = new Uint8Array(MAX_SCAN_DEPTH)
 
-class Scan {
-  /** of the last event */
+/** One pass over a buffer; only for this file and event-scan.ts. */
+export class Scan {
+  /** a bit for each field of the last event */
   fields = 0
   readonly #raw: Buffer
   readonly #maxDepth: number
   #apiKey: string | undefined
   #keyStart = 0
   #seen = 0
-  /** as `weigh` counts it, so far */
+  /** so far, as `weigh` counts it */
   #weight = 0
   readonly #maxWeight: number
 
@@ -155,7 +107,7 @@ class Scan {
     for (;;) {
       const field = this.#name(at)
       if (field === UNKNOWN || (fields & field & ~OTHER) !== 0) return null
-      // Fields of an event mean nothing here.
+      // The names of an event's fields have no meaning at this level.
       fields |= field
       at = this.#value
       if (field === EVENTS) {
@@ -193,7 +145,7 @@ class Scan {
     return new ScannedBody(count, this.#apiKey, this.#keyStart, (this.#seen & OTHER) !== 0)
   }
 
-  /** The position after the event that begins at `at`; `known` are the fields that mean something in it. */
+  /** The offset after the event that begins at `at`; `known` has a bit for each field that has a meaning in it. */
   #event(at: number, known: number): number {
     const raw = this.#raw
     if (raw[at] !== OPEN_BRACE) return UNKNOWN
@@ -237,10 +189,10 @@ class Scan {
     return (fields & EVENT) !== 0 && (fields & DISTINCT_ID) !== 0 ? at + 1 : UNKNOWN
   }
 
-  /** where the value begins whose name was read last */
+  /** offset of the value that belongs to the name read last */
   #value = 0
 
-  /** Which field begins at `at`; one whose name is spelled with an escape is not known. */
+  /** The field that begins at `at`; one whose name is spelled with an escape is unknown. */
   #name(at: number): number {
     const raw = this.#raw
     if (raw[at] !== QUOTE) return UNKNOWN
@@ -259,14 +211,14 @@ class Scan {
     return OTHER
   }
 
-  /** A name of 1 to 255 characters for certain, as no character is longer decoded than it is spelled. */
+  /** A string of 1 to 255 bytes, which has 1 to 255 characters: no character is longer decoded than it is spelled. */
   #text(at: number): number {
     const raw = this.#raw
     if (raw[at] !== QUOTE) return UNKNOWN
     const start = at + 1
     const end = string(raw, start)
     if (end === UNKNOWN || end === start + 1 || end - start - 1 > MAX_NAME_BYTES) return UNKNOWN
-    // Half of a surrogate pair would be an error; whether it is one is left to the parser.
+    // Half a surrogate pair is an error. An escape that may be one is left to the parser.
     for (let i = start; i < end - 5; i++) {
       if (raw[i] !== BACKSLASH) continue
       i++
@@ -295,11 +247,11 @@ class Scan {
     if (raw[at] === 0x6e) return this.#skip(at)
     const end = digits(raw, at)
     const length = end - at
-    // A fraction or an exponent would be no end of the field.
+    // A fraction or an exponent is rejected by the caller, which expects a comma or a brace here.
     return length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO) ? UNKNOWN : end
   }
 
-  /** The position after any value; `maxDepth` is at most what the stack holds. */
+  /** The offset after any value; `maxDepth` is at most MAX_SCAN_DEPTH, the length of the stack. */
   #skip(at: number, maxDepth = MAX_SCAN_DEPTH): number {
     const raw = this.#raw
     let depth = 0
@@ -324,7 +276,7 @@ class Scan {
         at = scalar(raw, at)
         if (at === UNKNOWN) return UNKNOWN
       }
-      // After a value: what is around it ends, or goes on.
+      // After a value, its container ends or continues.
       for (;;) {
         if (depth === 0) {
           this.#weight += weight
@@ -350,7 +302,7 @@ class Scan {
   }
 }
 
-/** The bytes that mean nothing in a string; past the end of a body there is none. */
+/** 1 for the bytes that stand for themselves in a string; undefined, read past the end, is none of them. */
 const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   Number(byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH),
 )
@@ -371,7 +323,7 @@ function isHex(byte: number | undefined): boolean {
   return (byte >= ZERO && byte <= NINE) || (lower >= 0x61 && lower <= 0x66)
 }
 
-/** The position of the value whose name begins at `at`. */
+/** The offset of the value whose name begins at `at`. */
 function anyName(raw: Buffer, at: number): number {
   if (raw[at] !== QUOTE) return UNKNOWN
   at = string(raw, at + 1)
@@ -422,7 +374,7 @@ function digits(raw: Buffer, at: number): number {
   return at
 }
 
-/** The position after the string whose first character is at `at`. */
+/** The offset after the string whose first character is at `at`. */
 function string(raw: Buffer, at: number): number {
   for (;;) {
     while (PLAIN[raw[at] as number] === 1) at++
@@ -441,7 +393,7 @@ function string(raw: Buffer, at: number): number {
 }
 
 function space(raw: Buffer, at: number): number {
-  // Mostly there is none.
+  // Most texts have none.
   if ((raw[at] ?? 0) > 0x20) return at
   for (let byte = raw[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; ) byte = raw[++at]
   return at

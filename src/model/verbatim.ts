@@ -1,5 +1,5 @@
 import { elements, memberText } from '../json/spans.js'
-import { ScannedBody } from './scan.js'
+import { ScannedBody } from './scanned-body.js'
 
 /** An event as a request's validation has seen it; what is null counts as absent. */
 export interface ParsedEvent {
@@ -22,7 +22,7 @@ export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key:
 }
 
 /** The bytes to keep of the body of `/track/batch`, as `keptEvent`. */
-export function keptBatch(raw: Buffer, body: { events: ParsedEvent[] } | ScannedBody, key: string): Buffer {
+export function verbatimBatch(raw: Buffer, body: { events: ParsedEvent[] } | ScannedBody, key: string): Buffer {
   if (canBeKept(raw, body, key)) return raw
   const text = raw.toString()
   return Buffer.from(rewriteBatch(text, body instanceof ScannedBody ? JSON.parse(text).events : body.events))

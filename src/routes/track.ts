@@ -5,8 +5,9 @@ import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import type { Journal } from '../journal/journal.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { eventIdFormatter } from '../model/event-id.js'
-import { ScannedBody, scanBatch, scanEvent } from '../model/scan.js'
-import { keptBatch, verbatimEvent } from '../model/verbatim.js'
+import { scanBatch, scanEvent } from '../model/scan.js'
+import { ScannedBody } from '../model/scanned-body.js'
+import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 import type { GroupCommit } from '../pipeline/group-commit.js'
 
 /** bytes; a smaller event costs less in Node's own memory, as it is copied into an entry before it has lived long */
@@ -57,7 +58,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
       const body: typeof request.body | ScannedBody = request.body
       const idempotencyKey = idempotencyKeyOf(request)
       const count = body instanceof ScannedBody ? body.count : body.events.length
-      await commits.appendBatch(projectId, keptBatch(rawBody, body, key), count, idempotencyKey)
+      await commits.appendBatch(projectId, verbatimBatch(rawBody, body, key), count, idempotencyKey)
       return { status: 1, error: null, accepted: count } as const
     },
   )

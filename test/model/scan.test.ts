@@ -6,7 +6,8 @@ import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
 import { BatchBody, TrackBody } from '../../src/contract/schemas.js'
 import { elementTexts, members } from '../../src/json/spans.js'
-import { type ScannedBody, scanBatch, scanEvent } from '../../src/model/scan.js'
+import { scanBatch, scanEvent } from '../../src/model/scan.js'
+import type { ScannedBody } from '../../src/model/scanned-body.js'
 import { realEvents } from '../helper.js'
 
 interface Found {

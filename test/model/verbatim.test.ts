@@ -3,7 +3,7 @@ import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
 import { elementTexts, memberText } from '../../src/json/spans.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
-import { keptBatch, type ParsedEvent, rewriteEntry, verbatimEvent } from '../../src/model/verbatim.js'
+import { type ParsedEvent, rewriteEntry, verbatimBatch, verbatimEvent } from '../../src/model/verbatim.js'
 
 const KEY = 'sk_3xAmPle-key_0123456789'
 
@@ -40,13 +40,13 @@ function kept(body: string, key = HEADER_KEY): string {
 
 function keptOfBatch(body: string, key = HEADER_KEY): string {
   const raw = Buffer.from(body)
-  return keptBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key).toString()
+  return verbatimBatch(raw, scanBatch(raw, MAX_BATCH) ?? parseBatch(body), key).toString()
 }
 
 /** What is kept of a body that is parsed, whether the scan would know it or not. */
 const keptParsed = (body: string, key = HEADER_KEY) => verbatimEvent(Buffer.from(body), parse(body), key).toString()
 const keptParsedBatch = (body: string, key = HEADER_KEY) =>
-  keptBatch(Buffer.from(body), parseBatch(body), key).toString()
+  verbatimBatch(Buffer.from(body), parseBatch(body), key).toString()
 
 t.test('a key in the body is overwritten where it stands', async (t) => {
   const body = (key: string) =>
@@ -59,7 +59,7 @@ t.test('a key in the body is overwritten where it stands', async (t) => {
   const raw = Buffer.from(body(KEY))
   t.equal(verbatimEvent(raw, scanEvent(raw) ?? parse(body(KEY)), KEY), raw, 'the very same bytes, not a copy')
   const rawBatch = Buffer.from(batch(KEY))
-  t.equal(keptBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
+  t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
 })
 
 t.test('a body without a key is kept as it is', async (t) => {

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
-import { EventScan } from '../../model/scan.js'
+import { EventScan } from '../../model/event-scan.js'
 import {
   JsonRow,
   NoEvent,

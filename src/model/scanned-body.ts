@@ -1,0 +1,22 @@
+/** A tracking body that a scan has found to be valid; it stands in for the parsed body. */
+export class ScannedBody {
+  /** number of events */
+  readonly count: number
+  /** the body's API key, if any; named as the field is, so that code which reads a parsed body finds it here too */
+  readonly apiKey: string | undefined
+  /** whether it has fields that the contract does not define */
+  readonly hasOthers: boolean
+  readonly #keyStart: number
+
+  constructor(count: number, apiKey: string | undefined, keyStart: number, hasOthers: boolean) {
+    this.count = count
+    this.apiKey = apiKey
+    this.hasOthers = hasOthers
+    this.#keyStart = keyStart
+  }
+
+  /** Overwrites the API key in the raw body with asterisks, which keeps every other byte in its place. */
+  overwriteKey(raw: Buffer): void {
+    if (this.apiKey !== undefined) raw.fill('*', this.#keyStart, this.#keyStart + this.apiKey.length)
+  }
+}
