@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Connection } from '../client/connection.js'
+import type { ErasedUser, ErasedUsers } from '../contract/responses.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { checkService } from './first-call.js'
 import { counted, number } from './progress.js'
@@ -30,22 +31,8 @@ const TIMEOUT_MS = 120_000
 const PURGE_POLL_MS = 2_000
 const PURGE_LIMIT_MS = 60 * 60 * 1000
 
-interface Erased {
-  distinct_id: string
-  profile: boolean
-  events: number
-  sessions: number
-  dead_letters: number
-}
-
-interface Answer {
-  erased: Erased[]
-  unreadable_dead_letters: number
-  /** epoch milliseconds; null where ClickHouse is still at it */
-  gone_at: number | null
-  /** why it does not succeed for now; absent where the service is of an earlier version */
-  purge_error?: string | null
-}
+/** A service of an earlier version sends no `purge_error`. */
+type Answer = Omit<ErasedUsers, 'purge_error'> & Partial<Pick<ErasedUsers, 'purge_error'>>
 
 export const command: Command = {
   summary: 'erases users, with all that there is of them',
@@ -152,11 +139,11 @@ async function* batches(names: Iterable<string> | AsyncIterable<string>): AsyncG
   if (batch.length > 0) yield batch
 }
 
-function isUnknown({ profile, events, sessions, dead_letters }: Erased): boolean {
+function isUnknown({ profile, events, sessions, dead_letters }: ErasedUser): boolean {
   return !profile && events + sessions + dead_letters === 0
 }
 
-function described(user: Erased): string {
+function described(user: ErasedUser): string {
   // Nothing that a terminal would obey.
   const name = user.distinct_id.replace(/\p{Cc}/gu, '\uFFFD')
   if (isUnknown(user)) return `${name}: unknown`

@@ -2,9 +2,6 @@ import { isName, MAX_NAME, MAX_TIMESTAMP } from '../contract/limits.js'
 import { memberText } from '../json/spans.js'
 import { TallyhouseError } from './errors.js'
 
-/** Properties as they are read: any values that JSON has. */
-export type Properties = Record<string, unknown>
-
 /**
  * Properties as they are given: an object that is no array, such as one of an interface's type, which has no index
  * signature. A value without a place in JSON goes the way of `JSON.stringify`.

@@ -1,16 +1,8 @@
+import type { EventPage, Properties, StoredEvent } from '../contract/responses.js'
 import { elements, memberText } from '../json/spans.js'
 import type { CallOptions, Connection } from './connection.js'
 import { TallyhouseError } from './errors.js'
-import type { JsonText, Properties } from './event.js'
-
-export interface StoredEvent<P = Properties> {
-  eventId: string
-  event: string
-  distinct_id: string
-  properties: P
-  /** epoch milliseconds */
-  timestamp: number
-}
+import type { JsonText } from './event.js'
 
 export interface EventFilter {
   event?: string
@@ -31,12 +23,6 @@ export interface ExportOptions extends EventFilter, CallOptions {
    * such as integers beyond 2^53, come out rounded.
    */
   raw?: boolean
-}
-
-interface EventPage {
-  events: StoredEvent[]
-  next: string | null
-  pending: number
 }
 
 /** Each try waits up to 5 s in the service: a minute in all. */

@@ -1,16 +1,9 @@
+import type { Properties, Session, SessionPage, StoredEvent, User } from '../contract/responses.js'
 import { memberText } from '../json/spans.js'
 import { type CallOptions, Connection, type ConnectionOptions, repeatable } from './connection.js'
-import {
-  checkName,
-  formatEvent,
-  formatObject,
-  type GivenProperties,
-  type JsonText,
-  type Properties,
-  type TrackEvent,
-} from './event.js'
+import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
-import { type ExportOptions, exportEvents, queryOf, rawProperties, type StoredEvent } from './export.js'
+import { type ExportOptions, exportEvents, queryOf, rawProperties } from './export.js'
 
 export interface TallyhouseOptions extends ConnectionOptions, EventQueueOptions {}
 
@@ -34,27 +27,6 @@ export interface ProfileOperations {
   $remove?: GivenProperties
 }
 
-export interface User<P = Properties> {
-  distinct_id: string
-  properties: P
-  /** epoch milliseconds */
-  created_at: number
-  updated_at: number
-}
-
-export interface Session<P = Properties> {
-  session_id: string
-  distinct_id: string
-  state: 'active' | 'completed'
-  properties: P
-  /** in the unit of the client that sent it; seconds where none did */
-  duration: number
-  /** epoch milliseconds */
-  started_at: number
-  updated_at: number
-  ended_at: number | null
-}
-
 /** A part of what there is of a user. */
 export type UserRecord<P = Properties> =
   | ({ type: 'profile' } & User<P>)
@@ -75,15 +47,6 @@ export interface SessionListOptions extends SessionFilter, CallOptions {
   limit?: number
   /** from 1 on, which it is where absent */
   page?: number
-}
-
-export interface SessionPage {
-  /** the one that started last first */
-  sessions: Session[]
-  page: number
-  limit: number
-  /** whether there is a next page */
-  hasMore: boolean
 }
 
 const CLOSE_TIMEOUT_MS = 10_000

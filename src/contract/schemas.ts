@@ -1,6 +1,7 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS } from './formats.js'
 import { isName, MAX_BATCH, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
+import type * as responses from './responses.js'
 
 /** Users that one call may erase. */
 const MAX_ERASED = 100
@@ -199,5 +200,85 @@ export const SessionParams = Type.Object({ sessionId: Type.String() })
 
 const success = { status: Type.Literal(1), error: Type.Null() }
 
+/** A success with more fields than every success has. */
+const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
+
 export const Done = Type.Object(success)
-export const Accepted = Type.Object({ ...success, accepted: Type.Integer() })
+export const Accepted = withFields({ accepted: Type.Integer() })
+
+/** A schema for each field of T: one that is missing, unknown or of another type does not compile. */
+type FieldsOf<T> = { [Name in keyof T]: TSchema & { static: T[Name] } }
+
+const fieldsOf = <T>(fields: FieldsOf<T>) => fields
+const milliseconds = Type.Number({ description: 'Milliseconds since 1970.' })
+const anyProperties = (description?: string) =>
+  Type.Unsafe<responses.Properties>(
+    Type.Object({}, { additionalProperties: true, ...(description && { description }) }),
+  )
+
+const StoredEvent = Type.Object(
+  fieldsOf<responses.StoredEvent>({
+    eventId: Type.String({ format: 'uuid' }),
+    event: Type.String(),
+    distinct_id: Type.String(),
+    properties: anyProperties('Exactly the text that was sent.'),
+    timestamp: milliseconds,
+  }),
+)
+const User = Type.Object(
+  fieldsOf<responses.User>({
+    distinct_id: Type.String(),
+    properties: anyProperties(),
+    created_at: milliseconds,
+    updated_at: milliseconds,
+  }),
+)
+const Session = Type.Object(
+  fieldsOf<responses.Session>({
+    session_id: Type.String(),
+    distinct_id: Type.String(),
+    state: Type.Union([Type.Literal('active'), Type.Literal('completed')]),
+    properties: anyProperties(),
+    duration: Type.Number({ description: 'In the client’s unit; in seconds if the client never sent one.' }),
+    started_at: milliseconds,
+    updated_at: milliseconds,
+    ended_at: Type.Union([milliseconds, Type.Null()]),
+  }),
+)
+const ErasedUser = Type.Object(
+  fieldsOf<responses.ErasedUser>({
+    distinct_id: Type.String(),
+    profile: Type.Boolean({ description: 'Whether there was one.' }),
+    events: Type.Integer(),
+    sessions: Type.Integer(),
+    dead_letters: Type.Integer(),
+  }),
+)
+const numbered = { page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }
+
+export const OneEvent = withFields({ event: StoredEvent })
+export const EventPage = withFields(
+  fieldsOf<responses.EventPage>({
+    events: Type.Array(StoredEvent),
+    ...numbered,
+    next: Type.Union([Type.String(), Type.Null()]),
+    pending: Type.Integer(),
+  }),
+)
+export const OneUser = withFields({ user: User })
+export const UserPage = withFields(fieldsOf<responses.UserPage>({ users: Type.Array(User), ...numbered }))
+export const OneSession = withFields({ session: Session })
+export const SessionPage = withFields(fieldsOf<responses.SessionPage>({ sessions: Type.Array(Session), ...numbered }))
+export const ErasedUsers = withFields(
+  fieldsOf<responses.ErasedUsers>({
+    erased: Type.Array(ErasedUser),
+    unreadable_dead_letters: Type.Integer({
+      description: 'Dead letters that name one of them but cannot be read; they are left as they are.',
+    }),
+    gone_at: Type.Union([milliseconds, Type.Null()]),
+    purge_error: Type.Union([Type.String(), Type.Null()]),
+  }),
+)
+
+const ready = Type.Literal('ready')
+export const Ready = withFields({ journal: ready, store: ready })

@@ -1,7 +1,18 @@
-import { type TSchema, Type } from '@sinclair/typebox'
+import type { TSchema } from '@sinclair/typebox'
 import type { ErrorCode } from '../../contract/errors.js'
 import type { RowFormat } from '../../contract/formats.js'
-import { Accepted, Done } from '../../contract/schemas.js'
+import {
+  Accepted,
+  Done,
+  ErasedUsers,
+  EventPage,
+  OneEvent,
+  OneSession,
+  OneUser,
+  Ready,
+  SessionPage,
+  UserPage,
+} from '../../contract/schemas.js'
 import type { KeyKind } from '../../keys/keys.js'
 
 /** What the documentation says of a call besides its path and the schemas that it checks. */
@@ -32,44 +43,6 @@ const EVENT_ID = '0193ae30-7c42-7000-8000-00005eed1234'
 const DAY_MS = 1_733_788_800_000
 
 const done = { schema: Done, example: { status: 1, error: null } }
-const free = Type.Object({}, { additionalProperties: true })
-const milliseconds = Type.Number({ description: 'Milliseconds since 1970.' })
-
-/** A success with more fields than every success has. */
-const withFields = (fields: Record<string, TSchema>) => Type.Object({ ...Done.properties, ...fields })
-
-const Event = Type.Object({
-  eventId: Type.String({ format: 'uuid' }),
-  event: Type.String(),
-  distinct_id: Type.String(),
-  properties: Type.Object({}, { additionalProperties: true, description: 'Exactly the text that was sent.' }),
-  timestamp: milliseconds,
-})
-const User = Type.Object({
-  distinct_id: Type.String(),
-  properties: free,
-  created_at: milliseconds,
-  updated_at: milliseconds,
-})
-const Session = Type.Object({
-  session_id: Type.String(),
-  distinct_id: Type.String(),
-  state: Type.Union([Type.Literal('active'), Type.Literal('completed')]),
-  properties: free,
-  duration: Type.Number({ description: 'In the client’s unit; in seconds where the client never sent one.' }),
-  started_at: milliseconds,
-  updated_at: milliseconds,
-  ended_at: Type.Union([milliseconds, Type.Null()]),
-})
-const Erased = Type.Object({
-  distinct_id: Type.String(),
-  profile: Type.Boolean({ description: 'Whether there was one.' }),
-  events: Type.Integer(),
-  sessions: Type.Integer(),
-  dead_letters: Type.Integer(),
-})
-const page = { page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }
-
 const event = {
   eventId: EVENT_ID,
   event: 'signed up',
@@ -88,7 +61,6 @@ const visit = {
   updated_at: DAY_MS + 95_000,
   ended_at: DAY_MS + 95_000,
 }
-const ready = Type.Literal('ready')
 
 /** By method and path, as the routes are registered. */
 export const CALLS: Record<string, Call> = {
@@ -139,12 +111,7 @@ export const CALLS: Record<string, Call> = {
     key: 'secret',
     parameters: { limit: 10, page: 1 },
     answer: {
-      schema: withFields({
-        events: Type.Array(Event),
-        ...page,
-        next: Type.Union([Type.String(), Type.Null()]),
-        pending: Type.Integer(),
-      }),
+      schema: EventPage,
       example: {
         status: 1,
         error: null,
@@ -170,7 +137,7 @@ export const CALLS: Record<string, Call> = {
     summary: 'Give one event',
     key: 'secret',
     parameters: { eventId: EVENT_ID },
-    answer: { schema: withFields({ event: Event }), example: { status: 1, error: null, event } },
+    answer: { schema: OneEvent, example: { status: 1, error: null, event } },
     errors: ['invalid_request', 'not_found'],
   },
   'PUT /public/events/:eventId': {
@@ -248,14 +215,7 @@ export const CALLS: Record<string, Call> = {
     key: 'secret',
     example: { distinct_ids: ['grace'] },
     answer: {
-      schema: withFields({
-        erased: Type.Array(Erased),
-        unreadable_dead_letters: Type.Integer({
-          description: 'Dead letters that name one of them but cannot be read; they are left as they are.',
-        }),
-        gone_at: Type.Union([milliseconds, Type.Null()]),
-        purge_error: Type.Union([Type.String(), Type.Null()]),
-      }),
+      schema: ErasedUsers,
       example: {
         status: 1,
         error: null,
@@ -273,7 +233,7 @@ export const CALLS: Record<string, Call> = {
     summary: 'Give one profile',
     key: 'secret',
     parameters: { userId: 'ada' },
-    answer: { schema: withFields({ user: User }), example: { status: 1, error: null, user } },
+    answer: { schema: OneUser, example: { status: 1, error: null, user } },
     errors: ['invalid_request', 'not_found'],
   },
   'GET /public/users/:userId/export': {
@@ -298,7 +258,7 @@ export const CALLS: Record<string, Call> = {
     key: 'secret',
     parameters: { limit: 10, page: 1 },
     answer: {
-      schema: withFields({ users: Type.Array(User), ...page }),
+      schema: UserPage,
       example: { status: 1, error: null, users: [user], page: 1, limit: 10, hasMore: false },
     },
     errors: ['invalid_request'],
@@ -339,7 +299,7 @@ export const CALLS: Record<string, Call> = {
     key: 'secret',
     parameters: { sessionId: session.session_id },
     answer: {
-      schema: withFields({ session: Session }),
+      schema: OneSession,
       example: {
         status: 1,
         error: null,
@@ -356,7 +316,7 @@ export const CALLS: Record<string, Call> = {
     key: 'secret',
     parameters: { limit: 10, page: 1 },
     answer: {
-      schema: withFields({ sessions: Type.Array(Session), ...page }),
+      schema: SessionPage,
       example: { status: 1, error: null, sessions: [visit], page: 1, limit: 10, hasMore: false },
     },
     errors: ['invalid_request'],
@@ -376,7 +336,7 @@ export const CALLS: Record<string, Call> = {
     description: 'Where one does not, the 503 says in the same fields which.',
     key: null,
     answer: {
-      schema: withFields({ journal: ready, store: ready }),
+      schema: Ready,
       example: { ...done.example, journal: 'ready', store: 'ready' },
     },
     errors: ['unavailable'],

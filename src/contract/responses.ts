@@ -1,0 +1,83 @@
+/**
+ * What responses hold. Interfaces and not derived from the schemas, as the published clients have no dependency on
+ * TypeBox; `schemas.ts` describes each with a schema that the compiler checks against it.
+ */
+
+/** Properties as they are read: any values that JSON has. */
+export type Properties = Record<string, unknown>
+
+export interface StoredEvent<P = Properties> {
+  eventId: string
+  event: string
+  distinct_id: string
+  properties: P
+  /** epoch milliseconds */
+  timestamp: number
+}
+
+export interface User<P = Properties> {
+  distinct_id: string
+  properties: P
+  /** epoch milliseconds */
+  created_at: number
+  updated_at: number
+}
+
+export interface Session<P = Properties> {
+  session_id: string
+  distinct_id: string
+  state: 'active' | 'completed'
+  properties: P
+  /** in the unit of the client that sent it; in seconds if none did */
+  duration: number
+  /** epoch milliseconds */
+  started_at: number
+  updated_at: number
+  ended_at: number | null
+}
+
+/** A page that is asked for by its number. */
+export interface NumberedPage {
+  page: number
+  limit: number
+  /** whether there is a next page */
+  hasMore: boolean
+}
+
+export interface EventPage extends NumberedPage {
+  events: StoredEvent[]
+  /** the cursor of the next page; null after the last one */
+  next: string | null
+  /** accepted events that are missing, as the store has not caught up with them */
+  pending: number
+}
+
+export interface UserPage extends NumberedPage {
+  users: User[]
+}
+
+export interface SessionPage extends NumberedPage {
+  /** the latest start first */
+  sessions: Session[]
+}
+
+/** What was removed of one user. */
+export interface ErasedUser {
+  distinct_id: string
+  /** whether there was one */
+  profile: boolean
+  events: number
+  sessions: number
+  dead_letters: number
+}
+
+export interface ErasedUsers {
+  /** in the order of the request */
+  erased: ErasedUser[]
+  /** dead letters that name one of the users but cannot be read; they are left as they are */
+  unreadable_dead_letters: number
+  /** when the data had left the disk, in epoch milliseconds; null if it is still there */
+  gone_at: number | null
+  /** why the purge fails for now; null if it does not */
+  purge_error: string | null
+}
