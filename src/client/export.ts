@@ -1,5 +1,5 @@
 import type { EventPage, Properties, StoredEvent } from '../contract/responses.js'
-import { elements, memberText } from '../json/spans.js'
+import { elementTexts, memberText } from '../json/spans.js'
 import type { CallOptions, Connection } from './connection.js'
 import { TallyhouseError } from './errors.js'
 import type { JsonText } from './event.js'
@@ -82,9 +82,8 @@ export function rawProperties(text: JsonText): JsonText {
 }
 
 function withRawProperties(events: StoredEvent[], text: string): StoredEvent<JsonText>[] {
-  const list = memberText(text, 'events') ?? '[]'
-  const spans = elements(list)
-  return events.map((event, i) => ({ ...event, properties: memberText(list, 'properties', spans[i]?.start) ?? '{}' }))
+  const texts = elementTexts(memberText(text, 'events') ?? '[]')
+  return events.map((event, i) => ({ ...event, properties: rawProperties(texts[i] ?? '{}') }))
 }
 
 function incomplete(pending: number): TallyhouseError {

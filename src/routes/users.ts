@@ -4,6 +4,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
+import type { ErasedUsers } from '../contract/responses.js'
 import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
@@ -102,7 +103,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       unreadable_dead_letters: unreadableLetters,
       gone_at: goneAt,
       purge_error: purgeError,
-    }
+    } satisfies ErasedUsers & { status: 1; error: null }
   })
 
   app.get(
