@@ -2,13 +2,8 @@ import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { formatPosition, type Position, parsePosition } from '../model/position.js'
-import {
-  countDeadLetters,
-  type DeadLetter,
-  readDeadLetterBody,
-  readDeadLetters,
-  replayDeadLetter,
-} from '../store/dead-letters.js'
+import { replayDeadLetter } from '../pipeline/replay.js'
+import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { withStore } from './store.js'
 

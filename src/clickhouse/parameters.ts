@@ -54,8 +54,3 @@ export function literal(value: string | Buffer): string {
   const bytes = typeof value === 'string' ? Buffer.from(value) : value
   return `base64Decode('${bytes.toString('base64')}')`
 }
-
-/** The columns `properties`, empty where they are larger, and `bytes`, their size. */
-export function propertiesUpTo(maxBytes: number): string {
-  return `length(t.properties) AS bytes, if(bytes > ${maxBytes}, '', t.properties) AS properties`
-}

@@ -1,5 +1,7 @@
-import type { Order } from '../store/event-pages.js'
 import { parseEventId } from './event-id.js'
+
+/** `asc`: the order in which the events were accepted; `desc`: the newest first. */
+export type Order = 'asc' | 'desc'
 
 /** Stands before the cursors of walks that go from the newest event to the oldest. */
 const DESCENDING = 'd'

@@ -4,29 +4,9 @@ import type { IdempotencyKey, Journal, StateReading } from '../journal/journal.j
 import { batchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
 import { type Position, START } from '../model/position.js'
-import { type StateKind, stateKeyOf } from '../model/state-key.js'
+import { stateKeyOf } from '../model/state-key.js'
+import type { StateTable } from '../store/tables.js'
 import type { GroupCommit } from './group-commit.js'
-
-/** How values of one kind are kept: as an opaque text in the journal, as a row in the store. */
-export interface StateTable<Value> {
-  kind: StateKind
-  format(value: Value): string
-  parse(text: string): Value
-  /** a JSON object; null is a deleted value */
-  row(projectId: string, name: string, value: Value | null): string
-  /** bytes of what is limited: its properties */
-  sizeOf(value: Value): number
-  /** the stored values by their names; those of over `maxBytes` without their value */
-  read(projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
-}
-
-/** A value as the store has it. */
-export interface StoredValue<Value> {
-  version: Position
-  /** of its properties */
-  bytes: number
-  value: Value | null
-}
 
 export interface StateLimits {
   /** of a value's properties; one that is larger already may still change, but not grow */

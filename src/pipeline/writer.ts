@@ -5,24 +5,8 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
 import { EntryError, rewriteEntry } from '../model/verbatim.js'
+import type { Tables } from '../store/tables.js'
 import { WriterMetrics } from './writer-metrics.js'
-
-/** Where the writer puts things. A token that was used before must store nothing again. */
-export interface Tables {
-  insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void>
-  insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
-  /**
-   * the last position, from `first` on, whose events are there already; null where none is
-   * @throws while an INSERT of this journal is under way
-   */
-  lastStored(first: Position): Promise<Position | null>
-  /** whether an INSERT with this token is still at work, as one whose answer was lost may be */
-  isInserting(token: string): Promise<boolean>
-  /** the positions of a block's entries whose events are there already */
-  storedPositions(block: Pick<Block, 'first' | 'last'>): Promise<Set<Position>>
-  /** the states whose rows are in these entries */
-  statesIn(entries: Entry[]): StoredState[]
-}
 
 export interface WriterOptions {
   journal: Journal

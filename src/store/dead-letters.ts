@@ -1,12 +1,8 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { isDataError } from '../clickhouse/errors.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Entry, EntryKind } from '../journal/journal.js'
-import { formatPosition, type Position } from '../model/position.js'
-import { EntryError, rewriteEntry } from '../model/verbatim.js'
-import { deleteErasedEvents, hasEventsOfEntry } from './events.js'
-import { openTables } from './tables.js'
+import type { Position } from '../model/position.js'
 
 /** An entry that could not be stored by any way, without its body, which may be as large as a request. */
 export interface DeadLetter {
@@ -110,61 +106,15 @@ export async function readDeadLetterBody(clickhouse: ClickHouse, letter: DeadLet
   )
 }
 
-/** What became of a replay; the reason is ClickHouse's, or that of what read the body. */
-export type Replay = { isStored: true } | { isStored: false; reason: string }
-
-/**
- * Stores what a dead letter holds, under the ids that its place in the journal gives it, and offers it no more. Whoever
- * repeats this, or does it at the same time, stores nothing twice: the token says so for as long as ClickHouse remembers it,
- * and the ids that are there already for ever.
- * @throws StoreError, StoreUnreachableError where the store cannot take anything at the moment; then it can be repeated
- */
-export async function replayDeadLetter(
+/** Marks a letter as replayed; it is no longer listed. */
+export async function insertReplay(
   clickhouse: ClickHouse,
-  letter: DeadLetter,
+  { journalId, position }: Pick<DeadLetter, 'journalId' | 'position'>,
   now: number,
-  signal: AbortSignal,
-): Promise<Replay> {
-  const { position, projectId, kind, receivedAt } = letter
-  const journalId = letter.journalId || (await latestJournal(clickhouse))
-  const isThere = kind === 'events' && (await hasEventsOfEntry(clickhouse, { projectId, position, journalId }))
-  if (!isThere) {
-    const chunks: Buffer[] = []
-    for await (const chunk of await readDeadLetterBody(clickhouse, letter)) chunks.push(chunk)
-    const entry = { position, projectId, kind, count: 0, receivedAt, body: Buffer.concat(chunks) }
-    const replay = await insert(clickhouse, journalId, entry, signal)
-    if (!replay.isStored) return replay
-  }
-  if (kind === 'events') await deleteErasedEvents(clickhouse, projectId)
+): Promise<void> {
   await clickhouse.command('INSERT INTO dead_letter_replays SELECT {journal:UInt32}, {position:UInt64}, {now:Int64}', {
-    journal: letter.journalId,
+    journal: journalId,
     position,
     now,
   })
-  return { isStored: true }
-}
-
-/** As the writer does: as it is, and where that is refused, in the other spelling. */
-async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry, signal: AbortSignal): Promise<Replay> {
-  const tables = openTables(clickhouse, journalId)
-  const token = `${journalId}:${formatPosition(entry.position)}:dead letter`
-  try {
-    await tables.insert(entry.kind, [entry], token, signal)
-    return { isStored: true }
-  } catch (error) {
-    if (!isDataError(error)) throw error
-    if (entry.kind !== 'events') return { isStored: false, reason: error.reason }
-  }
-  try {
-    await tables.insert('events', [{ ...entry, body: rewriteEntry(entry.body) }], token, signal)
-    return { isStored: true }
-  } catch (error) {
-    if (!isDataError(error) && !(error instanceof EntryError)) throw error
-    return { isStored: false, reason: error.reason }
-  }
-}
-
-async function latestJournal(clickhouse: ClickHouse): Promise<number> {
-  const [row] = await clickhouse.rows<{ id: number }>('SELECT id FROM journals ORDER BY since DESC, id LIMIT 1')
-  return row?.id ?? 0
 }

@@ -4,6 +4,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse, Reading } from '../clickhouse/client.js'
 import type { Scalars } from '../clickhouse/parameters.js'
 import type { Format, RowFormat } from '../contract/formats.js'
+import type { Order } from '../model/cursor.js'
 import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 
 export interface EventFilter {
@@ -14,9 +15,6 @@ export interface EventFilter {
   /** event time in epoch milliseconds, exclusive */
   to?: number
 }
-
-/** `asc`: the order in which the events were accepted; `desc`: the newest first. */
-export type Order = 'asc' | 'desc'
 
 export interface EventPage extends EventFilter {
   projectId: string

@@ -3,6 +3,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isTimeout } from '../clickhouse/errors.js'
 import { ApiError } from '../contract/errors.js'
 import type { Format } from '../contract/formats.js'
+import type { Order } from '../model/cursor.js'
 import {
   type EventFilter,
   type EventPage,
@@ -10,7 +11,6 @@ import {
   findPageBounds,
   findPageStart,
   isFiltered,
-  type Order,
   readEventPage,
   readEventRows,
   readEventsById,

@@ -8,10 +8,16 @@ import { laterOf, type Position, START } from '../model/position.js'
  * folder was changed in between, the journal goes on behind everything that is there.
  */
 export async function takeOver(clickhouse: ClickHouse, journal: Journal, now: number): Promise<void> {
-  const [latest] = await clickhouse.rows<{ id: number }>('SELECT id FROM journals ORDER BY since DESC, id LIMIT 1')
-  if (latest?.id === journal.id) return
-  if (latest) await journal.advancePast(await lastPositionOfAll(clickhouse))
+  const latest = await latestJournal(clickhouse)
+  if (latest === journal.id) return
+  if (latest !== null) await journal.advancePast(await lastPositionOfAll(clickhouse))
   await clickhouse.command('INSERT INTO journals SELECT {id:UInt32}, {now:Int64}', { id: journal.id, now })
+}
+
+/** The journal that writes to this store; null where none has yet. */
+export async function latestJournal(clickhouse: ClickHouse): Promise<number | null> {
+  const [row] = await clickhouse.rows<{ id: number }>('SELECT id FROM journals ORDER BY since DESC, id LIMIT 1')
+  return row?.id ?? null
 }
 
 /**

@@ -2,6 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, type StoreError } from '../clickhouse/errors.js'
 import { literal } from '../clickhouse/parameters.js'
+import type { StateKind } from '../model/state-key.js'
+import { NAME_COLUMN } from './versioned.js'
 
 /** A mutation that takes longer is left to itself; ClickHouse goes on with it. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
@@ -29,8 +31,6 @@ export interface Leftovers {
   /** since the largest part was written, ms: so long ago was the last rewriting, at least */
   writtenForMs: number
 }
-
-export type VersionedTable = 'profiles' | 'sessions'
 
 /** Age in ms of a DateTime, in whole seconds. */
 const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUnixTimestamp(${time}))`
@@ -61,8 +61,8 @@ export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftove
 }
 
 /** The tables of which earlier rows of deleted ones are still to be removed. */
-export async function leftoversOfTables(clickhouse: ClickHouse): Promise<(Leftovers & { id: VersionedTable })[]> {
-  const rows = await clickhouse.rows<{ id: VersionedTable; deleted: string; written: string }>(
+export async function leftoversOfTables(clickhouse: ClickHouse): Promise<(Leftovers & { id: StateKind })[]> {
+  const rows = await clickhouse.rows<{ id: StateKind; deleted: string; written: string }>(
     `SELECT id, deleted, written
      FROM (SELECT kind AS id, ${age('min(noted_at)')} AS deleted FROM deletions GROUP BY kind) AS noted
      LEFT JOIN (
@@ -138,15 +138,12 @@ async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: 
   )
 }
 
-/** What names a row. */
-const NAME = { profiles: 'distinct_id', sessions: 'session_id' }
-
 /**
  * Removes all that came before a deletion. The row that says so stays, as it keeps an older one out that may still come;
  * it has no properties. Takes what is in `deletions`, some thousands at a time: one that was cut off goes on where it was.
  */
-export async function purgeOldRows(clickhouse: ClickHouse, table: VersionedTable, signal: AbortSignal): Promise<void> {
-  const name = NAME[table]
+export async function purgeOldRows(clickhouse: ClickHouse, table: StateKind, signal: AbortSignal): Promise<void> {
+  const name = NAME_COLUMN[table]
   let after = { project: '', name: '' }
   for (;;) {
     const noted = await clickhouse.rows<{ project_id: string; name: string; deleted: string }>(
@@ -197,12 +194,7 @@ export async function oldPartsLifetime(clickhouse: ClickHouse): Promise<number> 
 }
 
 /** Resolves when the table has no mutation left to do. */
-async function mutate(
-  clickhouse: ClickHouse,
-  table: VersionedTable,
-  change: string,
-  signal: AbortSignal,
-): Promise<void> {
+async function mutate(clickhouse: ClickHouse, table: StateKind, change: string, signal: AbortSignal): Promise<void> {
   await clickhouse.command(`ALTER TABLE ${table} ${change}`, {}, { mutations_sync: '0' })
   const deadline = Date.now() + MUTATION_LIMIT_MS
   for (let pollMs = MIN_POLL_MS; ; pollMs = Math.min(2 * pollMs, MAX_POLL_MS)) {

@@ -1,98 +1,47 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse, Reading } from '../clickhouse/client.js'
-import type { Scalars } from '../clickhouse/parameters.js'
-import { propertiesUpTo, QueryParameters } from '../clickhouse/parameters.js'
-import type { Entry } from '../journal/journal.js'
-import { formatProperties, parseProperties } from '../model/properties.js'
+import { QueryParameters, type Scalars } from '../clickhouse/parameters.js'
 import type { Session } from '../model/session.js'
-import type { StoredValue } from '../pipeline/state-store.js'
-import { insertEntries, versionedRows } from './insert.js'
 import { ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
-
-const INSERT = `
-INSERT INTO sessions
-    (project_id, session_id, distinct_id, state, properties, duration, started_at, updated_at, ended_at, version, is_deleted)
-SELECT
-    r.project_id, r.session_id, r.distinct_id, r.state, r.properties, r.duration, r.started_at, r.updated_at, r.ended_at,
-    version, r.is_deleted
-FROM input('
-    version UInt64,
-    rows Array(Tuple(
-        project_id String, session_id String, distinct_id String, state String, properties String,
-        duration Nullable(Float64), started_at Int64, updated_at Int64, ended_at Nullable(Int64), is_deleted UInt8))')
-ARRAY JOIN rows AS r
-FORMAT JSONEachRow`
-
-/** The row of a session, without the version that the journal gives it; null is a deleted one. */
-export function sessionRow(projectId: string, sessionId: string, session: Session | null): string {
-  return JSON.stringify({
-    project_id: projectId,
-    session_id: sessionId,
-    distinct_id: session?.distinctId ?? '',
-    state: session?.state ?? '',
-    properties: session ? formatProperties(session.properties) : '',
-    duration: session?.duration ?? null,
-    started_at: session?.startedAt ?? 0,
-    updated_at: session?.updatedAt ?? 0,
-    ended_at: session?.endedAt ?? null,
-    is_deleted: session ? 0 : 1,
-  })
-}
-
-/** Stores rows; doing so again changes nothing, as a row's version is its journal position. */
-export async function insertSessions(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void> {
-  await insertEntries(clickhouse, INSERT, entries, versionedRows, signal)
-}
+import { versionedTable } from './versioned.js'
 
 interface SessionRow {
-  session_id: string
   distinct_id: string
   state: Session['state']
-  properties: string
-  bytes: string
   duration: number | null
   started_at: string
   updated_at: string
   ended_at: string | null
-  version: string
 }
 
-/** The stored sessions by their session_id, those with over `maxBytes` of properties as null; ids that have none are missing. */
-export async function readSessions(
-  clickhouse: ClickHouse,
-  projectId: string,
-  sessionIds: string[],
-  maxBytes: number,
-): Promise<Map<string, StoredValue<Session>>> {
-  const fields = new QueryParameters()
-  const rows = await clickhouse.rows<SessionRow>(
-    `SELECT session_id, distinct_id, state, ${propertiesUpTo(maxBytes)}, duration, started_at, updated_at, ended_at, version
-     FROM sessions AS t FINAL
-     WHERE project_id = ${fields.text(projectId)} AND session_id IN ${fields.array(sessionIds)}`,
-    fields.parameters,
-  )
-  return new Map(
-    rows.map((row) => [
-      row.session_id,
-      {
-        version: BigInt(row.version),
-        bytes: Number(row.bytes),
-        value:
-          Number(row.bytes) > maxBytes
-            ? null
-            : {
-                distinctId: row.distinct_id,
-                state: row.state,
-                properties: parseProperties(row.properties),
-                duration: row.duration,
-                startedAt: Number(row.started_at),
-                updatedAt: Number(row.updated_at),
-                endedAt: row.ended_at === null ? null : Number(row.ended_at),
-              },
-      },
-    ]),
-  )
-}
+export const SESSIONS = versionedTable<Session, SessionRow>({
+  kind: 'sessions',
+  columns: {
+    distinct_id: 'String',
+    state: 'String',
+    duration: 'Nullable(Float64)',
+    started_at: 'Int64',
+    updated_at: 'Int64',
+    ended_at: 'Nullable(Int64)',
+  },
+  toColumns: (session) => ({
+    distinct_id: session?.distinctId ?? '',
+    state: session?.state ?? '',
+    duration: session?.duration ?? null,
+    started_at: session?.startedAt ?? 0,
+    updated_at: session?.updatedAt ?? 0,
+    ended_at: session?.endedAt ?? null,
+  }),
+  toValue: (row, properties) => ({
+    distinctId: row.distinct_id,
+    state: row.state,
+    properties,
+    duration: row.duration,
+    startedAt: Number(row.started_at),
+    updatedAt: Number(row.updated_at),
+    endedAt: row.ended_at === null ? null : Number(row.ended_at),
+  }),
+})
 
 /** All sessions that these users have in the store. */
 export async function sessionsOfUsers(

@@ -5,7 +5,8 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
-import { insertDeadLetter, readDeadLetters, replayDeadLetter } from '../../src/store/dead-letters.js'
+import { replayDeadLetter } from '../../src/pipeline/replay.js'
+import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { startClickHouse } from '../helper.js'
 
 const JOURNAL = 7

@@ -9,7 +9,8 @@ import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
 import { stateKeyOf } from '../../src/model/state-key.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
-import { type StateLimits, StateStore, type StateTable } from '../../src/pipeline/state-store.js'
+import { type StateLimits, StateStore } from '../../src/pipeline/state-store.js'
+import type { StateTable } from '../../src/store/tables.js'
 import { temporaryFolder } from '../helper.js'
 
 const MAX_BYTES = 8 * 1024 * 1024

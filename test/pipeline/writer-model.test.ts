@@ -12,7 +12,7 @@ import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { type Position, START } from '../../src/model/position.js'
 import { Writer } from '../../src/pipeline/writer.js'
-import { profileRow } from '../../src/store/profiles.js'
+import { PROFILES } from '../../src/store/profiles.js'
 import { openTables } from '../../src/store/tables.js'
 import { randomName, silent, startClickHouse, startRedis, temporaryFolder } from '../helper.js'
 
@@ -112,7 +112,7 @@ function writeOf(kind: Kind, name: string, projectId: string): Write {
     case 'damaged':
       return entry('{"events":[{"event":"a","distinct_id":{"no":"text"}')
     case 'profile':
-      return commit(profileRow(projectId, name, { properties: new Map(), createdAt: 1, updatedAt: 1 }))
+      return commit(PROFILES.row(projectId, name, { properties: new Map(), createdAt: 1, updatedAt: 1 }))
     case 'damaged profile':
       return commit('{"project_id":')
     default:

@@ -1,0 +1,110 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
+import type { Entry } from '../journal/journal.js'
+import type { Position } from '../model/position.js'
+import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
+import type { StateKind } from '../model/state-key.js'
+import { insertEntries, versionedRows } from './insert.js'
+
+/** A stored value. */
+export interface StoredValue<Value> {
+  version: Position
+  /** of its properties */
+  bytes: number
+  /** null for a value that was not read because it is too large */
+  value: Value | null
+}
+
+/**
+ * A table that keeps of each value the row with the greatest version. A version is a journal position, so inserting a
+ * row again changes nothing.
+ */
+export interface VersionedTable<Value> {
+  kind: StateKind
+  /**
+   * The row of a value as JSON, without the version, which the journal assigns.
+   * @param value null for a deleted one
+   */
+  row(projectId: string, name: string, value: Value | null): string
+  /** Stores rows. Idempotent. */
+  insert(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void>
+  /** The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing. */
+  read(
+    clickhouse: ClickHouse,
+    projectId: string,
+    names: string[],
+    maxBytes: number,
+  ): Promise<Map<string, StoredValue<Value>>>
+}
+
+/** The column that names a row within its project. */
+export const NAME_COLUMN = { profiles: 'distinct_id', sessions: 'session_id' } satisfies Record<StateKind, string>
+
+/** How a value and its properties are spread over the columns that only this table has. */
+export interface TableLayout<Value, Row> {
+  kind: StateKind
+  /** column → type */
+  columns: { [Column in keyof Row]: string }
+  /** @param value null for a deleted one */
+  toColumns(value: Value | null): object
+  /** @param row as ClickHouse sends it, where 64-bit integers are texts */
+  toValue(row: Row, properties: Properties): Value
+}
+
+export function versionedTable<Value extends { properties: Properties }, Row>({
+  kind,
+  columns,
+  toColumns,
+  toValue,
+}: TableLayout<Value, Row>): VersionedTable<Value> {
+  const nameColumn = NAME_COLUMN[kind]
+  const insertQuery = insertOf(kind, {
+    ...{ project_id: 'String', [nameColumn]: 'String', properties: 'String' },
+    ...columns,
+    is_deleted: 'UInt8',
+  })
+  const selected = [`${nameColumn} AS name`, ...Object.keys(columns), 'version'].join(', ')
+  return {
+    kind,
+
+    row: (projectId, name, value) =>
+      JSON.stringify({
+        project_id: projectId,
+        [nameColumn]: name,
+        properties: value ? formatProperties(value.properties) : '',
+        ...toColumns(value),
+        is_deleted: value ? 0 : 1,
+      }),
+
+    insert: (clickhouse, entries, signal) => insertEntries(clickhouse, insertQuery, entries, versionedRows, signal),
+
+    async read(clickhouse, projectId, names, maxBytes) {
+      const fields = new QueryParameters()
+      const rows = await clickhouse.rows<Row & { name: string; properties: string; bytes: string; version: string }>(
+        `SELECT ${selected}, length(t.properties) AS bytes, if(bytes > ${maxBytes}, '', t.properties) AS properties
+         FROM ${kind} AS t FINAL
+         WHERE project_id = ${fields.text(projectId)} AND ${nameColumn} IN ${fields.array(names)}`,
+        fields.parameters,
+      )
+      return new Map(
+        rows.map((row) => {
+          const bytes = Number(row.bytes)
+          const value = bytes > maxBytes ? null : toValue(row, parseProperties(row.properties))
+          return [row.name, { version: BigInt(row.version), bytes, value }]
+        }),
+      )
+    },
+  }
+}
+
+/** An INSERT whose lines are a version and the rows that have it. */
+function insertOf(table: string, columns: Record<string, string>): string {
+  const names = Object.keys(columns)
+  const types = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
+  return `
+    INSERT INTO ${table} (${names.join(', ')}, version)
+    SELECT ${names.map((name) => `r.${name}`).join(', ')}, version
+    FROM input('version UInt64, rows Array(Tuple(${types.join(', ')}))')
+    ARRAY JOIN rows AS r
+    FORMAT JSONEachRow`
+}
