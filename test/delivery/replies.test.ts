@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { ACKNOWLEDGE, CLAIM, WRITE } from '../../src/journal/redis/scripts.js'
+import { ACKNOWLEDGE, CLAIM } from '../../src/journal/redis/scripts/block.js'
+import { WRITE } from '../../src/journal/redis/scripts/write.js'
 import { SECRET_KEY, startClickHouse, startService, until } from '../helper.js'
 import { Ledger } from './ledger.js'
 import { assertFlawless, Producer } from './producer.js'

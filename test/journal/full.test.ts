@@ -19,7 +19,7 @@ const append = (bytes: number) => [
 t.test('lmdb: a file that may not grow is a refusal, which leaves nothing behind and ends nothing', async (t) => {
   const path = await temporaryFolder(t)
   const program = `
-    import { openLmdbJournal } from '${dist}journal/lmdb.js'
+    import { openLmdbJournal } from '${dist}journal/lmdb/journal.js'
     const journal = await openLmdbJournal({ path: '${path}/journal', maxBytes: 1e9 })
     const write = () => journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(200_000, 'x') }])
     let taken = 0, refused = 0

@@ -1,7 +1,7 @@
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
 import type { Entry, EntryKind, IdempotencyKey, Outcome, State, Write } from '../journal.js'
-import { SHARD_BYTES } from './request-scripts.js'
+import { SHARD_BYTES } from './scripts/requests.js'
 
 /**
  * A write as the script takes it.

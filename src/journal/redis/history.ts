@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { formatPosition, laterOf, type Position, parsePosition, START } from '../../model/position.js'
 import { unavailable } from './errors.js'
-import { INITIALISE, LOOK } from './scripts.js'
+import { INITIALISE, LOOK } from './scripts/history.js'
 
 export interface RedisHistoryOptions {
   meta: string

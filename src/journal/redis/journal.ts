@@ -34,19 +34,11 @@ import {
 import { asRefusal, isFromScript, isGone, isLost, isReply, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import { parseMemory, roomIn } from './maxmemory.js'
-import { FIND_REQUEST } from './request-scripts.js'
-import {
-  ACKNOWLEDGE,
-  ADVANCE_PAST,
-  CLAIM,
-  DEPTH,
-  PROGRESS,
-  READ_STATES,
-  RELEASE,
-  RENEW,
-  SHRINK,
-  WRITE,
-} from './scripts.js'
+import { ACKNOWLEDGE, CLAIM, RELEASE, RENEW, SHRINK } from './scripts/block.js'
+import { ADVANCE_PAST } from './scripts/history.js'
+import { DEPTH, PROGRESS, READ_STATES } from './scripts/read.js'
+import { FIND_REQUEST } from './scripts/requests.js'
+import { WRITE } from './scripts/write.js'
 import { SetBody } from './set-body.js'
 import { type Run, UnstoredEntries } from './unstored-entries.js'
 

@@ -4,21 +4,22 @@ import {
   IDEMPOTENCY_MEMORY_MS,
   KEY_BYTES,
   OLD_BUCKETS,
-} from '../idempotency-memory.js'
+} from '../../idempotency-memory.js'
+import { NOW } from './shared.js'
 
-/** Bytes of a key that name its hash, in hexadecimal digits. */
+/** Bytes of a key that are the name of its hash, as hexadecimal digits. */
 export const SHARD_BYTES = 2
 const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
 
 /**
- * Lua for the requests that are remembered. `prefix` and `now`, in ms, have to be there.
+ * Lua: finds remembered requests. Needs `prefix` and `now`, in ms.
  *
- * They lie in hashes, one for each bucket of time and each value of the first two bytes of a key, so that Redis keeps
- * them as listpacks, without a pointer to each, and frees none that is large when a bucket expires. The field is the rest
- * of the key's bytes; the value is the position, 6 bytes of ms and 2 of sequence number, and the fingerprint.
+ * Requests are in hashes, one for each bucket of time and each value of the first two bytes of a key, so that Redis
+ * stores them as listpacks, without a pointer to each, and never frees a large one when a bucket expires. The field is
+ * the rest of the key's bytes; the value is the position, 6 bytes of ms and 2 of sequence number, and the fingerprint.
  *
- * A request is given as its key (hexadecimal, or "" for none), its fingerprint (hexadecimal) and both in bytes, the field
- * first. Versions before 0.2 kept it at `request:<key>`, which is looked at for as long as those may be there.
+ * A request is passed as its key (hexadecimal, or "" for none), its fingerprint (hexadecimal) and both in bytes, the
+ * field first. Versions before 0.2 stored it at `request:<key>`, which is still read.
  */
 export const REQUESTS = `
 local request_bucket = math.floor(now / ${IDEMPOTENCY_BUCKET_MS})
@@ -37,7 +38,7 @@ local function request_expiry() return string.format('%.0f', (request_bucket + 1
 local function known(key, fingerprint, digest)
   if key == '' then return nil end
   local field = string.sub(digest, 1, ${FIELD_BYTES})
-  -- From the next one on, where the clock was fast when the request came.
+  -- From the next bucket on, as the clock may have been fast when the request came.
   for bucket = request_bucket + 1, request_bucket - ${OLD_BUCKETS}, -1 do
     local value = redis.call('HGET', requests_at(bucket, key), field)
     if value then
@@ -53,7 +54,7 @@ local function known(key, fingerprint, digest)
 end
 `
 
-/** Lua that remembers requests, `max_requests` of a project at most, or any number where that is 0. */
+/** Lua: remembers requests, at most `max_requests` of a project, or any number where that is 0. */
 export const REMEMBER_REQUESTS = `
 local request_counts = {}
 local function is_limited(key, project)
@@ -88,13 +89,15 @@ end
 `
 
 /**
+ * Finds a remembered request.
+ *
  * KEYS  meta, for the slot
  * ARGV  prefix, then the request
  * Returns "repeated:<position>", "mismatch" or nil.
  */
 export const FIND_REQUEST = `#!lua flags=no-writes
-local prefix, time = ARGV[1], redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local prefix = ARGV[1]
+${NOW}
 ${REQUESTS}
 return known(ARGV[2], ARGV[3], ARGV[4])
 `

@@ -1,0 +1,152 @@
+import { EXPIRED_STATES, NOW } from './shared.js'
+
+/**
+ * Takes the writer's lease and freezes the next block, or returns the frozen one.
+ *
+ * KEYS  stream, meta, lease
+ * ARGV  writer, ms of the lease, bytes after which a block ends, maximum of entries in a block, the journal's number, and, where
+ *       the writer holds a run of entries in memory: how many were ever added before them, "<first> <last>"
+ * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", 1 if the block was frozen
+ * before or else 0, its entries as XRANGE returns them }. The entries are left out where the block is the writer's own
+ * run, as it is whenever that run is next.
+ */
+export const CLAIM = `#!lua flags=allow-oom
+local stream, meta, lease = KEYS[1], KEYS[2], KEYS[3]
+if redis.call('HGET', meta, 'id') ~= ARGV[5] then return redis.error_reply('GONE this journal does not exist') end
+local holder = redis.call('GET', lease)
+if holder and holder ~= ARGV[1] then return nil end
+redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
+
+local head = redis.call('HMGET', meta, 'frozen', 'stored', 'settled')
+if head[1] then
+  local first, last = string.match(head[1], '^(%S+) (%S+)$')
+  return { head[1], 1, redis.call('XRANGE', stream, first, last) }
+end
+if ARGV[6] and ARGV[6] == head[3] then
+  local first, last = string.match(ARGV[7], '^(%S+) (%S+)$')
+  local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+  -- In a journal that lost its end, the counts may match where the entries do not.
+  if oldest and oldest[1] == first and redis.call('XRANGE', stream, last, last)[1] then
+    redis.call('HSET', meta, 'frozen', ARGV[7])
+    return { ARGV[7], 0 }
+  end
+end
+
+-- One entry first, then as many at a time as fit if none is larger than those before.
+local max_bytes, max_entries, largest, count = tonumber(ARGV[3]), tonumber(ARGV[4]), 1, 1
+local entries, bytes, from = {}, 0, '(' .. head[2]
+while bytes < max_bytes and #entries < max_entries do
+  local some = redis.call('XRANGE', stream, from, '+', 'COUNT', count)
+  for _, entry in ipairs(some) do
+    local size = tonumber(entry[2][8])
+    if bytes >= max_bytes or #entries >= max_entries then break end
+    entries[#entries + 1] = entry
+    bytes = bytes + size
+    if size > largest then largest = size end
+  end
+  if #some < count then break end
+  from = '(' .. entries[#entries][1]
+  count = math.max(1, math.min(200, math.floor((max_bytes - bytes) / largest)))
+end
+if #entries == 0 then return nil end
+local frozen = entries[1][1] .. ' ' .. entries[#entries][1]
+redis.call('HSET', meta, 'frozen', frozen)
+return { frozen, 0, entries }
+`
+
+/**
+ * Renews the writer's lease.
+ *
+ * KEYS  lease
+ * ARGV  writer, ms
+ * Returns 1, or 0 where the writer does not hold it.
+ */
+export const RENEW = `#!lua flags=allow-oom
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+`
+
+/**
+ * Releases the writer's lease.
+ *
+ * KEYS  lease
+ * ARGV  writer
+ * Returns 1, or 0 where the writer does not hold it.
+ */
+export const RELEASE = `#!lua flags=allow-oom
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+`
+
+/**
+ * Shrinks the frozen block.
+ *
+ * KEYS  meta
+ * ARGV  the frozen block, what it becomes (both "<first> <last>")
+ * Returns 1, or 0 where another writer has moved on.
+ */
+export const SHRINK = `#!lua flags=allow-oom
+if redis.call('HGET', KEYS[1], 'frozen') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'frozen', ARGV[2])
+return 1
+`
+
+/**
+ * Deletes a block that the store has, with the bodies of its entries, and lets its states expire.
+ *
+ * KEYS  stream, meta, pending
+ * ARGV  prefix, the frozen block "<first> <last>", the position after its last, ms until its states expire,
+ *       number of projects, then (project, events) for each, then (state key, version) for each state
+ * Returns 1, or 0 where another writer has moved on.
+ */
+export const ACKNOWLEDGE = `#!lua flags=allow-oom
+${EXPIRED_STATES}local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
+local prefix, frozen = ARGV[1], ARGV[2]
+if redis.call('HGET', meta, 'frozen') ~= frozen then return 0 end
+local first, last = string.match(frozen, '^(%S+) (%S+)$')
+local bytes = 0
+for _, entry in ipairs(redis.call('XRANGE', stream, first, last)) do
+  local fields = entry[2]
+  bytes = bytes + tonumber(fields[8])
+  if fields[9] == 'at' then redis.call('UNLINK', prefix .. ':body:' .. fields[10]) end
+end
+redis.call('HDEL', meta, 'frozen')
+local settled = redis.call('XTRIM', stream, 'MINID', ARGV[3])
+-- Where nothing is left, everything assigned is stored: after ADVANCE_PAST that is later than any entry.
+if redis.call('XLEN', stream) == 0 then
+  local head = redis.call('HMGET', meta, 'ms', 'seq')
+  last = head[1] .. '-' .. head[2]
+end
+redis.call('HSET', meta, 'stored', last)
+redis.call('HINCRBY', meta, 'settled', settled)
+redis.call('HINCRBY', meta, 'bytes', -bytes)
+${NOW}
+local expiries = prefix .. ':state-expiries'
+local i = 6
+for _ = 1, tonumber(ARGV[5]) do
+  if redis.call('HINCRBY', pending, ARGV[i], -tonumber(ARGV[i + 1])) <= 0 then redis.call('HDEL', pending, ARGV[i]) end
+  i = i + 2
+end
+local expires, expiring = now + tonumber(ARGV[4]), 0
+while ARGV[i] do
+  local state_key = prefix .. ':state:' .. ARGV[i]
+  if string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == ARGV[i + 1]
+    and redis.call('PEXPIRETIME', state_key) == -1 then
+    redis.call('PEXPIREAT', state_key, string.format('%.0f', expires))
+    expiring = expiring + redis.call('STRLEN', state_key)
+  end
+  i = i + 2
+end
+if expiring > 0 then
+  redis.call('HINCRBY', expiries, string.format('%.0f', math.floor(expires / 60000)), expiring)
+end
+local states = tonumber(redis.call('HGET', meta, 'states') or 0) - expired_states(expiries, now, true)
+if redis.call('XLEN', stream) == 0 then
+  -- Now every state expires, so their sum corrects what an earlier version of the service, beside this one, miscounted.
+  states = 0
+  for _, bytes in ipairs(redis.call('HVALS', expiries)) do states = states + tonumber(bytes) end
+end
+redis.call('HSET', meta, 'states', string.format('%.0f', math.max(0, states)))
+redis.call('PUBLISH', prefix .. ':stored', last)
+return 1
+`

@@ -1,0 +1,46 @@
+/**
+ * The scripts of the Redis journal, each one atomic, and the layout of its keys. All keys begin with one prefix that
+ * holds a hash tag, so that they share a slot of a cluster; the scripts build the state, request and body keys from it.
+ *
+ * The events of an entry do not pass through Lua, which would hash every byte of them and copy them three times: a third
+ * of all the work that Redis does. They are in a key of their own, which SET creates with a time to live just before the
+ * script that refers to it; the script removes the time to live. A body that no script refers to expires.
+ *
+ * Rows and states are opaque here: cjson would keep 14 digits of a number and turn `[]` into `{}`. Positions are
+ * texts, `<milliseconds>-<sequence>`, which the stream orders; the scripts compare them for equality only.
+ *
+ * A full journal has to be drained: the scripts that the writer needs also run where Redis is out of memory.
+ *
+ * An entry of the stream has the fields kind, project, count, bytes, and then either `body` with the rows themselves or
+ * `at` with the name of the key that holds the events. Where the clock is behind the entry's position, as after a moment
+ * in which it was fast, a last field `time` has the ms of the clock.
+ *
+ * Redis gives the run of its data a name, its history (master_replid in INFO), and draws another one where a replica
+ * becomes the master and at each start: then the last writes may be missing. The journal records the history to which it
+ * belongs; under another one nothing is written before INITIALISE has raised the positions.
+ *
+ * meta is a hash: id, history, ms and seq (the last position assigned), bytes (of the entries that are there), added and
+ * settled (entries ever added and acknowledged), stored (a position), frozen (`<first> <last>`, absent where no block is
+ * frozen), states (bytes of the states that are there, or were until they expired).
+ *
+ * Redis does not report when a key expires, so a hash of its own counts the bytes of the states that will expire, by the
+ * minute in which they do.
+ */
+
+/** Lua: `now`, the clock of Redis in ms. */
+export const NOW = `local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)`
+
+/** Lua: a function for the bytes of states that have expired and are still counted; `now` is in ms. */
+export const EXPIRED_STATES = `
+local function expired_states(expiries, now, is_forgotten)
+  local expired, counts = 0, redis.call('HGETALL', expiries)
+  for i = 1, #counts, 2 do
+    if (tonumber(counts[i]) + 1) * 60000 <= now then
+      expired = expired + tonumber(counts[i + 1])
+      if is_forgotten then redis.call('HDEL', expiries, counts[i]) end
+    end
+  end
+  return expired
+end
+`

@@ -1,0 +1,158 @@
+import { REMEMBER_REQUESTS, REQUESTS } from './requests.js'
+import { EXPIRED_STATES, NOW } from './shared.js'
+
+/**
+ * Executes a list of writes.
+ *
+ * KEYS  stream, meta, pending, producer
+ * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, idempotency keys that a
+ *       project may have remembered or 0 for no limit, the journal's number, ms for which a reading of an absent state is
+ *       valid, the history or "", ms and seq of the greatest position that the caller knows, then for each write either
+ *         "append", project, count, bytes, name of the body's key, then the request
+ *       or
+ *         "commit", kind, state key, expected version, ms at which it was read, state, row, project, then the request
+ * Returns the number of entries ever added before, the outcomes joined by commas ("done:<position>",
+ * "repeated:<position>", "mismatch", "limited" or "conflict"), and the ms of the clock, separated by spaces.
+ * A call with the sequence number of this producer's last one gets that call's reply again and writes nothing.
+ * Errors, with nothing written: FULL; GONE where another journal or none is there; HISTORY where the journal belongs to
+ * another history; STALE for a number older than the last; LOST where a body's key is missing.
+ */
+export const WRITE = `${EXPIRED_STATES}
+local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local prefix, sequence, max_bytes, max_requests = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local reading_ms = tonumber(ARGV[6])
+
+local before = redis.call('GET', producer)
+if before then
+  local last, reply = string.match(before, '^(%d+) (.*)$')
+  if tonumber(last) == sequence then
+    -- This is a write, so that a WAIT after it covers the first call as well.
+    redis.call('PEXPIRE', producer, 3600000)
+    return reply
+  end
+  if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was executed') end
+end
+
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states', 'history')
+if head[5] ~= ARGV[5] then return redis.error_reply('GONE this journal does not exist') end
+if ARGV[7] ~= '' and head[7] ~= ARGV[7] then return redis.error_reply('HISTORY the journal belongs to another history of Redis') end
+local ms, seq, bytes, before_these = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
+local states, expiries = tonumber(head[6] or 0), prefix .. ':state-expiries'
+-- A replica that became the master may lack the last positions of its master, and its clock may be behind.
+local floor_ms, floor_seq = tonumber(ARGV[8]), tonumber(ARGV[9])
+if floor_ms > ms or (floor_ms == ms and floor_seq > seq) then ms, seq = floor_ms, floor_seq end
+
+${NOW}
+local is_full = bytes + states > max_bytes and bytes + states - expired_states(expiries, now) > max_bytes
+
+local function body_key(name) return prefix .. ':body:' .. name end
+local i, lost = 10, false
+while ARGV[i] do
+  if ARGV[i] == 'append' then
+    if is_full then redis.call('UNLINK', body_key(ARGV[i + 4]))
+    elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
+    i = i + 8
+  else
+    i = i + 11
+  end
+end
+if is_full then return redis.error_reply('FULL the journal is over its limit') end
+if lost then return redis.error_reply('LOST a body is missing') end
+
+local function advance()
+  if now > ms then ms, seq = now, 0
+  elseif seq < 65535 then seq = seq + 1
+  else ms, seq = ms + 1, 0 end
+  return string.format('%.0f-%.0f', ms, seq)
+end
+
+-- Ordered by position, as a stream requires. The rows of one kind share an entry, whose body is complete only at the
+-- end: its position is their version.
+local entries, rows = {}, {}
+
+local outcomes = {}
+${REQUESTS}${REMEMBER_REQUESTS}
+-- Takes a state that will be replaced off the counts.
+local function uncount(state_key)
+  local size, expires = redis.call('STRLEN', state_key), redis.call('PEXPIRETIME', state_key)
+  if expires > 0 then
+    -- At most what is counted: a state that an earlier version of the service wrote never was.
+    local minute = string.format('%.0f', math.floor(expires / 60000))
+    size = math.min(size, tonumber(redis.call('HGET', expiries, minute) or 0))
+    redis.call('HINCRBY', expiries, minute, -size)
+  end
+  states = math.max(0, states - size)
+end
+
+i = 10
+while ARGV[i] do
+  local outcome
+  if ARGV[i] == 'append' then
+    local project, count, size, name = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+    local key, fingerprint, digest = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
+    i = i + 8
+    outcome = known(key, fingerprint, digest) or (is_limited(key, project) and 'limited')
+    if outcome then
+      redis.call('UNLINK', body_key(name))
+    else
+      local position = advance()
+      entries[#entries + 1] = { position = position, kind = 'events', project = project, count = count, size = size, name = name }
+      redis.call('PERSIST', body_key(name))
+      redis.call('HINCRBY', pending, project, count)
+      remember(key, digest, project, position)
+      outcome = 'done:' .. position
+    end
+  else
+    local kind, name, expected, read_at = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
+    local state, row, project = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
+    local key, fingerprint, digest = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10]
+    i = i + 11
+    outcome = known(key, fingerprint, digest) or (is_limited(key, project) and 'limited')
+    if not outcome then
+      local state_key = prefix .. ':state:' .. name
+      local current = redis.call('GETRANGE', state_key, 0, 39)
+      local is_expected
+      if current ~= '' then is_expected = string.match(current, '^%S+') == expected
+      else is_expected = read_at <= now and now - read_at <= reading_ms end
+      if not is_expected then
+        outcome = 'conflict'
+      else
+        if not rows[kind] then
+          rows[kind] = { position = advance(), kind = kind, project = '', rows = {} }
+          entries[#entries + 1] = rows[kind]
+        end
+        local entry = rows[kind]
+        table.insert(entry.rows, row)
+        if current ~= '' then uncount(state_key) end
+        local text = entry.position .. ' ' .. state
+        redis.call('SET', state_key, text)
+        states = states + #text
+        remember(key, digest, project, entry.position)
+        outcome = 'done:' .. entry.position
+      end
+    end
+  end
+  outcomes[#outcomes + 1] = outcome
+end
+local received_at = string.format('%.0f', now)
+local time = {}
+if ms > now then time = { 'time', received_at } end
+for _, entry in ipairs(entries) do
+  local count, size, field, value = entry.count, entry.size, 'at', entry.name
+  if entry.rows then
+    field, value = 'body', table.concat(entry.rows, ',')
+    count, size = #entry.rows, #value
+  end
+  redis.call('XADD', stream, entry.position, 'kind', entry.kind, 'project', entry.project, 'count', count,
+    'bytes', size, field, value, unpack(time))
+  bytes = bytes + size
+end
+
+count_requests()
+local added = before_these + #entries
+redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added),
+  'states', string.format('%.0f', states))
+local reply = head[4] .. ' ' .. table.concat(outcomes, ',') .. ' ' .. received_at
+redis.call('SET', producer, ARGV[2] .. ' ' .. reply, 'PX', 3600000)
+return reply
+`
