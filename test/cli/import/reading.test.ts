@@ -108,6 +108,12 @@ t.test('CSV: columns by their names or by --map, cells as strings, empty ones le
   t.match(mapped.rejects[0]?.[1], /not a number of seconds/)
   t.match(mapped.rejects[1]?.[1], /1 cells, but there are 5 columns/)
   t.match(mapped.rejects[2]?.[1], /not valid CSV/)
+  const endings = await read('event,distinct_id,plan\na,u,x\r\nb,v,y\n')
+  t.strictSame(
+    endings.events.map((text) => JSON.parse(text).properties.plan),
+    ['x', 'y'],
+    'line ends of both kinds',
+  )
   await t.rejects(read('a,b,a\n1,2,3\n'), { message: /two columns with the name "a"/ })
 })
 
