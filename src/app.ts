@@ -220,7 +220,6 @@ async function open(
   const writer = new Writer({ journal, tables, log })
   closers.push(() => writer.close(FLUSH_LIMIT_MS))
   const memory = new BufferPool()
-  journal.listen({ onReleased: (body) => memory.release(body) })
   const commits = new GroupCommit(journal, memory)
   closers.push(() => commits.close())
 

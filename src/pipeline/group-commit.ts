@@ -5,28 +5,28 @@ import type { BufferPool } from '../lib/buffer-pool.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { Position } from '../model/position.js'
 
-/** Bytes that may wait in memory for the journal; beyond them requests are refused. */
-const MAX_WAITING_BYTES = 64 * 1024 * 1024
-/** Bytes of one write, so that a slow journal answers in its time limit. */
+/** Bytes that may queue in memory for the journal; beyond them requests are refused. */
+const MAX_QUEUED_BYTES = 64 * 1024 * 1024
+/** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
 const OPEN = Buffer.from('{"events":[')
 const COMMA = Buffer.from(',')
 const CLOSE = Buffer.from(']}')
 
-/** Where an appended request's events are: the entry, and the index of the first of them in it. */
+/** Where the events of an appended request are: the entry, and the index of the first one in it. */
 export interface Appended {
   position: Position
   index: number
 }
 
-/** What came by here since the start. */
+/** Counts since the start. */
 export interface CommitMetrics {
-  /** events that are durable in the journal; a request that was repeated counts once */
+  /** events that are durable in the journal; a repeated request counts once */
   accepted: number
-  /** events that were not taken, by the code of the refusal; after `internal` they may be in the journal nevertheless */
+  /** refused events by error code; after `internal` they may be in the journal all the same */
   refused: Record<'overloaded' | 'unavailable' | 'internal', number>
-  /** how long a write took that was carried out */
+  /** duration of the writes that succeeded */
   writeSeconds: Histogram
 }
 
@@ -45,9 +45,9 @@ interface WaitingWrite extends Waiting<Outcome> {
   write: Write
 }
 
-/** What is written together; its outcomes are those of the appends of `events`, then those of `writes`. */
+/** What one write commits. Its outcomes are those of the appends of `events`, then those of `writes`. */
 interface Group {
-  /** by project, as each becomes one entry */
+  /** by project: the events of each become one entry */
   events: WaitingEvent[][]
   writes: WaitingWrite[]
   batch: Write[]
@@ -55,9 +55,12 @@ interface Group {
 }
 
 /**
- * The way into the journal. What arrives while a write is under way goes into the next one, single events of one
- * project as one entry, so that the cost of a write is shared by however many requests are waiting. One write at a
- * time; its answer is the back-pressure.
+ * The way into the journal. Requests that arrive while a write is in flight share the next one, and the single events of
+ * one project share an entry, so that the cost of a write is spread over all waiting requests. One write is in flight at a
+ * time; its duration is the back-pressure.
+ *
+ * A body that is appended belongs to the group commit, which releases it to the pool: an event once it is copied into its
+ * entry, an entry when the journal reports that it no longer needs it.
  */
 export class GroupCommit {
   readonly metrics: CommitMetrics = {
@@ -66,20 +69,21 @@ export class GroupCommit {
     writeSeconds: new Histogram(SECONDS),
   }
   readonly #journal: Journal
-  readonly #memory: BufferPool
+  readonly #pool: BufferPool
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
-  #waitingBytes = 0
+  #queuedBytes = 0
   #running: Promise<void> | null = null
   #closed = false
 
-  /** @param memory of the bodies, and for the entries that are made of events; `Journal.listen` says when to give one back */
-  constructor(journal: Journal, memory: BufferPool) {
+  /** @param pool of the bodies, and for the entries that are built from single events */
+  constructor(journal: Journal, pool: BufferPool) {
     this.#journal = journal
-    this.#memory = memory
+    this.#pool = pool
+    journal.listen({ onReleased: (body) => pool.release(body) })
   }
 
-  /** Appends one event, a JSON object whose bytes nobody else needs. Shares its entry with others of the same moment. */
+  /** Appends one event, a JSON object. It shares its entry with other events of the moment. */
   appendEvent(projectId: string, body: Buffer): Promise<Appended> {
     return new Promise((resolve, reject) => {
       this.#admit(body.length, 1)
@@ -100,18 +104,18 @@ export class GroupCommit {
     return { position: positionOf(outcome), index: 0 }
   }
 
-  /** Appends one event, as `appendEvent`, but as an entry of its own, which its request key finds again. */
+  /** As `appendEvent`, but the event gets an entry of its own, which its idempotency key finds again. */
   appendKeyedEvent(projectId: string, body: Buffer, idempotencyKey: IdempotencyKey): Promise<Appended> {
     return this.appendBatch(projectId, this.#entryOf([body]), 1, idempotencyKey)
   }
 
-  /** @returns the new version, or null where the state is no longer the expected one */
+  /** @returns the new version, or null on a conflict: the state is no longer the expected one */
   async commit(commit: Commit): Promise<Position | null> {
     const outcome = await this.#enqueue(commit, commit.state.length + commit.row.length)
     return outcome.status === 'conflict' ? null : positionOf(outcome)
   }
 
-  /** Refuses what comes from now on; resolves when everything taken before has its answer. */
+  /** Refuses new requests; resolves when every accepted one is settled. */
   async close(): Promise<void> {
     this.#closed = true
     while (this.#running) await this.#running
@@ -129,33 +133,33 @@ export class GroupCommit {
       this.metrics.refused.unavailable += events
       throw new ApiError('unavailable', 'The service is stopping. Try again in a moment.')
     }
-    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+    if (this.#queuedBytes > 0 && this.#queuedBytes + bytes > MAX_QUEUED_BYTES) {
       this.metrics.refused.overloaded += events
       throw new ApiError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
     }
-    this.#waitingBytes += bytes
+    this.#queuedBytes += bytes
     this.#running ??= this.#run()
   }
 
   async #run(): Promise<void> {
-    await turn()
+    await endOfTurn()
     let group = this.#send()
     while (group) {
       const written = await group.written
-      await turn()
+      await endOfTurn()
       let next: Group | null
       try {
-        // What waits goes on its way first, so that the journal works on it while the answers are sent.
+        // The next write is sent first, so that the journal works on it while the responses are sent.
         next = this.#send()
       } finally {
-        this.#answer(group, written)
+        this.#resolve(group, written)
       }
       group = next
     }
     this.#running = null
   }
 
-  /** Takes what waits, up to the bytes of a write, and gives it to the journal; null where nothing waits. */
+  /** Sends what is queued, up to the bytes of a write, to the journal; null where nothing is. */
   #send(): Group | null {
     let room = MAX_WRITE_BYTES
     const take = <T extends { bytes: number }>(queue: T[]): T[] => {
@@ -175,7 +179,7 @@ export class GroupCommit {
     return { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
   }
 
-  /** The events in one piece, after which nobody needs their own bytes. */
+  /** Copies the events into one entry and releases them. */
   #entryOf(events: Buffer[]): Buffer {
     const parts: Buffer[] = [OPEN]
     let length = OPEN.length + CLOSE.length - COMMA.length
@@ -184,8 +188,8 @@ export class GroupCommit {
       length += event.length + COMMA.length
     }
     parts[parts.length - 1] = CLOSE
-    const entry = this.#memory.concat(parts, length)
-    for (const event of events) this.#memory.release(event)
+    const entry = this.#pool.concat(parts, length)
+    for (const event of events) this.#pool.release(event)
     return entry
   }
 
@@ -200,9 +204,9 @@ export class GroupCommit {
     }
   }
 
-  #answer({ events, writes, batch }: Group, written: Outcome[] | { error: unknown }): void {
+  #resolve({ events, writes, batch }: Group, written: Outcome[] | { error: unknown }): void {
     const all = [...events.flat(), ...writes]
-    for (const { bytes } of all) this.#waitingBytes -= bytes
+    for (const { bytes } of all) this.#queuedBytes -= bytes
     if ('error' in written) {
       for (const write of batch) this.metrics.refused[refusalOf(written.error)] += eventsOf(write)
       for (const { reject } of all) reject(written.error)
@@ -215,19 +219,19 @@ export class GroupCommit {
       const outcome = written[i]
       sharers.forEach(({ resolve, reject }, index) => {
         if (outcome?.status === 'done') resolve({ position: outcome.position, index })
-        else reject(new Error(`the journal answered an append with ${outcome?.status ?? 'nothing'}`))
+        else reject(new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`))
       })
     })
     writes.forEach(({ resolve, reject }, i) => {
       const outcome = written[events.length + i]
       if (outcome) resolve(outcome)
-      else reject(new Error('the journal left a write without its outcome'))
+      else reject(new Error('the journal returned no outcome for a write'))
     })
   }
 }
 
-/** After the I/O of this turn of the event loop, so that all requests which it brought share the next write. */
-function turn(): Promise<void> {
+/** Resolves after the I/O of this turn of the event loop, so that all requests it brought share the next write. */
+function endOfTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
@@ -254,5 +258,5 @@ function positionOf(outcome: Outcome | undefined): Position {
   if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
   if (outcome?.status === 'mismatch') throw idempotencyConflict()
   if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))
-  throw new Error(`the journal answered an append with ${outcome?.status ?? 'nothing'}`)
+  throw new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`)
 }
