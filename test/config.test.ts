@@ -298,8 +298,9 @@ t.test('the Compose file', async (t) => {
       if (/_URL$/.test(name)) t.match(value, /^(redis|http):/)
       else t.equal(value, `\${${name}:-}`)
     }
-    const readme = await readFile('README.md', 'utf8')
-    for (const name of SETTINGS) t.match(readme, new RegExp(`^\\| .*\`${name}\`.*\\|$`, 'm'), `README: ${name}`)
+    const table = await readFile('docs/settings.md', 'utf8')
+    for (const name of SETTINGS)
+      t.match(table, new RegExp(`^\\| .*\`${name}\`.*\\|$`, 'm'), `docs/settings.md: ${name}`)
   })
 
   t.test('bounds memory, logs and rights of every container', async (t) => {

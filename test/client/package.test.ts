@@ -26,9 +26,9 @@ async function project(t: Test): Promise<string> {
   return folder
 }
 
-/** The first piece of code under a heading of the README. */
+/** The first code block under a heading of docs/clients.md. */
 async function example(heading: string): Promise<string> {
-  const section = (await readFile(join(ROOT, 'README.md'), 'utf8')).split(`\n## ${heading}\n`)[1] ?? ''
+  const section = (await readFile(join(ROOT, 'docs/clients.md'), 'utf8')).split(`\n## ${heading}\n`)[1] ?? ''
   return /```js\n(.*?)```/s.exec(section)?.[1] ?? ''
 }
 
@@ -134,16 +134,16 @@ t.test('the packages of the clients, as they are published', async (t) => {
     }
   })
 
-  t.test('are as small as the README says', async (t) => {
-    const readme = await readFile(join(ROOT, 'README.md'), 'utf8')
-    const limit = Number(/under (\d) kB with gzip/.exec(readme)?.[1]) * 1000
+  t.test('are as small as docs/clients.md says', async (t) => {
+    const manual = await readFile(join(ROOT, 'docs/clients.md'), 'utf8')
+    const limit = Number(/under (\d) kB with gzip/.exec(manual)?.[1]) * 1000
     for (const kind of ['esm', 'cjs']) {
       const bytes = gzipSync(await readFile(join(modules, `tallyhouse-browser/dist/${kind}/browser/index.js`))).length
       t.ok(bytes < limit, `${kind}: ${bytes} bytes`)
     }
   })
 
-  t.test("the README's example for servers runs", async (t) => {
+  t.test('the example for servers runs', async (t) => {
     const service = await startService(t, {
       DATA_DIR: await temporaryFolder(t),
       SECRET_KEY,

@@ -49,10 +49,10 @@ async function npmStart(env: NodeJS.ProcessEnv) {
   return { npm, url, members, output: () => output }
 }
 
-t.test('a clone is installed and started as the README says for a server without Docker', async (t) => {
-  const readme = await readFile('README.md', 'utf8')
+t.test('a clone is installed and started as docs/deployment.md says for a server without Docker', async (t) => {
+  const manual = await readFile('docs/deployment.md', 'utf8')
   const command = 'npm ci && npm run build && npm prune --omit=dev --omit=optional'
-  t.ok(readme.includes(command))
+  t.ok(manual.includes(command))
   await shell(command)
   for (const name of ['typescript', 'chdb', 'ffi-rs', 'lmdb'])
     t.notOk(existsSync(join(folder, 'node_modules', name)), name)

@@ -1,0 +1,80 @@
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+
+/** Prose about this repository: what it names has to exist. */
+const DOCUMENTS = ['README.md', 'CONTRIBUTING.md']
+const FOLDER = 'docs'
+/** Paths below these are files of the repository; others, such as `data/`, are made while it runs. */
+const PATH = /(?<![\w./:-])((?:src|test|bench|docs|schema|packages|\.ci)\/[\w./*-]*[\w*/])/g
+const SCRIPT = /npm run (?:--silent )?([\w:-]+)/g
+/** `npm` itself runs these. */
+const LIFECYCLE = /\bnpm (test|start)\b/g
+const LINK = /\]\((?!https?:)([^)#\s]+)(?:#([\w-]+))?\)/g
+const MAX_LINE = 100
+
+async function documents(): Promise<[path: string, text: string][]> {
+  const names = (await readdir(FOLDER)).filter((name) => name.endsWith('.md')).map((name) => join(FOLDER, name))
+  return Promise.all(
+    [...DOCUMENTS, ...names].map(async (path): Promise<[string, string]> => [path, await readFile(path, 'utf8')]),
+  )
+}
+
+/** What a pattern's first group finds in a text, each once. */
+function found(text: string, pattern: RegExp): string[] {
+  return [...new Set([...text.matchAll(pattern)].map(([, name = '']) => name))]
+}
+
+/** A path that holds a `*` needs its folder only. */
+function exists(path: string): boolean {
+  return existsSync(path.includes('*') ? path.slice(0, path.indexOf('*')).replace(/[^/]*$/, '') : path)
+}
+
+t.test('every file and npm script that the documents name exists', async (t) => {
+  const { scripts } = JSON.parse(await readFile('package.json', 'utf8'))
+  for (const [document, text] of await documents()) {
+    for (const path of found(text, PATH)) t.ok(exists(path), `${document}: ${path}`)
+    for (const name of [...found(text, SCRIPT), ...found(text, LIFECYCLE)]) t.ok(scripts[name], `${document}: ${name}`)
+  }
+})
+
+t.test('every link leads to a file and a heading', async (t) => {
+  const texts = new Map(await documents())
+  for (const [document, text] of texts) {
+    for (const [, path = '', anchor] of text.matchAll(LINK)) {
+      const target = join(dirname(document), path)
+      t.ok(existsSync(target), `${document}: ${path}`)
+      if (anchor === undefined) continue
+      const headings = found(texts.get(target) ?? '', /^#+ (.*)$/gm)
+      const anchors = headings.map((heading) =>
+        heading
+          .toLowerCase()
+          .replace(/[^\w -]/g, '')
+          .replaceAll(' ', '-'),
+      )
+      t.ok(anchors.includes(anchor), `${document}: ${path}#${anchor}`)
+    }
+  }
+})
+
+t.test('every room is on the map and has an invariant', async (t) => {
+  const map = await readFile('docs/ARCHITECTURE.md', 'utf8')
+  for (const entry of await readdir('src', { withFileTypes: true })) {
+    const room = entry.isDirectory() ? `${entry.name}/` : entry.name
+    if (room !== 'version.ts') t.ok(map.includes(`\`${room}\``), room)
+    if (!entry.isDirectory()) continue
+    const isPromised = new RegExp(`^- \\*\\*[^*]*\\b${entry.name}\\b[^*]*\\*\\* Invariant:`, 'm').test(map)
+    t.ok(isPromised, `${room} has an invariant`)
+  }
+})
+
+t.test('lines of prose are short', async (t) => {
+  for (const [document, text] of await documents()) {
+    const prose = text.replace(/^```[\s\S]*?^```/gm, (code) => code.replace(/[^\n]/g, ''))
+    const long = prose.split('\n').flatMap((line, i) => {
+      return line.length > MAX_LINE && !line.startsWith('|') && !line.includes('](http') ? [`line ${i + 1}`] : []
+    })
+    t.strictSame(long, [], document)
+  }
+})
