@@ -2,7 +2,6 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -12,6 +11,9 @@ import type { Test } from 'tap'
 import { type AppOptions, buildApp } from '../src/app.js'
 import { startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
 import { type Config, loadConfig } from '../src/config.js'
+import { freePort } from '../src/lib/free-port.js'
+
+export { freePort }
 
 export const PUBLIC_KEY = 'pk_test_public_key'
 export const SECRET_KEY = 'sk_test_secret_key'
@@ -43,15 +45,6 @@ export async function until<T>(what: string, condition: () => Promise<T | undefi
     if (Date.now() > deadline) throw new Error(`waited ${WAIT_LIMIT_MS} ms in vain for ${what}`)
     await wait(10)
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }
 
 export interface RedisServer {

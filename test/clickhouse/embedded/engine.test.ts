@@ -238,7 +238,7 @@ t.test('a port that is taken', async (t) => {
   t.teardown(() => server.close())
   const { port } = server.address() as { port: number }
   await t.rejects(startEmbeddedClickHouse({ path: await tempDir(t), log: quiet, port }), {
-    message: `port ${port} of 127.0.0.1, where ClickHouse has to listen, is taken by another process`,
+    message: `port ${port} of 127.0.0.1, which ClickHouse must listen on, is in use`,
   })
 })
 

@@ -1,0 +1,158 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { extname, join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { LoadFailure } from './engine-child.js'
+import { USER } from './engine-config.js'
+
+/** Limit of one start, from the fork to the first response, in ms; it takes 200 to 500. */
+const START_LIMIT = 30_000
+/** Between two looks whether the engine responds yet, in ms. */
+const POLL_MS = 20
+/** Characters of the child's stderr that are kept for the error message. */
+const STDERR_KEPT = 4000
+
+// The same extension as this file: tests run the .ts, users the .js.
+const CHILD = fileURLToPath(new URL(`./engine-child${extname(import.meta.url)}`, import.meta.url))
+
+type Failure = 'load' | 'locked' | 'port' | 'other'
+
+/** A start that failed, or a process that exited; `failure` tells what can be done about it. */
+export class StartError extends Error {
+  readonly failure: Failure
+
+  constructor(failure: Failure, message: string) {
+    super(message)
+    this.failure = failure
+  }
+}
+
+/** Where an engine runs. */
+export interface EngineAddress {
+  /** the folder of its data */
+  path: string
+  configFile: string
+  /** of the HTTP interface, on 127.0.0.1 */
+  port: number
+  secret: Secret
+}
+
+/** Opens the HTTP interface. The engine gets it through its environment: unlike arguments, other users cannot read that. */
+export interface Secret {
+  password: string
+  /** the value of the header, as every client of USER sends it */
+  authorization: string
+}
+
+export function secretOf(password: string): Secret {
+  return { password, authorization: `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}` }
+}
+
+export interface EngineProcess {
+  process: ChildProcess
+  /** Resolves when the process is gone, with the reason. */
+  ended: Promise<StartError>
+}
+
+/**
+ * Waits until an engine that was just forked responds.
+ * @throws StartError if it does not; then its process is gone
+ */
+export async function untilUp(engine: EngineProcess, address: EngineAddress): Promise<void> {
+  const failed = await Promise.race([engine.ended, firstResponse(engine, address)])
+  if (failed === undefined) return
+  engine.process.kill('SIGKILL')
+  await engine.ended
+  throw failed
+}
+
+export function isAlive(child: ChildProcess): boolean {
+  return child.pid !== undefined && child.exitCode === null && child.signalCode === null
+}
+
+/** Starts an engine's process, which does not respond yet. */
+export function forkEngine({ path, configFile, port, secret }: EngineAddress): EngineProcess {
+  const { password, authorization } = secret
+  const child = fork(CHILD, [path, String(port), configFile], {
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    env: { ...process.env, EMBEDDED_CLICKHOUSE_PASSWORD: password, EMBEDDED_CLICKHOUSE_AUTHORIZATION: authorization },
+  })
+  let stderr = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr = (stderr + text).slice(-STDERR_KEPT)
+  })
+  let loadFailure: string | undefined
+  child.on('message', (message: LoadFailure) => {
+    loadFailure = message.loadFailure
+  })
+  const ended = new Promise<StartError>((done) => {
+    child.once('error', (error) => {
+      if (!isAlive(child)) done(new StartError('other', `ClickHouse's process could not be started: ${error.message}`))
+    })
+    child.once('close', (code, signal) => {
+      done(
+        loadFailure === undefined
+          ? exitReason(stderr.trim(), path, port, signal ?? `exit code ${code}`)
+          : notLoaded(loadFailure),
+      )
+    })
+  })
+  return { process: child, ended }
+}
+
+function notLoaded(reason: string): StartError {
+  return new StartError(
+    'load',
+    `The embedded ClickHouse cannot be loaded on ${process.platform}-${process.arch}: ${reason}. ` +
+      'Install the optional packages (npm install --include=optional), or set CLICKHOUSE_URL to a ClickHouse server.',
+  )
+}
+
+/** The engine exits with the same code whatever happened, so the two cases that can be helped are told by its stderr. */
+function exitReason(stderr: string, path: string, port: number, exit: string): StartError {
+  if (stderr.includes('Another server instance in same directory')) {
+    return new StartError('locked', `another ClickHouse owns the folder ${path}`)
+  }
+  if (stderr.includes('Net Exception: Address already in use')) {
+    return new StartError('port', `port ${port} of 127.0.0.1, which ClickHouse must listen on, is in use`)
+  }
+  return new StartError('other', `ClickHouse exited (${exit})${stderr && `: ${stderr}`}`)
+}
+
+/** The error for a folder that another engine owns and does not release. */
+export async function ownedByAnother(path: string): Promise<Error> {
+  const status = await readFile(join(path, 'status'), 'utf8').catch(() => '')
+  const pid = /^PID: (\d+)/m.exec(status)?.[1]
+  return new Error(
+    `The folder ${path} is in use by another ClickHouse${pid ? ` (process ${pid})` : ''}. ` +
+      'Stop the service that runs it, or set another DATA_DIR.',
+  )
+}
+
+/**
+ * Returns undefined once this very engine responds, and an error at the limit. Another engine that listens on the port
+ * owns another folder, so the folder is compared.
+ */
+async function firstResponse(
+  { process: child }: EngineProcess,
+  { path, port, secret: { authorization } }: EngineAddress,
+): Promise<StartError | undefined> {
+  const sql = `SELECT value FROM system.server_settings WHERE name = 'path' FORMAT TSVRaw`
+  const get = async (target: string, headers = {}) => {
+    const response = await fetch(`http://127.0.0.1:${port}${target}`, {
+      headers: { ...headers, connection: 'close' }, // a kept-alive connection would delay a clean stop
+      signal: AbortSignal.timeout(2000),
+    })
+    return response.ok ? (await response.text()).trimEnd() : ''
+  }
+  const giveUpAt = performance.now() + START_LIMIT
+  while (performance.now() < giveUpAt && isAlive(child)) {
+    const owner = await get('/ping')
+      .then(() => get(`/?query=${encodeURIComponent(sql)}`, { authorization }))
+      .catch(() => '') // not listening yet
+    if (owner !== '' && resolve(owner) === path && isAlive(child)) return undefined
+    await sleep(POLL_MS)
+  }
+  return new StartError('other', `ClickHouse did not respond on port ${port} within ${START_LIMIT / 1000} s`)
+}
