@@ -14,17 +14,17 @@ import { type Config, splitList } from './config.js'
 import { Erasure } from './erasure/erasure.js'
 import { Purge } from './erasure/purge.js'
 import { Authentication } from './http/authenticate.js'
-import { acceptJson, readCodings } from './http/body.js'
+import { acceptJson, normalizeCodings } from './http/body.js'
 import { BodyBudget } from './http/body-budget.js'
 import {
   CLIENT_LIMITS,
   type ClientLimits,
   cutOffSlowReader,
   limitConnections,
-  resetBrokenAnswer,
+  resetBrokenResponse,
   serverLimits,
 } from './http/connection-limits.js'
-import { answerBrokenRequest, answerInOneShape, sendError } from './http/error-handler.js'
+import { handleErrors, refuseMalformedRequest, sendError } from './http/error-handler.js'
 import { documentation } from './http/openapi/document.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './http/rate-limits.js'
 import { RequestLog } from './http/request-log.js'
@@ -128,7 +128,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
         requests.unmatched.count(reply.statusCode, 0)
       })
     },
-    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, requestLog),
+    clientErrorHandler: (error, socket) => refuseMalformedRequest(error, socket, requestLog),
   }).withTypeProvider<TypeBoxTypeProvider>()
   // For all but requests, whose `log` stays mute.
   server.log = log
@@ -150,7 +150,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   })
   server.addHook('onSend', (request, reply, payload, done) => {
     cutOffSlowReader(payload, limits)
-    resetBrokenAnswer(payload, request)
+    resetBrokenResponse(payload, request)
     // An idle keep-alive connection would hold up the end.
     if (closing.signal.aborted) reply.header('connection', 'close')
     done()
@@ -277,10 +277,10 @@ function register(
   const edits = new EventEdits(clickhouse)
   const erasure = new Erasure({ journal, clickhouse, profiles, sessions, barrier })
 
-  answerInOneShape(server)
+  handleErrors(server)
   // Before the routes, which it describes.
   server.register(swagger, documentation)
-  readCodings(server)
+  normalizeCodings(server)
   // Bodies only: the limit on a body holds for its inflated size.
   server.register(compress, { global: false, globalDecompression: true })
   server.register(health, {
@@ -314,7 +314,7 @@ function register(
   const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds } = config
   if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
   const wrongKeys = new WrongKeys(config.WRONG_KEY_LIMIT, log)
-  const intake = { memory, budget: new BodyBudget(config.BODY_MEMORY), clientLimits }
+  const intake = { pool: memory, budget: new BodyBudget(config.BODY_MEMORY), clientLimits }
   /** Calls with a key of this kind, and bodies of these types. */
   const admit = (scope: FastifyInstance, kind: KeyKind, contentTypes: string[]) => {
     const authentication = new Authentication(keys, kind, wrongKeys)

@@ -1,4 +1,4 @@
-/** The errors of the contract: the word a program reads, and the HTTP status that goes with it. */
+/** The errors of the contract: the code that a program reads, and its HTTP status. */
 export const STATUS_OF = {
   invalid_json: 400,
   invalid_request: 400,
@@ -27,17 +27,17 @@ export interface ErrorDetail {
   message: string
 }
 
-/** An error that a caller is told about as it is; whatever else is thrown becomes a 500 without its text. */
+/** An error that is sent to the caller as it is. Anything else that is thrown becomes a 500 without its text. */
 export class ApiError extends Error {
-  override readonly name = 'ContractError'
+  override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly details: ErrorDetail[] | undefined
-  /** seconds after which to try again, where that can be said */
+  /** seconds after which a retry makes sense, if known */
   readonly retryAfter: number | undefined
 
   /**
-   * @param message a sentence for a person that says what to do; it never holds a key, SQL or a path of the server
-   * @param more the fields at fault, for the caller; the cause, for the log only
+   * @param message a sentence that tells a person what to do; never contains a key, SQL or a path of the server
+   * @param more `details` for the caller; `cause` for the log only; `retryAfter` in seconds
    */
   constructor(
     code: ErrorCode,
@@ -67,7 +67,7 @@ export function rateLimited(reason: string, ms: number): ApiError {
 export function tooManyRequestKeys(ms: number): ApiError {
   return new ApiError(
     'rate_limited',
-    'This project has used as many Idempotency-Keys as are remembered of it. Send this without one, or try again later.',
+    'This project has reached its limit of remembered Idempotency-Keys. Send this without one, or try again later.',
     { retryAfter: Math.ceil(ms / 1000) },
   )
 }

@@ -3,7 +3,7 @@ import { FORMATS } from './formats.js'
 import { isName, MAX_BATCH, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
 import type * as responses from './responses.js'
 
-/** Users that one call may erase. */
+/** The most users that one call may erase. */
 const MAX_ERASED = 100
 
 TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
@@ -24,12 +24,12 @@ const Name = Type.Unsafe<string>({
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
 const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, message: messages.timestamp })
 
-/** Absent or null, which counts as absent. */
+/** May be absent; null counts as absent. */
 const optional = <T extends TSchema>(schema: T) =>
   Type.Optional(Type.Union([schema, Type.Null()], { message: `${schema.message}, or absent` }))
 
-/** Checked by the authentication before anything else is. */
-const apiKey = Type.Optional(Type.Unknown({ description: 'The key; the header x-api-key serves as well.' }))
+/** Checked by the authentication, before anything else. */
+const apiKey = Type.Optional(Type.Unknown({ description: 'The key; it may come in the header x-api-key instead.' }))
 
 const Event = Type.Object(
   {
@@ -60,7 +60,7 @@ export const IdentifyBody = Type.Object(
   { message: messages.object },
 )
 
-/** Described only: `parseOperations` reads their text, and says what is wrong with them. */
+/** For the documentation only: `parseOperations` checks the operations as it reads their text. */
 const operation = (description: string, operands: object | true = true) =>
   Type.Optional(Type.Any({ type: 'object', additionalProperties: operands, description }))
 
@@ -73,8 +73,8 @@ const Operations = Type.Object(
     $unset: Type.Optional(
       Type.Any({ type: 'array', items: { type: 'string' }, description: 'Removes each property that it names.' }),
     ),
-    $prepend: operation('Puts the value at the front of each array; a missing one counts as empty.'),
-    $union: operation('Appends to each array the values that it does not hold.', { type: 'array', items: {} }),
+    $prepend: operation('Prepends the value to each array; a missing one counts as empty.'),
+    $union: operation('Appends to each array the values that it does not contain.', { type: 'array', items: {} }),
     $remove: operation('Removes the value from each array.'),
   },
   { message: messages.object, description: 'At least one; applied in this order, all or none.' },
@@ -127,7 +127,7 @@ const Page = {
     maximum: MAX_PAGE,
     default: 50,
     message: `must be a whole number from 1 to ${MAX_PAGE}`,
-    description: 'How many a page has at most.',
+    description: 'The most rows of a page.',
   }),
   page: Type.Integer({ ...pageNumber, default: 1 }),
 }
@@ -142,17 +142,17 @@ const time = (description: string) =>
     }),
   )
 
-/** The parameters of a read. Any other is refused: a mistyped filter must not return everything. */
+/** The parameters of a read. Unknown ones are refused: a mistyped filter must not return everything. */
 const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
 
 export const EventsQuery = query({
   limit: Page.limit,
-  // Without a default: it matters whether a page is asked for by its number.
-  page: Type.Optional(Type.Integer({ ...pageNumber, description: 'Which page, from 1, which it is where absent.' })),
+  // No default: a page that is requested by its number differs from the first page of a walk.
+  page: Type.Optional(Type.Integer({ ...pageNumber, description: 'Which page; 1 if absent.' })),
   cursor: Type.Optional(
     Type.String({
-      message: 'must be the `next` of an earlier answer',
-      description: 'The `next` of an earlier answer: continues behind it, in constant time, instead of `page`.',
+      message: 'must be the `next` of an earlier response',
+      description: 'The `next` of an earlier response: resumes after it, in constant time. Use it instead of `page`.',
     }),
   ),
   event: Type.Optional({ ...Name, description: 'Only events of this name.' }),
@@ -162,8 +162,7 @@ export const EventsQuery = query({
   order: Type.Optional(
     Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
       message: 'must be asc or desc',
-      description:
-        'Order of acceptance, `asc`, or the newest first, `desc`. Where absent, that of the cursor, else `asc`.',
+      description: '`asc`: order of acceptance; `desc`: newest first. If absent, the order of the cursor, else `asc`.',
     }),
   ),
   format: Type.Optional(
@@ -191,7 +190,7 @@ export const SessionsQuery = query({
   from: time('Only sessions whose `started_at` is this or later: milliseconds since 1970.'),
   to: time('Only sessions whose `started_at` is before this: milliseconds since 1970.'),
 })
-/** Of reads that take no parameters. */
+/** For reads without parameters. */
 export const NoQuery = query({})
 
 export const EventParams = Type.Object({ eventId: Type.String() })

@@ -7,11 +7,11 @@ import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** the project of the request's key */
+    /** the project of the request's key; empty until the key is known */
     projectId: string
-    /** what a list of keys and the log call the request's key */
+    /** the id of the request's key, as the log and the list of keys show it */
     keyId: string
-    /** the request's key; absent until it is known and good */
+    /** the request's key; absent until it has been verified */
     key: string
   }
 }
@@ -24,7 +24,7 @@ const REFUSED: Record<KeyKind, string> = {
 
 const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
-/** Lets requests pass that have a key of the wanted kind. */
+/** Admits requests that have a key of the wanted kind. */
 export class Authentication {
   readonly #keys: KeyRing
   readonly #kind: KeyKind
@@ -37,25 +37,25 @@ export class Authentication {
   }
 
   /**
-   * Looks at the header, before anything of the body is read or inflated; a request with an unknown key there goes no
-   * further. One of the wrong kind is refused after the body, where another key may stand.
+   * Checks the header before any of the body is read or inflated, and refuses a request with an unknown key there. A key of
+   * the wrong kind is refused only after the body has been read, as the body may hold another key.
    */
   readonly beforeBody: preParsingHookHandler = (request, reply, payload, done) => {
     request.answer = reply.raw
     const header = request.headers['x-api-key']
     const grant = typeof header === 'string' ? this.#keys.find(header) : null
-    const goOn = (grant: StoredKey | null) => {
-      if (grant) name(request, grant)
+    const proceed = (grant: StoredKey | null) => {
+      if (grant) identify(request, grant)
       if (grant?.kind === this.#kind) request.key = header as string
-      // Who waits for this word need not send what would be refused. Node closes the connection where it was not said.
+      // A client that waits for 100 Continue need not send a body that would be refused. Without it, Node closes the connection.
       if (request.headers.expect !== undefined && CONTINUE.test(request.headers.expect)) reply.raw.writeContinue()
       done(null, payload)
     }
-    if (typeof header !== 'string' || grant) goOn(grant)
-    else this.#find(header, request, reply).then(goOn, done)
+    if (typeof header !== 'string' || grant) proceed(grant)
+    else this.#find(header, request, reply).then(proceed, done)
   }
 
-  /** Before anything else of the request is checked. */
+  /** Runs before anything else of the request is checked. */
   readonly afterBody: preValidationAsyncHookHandler = async (request, reply) => {
     const inBody = bodyKey(request.body)
     if (request.key) {
@@ -71,29 +71,29 @@ export class Authentication {
     const key = inBody ?? header
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#keys.find(key) ?? (await this.#find(key, request, reply))
-    name(request, grant)
+    identify(request, grant)
     if (grant.kind !== this.#kind) throw new ApiError('wrong_key_kind', REFUSED[this.#kind])
-    // Its key has become good since.
+    // The key became known only after the body was discarded, so the client has to retry.
     if (request.body instanceof UnreadBody) throw unreadable()
     request.key = key
   }
 
-  /** The project of the key in a body; null where it is not known that the request will pass. */
+  /** The project of the key in a body; null unless that key is known and will admit the request. */
   projectOf({ headers }: FastifyRequest, keyInBody: unknown): string | null {
-    // Of the wrong kind, or the body would not be asked.
+    // A header key of the right kind would have settled it: this one is of the wrong kind.
     if (headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)
     return grant?.kind === this.#kind ? grant.projectId : null
   }
 
-  /** As `projectOf`, for a key that may have been made since the stored ones were read. */
+  /** As `projectOf`, but looks for keys that were created since the last refresh, too. */
   async projectOfNew(request: FastifyRequest, keyInBody: unknown): Promise<string | null> {
     const isUnknown = typeof keyInBody === 'string' && !this.#keys.find(keyInBody)
     if (isUnknown) await this.#keys.findNew(keyInBody)
     return this.projectOf(request, keyInBody)
   }
 
-  /** @throws ContractError `unauthorized`, or `rate_limited` where the address has sent too many wrong keys */
+  /** @throws ApiError `unauthorized`, or `rate_limited` if the address has sent too many wrong keys */
   async #find(key: string, request: FastifyRequest, reply: FastifyReply): Promise<StoredKey> {
     const grant = await this.#keys.findNew(key)
     if (grant) return grant
@@ -103,7 +103,7 @@ export class Authentication {
   }
 }
 
-/** The value of a body that was not parsed, as its key is not good. */
+/** Stands for a body that was not parsed, as its key is unknown. */
 export class UnreadBody {
   readonly apiKey: unknown
 
@@ -116,8 +116,8 @@ function unreadable(): ApiError {
   return new ApiError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
 }
 
-/** Whose request it is, for the log also where the key is of the wrong kind. */
-function name(request: FastifyRequest, { id, projectId }: StoredKey): void {
+/** Notes whose request it is, for the log even if the key is of the wrong kind. */
+function identify(request: FastifyRequest, { id, projectId }: StoredKey): void {
   request.keyId = id
   request.projectId = projectId
 }

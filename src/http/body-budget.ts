@@ -1,33 +1,32 @@
 import { ApiError } from '../contract/errors.js'
 
-/** Bodies up to this many bytes are not counted: what they take is bounded by the number of connections. */
+/** Bodies up to this many bytes are not counted: the number of connections bounds their memory. */
 export const SMALL_BODY = 8 * 1024
 
-/** How long a body that was refused for its key stays in the count, so that the work it made is limited as well. */
-const REFUSED_STAYS_MS = 20_000
+/** How long a body that was refused for its key stays counted, which limits the work that such bodies cause, too. */
+const REFUSED_HOLD_MS = 20_000
 
-/** Of all that bodies may take, what those may whose key is not known. */
+/** The share of the budget for bodies whose key is unknown. */
 const UNKNOWN_SHARE = 1 / 2
-/** Of what all may take, what one project or one address may. */
-const ONE_SHARE = 3 / 4
+/** The share of a count that one project or one address may use. */
+const OWNER_SHARE = 3 / 4
 
 /**
- * What the bodies that this process is reading and working on take in its memory, compressed ones inflated. Beyond it
- * further ones are refused, small ones excepted. There are two counts: bodies of requests whose key is known, by project,
- * and those of all others, by address. A key may stand at the end of a body, so the second is not a small one; but what
- * turned out to have no good key stays in it for a while, which limits how many bytes without a key are inflated and
- * looked through in a second.
+ * Limits the memory of the bodies that this process is reading and handling, after inflation. Over the limit, bodies are
+ * refused, except small ones. There are two counts: bodies whose key is known, by project, and all others, by address. A
+ * key may stand at the end of a body, so the second count is large, too; but a body that turns out to have no valid key
+ * stays counted for a while, which limits how many bytes per second are inflated and scanned without a key.
  */
 export class BodyBudget {
   readonly known: Count
   readonly unknown: Count
-  readonly #refusedStaysMs: number
+  readonly #refusedHoldMs: number
 
-  /** @param maxBytes a body larger than that is taken where it is the only one */
-  constructor(maxBytes: number, refusedStaysMs = REFUSED_STAYS_MS) {
+  /** @param maxBytes a body that is larger is accepted only if it is the only one */
+  constructor(maxBytes: number, refusedHoldMs = REFUSED_HOLD_MS) {
     this.known = new Count(maxBytes)
     this.unknown = new Count(maxBytes * UNKNOWN_SHARE)
-    this.#refusedStaysMs = refusedStaysMs
+    this.#refusedHoldMs = refusedHoldMs
   }
 
   ofProject(projectId: string): BodyAccount {
@@ -38,10 +37,10 @@ export class BodyBudget {
     return new BodyAccount(this, this.unknown, address)
   }
 
-  /** Takes bytes out of the count, those of a body without a good key later. */
-  giveBack(count: Count, owner: string, bytes: number): void {
+  /** Takes bytes out of the count; those of a body without a valid key after a delay. */
+  release(count: Count, owner: string, bytes: number): void {
     if (count === this.known) count.remove(owner, bytes)
-    else setTimeout(() => count.remove(owner, bytes), this.#refusedStaysMs).unref()
+    else setTimeout(() => count.remove(owner, bytes), this.#refusedHoldMs).unref()
   }
 }
 
@@ -59,13 +58,13 @@ class Count {
   }
 
   /**
-   * @param own what the same body has in the count already
-   * @returns false where there is no room
+   * @param own bytes of the same body that are counted already
+   * @returns false if there is no room
    */
   add(owner: string, bytes: number, own: number): boolean {
     const held = this.#held.get(owner) ?? 0
     if (this.#all > own && this.#all + bytes > this.#max) return false
-    if (held > own && held + bytes > this.#max * ONE_SHARE) return false
+    if (held > own && held + bytes > this.#max * OWNER_SHARE) return false
     this.#held.set(owner, held + bytes)
     this.#all += bytes
     return true
@@ -79,7 +78,7 @@ class Count {
   }
 }
 
-/** What one body takes. */
+/** The memory that one body takes. */
 export class BodyAccount {
   readonly #budget: BodyBudget
   #count: Count
@@ -98,7 +97,7 @@ export class BodyAccount {
     return this.#count === this.#budget.known
   }
 
-  /** @throws ContractError `overloaded` */
+  /** @throws ApiError `overloaded` */
   take(bytes: number): void {
     if (this.#isClosed) return
     if (!this.#count.add(this.#owner, bytes, this.#bytes)) throw this.#refusal()
@@ -106,8 +105,8 @@ export class BodyAccount {
   }
 
   /**
-   * The key of the body has been found and is good.
-   * @throws ContractError `overloaded`
+   * Moves the body to its project, once its key is verified.
+   * @throws ApiError `overloaded`
    */
   admit(projectId: string): void {
     if (this.#isClosed || this.isKnown) return
@@ -118,15 +117,15 @@ export class BodyAccount {
     this.#owner = projectId
   }
 
-  /** The body is not needed any more; may be said more than once. */
+  /** Ends the account when the body is no longer needed; further calls do nothing. */
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
-    if (this.#bytes > 0) this.#budget.giveBack(this.#count, this.#owner, this.#bytes)
+    if (this.#bytes > 0) this.#budget.release(this.#count, this.#owner, this.#bytes)
   }
 
   #refusal(): ApiError {
-    const hint = this.isKnown ? '' : ' Bodies whose key comes in the header x-api-key go first.'
+    const hint = this.isKnown ? '' : ' Bodies whose key comes in the header x-api-key take precedence.'
     return new ApiError('overloaded', `Too many large bodies are being read. Try again in a moment.${hint}`)
   }
 }

@@ -8,15 +8,15 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 
 const NAME = Buffer.from('"apiKey"')
-/** No longer text than this spells the name, however it is escaped. */
+/** The length of the name if every character is escaped. */
 const MAX_NAME_LENGTH = '"\\u0061\\u0070\\u0069\\u004b\\u0065\\u0079"'.length
 
 /**
- * Finds the field `apiKey` of a JSON object, or of the beginning of one, without parsing it: 1 to 2 ns a byte, where
- * JSON.parse may take 60. As with JSON.parse, the last of several counts, and a name may be spelled with escapes.
+ * Finds the field `apiKey` of a JSON object, or of a prefix of one, without parsing it: 1 to 2 ns per byte, while
+ * JSON.parse may take 60. As with JSON.parse, the last duplicate wins, and the name may be escaped.
  *
- * @returns the value where it is a string; undefined where there is no field of that name so far; null where its value is
- * something else, or the text is no JSON
+ * @returns the value if it is a string; undefined if there is no such field so far; null if the value is something else,
+ * or the text is not JSON
  */
 export function findBodyKey(raw: Buffer): string | null | undefined {
   let found: string | null | undefined
@@ -52,7 +52,7 @@ function text(raw: Buffer, start: number, end: number): string | null {
   }
 }
 
-/** The position after the value; the end of the text where it has none. */
+/** The position after the value, or the end of the text if the value does not end. */
 function valueEnd(raw: Buffer, start: number): number {
   let depth = 0
   for (let at = start; at < raw.length; at++) {
@@ -67,7 +67,7 @@ function valueEnd(raw: Buffer, start: number): number {
         break
       case CLOSE_BRACE:
       case CLOSE_BRACKET:
-        // Where none is open it is what is around the value that ends.
+        // With none open, it closes what surrounds the value.
         if (depth === 0) return at
         if (--depth === 0) return at + 1
         break
@@ -78,7 +78,7 @@ function valueEnd(raw: Buffer, start: number): number {
   return raw.length
 }
 
-/** The position after the string that begins at `start`; the end of the text where it has none. */
+/** The position after the string that begins at `start`, or the end of the text if it does not end. */
 function stringEnd(raw: Buffer, start: number): number {
   for (let at = start + 1; at < raw.length; at++) {
     const byte = raw[at]

@@ -10,21 +10,21 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** set before the body is read */
     answer: ServerResponse
-    /** what the body takes; null for a small one */
+    /** the body's share of the memory budget; null for a small one */
     account: BodyAccount | null
   }
 }
 
-/** Where a body begins with its key, the key is in these bytes. */
+/** If a body begins with its key, the key is within so many bytes. */
 const KEY_WITHIN = 1024
 
-/** What the reading of bodies is bounded by. */
+/** What limits the reading of bodies. */
 export interface BodyBounds {
   budget: BodyBudget
   clientLimits: ClientLimits
 }
 
-/** Counts a large body while it comes, until its request is answered, and cuts off one that stops coming. */
+/** Counts a large body from its arrival until the response is sent, and cuts off one that stalls. */
 export class BodyWatch {
   readonly #account: BodyAccount
   readonly #idle: NodeJS.Timeout
@@ -32,8 +32,8 @@ export class BodyWatch {
 
   /**
    * @param begun the first bytes of the body
-   * @param stop lets go of the body; nothing of it is read any more
-   * @throws ContractError `overloaded`
+   * @param stop stops reading the body and releases it
+   * @throws ApiError `overloaded`
    */
   constructor(
     request: FastifyRequest,
@@ -42,7 +42,7 @@ export class BodyWatch {
     { budget, clientLimits }: BodyBounds,
     stop: () => void,
   ) {
-    // Many clients write the key first. What was found is only used to count: the whole body may say otherwise.
+    // Many clients write the key first. It only decides which count is used: the rest of the body may override it.
     const projectId = request.key ? request.projectId : keys.projectOf(request, begun && firstKey(begun))
     const account = projectId === null ? budget.ofAddress(clientAddress(request)) : budget.ofProject(projectId)
     this.#account = account
@@ -58,13 +58,13 @@ export class BodyWatch {
     this.#unknown = projectId === null ? setTimeout(cutOff, clientLimits.unknownBodyMs).unref() : null
   }
 
-  /** @throws ContractError `overloaded` */
+  /** @throws ApiError `overloaded` */
   count(bytes: number): void {
     this.#idle.refresh()
     this.#account.take(bytes)
   }
 
-  /** The whole body is there, or nothing more of it is wanted. */
+  /** Call it once the whole body is there, or no more of it is wanted. */
   end(): void {
     clearTimeout(this.#idle)
     if (this.#unknown) clearTimeout(this.#unknown)

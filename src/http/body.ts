@@ -12,31 +12,31 @@ import { type BodyBounds, BodyWatch } from './body-watch.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** looks at a body that need not be parsed where the look is enough */
+    /** scans a body; one that it accepts is not parsed */
     scan?: (raw: Buffer) => ScannedBody | null
-    /** from how many bytes on a body is laid into lent memory; only where who takes it gives it back */
-    lentFrom?: number
-    /** what a body may weigh that is parsed; `MAX_WEIGHT` where absent */
+    /** bodies from this many bytes on use a pooled buffer; only for a route that releases it */
+    pooledFrom?: number
+    /** the most that a parsed body may weigh (see json/complexity.ts); default: `MAX_WEIGHT` */
     maxWeight?: number
   }
   interface FastifyRequest {
-    /** the body's bytes as they came; only there where a body came */
+    /** the body's bytes, decompressed; absent if there was no body */
     rawBody: Buffer
   }
 }
 
 /** What reading a body needs. */
 export interface Intake extends BodyBounds {
-  memory: BufferPool
+  pool: BufferPool
 }
 
 /**
- * Parses bodies of these types as JSON once, and keeps the bytes beside the value. Whatever else comes is a 415. A large
- * body is not parsed before its key is known to be good: where it is not, the value holds nothing but the key, for which
- * the request is then refused.
+ * Parses bodies of these types as JSON, and keeps the bytes beside the value. Other types get a 415. A large body is not
+ * parsed before its key is verified: if the key is unknown, the value is an `UnreadBody`, and `Authentication.afterBody`
+ * refuses the request.
  */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
-  const { memory } = intake
+  const { pool } = intake
   app.decorateRequest('answer')
   app.decorateRequest('account', null)
   app.removeAllContentTypeParsers()
@@ -48,24 +48,24 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
       const apiKey = scanned ? scanned.apiKey : findBodyKey(raw)
       const projectId = await keys.projectOfNew(request, apiKey)
       if (projectId === null) {
-        memory.release(raw)
+        pool.release(raw)
         return new UnreadBody(apiKey)
       }
       account.admit(projectId)
     }
     request.rawBody = raw
     if (scanned) return scanned
-    // Clients send the type along with no body where they send it with everything.
+    // Some clients send a Content-Type with every request, even without a body.
     if (raw.length === 0 && request.method === 'DELETE') return undefined
     return parseJson(raw, request)
   })
 }
 
 /**
- * Spells the coding of a body as the decompression knows it. Codings are named in any case, and gzip by its old name, too
+ * Spells the Content-Encoding as the decompression expects it: codings are case-insensitive, and gzip has an old name, too
  * (RFC 9110, 8.4.1).
  */
-export function readCodings(app: FastifyInstance): void {
+export function normalizeCodings(app: FastifyInstance): void {
   app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
     const coding = headers['content-encoding']?.trim().toLowerCase()
     if (coding !== undefined) headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
@@ -75,17 +75,18 @@ export function readCodings(app: FastifyInstance): void {
 
 /** A request's body as it arrives, decompressed. */
 interface Payload extends Readable {
-  /** bytes that came over the wire, where they are not those of the body */
+  /** compressed bytes received so far; absent if the body is not compressed */
   receivedEncodedLength?: number
 }
 
 /**
- * As Fastify reads a body itself, but counted, and for some routes into memory that is used again.
- * @throws ContractError where the body is over the route's limit or not as long as announced, or where there is no room
+ * Reads a body as Fastify does, but counts it against the budget, and uses a pooled buffer for some routes.
+ * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong Content-Length, `overloaded`
+ * if the budget is exhausted
  */
 function readBody(request: FastifyRequest, payload: Payload, intake: Intake, keys: Authentication): Promise<Buffer> {
   const limit = request.routeOptions.bodyLimit ?? 0
-  const lentFrom = request.routeOptions.config.lentFrom ?? Number.POSITIVE_INFINITY
+  const pooledFrom = request.routeOptions.config.pooledFrom ?? Number.POSITIVE_INFINITY
   const announced = request.headers['content-length']
   return new Promise((resolve, reject) => {
     if (Number(announced) > limit) return reject(tooLarge())
@@ -98,7 +99,7 @@ function readBody(request: FastifyRequest, payload: Payload, intake: Intake, key
       chunks = []
       watch?.end()
       payload.off('data', onData)
-      // The rest is read, else the connection could be reset before the answer is; but it is not inflated any more.
+      // The rest is drained, or the client might see a reset instead of the response; but it is no longer inflated.
       if (payload !== request.raw) {
         request.raw.unpipe()
         request.raw.resume()
@@ -130,15 +131,15 @@ function readBody(request: FastifyRequest, payload: Payload, intake: Intake, key
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
         reject(new ApiError('invalid_request', 'The body is not as long as its Content-Length says.'))
       } else {
-        resolve(length < lentFrom ? inOne(chunks, length) : intake.memory.concat(chunks, length))
+        resolve(length < pooledFrom ? joined(chunks, length) : intake.pool.concat(chunks, length))
       }
     })
-    // What decompresses comes paused.
+    // A decompressing stream arrives paused.
     payload.resume()
   })
 }
 
-function inOne(chunks: Buffer[], length: number): Buffer {
+function joined(chunks: Buffer[], length: number): Buffer {
   const [first] = chunks
   const isWhole = first?.length === length && first.buffer.byteLength === length
   return isWhole ? first : Buffer.concat(chunks, length)
@@ -151,7 +152,7 @@ function tooLarge(): ApiError {
 function parseJson(raw: Buffer, { routeOptions, account }: FastifyRequest): unknown {
   if (!isUtf8(raw)) throw new ApiError('invalid_json', 'The body is not valid UTF-8.')
   const { maxWeight = MAX_WEIGHT } = routeOptions.config
-  // A small one weighs little.
+  // A small body has no account; it weighs little.
   const weight = account ? weigh(raw, maxWeight) : 0
   if (weight > maxWeight) {
     const message = `The body holds too many values: a field counts for 8, an element of a list for 1, ${maxWeight} is the most. Send less at once.`
@@ -159,10 +160,10 @@ function parseJson(raw: Buffer, { routeOptions, account }: FastifyRequest): unkn
   }
   account?.take(weight * WEIGHT_BYTES)
   try {
-    // ASCII, which most bodies are, is its own Latin-1, which needs no decoding.
+    // Most bodies are ASCII, which reads the same as Latin-1, and Latin-1 needs no decoding.
     return JSON.parse(raw.toString(isAscii(raw) ? 'latin1' : 'utf8'))
   } catch (error) {
-    // The parser's own message quotes the body, which may hold a key.
+    // The parser's own message quotes the body, which may contain a key.
     const position = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
     const where = position === undefined ? '' : ` at position ${position}`
     throw new ApiError('invalid_json', `The body is not valid JSON${where}.`)

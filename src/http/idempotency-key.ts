@@ -6,9 +6,10 @@ import type { IdempotencyKey } from '../journal/journal.js'
 const MAX_LENGTH = 255
 
 /**
- * The request's `Idempotency-Key`, which belongs to its project, with a digest of what is asked for. Call it before the
- * body's bytes are touched.
- * @throws ContractError `invalid_request` where the key is empty or too long
+ * The request's `Idempotency-Key`, hashed together with its project, and a fingerprint of the route and the body. Call it
+ * before the body's bytes are changed.
+ * @returns undefined if the request has none
+ * @throws ApiError `invalid_request` if the key is empty or too long
  */
 export function idempotencyKeyOf({
   headers,
@@ -26,7 +27,7 @@ export function idempotencyKeyOf({
     key: createHash('sha256')
       .update(JSON.stringify([projectId, key]))
       .digest('hex'),
-    // The pattern and not the URL: what stands after a question mark asks for nothing here.
+    // The route's pattern and not the URL: these calls have no query parameters.
     fingerprint: createHash('sha256').update(`${routeOptions.url}\n`).update(rawBody).digest('hex'),
   }
 }

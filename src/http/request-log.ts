@@ -11,23 +11,23 @@ import type { ErrorCode } from '../contract/errors.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** why it was refused or failed */
+    /** why the request was refused or failed; null while it is neither */
     failure: { code: ErrorCode; error: Error } | null
   }
 }
 
 export const REQUEST_ID = 'x-request-id'
 
-/** What a client may name its request: too short to carry data, and nothing that looks like one of our keys. */
-const HARMLESS_ID = /^(?![ps]k_)[\w.-]{1,64}$/
+/** What a client may call its request: too short to carry data, and nothing that looks like one of our keys. */
+const ACCEPTED_ID = /^(?![ps]k_)[\w.-]{1,64}$/
 
 /**
- * Gives each request an id, which its answer carries, and each that was refused or failed a line in the log. No line
- * holds more of a key than its id, or a body, or a URL, which may hold either; for all others nothing is logged and nothing is made.
+ * Gives each request an id, which the response returns, and logs each request that was refused or failed. No line contains
+ * a key (only its id), a body, or a URL, which may contain either. A successful request logs and allocates nothing.
  */
 export class RequestLog extends LogController {
   readonly #log: FastifyBaseLogger
-  /** tells processes and starts apart */
+  /** tells processes and restarts apart */
   readonly #prefix = randomBytes(5).toString('hex')
   #count = 0
 
@@ -36,10 +36,10 @@ export class RequestLog extends LogController {
     this.#log = log
   }
 
-  /** @returns the client's own id where it is short and harmless */
+  /** @returns the client's own id if it is acceptable, otherwise a new one */
   idOf(raw: IncomingMessage): string {
     const given = raw.headers[REQUEST_ID]
-    return typeof given === 'string' && HARMLESS_ID.test(given) ? given : this.newId()
+    return typeof given === 'string' && ACCEPTED_ID.test(given) ? given : this.newId()
   }
 
   newId(): string {
@@ -54,10 +54,10 @@ export class RequestLog extends LogController {
     })
   }
 
-  /** Before an answer is sent; only for one that no hook sees. */
+  /** Logs a response before it is sent. Call it only for a response that passes no hook. */
   conclude(request: FastifyRequest, reply: FastifyReply): void {
     reply.header(REQUEST_ID, request.id)
-    // Who has hung up gets no answer, and what that has cut short is no failure.
+    // A client that has disconnected gets no response, and what its disconnect interrupted is not a failure.
     if (reply.statusCode < 400 || reply.raw.destroyed) return
     const line = { ...describeRequest(request), status: reply.statusCode, code: request.failure?.code }
     if (reply.statusCode < 500) this.#log.info(line, 'the request was refused')
@@ -69,17 +69,17 @@ export class RequestLog extends LogController {
     this.#log.info({ reqId, status, code }, 'the request was not valid HTTP')
   }
 
-  /** An answer that was begun is cut short. */
+  /** Logs a response that was truncated after it had begun. */
   override streamError(error: Error, request: FastifyRequest): void {
     if ('code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE') return
-    this.#log.error({ ...describeRequest(request), err: error }, 'the answer was cut short')
+    this.#log.error({ ...describeRequest(request), err: error }, 'the response was truncated')
   }
 }
 
 function describeRequest(request: FastifyRequest): object {
   const ms = request.startedAt > 0 ? Math.round(performance.now() - request.startedAt) : undefined
   const { id, method, projectId, keyId } = request
-  // Known once the key is; what is undefined is not written.
+  // Both are empty until the key is known, and undefined fields are not logged.
   const sender = { project: projectId || undefined, key: keyId || undefined }
   return { reqId: id, method, route: request.routeOptions.url, ...sender, ms }
 }

@@ -3,22 +3,22 @@ import { Histogram, SECONDS } from '../lib/histogram.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** when it came, as `performance.now()` has it; 0 where the router could not read it */
+    /** when the request arrived, by `performance.now()`; 0 if the router could not read its URL */
     startedAt: number
   }
 }
 
-/** An HTTP status is below this. */
+/** Every HTTP status is below this. */
 const STATUSES = 600
 
-/** What became of the requests of one route. */
+/** The metrics of one route. */
 export class RouteMetrics {
   readonly method: string
-  /** the pattern, never the path that was asked for: a path may hold a user's id, and there is no end of them */
+  /** the pattern and never the requested path: a path may contain a user's id, and paths are unbounded */
   readonly route: string
-  /** how many were answered, by their status */
-  readonly answers = new Float64Array(STATUSES)
-  /** from the end of a request's head to the beginning of its answer */
+  /** responses by status */
+  readonly responses = new Float64Array(STATUSES)
+  /** from the end of a request's headers to the beginning of its response */
   readonly seconds = new Histogram(SECONDS)
 
   constructor(method: string, route: string) {
@@ -27,21 +27,21 @@ export class RouteMetrics {
   }
 
   count(status: number, startedAt: number): void {
-    this.answers[status] = (this.answers[status] ?? 0) + 1
+    this.responses[status] = (this.responses[status] ?? 0) + 1
     if (startedAt > 0) this.seconds.observe((performance.now() - startedAt) / 1000)
   }
 }
 
 export interface RequestMetrics {
   routes: readonly RouteMetrics[]
-  /** of the requests that no route is for; whoever answers one without a hook counts it here */
+  /** requests that match no route; a response that passes no hook must be counted here explicitly */
   unmatched: RouteMetrics
 }
 
 /**
- * Counts every request of the routes that are registered from here on. A route's hook knows its figures from the
- * registration, so that a request costs two readings of the clock and makes nothing.
- * @returns the figures, which go on counting
+ * Counts the requests of all routes that are registered after this call. A route's hook holds its metrics from its
+ * registration on, so that a request costs two clock readings and no allocation.
+ * @returns live metrics
  */
 export function countRequests(server: FastifyInstance): RequestMetrics {
   const unmatched = new RouteMetrics('any', 'none')
@@ -56,13 +56,13 @@ export function countRequests(server: FastifyInstance): RequestMetrics {
     done()
   })
   server.addHook('onRoute', (route) => {
-    const figures = new RouteMetrics(String(route.method), route.url)
-    routes.push(figures)
+    const metrics = new RouteMetrics(String(route.method), route.url)
+    routes.push(metrics)
     const others = route.onSend === undefined ? [] : [route.onSend].flat()
     route.onSend = [
       ...others,
       (request, reply, _payload, done) => {
-        figures.count(reply.statusCode, request.startedAt)
+        metrics.count(reply.statusCode, request.startedAt)
         done()
       },
     ]

@@ -88,8 +88,8 @@ export class Metrics {
       'tallyhouse_http_requests_total',
       'Requests by route pattern and status.',
       () =>
-        all().flatMap(({ method, route, answers }) =>
-          Array.from(answers).flatMap((count, status): Sample<number>[] =>
+        all().flatMap(({ method, route, responses }) =>
+          Array.from(responses).flatMap((count, status): Sample<number>[] =>
             count > 0 ? [[{ method, route, status: String(status) }, count]] : [],
           ),
         ),

@@ -130,6 +130,6 @@ function readCursor(text: string, order: Order | undefined): { id: string; order
   if (cursor && cursor.order === (order ?? cursor.order)) return cursor
   const message = cursor
     ? `is of a walk in the order ${cursor.order}; go on with that order`
-    : 'must be the `next` of an earlier answer'
+    : 'must be the `next` of an earlier response'
   throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
 }

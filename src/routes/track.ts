@@ -11,7 +11,7 @@ import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 import type { GroupCommit } from '../pipeline/group-commit.js'
 
 /** bytes; a smaller event costs less in Node's own memory, as it is copied into an entry before it has lived long */
-const MIN_LENT_EVENT = 4 * 1024
+const MIN_POOLED_EVENT = 4 * 1024
 
 export interface TrackOptions {
   journal: Journal
@@ -31,7 +31,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
 
   const scanOne = (raw: Buffer) => scanEvent(raw, maxPropertyDepth)
   const one = {
-    config: { scan: scanOne, lentFrom: MIN_LENT_EVENT },
+    config: { scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
     schema: { body: TrackBody, response: { 200: Done } },
   }
   app.post('/track', one, async (request, reply) => {
@@ -50,7 +50,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     '/track/batch',
     {
       bodyLimit: batchBodyLimit,
-      config: { scan: scanAll, lentFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
+      config: { scan: scanAll, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
       schema: { body: BatchBody, response: { 200: Accepted } },
     },
     async (request) => {

@@ -24,7 +24,7 @@ t.test('all bodies together, those of one project, and those without a key have 
   unknown.take(30)
   t.throws(() => budget.ofAddress('address').take(8), OVERLOADED, 'an address has three quarters of the half')
   budget.ofAddress('other').take(10)
-  t.throws(() => budget.ofAddress('third').take(11), { message: /header x-api-key go first/ })
+  t.throws(() => budget.ofAddress('third').take(11), { message: /header x-api-key take precedence/ })
 
   one.close()
   one.close()

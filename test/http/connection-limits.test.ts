@@ -84,7 +84,7 @@ t.test('who is silent', async (t) => {
 })
 
 t.test('who reads too slowly', async (t) => {
-  const clientLimits = { ...CLIENT_LIMITS, answerMs: SHORT }
+  const clientLimits = { ...CLIENT_LIMITS, responseMs: SHORT }
   const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
   const properties = { x: 'x'.repeat(900_000) }
   const events = Array.from({ length: 20 }, () => ({ event: 'e', distinct_id: 'u', properties }))
@@ -111,7 +111,7 @@ t.test('too many connections', async (t) => {
   const client = await startApp(t, env, { log })
   const [first, second] = [await open(t, client), await open(t, client)]
   for (let i = 0; i < 2; i++) await (await open(t, client)).closed
-  t.strictSame(warnings, ['connections are refused, as MAX_CONNECTIONS are open'], 'one line a minute')
+  t.strictSame(warnings, ['connections are refused: MAX_CONNECTIONS are open'], 'one line a minute')
   first.socket.destroy()
   await until('the end of one', async () => (await connections(client)) === 1)
   const third = await open(t, client)

@@ -15,27 +15,27 @@ import {
 } from '../../contract/schemas.js'
 import type { KeyKind } from '../../keys/keys.js'
 
-/** What the documentation says of a call besides its path and the schemas that it checks. */
+/** The documentation of a call, besides its path and the schemas that its route checks. */
 export interface Call {
-  /** unique, for the names of generated clients */
+  /** unique; generated clients name their functions by it */
   id: string
   tag: 'Events' | 'Users' | 'Sessions' | 'Operation'
   summary: string
   description?: string
-  /** null: none is needed */
+  /** null if the call needs none */
   key: KeyKind | null
-  /** of the body */
+  /** an example of the body */
   example?: object
-  /** of parameters in path and query, by their names */
+  /** examples of path and query parameters, by name */
   parameters?: Record<string, string | number>
   isIdempotent?: true
-  /** what 200 answers; a word where it is no JSON */
-  answer: { schema: TSchema | 'text' | 'ndjson'; example: unknown }
-  /** what 200 answers on request */
+  /** the response with status 200; a word for its type if it is not JSON */
+  response: { schema: TSchema | 'text' | 'ndjson'; example: unknown }
+  /** other formats in which that response is available */
   formats?: readonly RowFormat[]
-  /** headers of a success, and what they say */
+  /** response headers of a success, with their descriptions */
   headers?: Record<string, string>
-  /** of this call alone; what every call with a key, a body or parameters may answer is added */
+  /** errors of this call only; those of every call with a key, a body or an idempotency key are added */
   errors: ErrorCode[]
 }
 
@@ -67,8 +67,8 @@ export const CALLS: Record<string, Call> = {
   'POST /public/track': {
     id: 'track',
     tag: 'Events',
-    summary: 'Take one event',
-    description: 'Answered once the event is durable.',
+    summary: 'Ingest one event',
+    description: 'Acknowledged once the event is durable.',
     key: 'secret',
     example: {
       event: 'signed up',
@@ -77,16 +77,16 @@ export const CALLS: Record<string, Call> = {
       timestamp: DAY_MS,
     },
     isIdempotent: true,
-    answer: done,
+    response: done,
     headers: { 'x-event-id': 'The event’s `eventId`.' },
     errors: ['overloaded'],
   },
   'POST /public/track/batch': {
     id: 'trackBatch',
     tag: 'Events',
-    summary: 'Take 1 to 1000 events, all or none',
+    summary: 'Ingest 1 to 1000 events, all or none',
     description:
-      'One invalid event stores nothing; `details` names every invalid one by its index, at most 100 of them.',
+      'If one event is invalid, nothing is stored; `details` names the invalid ones by index, at most 100 of them.',
     key: 'secret',
     example: {
       events: [
@@ -95,22 +95,23 @@ export const CALLS: Record<string, Call> = {
       ],
     },
     isIdempotent: true,
-    answer: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
+    response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
     errors: ['too_many_events', 'overloaded'],
   },
   'GET /public/events': {
     id: 'readEvents',
     tag: 'Events',
-    summary: 'Give events out in the order of their acceptance, or the newest first',
+    summary: 'Read events in the order of their acceptance, or the newest first',
     description:
-      'A walk by `page` or by `cursor`, which is the `next` of an earlier answer, never skips and never repeats an event. Every event whose ' +
-      'call was answered before is there; where ClickHouse cannot catch up within 5 s, `pending` says how many are missing. As NDJSON, CSV ' +
-      'and Parquet, by `format` or by `Accept`, the answer holds rows only, and the other fields are headers. An answer is sent while it is ' +
-      'read; where that fails after its beginning, the connection breaks before the answer is complete. With a filter that finds little in the time, a ' +
-      'page asked for without `page` holds what was found, perhaps nothing, and a `next` from which the search resumes.',
+      'A walk by `page` or by `cursor` (the `next` of an earlier response) never skips and never repeats an event. It includes ' +
+      'every event that was acknowledged before the call; if ClickHouse does not catch up within 5 s, `pending` says how many ' +
+      'are missing. NDJSON, CSV and Parquet, chosen by `format` or `Accept`, have rows only, and the other fields become ' +
+      'headers. The response is streamed; if reading fails after it has begun, the connection breaks before the response is ' +
+      'complete. If a filter finds little within the time limit, a page requested without `page` holds what was found, perhaps ' +
+      'nothing, and a `next` from which the search resumes.',
     key: 'secret',
     parameters: { limit: 10, page: 1 },
-    answer: {
+    response: {
       schema: EventPage,
       example: {
         status: 1,
@@ -125,50 +126,51 @@ export const CALLS: Record<string, Call> = {
     },
     formats: ['ndjson', 'csv', 'parquet'],
     headers: {
-      'x-next-cursor': '`next`, where the answer holds rows only; absent where there is none.',
-      'x-has-more': '`hasMore`, where the answer holds rows only.',
-      'x-pending': '`pending`, where the answer holds rows only.',
+      'x-next-cursor': '`next`, if the response has rows only; absent after the last page.',
+      'x-has-more': '`hasMore`, if the response has rows only.',
+      'x-pending': '`pending`, if the response has rows only.',
     },
     errors: ['invalid_request'],
   },
   'GET /public/events/:eventId': {
     id: 'readEvent',
     tag: 'Events',
-    summary: 'Give one event',
+    summary: 'Read one event',
     key: 'secret',
     parameters: { eventId: EVENT_ID },
-    answer: { schema: OneEvent, example: { status: 1, error: null, event } },
+    response: { schema: OneEvent, example: { status: 1, error: null, event } },
     errors: ['invalid_request', 'not_found'],
   },
   'PUT /public/events/:eventId': {
     id: 'editEvent',
     tag: 'Events',
     summary: 'Replace the properties of an event',
-    description: 'Holds at once.',
+    description: 'Takes effect at once.',
     key: 'secret',
     parameters: { eventId: EVENT_ID },
     example: { properties: { plan: 'free' } },
-    answer: done,
+    response: done,
     errors: ['not_found'],
   },
   'DELETE /public/events/:eventId': {
     id: 'deleteEvent',
     tag: 'Events',
     summary: 'Delete an event',
-    description: 'Holds at once.',
+    description: 'Takes effect at once.',
     key: 'secret',
     parameters: { eventId: EVENT_ID },
-    answer: done,
+    response: done,
     errors: ['not_found'],
   },
   'POST /public/users/identify': {
     id: 'identify',
     tag: 'Users',
     summary: 'Create a profile, or overwrite its properties',
-    description: 'Without `properties` it makes sure that the profile exists, and leaves its properties alone.',
+    description:
+      'Without `properties`, the profile is created if it does not exist, and its properties stay as they are.',
     key: 'secret',
     example: { distinct_id: 'ada', properties: { name: 'Ada', visits: 1, tags: ['early'] } },
-    answer: done,
+    response: done,
     errors: ['overloaded'],
   },
   'POST /public/users/profile': {
@@ -176,8 +178,8 @@ export const CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Change a profile without overwriting it',
     description:
-      '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`; all of them are carried out, ' +
-      'in this order and in one step, or none.',
+      '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`. ' +
+      'They are applied in this order and atomically: all of them or none.',
     key: 'secret',
     example: {
       distinct_id: 'ada',
@@ -193,28 +195,28 @@ export const CALLS: Record<string, Call> = {
       },
     },
     isIdempotent: true,
-    answer: done,
+    response: done,
     errors: ['not_numeric', 'not_array', 'overloaded'],
   },
   'DELETE /public/users/:userId': {
     id: 'deleteUser',
     tag: 'Users',
-    summary: 'Delete a profile for good',
-    description: 'Where the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions too.',
+    summary: 'Delete a profile permanently',
+    description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
     key: 'secret',
     parameters: { userId: 'ada' },
-    answer: done,
+    response: done,
     errors: ['not_found', 'overloaded'],
   },
   'POST /public/users/erase': {
     id: 'eraseUsers',
     tag: 'Users',
-    summary: 'Erase up to 100 users with all that there is of them',
+    summary: 'Erase up to 100 users with all of their data',
     description:
-      '`gone_at` says when it has left the disk; null where that takes longer than the answer, or does not succeed for now, as `purge_error` says.',
+      '`gone_at` says when the data had left the disk. It is null if that takes longer than the call, or fails for now; then `purge_error` says why.',
     key: 'secret',
     example: { distinct_ids: ['grace'] },
-    answer: {
+    response: {
       schema: ErasedUsers,
       example: {
         status: 1,
@@ -230,22 +232,22 @@ export const CALLS: Record<string, Call> = {
   'GET /public/users/:userId': {
     id: 'readUser',
     tag: 'Users',
-    summary: 'Give one profile',
+    summary: 'Read one profile',
     key: 'secret',
     parameters: { userId: 'ada' },
-    answer: { schema: OneUser, example: { status: 1, error: null, user } },
+    response: { schema: OneUser, example: { status: 1, error: null, user } },
     errors: ['invalid_request', 'not_found'],
   },
   'GET /public/users/:userId/export': {
     id: 'exportUser',
     tag: 'Users',
-    summary: 'Give all that there is of a user',
+    summary: 'Export all data of a user',
     description:
-      'As NDJSON: a line with `"type":"profile"`, then one for each session, then one for each event, each with the fields that it has ' +
-      'elsewhere. Where the answer fails after its beginning, the connection breaks before it is complete.',
+      'As NDJSON: a line with `"type":"profile"`, then one for each session, then one for each event, each with the same fields ' +
+      'as in the other calls. If the export fails after it has begun, the connection breaks before the response is complete.',
     key: 'secret',
     parameters: { userId: 'ada' },
-    answer: {
+    response: {
       schema: 'ndjson',
       example: `${JSON.stringify({ type: 'profile', ...user })}\n${JSON.stringify({ type: 'event', ...event })}\n`,
     },
@@ -254,10 +256,10 @@ export const CALLS: Record<string, Call> = {
   'GET /public/users': {
     id: 'readUsers',
     tag: 'Users',
-    summary: 'Give pages of profiles',
+    summary: 'Read pages of profiles',
     key: 'secret',
     parameters: { limit: 10, page: 1 },
-    answer: {
+    response: {
       schema: UserPage,
       example: { status: 1, error: null, users: [user], page: 1, limit: 10, hasMore: false },
     },
@@ -266,21 +268,21 @@ export const CALLS: Record<string, Call> = {
   'POST /public/sessions/start': {
     id: 'startSession',
     tag: 'Sessions',
-    summary: 'Begin a session',
-    description: 'For one that is active already, merges its properties.',
+    summary: 'Start a session',
+    description: 'If it is already active, its properties are merged.',
     key: 'public',
     example: { ...session, properties: { referrer: 'https://example.com' } },
-    answer: done,
+    response: done,
     errors: ['session_ended', 'session_owner_mismatch', 'overloaded'],
   },
   'POST /public/sessions/update': {
     id: 'updateSession',
     tag: 'Sessions',
-    summary: 'Say that a session goes on',
-    description: 'Merges its properties; a numeric `duration` becomes the session’s, which never goes down.',
+    summary: 'Update a session: a heartbeat',
+    description: 'Merges its properties. A numeric `duration` becomes the session’s duration, which never decreases.',
     key: 'public',
     example: { ...session, properties: { duration: 95 } },
-    answer: done,
+    response: done,
     errors: ['not_found', 'session_ended', 'session_owner_mismatch', 'overloaded'],
   },
   'POST /public/sessions/end': {
@@ -289,16 +291,16 @@ export const CALLS: Record<string, Call> = {
     summary: 'Complete a session',
     key: 'public',
     example: session,
-    answer: done,
+    response: done,
     errors: ['not_found', 'session_owner_mismatch', 'overloaded'],
   },
   'GET /public/sessions/:sessionId': {
     id: 'readSession',
     tag: 'Sessions',
-    summary: 'Give one session',
+    summary: 'Read one session',
     key: 'secret',
     parameters: { sessionId: session.session_id },
-    answer: {
+    response: {
       schema: OneSession,
       example: {
         status: 1,
@@ -311,11 +313,11 @@ export const CALLS: Record<string, Call> = {
   'GET /public/sessions': {
     id: 'readSessions',
     tag: 'Sessions',
-    summary: 'Give pages of sessions, the one that started last first',
-    description: 'While sessions start, pages move on by as many; `to` keeps those out of a walk.',
+    summary: 'Read pages of sessions, the latest start first',
+    description: 'Sessions that start during a walk shift its pages; `to` excludes them.',
     key: 'secret',
     parameters: { limit: 10, page: 1 },
-    answer: {
+    response: {
       schema: SessionPage,
       example: { status: 1, error: null, sessions: [visit], page: 1, limit: 10, hasMore: false },
     },
@@ -324,18 +326,18 @@ export const CALLS: Record<string, Call> = {
   'GET /health/live': {
     id: 'live',
     tag: 'Operation',
-    summary: 'Whether the process serves',
+    summary: 'Whether the process is alive',
     key: null,
-    answer: done,
+    response: done,
     errors: [],
   },
   'GET /health/ready': {
     id: 'ready',
     tag: 'Operation',
-    summary: 'Whether journal and store answer',
-    description: 'Where one does not, the 503 says in the same fields which.',
+    summary: 'Whether the journal and the store are available',
+    description: 'If one is unavailable, the 503 says which in the same fields.',
     key: null,
-    answer: {
+    response: {
       schema: Ready,
       example: { ...done.example, journal: 'ready', store: 'ready' },
     },
@@ -344,9 +346,9 @@ export const CALLS: Record<string, Call> = {
   'GET /metrics': {
     id: 'metrics',
     tag: 'Operation',
-    summary: 'Figures for Prometheus',
+    summary: 'Metrics for Prometheus',
     key: null,
-    answer: {
+    response: {
       schema: 'text',
       example:
         '# HELP tallyhouse_events_accepted_total Events that are durable in the journal.\n# TYPE tallyhouse_events_accepted_total counter\ntallyhouse_events_accepted_total 12416\n',

@@ -23,8 +23,8 @@ const Failure = Type.Object({
 })
 
 const HEADERS = {
-  'x-request-id': 'Names the request in the service’s log; the client’s own where that is short and harmless.',
-  'retry-after': 'When to try again, in seconds.',
+  'x-request-id': 'Identifies the request in the service’s log; the client’s own id if it is short and harmless.',
+  'retry-after': 'When to retry, in seconds.',
 }
 
 const IDEMPOTENCY_KEY = Type.Object({
@@ -32,20 +32,21 @@ const IDEMPOTENCY_KEY = Type.Object({
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: 'For 24 hours the same key and body get the first answer again and change nothing.',
+      description:
+        'For 24 hours, a retry with the same key and body gets the first response again and changes nothing.',
     }),
   ),
 })
 
-const DESCRIPTION = `Takes sessions, user profiles and events in, and keeps them in ClickHouse.
+const DESCRIPTION = `Ingests sessions, user profiles and events, and stores them in ClickHouse.
 
-A project has a **secret key** for servers and a **public key** for browsers, which may only make session calls. A key comes as the
-header \`x-api-key\` or, where there is a body, as its field \`apiKey\`. Unknown fields are passed over, and an optional field that
-is null counts as absent. Bodies may be compressed (\`Content-Encoding: gzip\`, \`deflate\`, \`br\`, or \`zstd\` where Node has it; one of them, once).`
+A project has a **secret key** for servers and a **public key** for browsers, which can only make session calls. Send the key in the
+header \`x-api-key\` or, if there is a body, in its field \`apiKey\`. Unknown fields are ignored, and an optional field that is null
+counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`deflate\`, \`br\`, or \`zstd\` if Node supports it).`
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
 
-/** What the generated document is given besides the routes. */
+/** What the generated document contains besides the routes. */
 export const documentation: SwaggerOptions = {
   openapi: {
     openapi: '3.1.0',
@@ -57,10 +58,10 @@ export const documentation: SwaggerOptions = {
     },
     servers: [{ url: '/' }],
     tags: [
-      { name: 'Events', description: 'What happened, as it was sent.' },
+      { name: 'Events', description: 'What happened, exactly as it was sent.' },
       { name: 'Users', description: 'A profile for each `distinct_id`.' },
       { name: 'Sessions', description: 'Called from browsers, with the public key.' },
-      { name: 'Operation', description: 'For those who run the service.' },
+      { name: 'Operation', description: 'For operators of the service.' },
     ],
     components: {
       securitySchemes: {
@@ -74,13 +75,13 @@ export const documentation: SwaggerOptions = {
   transformObject: (document) => {
     if (!('openapiObject' in document)) throw new Error('the document is OpenAPI 3.1')
     const { openapiObject } = document
-    // Its own types know no bare `{}` for any value.
+    // The plugin's types do not allow a bare `{}` for any value.
     complete(openapiObject as unknown as Document)
     return openapiObject
   },
 }
 
-/** What a route checks, and what there is to say of it. Its answers are no part: schemas of answers would write them. */
+/** A route's checks and its documentation. Responses are added later: Fastify would serialize with their schemas. */
 function describe({ querystring, params, body }: FastifySchema, call: Call | undefined): FastifySchema {
   if (!call) return { hide: true }
   return {
@@ -96,7 +97,7 @@ function describe({ querystring, params, body }: FastifySchema, call: Call | und
   }
 }
 
-/** Plain JSON Schema; the words of an error message serve as the description. */
+/** Plain JSON Schema, in which the error message serves as the description. */
 function plain(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_name, value) => {
     if (typeof value?.message !== 'string') return value
@@ -105,7 +106,7 @@ function plain(schema: unknown): JsonSchema {
   })
 }
 
-/** What has a default need not be given. */
+/** Parameters with a default are not required. */
 function withoutDefaults(schema: JsonSchema): JsonSchema {
   const { required = [], properties = {} } = schema
   return { ...schema, required: required.filter((name) => properties[name]?.default === undefined) }
@@ -128,7 +129,7 @@ interface Operation {
   responses: Record<string, object>
 }
 
-/** Adds the examples, and the answers of every call. */
+/** Adds the examples, and the responses of every call. */
 function complete({ components, paths }: Document): void {
   components.schemas = { Failure: plain(Failure) }
   components.examples = Object.fromEntries(
@@ -140,7 +141,7 @@ function complete({ components, paths }: Document): void {
   const calls = new Map(Object.values(CALLS).map((call) => [call.id, call]))
   for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {
     const call = calls.get(operation.operationId)
-    if (!call) throw new Error(`nothing is known of ${operation.operationId}`)
+    if (!call) throw new Error(`CALLS does not describe ${operation.operationId}`)
     for (const parameter of operation.parameters ?? []) {
       const example = call.parameters?.[parameter.name]
       if (example !== undefined) parameter.example = example
@@ -153,12 +154,12 @@ function complete({ components, paths }: Document): void {
 function addExample(content: Record<string, object>, { key, example }: Call): void {
   content[JSON_TYPE] = { ...content[JSON_TYPE], example }
   if (key !== 'public') return
-  // Beacons.
+  // For navigator.sendBeacon.
   const schema = { type: 'string', contentMediaType: JSON_TYPE, description: 'The same as JSON.' }
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }
 
-function success({ answer: { schema, example }, headers = {}, formats = [] }: Call): object {
+function success({ response: { schema, example }, headers = {}, formats = [] }: Call): object {
   const type = schema === 'text' ? 'text/plain' : schema === 'ndjson' ? 'application/x-ndjson' : JSON_TYPE
   const content: Record<string, object> = {
     [type]: { schema: typeof schema === 'string' ? { type: 'string' } : plain(schema), example },
@@ -178,15 +179,15 @@ function success({ answer: { schema, example }, headers = {}, formats = [] }: Ca
   }
 }
 
-/** One answer for each status, with an example for each code that it may have. */
+/** One response per status, with an example for each of its error codes. */
 function failures(call: Call): Record<string, object> {
   const known = new Set(errorsOf(call))
-  const answers: Record<string, object> = {}
+  const responses: Record<string, object> = {}
   for (const status of new Set(Object.values(STATUS_OF))) {
     const codes = CODES.filter((code) => STATUS_OF[code] === status && known.has(code))
     if (codes.length === 0) continue
     const headers = status === 429 || status === 503 ? ['x-request-id', 'retry-after'] : ['x-request-id']
-    answers[status] = {
+    responses[status] = {
       description: codes.map((code) => `\`${code}\`: ${FAILURES[code].when}`).join('\n\n'),
       headers: reference('headers', headers),
       content: {
@@ -194,7 +195,7 @@ function failures(call: Call): Record<string, object> {
       },
     }
   }
-  return answers
+  return responses
 }
 
 function errorsOf({ key, example, isIdempotent, errors }: Call): ErrorCode[] {

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../contract/errors.js'
 
-/** When each error comes, and a message of it. */
+/** When each error occurs, and an example of its message. */
 export const FAILURES: Record<ErrorCode, { when: string; message: string; path?: string }> = {
   invalid_json: { when: 'The body does not parse.', message: 'The body is not valid JSON at position 7.' },
   invalid_request: {
@@ -9,7 +9,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     path: '/distinct_id',
   },
   too_many_events: {
-    when: 'There are more than 1000 events in a batch.',
+    when: 'The batch has more than 1000 events.',
     message: 'A batch holds at most 1000 events. Split it.',
   },
   not_numeric: {
@@ -38,7 +38,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The session belongs to another distinct_id.',
   },
   idempotency_conflict: {
-    when: 'The `Idempotency-Key` came with another body before.',
+    when: 'The `Idempotency-Key` was used with another body.',
     message: 'This Idempotency-Key was used with another body. Use a new key for a new request.',
   },
   payload_too_large: {
@@ -50,19 +50,19 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The body must be application/json.',
   },
   rate_limited: {
-    when: 'The key has made its share of requests, or its project has used as many `Idempotency-Key`s as are remembered; `Retry-After` says when it may go on.',
+    when: 'The key is over its request limit, or its project is at its limit of remembered `Idempotency-Key`s; `Retry-After` says when to retry.',
     message: 'Too many requests with this key. Try again later.',
   },
   internal: {
-    when: 'Something is wrong in the service, whose log has a line with the answer’s `x-request-id`.',
+    when: 'The service has a fault; its log has a line with the response’s `x-request-id`.',
     message: 'Something went wrong here. It was logged; try again.',
   },
   overloaded: {
-    when: 'The journal is full until ClickHouse has caught up. Nothing was stored.',
+    when: 'The journal is full until ClickHouse catches up. Nothing was stored.',
     message: 'The journal is full until the store has caught up. Try again later.',
   },
   unavailable: {
-    when: 'Journal or store cannot be reached. Nothing was stored.',
+    when: 'The journal or the store is unavailable. Nothing was stored.',
     message: 'The journal cannot be reached. Nothing was stored; try again in a moment.',
   },
 }
