@@ -162,7 +162,8 @@ export const EventsQuery = query({
   order: Type.Optional(
     Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
       message: 'must be asc or desc',
-      description: '`asc`: order of acceptance; `desc`: newest first. If absent, the order of the cursor, else `asc`.',
+      description:
+        'Order of acceptance, `asc`, or newest first, `desc`. If absent, the order of the cursor, else `asc`.',
     }),
   ),
   format: Type.Optional(

@@ -133,7 +133,7 @@ t.test('the examples get the documented responses', async (t) => {
   }
 })
 
-t.test('the formats of the export are described', async (t) => {
+t.test('the formats of the export are documented', async (t) => {
   const types = Object.keys(document.paths['/public/events']?.get?.responses[200]?.content ?? {})
   t.equal(types.length, 4)
   for (const type of types) {
@@ -143,7 +143,7 @@ t.test('the formats of the export are described', async (t) => {
   }
 })
 
-t.test('the page to try the calls asks no other host, and may not', async (t) => {
+t.test('the page to try the calls loads nothing from another host, and its policy forbids it', async (t) => {
   const page = await app.inject({ url: '/docs/' })
   t.equal(page.statusCode, 200)
   t.match(page.headers['content-type'], 'text/html')
@@ -158,19 +158,19 @@ t.test('the page to try the calls asks no other host, and may not', async (t) =>
     t.match(link, /^\.\//)
     t.equal((await app.inject({ url: new URL(link, 'http://host/docs/').pathname })).statusCode, 200, link)
   }
-  t.notMatch(page.body, /<script>[^<]|<style>[^<]/, 'nothing that the policy would refuse')
+  t.notMatch(page.body, /<script>[^<]|<style>[^<]/, 'nothing that the policy would block')
   t.strictSame((await app.inject({ url: '/docs/json' })).json(), document)
   t.equal((await app.inject({ url: '/docs/nothing' })).json().code, 'not_found')
 })
 
-t.test('the page has the title of the product, and a call from it leaves nothing in the console', async (t) => {
+t.test('the page has the title of the product, and a call from it logs nothing to the console', async (t) => {
   const url = await listening()
   const browser = await startChromium(t)
   const page = await browser.newPage()
-  const said: string[] = []
-  page.on('console', (message) => said.push(message.text()))
-  page.on('pageerror', (error) => said.push(error.message))
-  page.on('requestfailed', (request) => said.push(request.url()))
+  const messages: string[] = []
+  page.on('console', (message) => messages.push(message.text()))
+  page.on('pageerror', (error) => messages.push(error.message))
+  page.on('requestfailed', (request) => messages.push(request.url()))
   await page.goto(`${url}/docs`)
   t.equal(await page.title(), 'Tallyhouse API')
   await page.click('#operations-Operation-live .opblock-summary-control')
@@ -178,10 +178,10 @@ t.test('the page has the title of the product, and a call from it leaves nothing
   await page.click('.execute')
   await page.waitForSelector('.live-responses-table')
   t.match(await page.textContent('.live-responses-table tbody .response-col_status'), '200')
-  t.strictSame(said, [])
+  t.strictSame(messages, [])
 })
 
-t.test('what has a default need not be given, and every parameter of the export is described', async (t) => {
+t.test('parameters with a default are optional, and every parameter of a read is described', async (t) => {
   for (const path of ['/public/events', '/public/users', '/public/sessions']) {
     const query = document.paths[path]?.get?.parameters?.filter((parameter) => parameter.in === 'query') ?? []
     t.ok(query.length >= 2, path)
@@ -192,7 +192,7 @@ t.test('what has a default need not be given, and every parameter of the export 
   }
 })
 
-/** What the README shows by curl, in the words of a client that is generated from the document. */
+/** The README's curl examples as calls of a client that is generated from the document. */
 const GENERATED_CALLS = `
 import createClient from 'openapi-fetch'
 import type { paths } from './schema.js'
@@ -210,7 +210,7 @@ await client.POST('/public/track/batch', {
 await client.POST('/public/users/profile', {
   body: { ...user, operations: { $set: { a: 1 }, $add: { visits: 1 }, $unset: ['b'], $union: { seats: ['a'] } } },
 })
-// @ts-expect-error what is added must be a number
+// @ts-expect-error an operand of $add must be a number
 const mistyped = () => client.POST('/public/users/profile', { body: { ...user, operations: { $add: { visits: '1' } } } })
 // @ts-expect-error an event needs its name
 const nameless = () => client.POST('/public/track', { body: user })
@@ -257,7 +257,7 @@ t.test('a generated client compiles and makes the calls of the README', async (t
   })
 })
 
-t.test('only that page has the headers of a page', async (t) => {
+t.test('only that page has the headers for a browser page', async (t) => {
   for (const url of ['/health/live', '/openapi.json', '/metrics', '/public/events']) {
     const { headers } = await app.inject({ url, headers: { 'x-api-key': SECRET_KEY } })
     t.notOk('content-security-policy' in headers, url)
