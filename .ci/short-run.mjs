@@ -1,5 +1,5 @@
-// Starts what was built, with its embedded engines, in an empty folder under the Node.js that runs this; sends events,
-// reads them back, and ends it. Says whether the native modules load there and data comes out as it went in.
+// Starts the built service with its embedded engines in an empty folder, under the Node.js that runs this script; sends
+// events, reads them back, and stops it. Fails if a native module does not load or data comes out altered.
 import { strict as assert } from 'node:assert'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,16 +27,16 @@ try {
     names,
     sent.map((_, i) => `e${i}`),
   )
-  assert.equal(text.split(properties).length - 1, sent.length, 'properties come out to the byte')
+  assert.equal(text.split(properties).length - 1, sent.length, 'properties come out byte for byte')
   await call(`${url}/public/users/identify`, { method: 'POST', body: '{"distinct_id":"u","properties":{"a":1}}' })
   assert.match(await call(`${url}/public/users/u`), /"properties":\{"a":1\}/)
-  // The dependencies that asked for more than the oldest Node.js were those of this page.
+  // The dependencies that once needed more than the oldest Node.js were those of this page.
   assert.equal((await fetch(`${url}/docs/`)).status, 200)
 
   service.kill('SIGTERM')
   const [code] = await once(service, 'exit')
   assert.equal(code, 0)
-  console.log(`Node.js ${process.version}: started, ${sent.length} events in and out, ended.`)
+  console.log(`Node.js ${process.version}: started, ${sent.length} events in and out, stopped.`)
 } finally {
   service.kill('SIGKILL')
   await rm(folder, { recursive: true, force: true, maxRetries: 5 })
@@ -46,7 +46,7 @@ function addressOf({ stdout }) {
   return new Promise((resolve, reject) => {
     let output = ''
     const timer = setTimeout(
-      () => reject(new Error(`nothing serves after ${START_LIMIT_MS} ms: ${output}`)),
+      () => reject(new Error(`the service did not listen within ${START_LIMIT_MS} ms: ${output}`)),
       START_LIMIT_MS,
     )
     stdout.on('data', (chunk) => {

@@ -69,6 +69,16 @@ t.test('every room is on the map and has an invariant', async (t) => {
   }
 })
 
+t.test('every log line that the manual explains is written somewhere', async (t) => {
+  const manual = await readFile('docs/operations.md', 'utf8')
+  const files = (await readdir('src', { recursive: true })).filter((name) => name.endsWith('.ts'))
+  const source = (await Promise.all(files.map((name) => readFile(join('src', name), 'utf8')))).join()
+  const table = /^\| line +\|.*\n(?:\|.*\n)+/m.exec(manual)?.[0] ?? ''
+  const lines = found(table, /^\| `([^`]+)`/gm)
+  t.ok(lines.length > 5)
+  for (const line of lines) t.ok(source.includes(line.replace(/ …$/, '')), line)
+})
+
 t.test('lines of prose are short', async (t) => {
   for (const [document, text] of await documents()) {
     const prose = text.replace(/^```[\s\S]*?^```/gm, (code) => code.replace(/[^\n]/g, ''))
