@@ -27,7 +27,9 @@ function licencesAreGood() {
   const used = Object.entries(packages).filter(([path, { dev }]) => path !== '' && !dev)
   const refused = used.filter(([, { license }]) => !ALLOWED.has(license))
   for (const [path, { license }] of refused) {
-    console.log(`Licences: ${path.replace(/^.*node_modules\//, '')} has the licence ${license ?? '(none named)'}, which is not allowed.`)
+    console.log(
+      `Licences: ${path.replace(/^.*node_modules\//, '')} has the licence ${license ?? '(none named)'}, which is not allowed.`,
+    )
   }
   if (refused.length === 0) console.log(`Licences: all ${used.length} production packages have an allowed one.`)
   return refused.length === 0
