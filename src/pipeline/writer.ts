@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { isDataError, isMemoryError } from '../clickhouse/errors.js'
-import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
+import type { Block, Entry, EntryKind, Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'

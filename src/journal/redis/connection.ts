@@ -5,45 +5,49 @@ import { backoffMs } from '../../lib/backoff.js'
 import { openRedis } from '../../lib/open-redis.js'
 import { isReply, unavailable } from './errors.js'
 
+/** How long a call waits for a connection before it is refused. */
+export const CONNECTION_WAIT_MS = 2_000
 const COMMAND_TIMEOUT_MS = 5_000
 const RETRY_PAUSE_MS = 50
-/** How long a step waits for the replicas that have to know of it. */
+/** How long a script waits for the replicas that have to know of it. */
 const REPLICAS_WAIT_MS = 1_000
 
 export const OPTIONS = {
-  // ioredis would repeat commands by itself after a lost connection, and so write twice; the journal does it knowingly.
+  // After a lost connection, ioredis would resend commands by itself and so write twice; the journal knows how to resend.
   maxRetriesPerRequest: 0,
   autoResendUnfulfilledCommands: false,
   enableOfflineQueue: false,
   commandTimeout: COMMAND_TIMEOUT_MS,
-  // A connection on which nothing comes back any more, as behind a firewall that forgot it, would take commands for ever.
+  // A connection that a firewall has silently dropped would accept commands for ever.
   socketTimeout: COMMAND_TIMEOUT_MS,
   connectTimeout: COMMAND_TIMEOUT_MS,
   keepAlive: 30_000,
   retryStrategy: (times: number) => backoffMs({ firstMs: 100, maxMs: 1_000 }, times),
 } satisfies RedisOptions
 
-/** Fewer replicas than wanted said in time that they know of a step; whether it will outlive its master is open. */
+/** Too few replicas confirmed a script in time; whether it survives the loss of its master is open. */
 export class ReplicasError extends Error {
   override readonly name = 'ReplicasError'
 }
 
-/** A connection that is used only after `join` has looked at what is behind it, each time that it is made anew. */
+/** A connection that is used only after `prepare` has checked the Redis behind it, each time that it is established. */
 export class RedisConnection {
   readonly redis: Redis
-  readonly #join: () => Promise<void>
-  #isJoined = false
-  /** told when the connection can be used */
+  readonly #prepare: () => Promise<void>
+  #isReady = false
+  /** called when the connection can be used */
   readonly #waiting = new Set<() => void>()
   #lastError: unknown = null
+  readonly #log: { warn(data: object, message: string): void }
 
-  /** @param join decides whether the Redis behind a new connection may be used; where it throws, it is asked again */
-  constructor(url: string, join: () => Promise<void>) {
-    this.#join = join
+  /** @param prepare checks whether the Redis behind a new connection may be used; retried while it throws */
+  constructor(url: string, prepare: () => Promise<void>, log: { warn(data: object, message: string): void }) {
+    this.#prepare = prepare
+    this.#log = log
     this.redis = openRedis(url, OPTIONS)
     this.redis.on('ready', () => this.#begin())
     this.redis.on('close', () => {
-      this.#isJoined = false
+      this.#isReady = false
     })
   }
 
@@ -52,23 +56,24 @@ export class RedisConnection {
     const isCurrent = () => this.redis.status === 'ready' && this.redis.stream === stream
     while (isCurrent()) {
       try {
-        await this.#join()
-        // Else the next connection begins anew.
+        await this.#prepare()
+        // If it was replaced meanwhile, the next connection is prepared in its turn.
         if (!isCurrent()) return
-        this.#isJoined = true
+        this.#isReady = true
         this.#lastError = null
         for (const told of this.#waiting) told()
         return
       } catch (error) {
+        if (this.#lastError === null) this.#log.warn({ err: error }, 'Redis cannot be used yet, retrying')
         this.#lastError = error
         await wait(RETRY_PAUSE_MS, undefined, { ref: false })
       }
     }
   }
 
-  /** @throws ContractError `unavailable` where there is no connection that can be used within `limitMs` */
+  /** @throws ApiError `unavailable` if no usable connection is established within `limitMs` */
   async connected(limitMs: number): Promise<void> {
-    if (this.#isJoined) return
+    if (this.#isReady) return
     await new Promise<void>((resolve, reject) => {
       const told = () => {
         clearTimeout(timer)
@@ -83,8 +88,8 @@ export class RedisConnection {
     })
   }
 
-  /** Sends commands in one system call, and at once: whoever writes has more to do in this turn of the event loop. */
-  together<T>(send: () => T): T {
+  /** Sends commands in one system call, and at once: the caller has more to do in this turn of the event loop. */
+  cork<T>(send: () => T): T {
     const { stream } = this.redis
     stream.cork()
     try {
@@ -95,9 +100,9 @@ export class RedisConnection {
   }
 
   /**
-   * Runs a script by its digest, or by its text where Redis does not know it yet.
-   * @param replicas that have to know what it wrote before this resolves; 0 sends nothing more
-   * @throws ReplicasError where too few did in time
+   * Runs a script by its digest, or by its text if Redis does not have it yet.
+   * @param replicas that have to know what it wrote before this resolves; with 0, no WAIT is sent
+   * @throws ReplicasError if too few confirmed it in time
    */
   async script(script: string, keys: string[], args: (string | Buffer)[], replicas = 0): Promise<unknown> {
     const rest = [String(keys.length), ...keys, ...args]
@@ -111,12 +116,12 @@ export class RedisConnection {
 
   #send(command: string, args: (string | Buffer)[], replicas: number): Promise<unknown> {
     if (replicas === 0) return this.redis.callBuffer(command, args)
-    return this.together(() => {
-      const answer = this.redis.callBuffer(command, args)
-      // Right behind it on the same connection: WAIT is about all that was written there before.
+    return this.cork(() => {
+      const reply = this.redis.callBuffer(command, args)
+      // Right behind it on the same connection: WAIT covers what was written there before.
       const known = this.redis.call('WAIT', String(replicas), String(REPLICAS_WAIT_MS))
       known.catch(() => undefined)
-      return answer.then(async (value) => {
+      return reply.then(async (value) => {
         const count = Number(await known)
         if (count >= replicas) return value
         throw new ReplicasError(`${count} of ${replicas} replicas know of the write after ${REPLICAS_WAIT_MS} ms`)
@@ -131,7 +136,7 @@ export class RedisConnection {
 
 const digests = new Map<string, string>()
 
-/** As EVALSHA names a script: SHA-1 of its text. */
+/** The name of a script for EVALSHA: SHA-1 of its text. */
 function digest(script: string): string {
   let known = digests.get(script)
   if (known === undefined) {

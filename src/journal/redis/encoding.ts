@@ -4,7 +4,7 @@ import type { Entry, EntryKind, IdempotencyKey, Outcome, State, Write } from '..
 import { SHARD_BYTES } from './scripts/requests.js'
 
 /**
- * A write as the script takes it.
+ * The arguments of WRITE for one write.
  * @param name of the key that holds the body of an append
  */
 export function writeArguments(write: Write, name: string): (string | Buffer)[] {
@@ -26,7 +26,7 @@ export function writeArguments(write: Write, name: string): (string | Buffer)[] 
   ]
 }
 
-/** A request as the scripts take it. */
+/** The arguments of a script for one idempotency key. */
 export function requestArguments(request: IdempotencyKey): (string | Buffer)[] {
   const field = keyBytes(request).subarray(SHARD_BYTES)
   return [request.key, request.fingerprint, Buffer.concat([field, fingerprintBytes(request)])]
@@ -43,24 +43,24 @@ export function parseOutcome(text: string): Outcome {
     case 'limited':
       return { status }
     default:
-      throw new Error(`the journal answered a write with ${text}`)
+      throw new Error(`the journal returned ${text} for a write`)
   }
 }
 
-/** A state as it is kept: its version, a space, and itself. */
+/** Parses a stored state: its version, a space, its text. */
 export function parseState(value: Buffer): State {
   const space = value.indexOf(' ')
   return { version: parsePosition(value.toString('latin1', 0, space)), state: value.toString('utf8', space + 1) }
 }
 
-/** An entry of the stream, whose body may be in a key of its own. */
+/** An entry of the stream; its body may be in a key of its own. */
 export interface StreamEntry {
   entry: Entry
-  /** the name of the key that holds the body; null where the entry has it */
+  /** the name of the key that holds the body; null if the entry itself does */
   at: string | null
 }
 
-/** An entry as XRANGE has it: its id, then the names and values of its fields, in the order of the script that wrote it. */
+/** Parses an entry as XRANGE returns it: its id, then the names and values of its fields in the order of WRITE. */
 export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
   const [, kind, , projectId, , count, , , field, value, , time] = fields
   if (!kind || !projectId || !count || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
@@ -78,7 +78,7 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
 }
 
 /**
- * The entries that carried-out writes have become: each append its own, the rows of one kind together.
+ * The entries that successful writes became: one for each append, one for all rows of a kind.
  * @param receivedAt epoch ms by the journal's clock
  */
 export function entriesOf(writes: Write[], outcomes: Outcome[], receivedAt: number): Entry[] {

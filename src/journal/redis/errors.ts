@@ -1,7 +1,7 @@
 import { ReplyError } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 
-/** Answers by which Redis says that it did nothing; what they mean for the caller. */
+/** Error replies after which Redis certainly did nothing, and what they mean for the caller. */
 const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
   [/^(FULL|OOM)\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
   [
@@ -11,12 +11,12 @@ const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: s
   ],
 ]
 
-/** Redis answered, with an error; anything else that fails leaves open what Redis did. */
+/** An error that Redis replied with; any other failure leaves open what Redis did. */
 export function isReply(error: unknown): error is Error {
   return error instanceof ReplyError
 }
 
-/** What a failed command means where it certainly did nothing; null where it may have done its work. */
+/** The refusal that a failed command means; null if the command may have been executed. */
 export function asRefusal(error: unknown): ApiError | null {
   if (error instanceof ApiError) return error
   if (!isReply(error)) return null
@@ -26,17 +26,17 @@ export function asRefusal(error: unknown): ApiError | null {
   return null
 }
 
-/** The journal was deleted from Redis, or another one is there, or this Redis has not yet gone on with it. */
+/** The journal was deleted from Redis, or another one is there, or this Redis has not adopted it yet. */
 export function isGone(error: unknown): boolean {
   return isReply(error) && /^(GONE|HISTORY)\b/.test(error.message)
 }
 
-/** A body that WRITE was to refer to is not there; nothing was written. */
+/** A body that WRITE refers to is missing; nothing was written. */
 export function isLost(error: unknown): boolean {
   return isReply(error) && error.message.startsWith('LOST')
 }
 
-/** Answers that WRITE gives once it knows that the call before was not carried out. */
+/** Errors that WRITE returns once it has checked that this call was not executed before. */
 export function isFromScript(error: unknown): boolean {
   return isReply(error) && /^(FULL|OOM)\b/.test(error.message)
 }

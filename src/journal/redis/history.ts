@@ -14,26 +14,26 @@ export interface RedisHistoryOptions {
 }
 
 /**
- * How far ahead of its clock a Redis begins to give out positions where it is not the one that gave out the last ones: so
- * much may the clock of a replica be behind its master's. It is as long as a master goes on by itself that has lost its
- * replicas, by Redis' own default of min-replicas-max-lag.
+ * How far ahead of its clock a Redis starts to assign positions if another Redis assigned the last ones: the clock of a
+ * replica may be this far behind its master's. It is how long a master that lost its replicas keeps accepting writes, by
+ * the default of min-replicas-max-lag.
  */
 const CLOCK_TOLERANCE_MS = 10_000
-/** How long the store is asked how far the positions went. */
+/** How long the store may take to report the last position. */
 const LAST_STORED_WAIT_MS = 1_000
 
 /**
- * What this process knows of the journal's past, by which a Redis that lost the end of it, as a replica that lagged
- * behind its master, is kept from giving out a position again.
+ * What this process knows of the journal's past. It keeps a Redis that lost the end of the journal, such as a replica that
+ * lagged behind its master, from assigning a position again.
  */
 export class RedisHistory {
   /** the journal's number; 0 before it is known */
   id = 0
-  /** another number each time that the past may have changed */
+  /** incremented each time that the past may have changed */
   era = 0
-  /** as Redis names the run of its data: another one where a replica became the master, and after a restart */
+  /** of the run of Redis' data: another one after a replica became the master, and after a restart */
   #name = ''
-  /** the greatest position that this process has seen. It is of this very journal, so no clock makes it too great */
+  /** the greatest position that this process has seen; it is this journal's own, so no clock makes it too great */
   #floor = START
   readonly #options: RedisHistoryOptions
 
@@ -45,29 +45,29 @@ export class RedisHistory {
     this.#floor = laterOf(this.#floor, position)
   }
 
-  /** The arguments of WRITE by which Redis tells whether it may write, and behind which position. */
+  /** The arguments of WRITE by which Redis decides whether it may write, and after which position. */
   get arguments(): [history: string, ms: string, sequence: string] {
     const [ms = '', sequence = ''] = formatPosition(this.#floor).split('-')
     return [this.#name, ms, sequence]
   }
 
-  /** @param name as INFO has it */
+  /** @param name master_replid of INFO */
   isAnother(name: string | undefined): boolean {
     return this.#name !== '' && name !== undefined && name !== this.#name
   }
 
   /**
-   * Makes the journal where there is none, and has a Redis that did not give out the last positions go on behind all that
-   * are known. Until that is done, WRITE refuses the writes of every process there.
-   * @throws ContractError `unavailable` where another journal is there
+   * Creates the journal if there is none; a Redis that did not assign the last positions continues after the greatest one
+   * that is known. Until then WRITE refuses the writes of every process there.
+   * @throws ApiError `unavailable` if Redis holds another journal
    */
-  async goOn(): Promise<void> {
+  async adopt(): Promise<void> {
     const { meta, stream, script } = this.#options
-    // From here on nobody relies on what was in the journal before.
+    // From now on, nothing relies on what was in the journal before.
     this.era++
-    const answer = (await script(LOOK, [meta], [])) as Buffer[]
-    const [known = '', written, name = '', stored = ''] = answer.map(String)
-    // Ids that were given out name the journal that this process began with.
+    const reply = (await script(LOOK, [meta], [])) as Buffer[]
+    const [known = '', written, name = '', stored = ''] = reply.map(String)
+    // The event ids assigned so far contain the number of the journal that this process started with.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0
     let id = Number(known)
@@ -83,17 +83,20 @@ export class RedisHistory {
     this.#name = name
   }
 
-  /** Also where the store does not answer, events have to be taken: then clocks that agree are all that is relied on. */
+  /** Events must be accepted even if the store is unavailable: then the positions rely on synchronised clocks alone. */
   async #askStore(from: Position): Promise<void> {
     const { lastStored, log } = this.#options
     if (!lastStored) return
     const timeout = wait(LAST_STORED_WAIT_MS, undefined, { ref: false }).then(() => {
-      throw new Error(`no answer within ${LAST_STORED_WAIT_MS} ms`)
+      throw new Error(`no result within ${LAST_STORED_WAIT_MS} ms`)
     })
     try {
       this.note(await Promise.race([lastStored(from), timeout]))
     } catch (error) {
-      log.warn({ err: error }, 'the store did not say how far the positions went before Redis started or changed')
+      log.warn(
+        { err: error },
+        'the last stored position is unknown after a change of Redis; relying on synchronised clocks',
+      )
     }
   }
 }

@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net'
 import { Command } from 'ioredis'
 
-/** A body that no entry refers to is gone after this: longer than a write is tried for. */
+/** A body that no entry refers to expires after this, which is longer than a write is retried. */
 const UNUSED_BODY_MS = 60_000
 
 /**
- * Puts a body into a key of its own, where there is none yet: repeated, it leaves alone what an entry refers to already.
- * The bytes go to the socket as they are, where ioredis would copy them.
+ * Stores a body in a key of its own if there is none yet, so that a resent body does not touch one that an entry already
+ * refers to. The bytes go to the socket directly, where ioredis would copy them.
  */
 export class SetBody extends Command {
   readonly #head: string

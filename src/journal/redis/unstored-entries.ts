@@ -1,25 +1,25 @@
 import type { Entry } from '../journal.js'
 
-/** Bodies kept at most; a writer that is further behind reads the rest from the journal again. */
+/** Bytes of the bodies kept at most; a writer that is further behind reads the rest from the journal. */
 const MAX_BYTES = 96 * 1024 * 1024
 
 /** A run of entries without a gap, ready to be a block. */
 export interface Run {
-  /** how many entries the journal had before the first of them, ever */
+  /** entries that the journal ever had before the first of these */
   before: number
   entries: Entry[]
 }
 
 /**
- * The oldest entries that this process wrote and nobody has stored, in one run, kept in memory so that a writer in the
- * same process need not read back what was just written. Only ever a shortcut: the journal checks that the run is next.
+ * A run of the oldest unstored entries that this process wrote, kept in memory so that a writer in the same process need
+ * not read them back from the journal. Only ever a shortcut: the journal checks that the run is next.
  */
 export class UnstoredEntries {
   readonly #maxBytes: number
   #entries: Entry[] = []
   #before = 0
   #bytes = 0
-  /** something came that was not kept, so what comes now is not next to the run */
+  /** an entry was not kept, so later ones do not continue the run */
   #hasGap = false
 
   constructor(maxBytes = MAX_BYTES) {
@@ -27,7 +27,7 @@ export class UnstoredEntries {
   }
 
   /**
-   * @param before how many entries the journal had before these, ever
+   * @param before entries that the journal ever had before these
    * @returns whether they are kept
    */
   add(before: number, entries: Entry[]): boolean {
@@ -46,7 +46,7 @@ export class UnstoredEntries {
     return true
   }
 
-  /** The oldest entries, up to `maxBytes` and `maxEntries` but one at least; null where there is none. */
+  /** The oldest entries, up to `maxBytes` and `maxEntries`, at least one; null if there are none. */
   run(maxBytes: number, maxEntries: number): Run | null {
     if (this.#entries.length === 0) return null
     let bytes = 0
@@ -59,7 +59,7 @@ export class UnstoredEntries {
     return { before: this.#before, entries: this.#entries.slice(0, count) }
   }
 
-  /** Forgets everything up to a position, or all. @returns what it was */
+  /** Removes the entries up to a position, or all. @returns the removed ones */
   forget(upTo?: bigint): Entry[] {
     let count = 0
     for (const { position, body } of this.#entries) {

@@ -1,0 +1,84 @@
+import type { Redis } from 'ioredis'
+import type { Depth } from '../journal.js'
+import type { RedisHistory } from './history.js'
+import { parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
+
+/** How often the memory of Redis is read. */
+const MEMORY_READ_MS = 1_000
+
+/** Redis may delete accepted events to make room. */
+export class EvictionError extends Error {
+  constructor(policy: string) {
+    super(
+      `Redis has a maxmemory and the maxmemory-policy ${policy}, by which it would delete events that were accepted. ` +
+        'Set its maxmemory-policy to noeviction.',
+    )
+  }
+}
+
+export interface MemoryLimitOptions {
+  redis: Redis
+  history: RedisHistory
+  /** of the journal, as configured */
+  maxBytes: number
+  depth(): Promise<Depth>
+  log: { warn(data: object, message: string): void }
+}
+
+/**
+ * The limit of the journal's bytes: the configured one, or as far below the maxmemory of Redis that Redis itself never has
+ * to refuse. Every process computes the same limit, as it counts the bytes and the memory of all.
+ */
+export class MemoryLimit {
+  bytes: number
+  readonly #options: MemoryLimitOptions
+  #reads: NodeJS.Timeout | undefined
+  #isFailing = false
+
+  constructor(options: MemoryLimitOptions) {
+    this.#options = options
+    this.bytes = options.maxBytes
+  }
+
+  /**
+   * Reads the memory of Redis now and every second from now on.
+   * @throws EvictionError if Redis may delete what was accepted; a policy that is changed later is not noticed
+   */
+  async watch(): Promise<void> {
+    const memory = await this.#tryRead()
+    if (memory && memory.limit > 0 && memory.policy !== 'noeviction') throw new EvictionError(memory.policy)
+    this.#reads = setInterval(() => this.#tryRead(), MEMORY_READ_MS).unref()
+  }
+
+  close(): void {
+    clearInterval(this.#reads)
+  }
+
+  async #tryRead(): Promise<RedisMemory | undefined> {
+    try {
+      const memory = await this.#read()
+      this.#isFailing = false
+      return memory
+    } catch (error) {
+      // Once until it succeeds, not every second.
+      const message = 'the memory of Redis cannot be read; the last known limit applies'
+      if (!this.#isFailing) this.#options.log.warn({ err: error }, message)
+      this.#isFailing = true
+      return undefined
+    }
+  }
+
+  async #read(): Promise<RedisMemory | undefined> {
+    const { redis, history, maxBytes, depth } = this.#options
+    if (redis.status !== 'ready') return undefined
+    const [{ bytes, stateBytes }, info] = await Promise.all([
+      depth(),
+      redis.call('INFO', 'memory', 'replication').then(String),
+    ])
+    // As where a replica became the master on whose connections nothing was written meanwhile.
+    if (history.isAnother(/master_replid:(\w+)/.exec(info)?.[1])) await history.adopt()
+    const memory = parseMemory(info)
+    this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))
+    return memory
+  }
+}

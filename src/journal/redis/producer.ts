@@ -1,0 +1,146 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { ApiError } from '../../contract/errors.js'
+import { type Outcome, READING_MEMORY_MS, type Write } from '../journal.js'
+import { CONNECTION_WAIT_MS, type RedisConnection } from './connection.js'
+import { parseOutcome, writeArguments } from './encoding.js'
+import { asRefusal, isFromScript, isGone, isLost, isReply } from './errors.js'
+import type { RedisHistory } from './history.js'
+import { WRITE } from './scripts/write.js'
+import { SetBody } from './set-body.js'
+
+export interface ProducerOptions {
+  /** unique among all producers */
+  name: string
+  prefix: string
+  keys: Record<'stream' | 'meta' | 'pending', string>
+  connection: RedisConnection
+  history: RedisHistory
+  /** that have to know of a write before it resolves */
+  replicas: number
+  /** idempotency keys that a project may have remembered; 0: any number */
+  maxRequestKeys: number
+}
+
+export interface Written {
+  /** of the history, as it was when the write was sent */
+  era: number
+  /** entries that the journal ever had before these */
+  before: number
+  outcomes: Outcome[]
+  /** epoch ms by the clock of Redis */
+  receivedAt: number
+}
+
+/** How long a write whose reply was lost is resent. */
+const LOST_REPLY_WAIT_MS = 15_000
+const RETRY_PAUSE_MS = 50
+/** Index of the arguments of WRITE that history provides, each time that it is sent. */
+const HISTORY_INDEX = 6
+
+/**
+ * Writes to the journal exactly once. Redis keeps the reply to a producer's last call: a call whose reply was lost is sent
+ * again under the same number, which returns that reply, or executes the call if it never was.
+ */
+export class Producer {
+  readonly #options: ProducerOptions
+  readonly #keys: string[]
+  #sequence = 0
+
+  constructor(options: ProducerOptions) {
+    const { name, prefix, keys } = options
+    this.#options = options
+    this.#keys = [keys.stream, keys.meta, keys.pending, `${prefix}:producer:${name}`]
+  }
+
+  /**
+   * One call at a time.
+   * @param limitBytes above which the journal refuses writes
+   * @throws ApiError `overloaded` or `unavailable`: nothing was written; `internal`: the outcome is unknown
+   */
+  async write(writes: Write[], limitBytes: number): Promise<Written> {
+    const { prefix, name, history, connection, maxRequestKeys } = this.#options
+    const sequence = String(++this.#sequence)
+    const limits = [String(limitBytes), String(maxRequestKeys)]
+    const args: (string | Buffer)[] = [prefix, sequence, ...limits, String(history.id), String(READING_MEMORY_MS)]
+    args.push('', '', '')
+    const bodies: { key: string; body: Buffer }[] = []
+    writes.forEach((write, i) => {
+      const body = `${name}:${sequence}:${i}`
+      args.push(...writeArguments(write, body))
+      if (write.type === 'append') bodies.push({ key: bodyKey(prefix, body), body: write.body })
+    })
+
+    let replyLostAt: number | null = null
+    for (;;) {
+      let bodyError: unknown
+      try {
+        await connection.connected(CONNECTION_WAIT_MS)
+        const { era } = history
+        args.splice(HISTORY_INDEX, 3, ...history.arguments)
+        const reply = await this.#send(bodies, args, (error) => {
+          bodyError = error
+        })
+        const [before, outcomes = '', receivedAt] = String(reply).split(' ')
+        return {
+          era,
+          before: Number(before),
+          outcomes: outcomes.split(',').map(parseOutcome),
+          receivedAt: Number(receivedAt),
+        }
+      } catch (failure) {
+        const fault = isGone(failure) ? await history.adopt().catch((error) => error) : failure
+        if (!fault) continue
+        const error = causeOf(fault, bodyError, replyLostAt !== null)
+        if (isFinal(error, replyLostAt !== null)) throw asRefusal(error) ?? error
+        if (!asRefusal(error)) replyLostAt ??= Date.now()
+        if (replyLostAt !== null && Date.now() - replyLostAt > LOST_REPLY_WAIT_MS) throw unknownOutcome(error)
+        await wait(RETRY_PAUSE_MS)
+      }
+    }
+  }
+
+  /** Sends the bodies and the script behind them in one system call. */
+  #send(
+    bodies: { key: string; body: Buffer }[],
+    args: (string | Buffer)[],
+    onBodyError: (error: unknown) => void,
+  ): Promise<unknown> {
+    const { connection, replicas } = this.#options
+    return connection.cork(() => {
+      for (const { key, body } of bodies) {
+        const set = new SetBody(key, body)
+        set.promise.catch(onBodyError)
+        connection.redis.sendCommand(set)
+      }
+      return connection.script(WRITE, this.#keys, args, replicas)
+    })
+  }
+}
+
+/** The key that holds the body of an entry of the stream. */
+export function bodyKey(prefix: string, name: string): string {
+  return `${prefix}:body:${name}`
+}
+
+/**
+ * Why a write failed: often a body was refused first. A replica that refuses a body also closes the connection, and the
+ * WRITE behind the body did nothing then.
+ */
+function causeOf(fault: unknown, bodyError: unknown, isReplyLost: boolean): unknown {
+  const isClosed = !isReplyLost && !isReply(fault) && asRefusal(bodyError) !== null
+  return isClosed || (isLost(fault) && isReply(bodyError)) ? bodyError : fault
+}
+
+/**
+ * Whether resending is pointless. Before any reply was lost, every refusal is final. Afterwards only one from the script
+ * is: the script has checked what became of this producer's last call.
+ */
+function isFinal(error: unknown, isReplyLost: boolean): boolean {
+  if (asRefusal(error)) return !isReplyLost || isFromScript(error)
+  return isReply(error) && !isLost(error)
+}
+
+function unknownOutcome(cause: unknown): ApiError {
+  const message = 'The journal did not say whether the request was stored. Repeat it with the same Idempotency-Key.'
+  return new ApiError('internal', message, { cause })
+}
