@@ -82,7 +82,7 @@ t.test('a first call that waiting does not help ends the command at once, and sa
   t.strictSame(await readdir(folder), ['events.ndjson'], 'nothing is noted')
 })
 
-t.test('what the service alone refuses is rejected, and the others are stored', async (t) => {
+t.test('events that only the service can refuse are rejected, and the others are stored', async (t) => {
   const service = await startService(t, {
     ...(await settingsFor(t, 'embedded')),
     BATCH_BODY_LIMIT: '20000',
@@ -107,7 +107,7 @@ t.test('what the service alone refuses is rejected, and the others are stored', 
   ])
 })
 
-t.test('events with more names together than the service takes go in smaller batches', async (t) => {
+t.test('a batch with too many property names is halved', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
   const event = (names: number) => `{"event":"e","distinct_id":"u","properties":{${'"a":1,'.repeat(names)}"b":2}}\n`
@@ -118,7 +118,7 @@ t.test('events with more names together than the service takes go in smaller bat
   t.equal(await countOf(service), 7)
 })
 
-t.test('Ctrl-C ends an import that waits for its input, and says where to go on', async (t) => {
+t.test('Ctrl-C ends an import that waits for its input, and says how to resume', async (t) => {
   const server = await faultyServer(t, [failure(400, 'invalid_request'), accepted(1000), accepted(1000)])
   const interrupt = async (given: string, isReached: (stderr: string) => boolean) => {
     const child = startCommand(['import', '--url', server.url, '--parallel', '1', '-'])
@@ -137,31 +137,31 @@ t.test('Ctrl-C ends an import that waits for its input, and says where to go on'
   const row = '{"event":"e","distinct_id":"u"}\n'
   const some = await interrupt(row.repeat(2500), () => server.received.length === 3)
   t.equal(some.code, 1)
-  t.match(some.stderr, /2 000 events stored.*\nIt was interrupted\. To go on, import the lines after its first 2 000\./)
+  t.match(some.stderr, /2 000 events stored.*\nInterrupted\. To resume, import the lines after the first 2 000\./)
   const none = await interrupt(row, (stderr) => stderr.includes('Standard input'))
   t.equal(none.code, 1)
-  t.match(none.stderr, /It was interrupted(\. Nothing of it was stored| before it sent anything)\./)
+  t.match(none.stderr, /Interrupted(\. Nothing was stored| before anything was sent)\./)
 })
 
-t.test('Ctrl-C ends an import to which nothing has come yet', async (t) => {
+t.test('Ctrl-C ends an import that has received no input yet', async (t) => {
   const stop = new AbortController()
   const stderr = new PassThrough()
   const io = { env: { SECRET_KEY }, stdin: new PassThrough(), stdout: new PassThrough(), stderr, signal: stop.signal }
   const code = command.run(['--url', 'http://127.0.0.1:1'], io)
   setImmediate(() => stop.abort())
   t.equal(await code, 1)
-  t.match(stderr.read().toString(), 'It was interrupted before it sent anything.')
+  t.match(stderr.read().toString(), 'Interrupted before anything was sent.')
 })
 
-t.test('Ctrl-C before an import has opened its input ends it as well', async (t) => {
+t.test('Ctrl-C ends an import that has not opened its input yet', async (t) => {
   const stderr = new PassThrough()
   const signal = AbortSignal.abort()
   const io = { env: { SECRET_KEY }, stdin: new PassThrough(), stdout: new PassThrough(), stderr, signal }
   t.equal(await command.run(['--url', 'http://127.0.0.1:1', '-'], io), 1)
-  t.match(stderr.read().toString(), 'It was interrupted before it sent anything.')
+  t.match(stderr.read().toString(), 'Interrupted before anything was sent.')
 })
 
-t.test('a compressed file that was cut off is gone on with when it is there as a whole', async (t) => {
+t.test('an import of a truncated file resumes with the whole file', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson.gz')
   const lines = (await realEvents()).slice(0, 6000)
@@ -171,7 +171,7 @@ t.test('a compressed file that was cut off is gone on with when it is there as a
   const cut = await run()
   t.equal(cut.code, 1)
   const [, stored = ''] =
-    /compressed data\. Stored before it: ([1-5] 000) events\. Get the whole/.exec(cut.stderr) ?? []
+    /compressed data\. Stored before that: ([1-5] 000) events\. Get the whole/.exec(cut.stderr) ?? []
   t.equal(await countOf(service), Number(stored.replace(' ', '')), cut.stderr)
   await writeFile(path, gzipSync(`${[...lines].reverse().join('\n')}\n`))
   t.match(await run(), { code: 1, stderr: /has changed since its import began/ }, 'another file is not its whole')
@@ -185,19 +185,19 @@ t.test('a compressed file that was cut off is gone on with when it is there as a
   const { stderr } = await runCommand(['import', '--url', service.url, damaged])
   t.match(
     stderr,
-    /damaged .*\. Stored before it: ([1-5] 000) events\. Get a good copy\. To go on, import the lines after its first \1\./,
+    /damaged .*\. Stored before that: ([1-5] 000) events\. Get a good copy\. To resume, import the lines after the first \1\./,
   )
 })
 
-t.test('standard input that is cut off is told how to go on', async (t) => {
+t.test('an import of truncated standard input says how to resume', async (t) => {
   const server = await faultyServer(t, [failure(400, 'invalid_request'), accepted(1000)])
   const cut = gzipSync((await realEvents()).slice(0, 6000).join('\n')).subarray(0, 40_000)
   const { code, stderr } = await runCommand(['import', '--url', server.url, '-'], cut)
   t.equal(code, 1)
-  t.match(stderr, /standard input ends .* ([1-5] 000) events\. To go on, import the lines after its first \1\./)
+  t.match(stderr, /standard input ends .* ([1-5] 000) events\. To resume, import the lines after the first \1\./)
 })
 
-t.test('what cannot be gone on with is refused with a sentence', async (t) => {
+t.test('an import that cannot be resumed says why', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
   const state = `${path}.import.json`
@@ -225,7 +225,7 @@ t.test('what cannot be gone on with is refused with a sentence', async (t) => {
   })
 })
 
-t.test('batches that the service no longer knows are looked for in what it exports', async (t) => {
+t.test('batches whose idempotency keys have expired are looked up in the service', async (t) => {
   const services = [
     await startService(t, await settingsFor(t, 'embedded')),
     await startService(t, await settingsFor(t, 'embedded')),
@@ -237,7 +237,7 @@ t.test('batches that the service no longer knows are looked for in what it expor
   const run = (service: Service, ...args: string[]) => runCommand(['import', '--url', service.url, ...args, path])
   t.equal((await run(first)).code, 0)
   const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
-  // As an import that was killed 25 h ago with three of its five batches sent and not answered: its keys are forgotten.
+  // As if the import was killed 25 h ago, with three of its five batches not acknowledged: their keys have expired.
   const done = { ...state.done, batches: 2, line: 2000, accepted: 2000 }
   done.offset = Buffer.byteLength(
     lines
@@ -249,13 +249,13 @@ t.test('batches that the service no longer knows are looked for in what it expor
   const killed = (service: Service) =>
     writeFile(
       `${path}.import.json`,
-      JSON.stringify({ ...state, url: service.url, importId: 'forgotten', done, sent, finishedAt: null }),
+      JSON.stringify({ ...state, url: service.url, importId: 'expired', done, sent, finishedAt: null }),
     )
 
   await killed(first)
   const checked = await run(first)
   t.equal(checked.code, 0, checked.stderr)
-  t.match(checked.stderr, /Each is looked for/)
+  t.match(checked.stderr, /Each is looked up/)
   t.match(checked.stderr, /4 500 events stored/)
   t.equal(await countOf(first), 4_500, 'found, and not sent again')
 

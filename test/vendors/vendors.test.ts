@@ -59,12 +59,12 @@ t.test('what the exports say about users', async (t) => {
   const people = async (from: NonNullable<SourceOptions['from']>, ...lines: string[]) => {
     const [batch] = await batchesOf(pieces(lines.join('\n')), { from })
     const profiles = batch?.profiles.map(({ distinct_id, set }) => [distinct_id, set])
-    return { profiles, events: batch?.count, passedOver: batch?.passedOver, rejects: rejectsOf(batch ? [batch] : []) }
+    return { profiles, events: batch?.count, skipped: batch?.skipped, rejects: rejectsOf(batch ? [batch] : []) }
   }
   t.strictSame(await people('mixpanel', '{"$distinct_id":"ada","$properties":{"$email":"a@b.c","visits":1.0}}'), {
     profiles: [['ada', '{"$email":"a@b.c","visits":1.0}']],
     events: 0,
-    passedOver: 0,
+    skipped: 0,
     rejects: [],
   })
   const user = '"event_time":"2024-01-01 00:00:00.000000","user_id":"ada","user_properties"'
@@ -91,7 +91,7 @@ t.test('what the exports say about users', async (t) => {
         ['anon', '{}'],
         ['$group:acme', '{"seats":5}'],
       ],
-      passedOver: 1,
+      skipped: 1,
       rejects: [[4, /names no user/]],
     },
   )

@@ -3,10 +3,10 @@ import type { ProfileChange } from '../../vendors/row.js'
 import type { EventSource } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
 
-/** The most that a batch may hold; the batches of an input are the same whenever it is read with the same limits. */
+/** The most that a batch may hold. With the same limits, an input always gives the same batches. */
 export interface BatchLimits {
   events: number
-  /** of the body; one event that is larger is a batch of its own */
+  /** of the body; a larger event becomes a batch of its own */
   bytes: number
 }
 
@@ -17,21 +17,21 @@ export interface Reject {
   row: string
 }
 
-/** A run of rows: the body of a call that sends its events, and those that are none. */
+/** Consecutive rows: the body of a call that sends their events, and the rows that are not events. */
 export interface Batch {
-  /** from 0, counted over the whole input */
+  /** from 0, over the whole input */
   index: number
   body: Buffer<ArrayBuffer>
-  /** events in the body; it may be none */
+  /** events in the body; may be 0 */
   count: number
   /** the line of each event */
   lines: number[]
   rejects: Reject[]
-  /** what its rows say of users, in their order */
+  /** what its rows say about users, in order */
   profiles: (ProfileChange & { line: number })[]
   /** rows that were never meant to be events */
-  passedOver: number
-  /** the place after its rows */
+  skipped: number
+  /** the place after its last row */
   end: InputOffset
 }
 
@@ -42,7 +42,7 @@ const MAX_REJECTS = 1000
 const MAX_PROFILES = 1000
 const SHOWN_ROW_BYTES = 2000
 
-/** Gathers events into the bodies of batch calls, copying runs of rows that are sent as they are in one piece. */
+/** Collects events into the bodies of batch calls. Consecutive rows that are sent verbatim are copied in one piece. */
 export class Batches {
   readonly #source: EventSource
   readonly #limits: BatchLimits
@@ -54,12 +54,15 @@ export class Batches {
   #rejects: Reject[] = []
   #profiles: Batch['profiles'] = []
   #profileLength = 0
-  #passedOver = 0
+  #skipped = 0
   #end: InputOffset
-  /** rows that are to be copied: they follow each other with one byte between them */
+  /** rows to copy, which follow each other with one byte in between */
   #run: { raw: Buffer; start: number; end: number } | null = null
 
-  /** @param start where the first row begins, and `index` the number of the first batch */
+  /**
+   * @param start where the first row begins
+   * @param index of the first batch
+   */
   constructor(source: EventSource, limits: BatchLimits, start: InputOffset, index: number) {
     this.#source = source
     this.#limits = limits
@@ -68,14 +71,14 @@ export class Batches {
     this.#begin()
   }
 
-  /** @throws Error where the input cannot be read to its end */
+  /** @throws Error if the input cannot be read to its end */
   async *read(chunks: AsyncIterable<Buffer>, reader: RowReader): AsyncGenerator<Batch> {
     for await (const chunk of chunks) yield* this.#take(reader.read(chunk))
     yield* this.#take(reader.end())
-    if (this.#isAnything()) yield this.#close()
+    if (this.#hasRows()) yield this.#close()
   }
 
-  /** Takes the body of a batch back that is sent, so that another one is written into it. */
+  /** Returns the body of a batch that was sent, so that its buffer is used again. */
   release({ body }: Batch): void {
     this.#spare.push(Buffer.from(body.buffer))
   }
@@ -85,10 +88,10 @@ export class Batches {
       const outcome = this.#source.take(row)
       if (outcome === 'verbatim') {
         if (!this.#hasRoom(row.end - row.start)) yield this.#close()
-        this.#keep(row)
+        this.#copyVerbatim(row)
         this.#lines.push(row.line)
       } else if (outcome === 'skipped') {
-        this.#passedOver++
+        this.#skipped++
       } else if ('event' in outcome) {
         if (outcome.event) {
           if (!this.#hasRoom(outcome.event.length)) yield this.#close()
@@ -104,7 +107,7 @@ export class Batches {
       this.#end.line = row.next.line
       if (this.#rejects.length === MAX_REJECTS || this.#isFullOfProfiles()) yield this.#close()
     }
-    // The next rows are in other bytes.
+    // The next rows come from another buffer.
     this.#copyRun()
   }
 
@@ -124,8 +127,8 @@ export class Batches {
     return count < this.#limits.events && this.#length + run + bytes + 1 + TAIL.length <= this.#limits.bytes
   }
 
-  /** Most rows follow the one before them, with a line end or a comma between: it is made a comma, and they are one run. */
-  #keep({ raw, start, end }: Row): void {
+  /** Most rows are one byte apart, a line end or a comma. With a comma written there, they can be copied as one run. */
+  #copyVerbatim({ raw, start, end }: Row): void {
     const run = this.#run
     if (run && run.raw === raw && start === run.end + 1) {
       raw[run.end] = COMMA
@@ -152,8 +155,8 @@ export class Batches {
     this.#length += bytes.copy(this.#body, this.#length, start, end)
   }
 
-  #isAnything(): boolean {
-    return this.#lines.length + this.#rejects.length + this.#profiles.length + this.#passedOver > 0
+  #hasRows(): boolean {
+    return this.#lines.length + this.#rejects.length + this.#profiles.length + this.#skipped > 0
   }
 
   #close(): Batch {
@@ -166,7 +169,7 @@ export class Batches {
       lines: this.#lines,
       rejects: this.#rejects,
       profiles: this.#profiles,
-      passedOver: this.#passedOver,
+      skipped: this.#skipped,
       end: { ...this.#end },
     }
     this.#body = this.#spare.pop() ?? Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
@@ -180,7 +183,7 @@ export class Batches {
     this.#rejects = []
     this.#profiles = []
     this.#profileLength = 0
-    this.#passedOver = 0
+    this.#skipped = 0
   }
 }
 

@@ -3,24 +3,27 @@ import { open } from 'node:fs/promises'
 import type { StateFile } from '../../lib/checkpoint-file.js'
 import type { InputOffset } from './lines.js'
 
-/** What an import has done, kept in a file beside its input, so that it can be ended at any moment and go on. */
+/** The progress of an import, kept in a file next to its input, so that the import can be killed at any time and resume. */
 export interface ImportState {
   version: 1
-  /** drawn once; with the number of a batch it is the batch's `Idempotency-Key` */
+  /** random; with the number of a batch it is the batch's `Idempotency-Key` */
   importId: string
   /** the service, and a digest of its key */
   url: string
   key: string
   input: Fingerprint
-  /** what makes the batches, so that they are the same when they are repeated */
+  /** the options that decide what the batches contain: a batch that is retried must be the same */
   options: unknown
-  /** batches that were answered, without a gap, from the first */
+  /** the batches that were acknowledged, from the first one, without a gap */
   done: Done
-  /** Batches before `upTo` may have been sent, none of them before `at` (ISO 8601); the first that are not done come first. */
+  /**
+   * Batches before `upTo` may have been sent, none of them before `at` (ISO 8601). In the order of the batches, without
+   * those that are done.
+   */
   sent: { upTo: number; at: string }[]
-  /** Whether the input ended in the middle of its compressed data; a longer one that begins the same is gone on with. */
+  /** Whether the input's compressed data was truncated; a longer file with the same beginning can resume the import. */
   isCut?: boolean
-  /** when the last batch was answered, else null */
+  /** when the last batch was acknowledged, otherwise null */
   finishedAt: string | null
 }
 
@@ -28,14 +31,15 @@ export interface Done extends InputOffset {
   batches: number
   accepted: number
   rejected: number
+  /** rows that were skipped; the name is that of existing files */
   passedOver: number
-  /** rows that changed a profile; absent in notes of earlier versions */
+  /** rows that changed a profile; absent in files of earlier versions */
   profiles?: number
-  /** bytes of the file of rejects that belong to these batches */
+  /** bytes of the rejects file that belong to these batches */
   rejectsBytes: number
 }
 
-/** What tells a changed file. */
+/** Detects a change of the input. */
 export interface Fingerprint {
   bytes: number
   modifiedAt: string
@@ -43,15 +47,15 @@ export interface Fingerprint {
   digest: string
 }
 
-/** Batches that are noted as sent at a time, so that the note is written once for many of them. */
-const NOTED_BATCHES = 64
-/** What was done since the last note is repeated after a crash, which costs time and nothing else. */
-const NOTE_MS = 1000
+/** Batches that are recorded as sent at a time, so that one write of the file serves many of them. */
+const RECORDED_BATCHES = 64
+/** How often acknowledged batches are recorded. Those since the last time are sent again after a crash, which is harmless. */
+const SAVE_MS = 1000
 const FINGERPRINT_BYTES = 64 * 1024
-/** The service knows a key for 24 h; an hour is left for clocks and for the repetition itself. */
+/** The service remembers a key for 24 h; an hour is left for clock differences and for the retries. */
 const KEY_LIFE_MS = 23 * 60 * 60 * 1000
 
-/** @param bytes where the file is taken to end; where it does end if it is not given */
+/** @param bytes of the file to look at; default: all of it */
 export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER): Promise<Fingerprint> {
   const handle = await open(path)
   try {
@@ -80,56 +84,57 @@ export function newImport(about: Pick<ImportState, 'url' | 'key' | 'input' | 'op
   }
 }
 
-/** The batches, from the first that is not done, that were sent so long ago that the service no longer knows their keys. */
-export function forgottenBatches({ done, sent }: ImportState, now: number): number {
+/** The number of batches, from the first that is not done, that may have been sent and whose keys have expired since. */
+export function expiredBatches({ done, sent }: ImportState, now: number): number {
   const upTo = sent.filter(({ at }) => now - Date.parse(at) > KEY_LIFE_MS).at(-1)?.upTo ?? 0
   return Math.max(upTo - done.batches, 0)
 }
 
-/** Keeps the state of an import that is under way; without a file (for a stream) it is only kept in memory. */
+/** Saves the state of a running import. Without a file (for a stream), the state is only kept in memory. */
 export class Checkpoint {
   readonly state: ImportState
   readonly #file: StateFile<ImportState> | null
   readonly #now: () => number
-  #noted: number
+  /** batches before this one are recorded as sent */
+  #recorded: number
   #sent = 0
-  #noting: Promise<void> = Promise.resolve()
-  #notedAt: number
+  #recording: Promise<void> = Promise.resolve()
+  #savedAt: number
 
   constructor(state: ImportState, file: StateFile<ImportState> | null, now: () => number) {
     this.state = state
     this.#file = file
     this.#now = now
-    this.#noted = state.sent.at(-1)?.upTo ?? 0
-    this.#sent = this.#noted
-    this.#notedAt = now()
+    this.#recorded = state.sent.at(-1)?.upTo ?? 0
+    this.#sent = this.#recorded
+    this.#savedAt = now()
   }
 
-  /** Whether anything may have been sent. If not, there is nothing to go on with, and other options may be chosen. */
+  /** Whether anything may have been sent. If not, there is nothing to resume, and the options may change. */
   get isBegun(): boolean {
     return this.state.done.batches > 0 || this.state.sent.length > 0
   }
 
-  /** Resolves when it is on disk that this batch may have been sent. Batches come in their order. */
-  async noteSending(index: number): Promise<void> {
-    if (index >= this.#noted) this.#noteMore()
-    await this.#noting
+  /** Resolves when it is on disk that this batch may have been sent. Call it in the order of the batches. */
+  async recordSending(index: number): Promise<void> {
+    if (index >= this.#recorded) this.#recordMore()
+    await this.#recording
     this.#sent = index + 1
-    // In good time for those that follow, which then need not wait.
-    if (index === this.#noted - NOTED_BATCHES / 2) this.#noteMore()
+    // Ahead of the batches that follow, which then do not wait.
+    if (index === this.#recorded - RECORDED_BATCHES / 2) this.#recordMore()
   }
 
-  /** Batches that may have been sent, in this run or one before, and were not answered. */
-  get unanswered(): number {
+  /** Batches that may have been sent, in this run or an earlier one, and were not acknowledged. */
+  get unacknowledged(): number {
     return Math.max(this.#sent - this.state.done.batches, 0)
   }
 
-  noteDone(done: Done): void {
+  recordDone(done: Done): void {
     this.state.done = done
     const { sent } = this.state
     while (sent[0] && sent[0].upTo <= done.batches) sent.shift()
-    // A later note says it as well, so nobody waits for this one.
-    if (this.#now() - this.#notedAt > NOTE_MS) this.save().catch(() => undefined)
+    // A failure is reported by a later save, which contains the same and more.
+    if (this.#now() - this.#savedAt > SAVE_MS) this.save().catch(() => undefined)
   }
 
   async finish(): Promise<void> {
@@ -139,15 +144,15 @@ export class Checkpoint {
   }
 
   async save(): Promise<void> {
-    this.#notedAt = this.#now()
+    this.#savedAt = this.#now()
     await this.#file?.write(this.state)
   }
 
-  #noteMore(): void {
-    this.#noted += NOTED_BATCHES
-    this.state.sent.push({ upTo: this.#noted, at: new Date(this.#now()).toISOString() })
-    this.#noting = this.save()
-    // Whoever sends next sees its failure.
-    this.#noting.catch(() => undefined)
+  #recordMore(): void {
+    this.#recorded += RECORDED_BATCHES
+    this.state.sent.push({ upTo: this.#recorded, at: new Date(this.#now()).toISOString() })
+    this.#recording = this.save()
+    // The next call of recordSending throws it.
+    this.#recording.catch(() => undefined)
   }
 }

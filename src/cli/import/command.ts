@@ -2,47 +2,59 @@ import { parseArgs } from 'node:util'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { runAll } from '../all.js'
-import { type Command, UsageError } from '../command.js'
+import { type Command, type CommandIo, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
 import { type FieldNames, OWN_NAMES } from './event-source.js'
-import { UNANSWERED } from './find-stored.js'
-import { FORMATS } from './formats.js'
-import { type ImportOptions, importFile } from './import-file.js'
+import { UNACKNOWLEDGED } from './find-stored.js'
+import { INPUT_FORMATS } from './formats.js'
+import { type Imported, importFile } from './import-file.js'
 import { findInputs } from './input-files.js'
+import type { ImportOptions } from './options.js'
 
 const USAGE = `Usage: tallyhouse import [options] [FILE...]
        tallyhouse import --all FOLDER
 
-Sends the events in files, or in standard input, to a running service. They may be NDJSON, a JSON array or CSV with a header,
-each also compressed by gzip, zstd or, in files named .br, Brotli, and in zip archives. Of a folder all files are imported, in the
-order of their names. Properties in JSON are sent byte for byte.
+Sends events from files, or from standard input, to a running service. The input is NDJSON, a JSON
+array, or CSV with a header line; it may be compressed with gzip, zstd or (files named .br) Brotli,
+or be a zip archive. For a folder, all files in it are imported in the order of their names.
+Properties in JSON are sent byte for byte.
 
 ${TARGET_USAGE}
-  --format FORMAT    ndjson, json (an array) or csv; where it is not given, the first character tells
-  --delimiter CHAR   between the cells of CSV; a comma where it is not given, "tab" for a tab
-  --map LIST         which fields or columns are the event's, such as event=name,distinct_id=user,timestamp=ts,properties=data;
-                     fields that are not in the list are looked for by their own names
-  --time FORM        how times are written: iso (ISO 8601; without a zone it is UTC), s or ms (since 1970). Milliseconds
-                     where it is not given; an input whose first time does not look like that is not imported
-  --from VENDOR      reads the export of mixpanel, amplitude, posthog or segment: events, and what it says of people (Mixpanel's
-                     profiles, PostHog's persons, Segment's identify and group, the user properties of Amplitude's events), whose
-                     properties are set in their profiles in the order of the file
-  --parallel N       batches under way at a time, 1 to 32 (4); with 1, events are stored in the order of the file
-  --state FILE       where it is noted what is done; FILE.import.json beside the input where it is not given
-  --unanswered WHAT  what is done with batches that were sent before an interruption and not answered, when the import goes on more
-                     than 23 hours later, as the service knows for 24 hours what it has: check (looks for each in what the
-                     service exports, and stops where it cannot be told, such as when events were changed since), send or skip
-  --rejects FILE     where rows go that are no events, with their line and the reason; FILE.rejects.ndjson beside the input
+  --format FORMAT    ndjson, json (an array) or csv; by default, the first character decides
+  --delimiter CHAR   the delimiter of CSV (default: a comma); "tab" for a tab
+  --map LIST         the fields or columns of the event, for example
+                     event=name,distinct_id=user,timestamp=ts,properties=data; a field that is not
+                     in the list keeps its own name
+  --time FORMAT      how times are written: iso (ISO 8601, UTC if it has no zone), s or ms (since
+                     1970). The default is ms; an input whose first time does not look like
+                     milliseconds is not imported
+  --from VENDOR      reads an export of mixpanel, amplitude, posthog or segment. Besides the events,
+                     it sets the properties of users in their profiles, in the order of the file:
+                     Mixpanel's profiles, PostHog's persons, Segment's identify and group, and the
+                     user properties of Amplitude's events
+  --parallel N       batches in flight at a time, 1 to 32 (default: 4); with 1, events are stored in
+                     the order of the file
+  --state FILE       where progress is kept (default: FILE.import.json next to the input)
+  --rejects FILE     where rejected rows are written, with line number and reason
+                     (default: FILE.rejects.ndjson next to the input)
+  --unanswered WHAT  what to do with batches that were sent but not acknowledged, when an import
+                     resumes more than 23 hours later: the service detects duplicates for 24 hours.
+                     check looks each batch up in the service, and stops if the outcome is unclear
+                     because events were changed since (default); send sends them again; skip
+                     leaves them out
 
-The field properties holds an event's properties. Where a row has none, all its other fields are the properties; from CSV they are
-strings, and empty cells are left out. Where a row has it, other fields are left out.
+The field "properties" holds an event's properties. If a row has this field, its other fields are
+ignored. If not, all its other fields become the properties; those from CSV are strings, and empty
+cells are left out.
 
-An import that was interrupted goes on when the same command is given again, and stores nothing twice. The exit code is 0 where
-every row was stored, 1 where some were not, 2 where the command was not understood.
+Transient failures are retried. An interrupted import resumes when you rerun the command, and no
+event is stored twice. The exit code is 0 if every row was stored, 1 if not, and 2 for a usage
+error.
 
-With --all it does not talk to a service: while the service is stopped, it makes the store that export --all has written into
-FOLDER, in the empty one that the service's settings name (CLICKHOUSE_URL, REDIS_URL, DATA_DIR). Run it again to resume.`
+With --all, the command does not talk to a service. While the service is stopped, it restores what
+export --all wrote to FOLDER into the empty store that the service's settings name (CLICKHOUSE_URL,
+REDIS_URL, DATA_DIR). Rerun it to resume.`
 
 export const command: Command = {
   summary: 'sends events from files to a running service',
@@ -53,65 +65,76 @@ export const command: Command = {
     }
     const { values, positionals } = parse(args)
     const { paths, unsupported } = await findInputs(positionals.length > 0 ? positionals : ['-'])
-    if (unsupported.length > 0) io.stderr.write(`Skipped, as no import reads such files: ${unsupported.join(', ')}.\n`)
-    if (paths.length === 0) throw new UsageError('There is no file to import in the folder.')
+    if (unsupported.length > 0) {
+      io.stderr.write(`Skipped, because such files cannot be imported: ${unsupported.join(', ')}.\n`)
+    }
+    if (paths.length === 0) throw new UsageError('The folder contains no file to import.')
     if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {
-      throw new UsageError('--state and --rejects name the file of one input. Import the others by further commands.')
+      throw new UsageError('--state and --rejects are for a single input. Run the command once per file.')
     }
     if (new Set(paths).size < paths.length) throw new UsageError('A file is named twice.')
-    const options: ImportOptions = {
-      target: await readTarget(values, io),
-      names: readNames(values.map),
-      time: oneOf('--time', values.time, TIME_FORMATS),
-      from: oneOf('--from', values.from, Object.keys(VENDORS) as VendorName[]),
-      format: oneOf('--format', values.format, FORMATS),
-      delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
-      parallel: readParallel(values.parallel),
-      unanswered: oneOf('--unanswered', values.unanswered, UNANSWERED) ?? 'check',
-      stateFile: values.state,
-      rejectsFile: values.rejects,
-    }
-    if (options.from && values.map !== undefined) {
-      throw new UsageError('--from knows the fields of the vendor; leave --map out.')
-    }
-    if (!/^[\t !#-~]$/.test(options.delimiter)) {
-      throw new UsageError('--delimiter must be one ASCII character that is no quote, or "tab".')
-    }
-    let accepted = 0
-    let hasAll = true
-    const startedAt = performance.now()
-    for (const path of paths) {
-      const imported = await importFile(path, options, io).catch((error: unknown) => {
-        if (io.signal.aborted && isAbort(error)) return null
-        throw error
-      })
-      if (!imported) {
-        io.stderr.write('It was interrupted before it sent anything.\n')
-        return 1
-      }
-      const { isWhole, goOn, ...done } = imported
-      accepted += done.accepted
-      hasAll &&= isWhole && done.rejected === 0
-      const passedOver = done.passedOver > 0 ? `, ${number(done.passedOver)} passed over as no events` : ''
-      const profiles = done.profiles ? `, ${counted(done.profiles, 'change')} of profiles made` : ''
-      const name = path === '-' ? 'standard input' : path
-      io.stderr.write(
-        `${name}: ${counted(done.accepted, 'event')} stored${profiles}, ${number(done.rejected)} rejected${passedOver}.\n`,
-      )
-      if (!isWhole) {
-        io.stderr.write(`It was interrupted. ${goOn}\n`)
-        return 1
-      }
-    }
-    const seconds = (performance.now() - startedAt) / 1000
-    if (paths.length > 1) io.stderr.write(`${counted(accepted, 'event')} in ${seconds.toFixed(1)} s.\n`)
-    return hasAll ? 0 : 1
+    return await importAllFiles(paths, await readOptions(values, io), io)
   },
 }
 
-/** Of a stream, or of a call. */
+/** @returns the exit code */
+async function importAllFiles(paths: string[], options: ImportOptions, io: CommandIo): Promise<number> {
+  let accepted = 0
+  let hasAll = true
+  const startedAt = performance.now()
+  for (const path of paths) {
+    const imported = await importFile(path, options, io).catch((error: unknown) => {
+      if (io.signal.aborted && isAbort(error)) return null
+      throw error
+    })
+    if (!imported) {
+      io.stderr.write('Interrupted before anything was sent.\n')
+      return 1
+    }
+    accepted += imported.accepted
+    hasAll &&= imported.isWhole && imported.rejected === 0
+    io.stderr.write(`${path === '-' ? 'standard input' : path}: ${described(imported)}.\n`)
+    if (!imported.isWhole) {
+      io.stderr.write(`Interrupted. ${imported.hint}\n`)
+      return 1
+    }
+  }
+  const seconds = (performance.now() - startedAt) / 1000
+  if (paths.length > 1) io.stderr.write(`${counted(accepted, 'event')} in ${seconds.toFixed(1)} s.\n`)
+  return hasAll ? 0 : 1
+}
+
+function described({ accepted, rejected, passedOver, profiles }: Imported): string {
+  const changes = profiles ? `, ${counted(profiles, 'profile change')} made` : ''
+  const skipped = passedOver > 0 ? `, ${number(passedOver)} skipped because they are not events` : ''
+  return `${counted(accepted, 'event')} stored${changes}, ${number(rejected)} rejected${skipped}`
+}
+
+/** Whether it is the error of an aborted stream or call. */
 function isAbort(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ABORT_ERR' || error.code === 'aborted')
+}
+
+async function readOptions(values: ReturnType<typeof parse>['values'], io: CommandIo): Promise<ImportOptions> {
+  const options: ImportOptions = {
+    target: await readTarget(values, io),
+    names: readNames(values.map),
+    time: oneOf('--time', values.time, TIME_FORMATS),
+    from: oneOf('--from', values.from, Object.keys(VENDORS) as VendorName[]),
+    format: oneOf('--format', values.format, INPUT_FORMATS),
+    delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
+    parallel: readParallel(values.parallel),
+    unacknowledged: oneOf('--unanswered', values.unanswered, UNACKNOWLEDGED) ?? 'check',
+    stateFile: values.state,
+    rejectsFile: values.rejects,
+  }
+  if (options.from && values.map !== undefined) {
+    throw new UsageError('--from knows the fields of the vendor; leave --map out.')
+  }
+  if (!/^[\t !#-~]$/.test(options.delimiter)) {
+    throw new UsageError('--delimiter must be one ASCII character other than a quote, or "tab".')
+  }
+  return options
 }
 
 function parse(args: string[]) {

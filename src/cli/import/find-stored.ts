@@ -6,18 +6,18 @@ import { formatEventId, type Place, parseEventId } from '../../model/event-id.js
 import type { Batch } from './batches.js'
 import { IMPORT_RETRY } from './send.js'
 
-/** What is done with batches that were sent so long ago that the service no longer knows whether it has them. */
-export const UNANSWERED = ['check', 'send', 'skip'] as const
-export type Unacknowledged = (typeof UNANSWERED)[number]
+/** What to do with batches that were not acknowledged and whose idempotency keys have expired. */
+export const UNACKNOWLEDGED = ['check', 'send', 'skip'] as const
+export type Unacknowledged = (typeof UNACKNOWLEDGED)[number]
 
-/** A batch of which so many events are found together was stored, and was changed since. */
-const KNOWN_AGAIN = 0.5
+/** If more than this part of a batch is found together, the batch was stored and has been changed since. */
+const RECOGNIZED = 0.5
 
 /**
- * Looks in the service's own export whether a batch was stored. A batch is stored as one entry, whose events have ids that
- * follow each other, so it is known by all of its events in their places, not by one of them. A batch that is repeated
- * elsewhere in the input, event by event, is taken for it.
- * @throws Error where it was stored and has been changed since, or cannot be told
+ * Looks a batch up in the events of the service. A batch is stored as one entry with consecutive event ids, so all of its
+ * events must be there, in order. If the input contains the same batch twice, event by event, one is mistaken for the
+ * other.
+ * @throws Error if it was stored and has been changed since, or the store is behind
  */
 export async function isStored(connection: Connection, batch: Batch, signal: AbortSignal): Promise<boolean> {
   const events = eventsOf(batch)
@@ -29,7 +29,7 @@ export async function isStored(connection: Connection, batch: Batch, signal: Abo
       const entry = await readEntry(connection, place, events.length, signal)
       const same = events.filter((event, i) => isSame(event, entry.get(i))).length
       if (same === events.length && entry.size === events.length) return true
-      if (same > KNOWN_AGAIN * events.length) {
+      if (same > RECOGNIZED * events.length) {
         throw new Error(
           `${same} of the ${events.length} events from line ${batch.lines[0]} on are stored; others were changed or deleted.`,
         )
@@ -39,7 +39,7 @@ export async function isStored(connection: Connection, batch: Batch, signal: Abo
   return false
 }
 
-/** The places of events like this one that have this index in their entry. */
+/** The places of events that look like this one and have this index in their entry. */
 async function findLike(connection: Connection, event: string, index: number, signal: AbortSignal): Promise<Place[]> {
   const { event: name, distinct_id, timestamp } = JSON.parse(event)
   const query = new URLSearchParams({ event: name, distinct_id, limit: String(MAX_PAGE) })
@@ -59,10 +59,10 @@ async function findLike(connection: Connection, event: string, index: number, si
   }
 }
 
-/** The events of an entry by their index. */
+/** The events of an entry, by index. */
 async function readEntry(connection: Connection, place: Place, count: number, signal: AbortSignal) {
   const cursor = formatCursor(formatEventId({ ...place, index: 0 }))
-  // One more than there should be shows an entry that is longer.
+  // One more than expected, to notice a longer entry.
   const query = new URLSearchParams({ cursor, limit: String(count + 1) })
   const entry = new Map<number, string>()
   for (const [id, text] of (await read(connection, query, signal)).ids) {
@@ -76,7 +76,7 @@ async function read(connection: Connection, query: URLSearchParams, signal: Abor
   const path = `/public/events?${query}`
   const { value, text } = await connection.call({ method: 'GET', path }, { signal }, IMPORT_RETRY)
   if (value.pending !== 0)
-    throw new Error('The store has not caught up, so it cannot be told what it has. Try again later.')
+    throw new Error('The store is behind, so it is not known which events it has. Try again later.')
   const list = memberText(text, 'events') ?? '[]'
   const texts = elementTexts(list)
   const ids = new Map(texts.map((text) => [JSON.parse(memberText(text, 'eventId') ?? '""') as string, text]))
@@ -88,7 +88,7 @@ function eventsOf({ body }: Batch): string[] {
   return elementTexts(list)
 }
 
-/** By the exact text of the properties; one that named no time got the service's. */
+/** Compares the exact text of the properties. An event without a time was given one by the service. */
 function isSame(sent: string, stored: string | undefined): boolean {
   if (stored === undefined) return false
   const [one, other] = [JSON.parse(sent), JSON.parse(stored)]

@@ -3,23 +3,24 @@ import type { Input } from './input.js'
 import { ArrayReader } from './json-array.js'
 import { type InputOffset, LineReader, type RowReader } from './lines.js'
 
-export const FORMATS = ['ndjson', 'json', 'csv'] as const
-export type Format = (typeof FORMATS)[number]
+export const INPUT_FORMATS = ['ndjson', 'json', 'csv'] as const
+export type InputFormat = (typeof INPUT_FORMATS)[number]
 
-/** By the first character that is no white space: a brace begins NDJSON, a bracket a JSON array, anything else CSV. */
-export async function findFormat(input: Input): Promise<Format> {
+/** Decides by the first character that is not white space: a brace begins NDJSON, a bracket a JSON array, anything else CSV. */
+export async function findFormat(input: Input): Promise<InputFormat> {
   const [first] = /\S/.exec((await input.beginning()).toString('latin1')) ?? []
   return first === '{' ? 'ndjson' : first === '[' ? 'json' : 'csv'
 }
 
 /**
- * A reader for the text of an input, from a place on where a reader of it was.
+ * Opens a reader for the text of an input.
+ * @param start the beginning, or a place where an earlier reader of the same input stopped
  * @param delimiter between the cells of CSV
  */
 export async function openReader(
   input: Input,
   start: InputOffset,
-  format: Format,
+  format: InputFormat,
   delimiter: string,
 ): Promise<RowReader> {
   switch (format) {

@@ -1,25 +1,25 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** What a file of an import may be called; a name without an extension, as buckets have them, may hold anything. */
+/** Names of files that may be imported. A name without an extension, as in buckets, may contain anything. */
 const READABLE = /(^|\/)[^./]+$|\.(ndjson|jsonl|json|csv|tsv|txt|log|zip)$/i
 const COMPRESSED = /\.(gz|gzip|zst|zstd|br)$/i
-/** Written by imports: what is done, and rows that are no events. */
+/** Written by imports: their state and their rejects. */
 const OWN = /\.(import\.json(\.new)?|rejects\.ndjson)$/
 
-/** What a command names, folders replaced by the files in them. */
+/** The files that a command names; a directory is replaced by the files in it. */
 export interface InputFiles {
   paths: string[]
-  /** files in the folders that no import reads, by their names */
+  /** files in the directories whose names show that they cannot be imported */
   unsupported: string[]
 }
 
-/** The files in folders come in the order of their names, those in subfolders too; hidden ones are left out. */
+/** Finds the files in directories and their subdirectories, in the order of their names, without hidden ones. */
 export async function findInputs(named: readonly string[]): Promise<InputFiles> {
   const found: InputFiles = { paths: [], unsupported: [] }
   for (const path of named) {
     const info = path === '-' ? null : await stat(path).catch(() => null)
-    // A file that cannot be read is an error of its import, which says why.
+    // If the file cannot be read, its import says why.
     if (!info?.isDirectory()) {
       found.paths.push(path)
       continue
@@ -40,7 +40,7 @@ async function filesIn(folder: string): Promise<string[]> {
       .sort((a, b) => (a.name < b.name ? -1 : 1))
       .map(async (entry) => {
         const path = join(folder, entry.name)
-        // Not what a link leads to: a folder that is linked into itself has no end.
+        // Links to directories are not followed, since they may form a cycle.
         if (entry.isDirectory()) return await filesIn(path)
         return (await stat(path)).isFile() ? [path] : []
       }),

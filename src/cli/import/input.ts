@@ -6,47 +6,47 @@ import { Decompress, ZstdErrorCode } from 'fzstd'
 import { unzip } from './zip.js'
 
 const CHUNK_BYTES = 256 * 1024
-/** Compressed bytes that are handed to fzstd at a time: each can become many. */
+/** Compressed bytes given to fzstd at a time, since they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
 const EMPTY = Buffer.alloc(0)
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
-/** Text to import: a file, which can be read again from any place, or a stream. */
+/** Text to import: a file, which can be read again from any offset, or a stream. */
 export interface Input {
   /** for messages */
   name: string
-  /** of the file as it is on disk, in bytes; null for a stream */
+  /** of the file on disk, in bytes; null for a stream */
   size: number | null
-  /** bytes of it that were read, as they are on disk */
+  /** bytes read so far, counted as on disk */
   readonly bytesRead: number
-  /** The first bytes of its text; they are read again by `read`. */
+  /** The first bytes of its text, which `read` gives again. */
   beginning(): Promise<Buffer>
   /**
    * Its text, decompressed, without a byte order mark.
-   * @param offset bytes of this text to pass over; a stream can only be read from 0, and once
+   * @param offset bytes of this text to skip; a stream can only be read once, from 0
    */
   read(offset: number): AsyncIterable<Buffer>
 }
 
 type Chunks = AsyncIterable<Buffer>
 
-/** What is compressed cannot be read further. */
+/** The compressed data cannot be read further. */
 export class CompressedDataError extends Error {
   override readonly name = 'CompressedDataError'
-  /** whether it ends too early, as a file does that was not copied to its end; else it is damaged */
-  readonly isCut: boolean
+  /** whether the data ends too early, as in a file that was not copied completely; otherwise it is damaged */
+  readonly isTruncated: boolean
 
-  constructor(input: string, isCut: boolean, cause: Error) {
-    const what = isCut
+  constructor(input: string, isTruncated: boolean, cause: Error) {
+    const what = isTruncated
       ? 'ends in the middle of its compressed data'
-      : `cannot be decompressed further, as it is damaged or of a kind that is not known here (${cause.message})`
+      : `cannot be decompressed further: it is damaged or of an unsupported kind (${cause.message})`
     super(`${input} ${what}.`, { cause })
-    this.isCut = isCut
+    this.isTruncated = isTruncated
   }
 }
 
-/** @throws Error where the file cannot be read */
+/** @throws Error if the file cannot be read */
 export async function openFile(path: string): Promise<Input> {
   const info = await stat(path)
   if (!info.isFile()) throw new Error(`${path} is not a file.`)
@@ -78,9 +78,9 @@ export async function openFile(path: string): Promise<Input> {
   return input
 }
 
-/** @param signal ends the stream at once, which is an error to whoever reads it */
+/** @param signal destroys the stream at once; its reader gets an error */
 export function openStream(stream: Readable, signal?: AbortSignal): Input {
-  // Its error is for whoever reads it, who may come later than the error.
+  // Without a listener an error would end the process. The reader gets it too, even if it starts reading later.
   stream.on('error', () => undefined)
   if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
@@ -115,7 +115,7 @@ async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Bu
   if (compressionOf(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
   for await (const { name, content } of unzip(path)) {
     yield* decompress(map(content, counted), name)
-    // The last line of a file need not be ended.
+    // The last line of a file may have no line end.
     yield Buffer.from('\n')
   }
 }
@@ -134,7 +134,7 @@ async function firstBytes(path: string): Promise<Buffer> {
   }
 }
 
-/** By the bytes that each format begins with, as no text does; Brotli has none, so it goes by the name. */
+/** Decides by the format's first bytes, which no text begins with. Brotli has none, so its file name decides. */
 function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | 'brotli' | null {
   if (/\.br$/i.test(name)) return 'brotli'
   if (start.length >= 2 && start.readUInt16BE() === 0x1f8b) return 'gzip'
@@ -143,7 +143,7 @@ function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | '
   return start.readUInt32LE() === 0x04034b50 ? 'zip' : null
 }
 
-/** @param name of the file; empty where it has none */
+/** @param name of the file; empty if there is none */
 async function* decompress(chunks: Chunks, name: string): Chunks {
   const [start, all] = await peek(chunks)
   switch (compressionOf(start, name)) {
@@ -160,7 +160,7 @@ async function* decompress(chunks: Chunks, name: string): Chunks {
   }
 }
 
-/** @returns the first bytes, at least 4 where there are as many, and everything from the beginning */
+/** @returns the first bytes, at least 4 unless there are fewer, and everything from the beginning */
 async function peek(chunks: Chunks): Promise<[start: Buffer, all: Chunks]> {
   const iterator = chunks[Symbol.asyncIterator]()
   let start: Buffer = EMPTY
@@ -181,13 +181,13 @@ async function peek(chunks: Chunks): Promise<[start: Buffer, all: Chunks]> {
 }
 
 async function* inflate(chunks: Chunks, inflating: Transform): Chunks {
-  // Its end, with or without an error, is seen by whoever reads it.
+  // The reader gets the error, so the callback has nothing to do.
   yield* pipeline(Readable.from(chunks), inflating, () => undefined) as unknown as Chunks
 }
 
 /**
- * Not by Node, whose zstd takes data that are cut off for whole, and may leave out all frames but the first
- * (https://github.com/nodejs/node/issues/64592, https://github.com/nodejs/node/pull/64748). Checksums are not looked at;
+ * Decompresses zstd. Node's own zstd takes truncated data for whole, and may leave out all frames but the first
+ * (https://github.com/nodejs/node/issues/64592, https://github.com/nodejs/node/pull/64748). Checksums are not verified;
  * `zstd --test` does that.
  */
 async function* unzstd(chunks: Chunks): Chunks {
@@ -197,7 +197,7 @@ async function* unzstd(chunks: Chunks): Chunks {
     try {
       decompress.push(chunk, isLast)
     } catch (error) {
-      // Over some damaged data it stumbles, such as by a RangeError, instead of naming what is wrong.
+      // For some damaged data it throws another error, such as a RangeError, without a code.
       throw Object.assign(error as Error, { code: (error as { code?: number }).code ?? ZstdErrorCode.InvalidData })
     }
   }
@@ -211,7 +211,7 @@ async function* unzstd(chunks: Chunks): Chunks {
   yield* out
 }
 
-/** Makes what zlib, Brotli and fzstd say of data that they cannot read an error that names the input. */
+/** Turns the errors of zlib, Brotli and fzstd about bad data into one that names the input. */
 async function* named(chunks: Chunks, input: string): Chunks {
   try {
     yield* chunks
@@ -224,7 +224,7 @@ async function* named(chunks: Chunks, input: string): Chunks {
   }
 }
 
-/** Without the byte order mark that a text may begin with, and without `offset` bytes after it. */
+/** Skips a byte order mark, and `offset` bytes after it. */
 async function* skip(chunks: Chunks, offset: number): Chunks {
   const [start, all] = await peek(chunks)
   let left = offset + (start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0)

@@ -11,12 +11,12 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const EMPTY = Buffer.alloc(0)
 
-/** What comes next, white space aside. */
+/** What must come next, apart from white space. */
 type Expected = 'array' | 'element' | 'comma' | 'nothing'
 
 /**
- * Each element of one JSON array is a row, found by its brackets and strings; whether it is valid JSON is seen later. An
- * element may go over any number of lines and chunks.
+ * Reads the elements of a JSON array as rows. They are found by their brackets and strings; whether they are valid JSON is
+ * checked later. An element may span any number of lines and chunks.
  */
 export class ArrayReader implements RowReader {
   readonly #row = newRow()
@@ -24,9 +24,9 @@ export class ArrayReader implements RowReader {
   #rest: Buffer = EMPTY
   /** of the first byte of `#rest` */
   #offset: number
-  /** lines that ended before the place that is looked at */
+  /** line ends before the current place */
   #line: number
-  /** of the element that `#rest` begins with: how much of it was looked at, and what was found there */
+  /** of the element that `#rest` begins with: the bytes scanned so far, and the scanner's state after them */
   #seen = 0
   #depth = 0
   #isInString = false
@@ -59,9 +59,9 @@ export class ArrayReader implements RowReader {
     if (this.#rest.length > MAX_ROW_BYTES) throw tooLong(this.#firstLine)
   }
 
-  /** @throws Error where the array is not closed */
+  /** @throws Error if the array is not closed */
   end(): Iterable<Row> {
-    if (this.#expected !== 'nothing') throw new Error('The JSON array has no end. The input may be cut off.')
+    if (this.#expected !== 'nothing') throw new Error('The JSON array has no end. The input may be truncated.')
     return []
   }
 
@@ -79,7 +79,7 @@ export class ArrayReader implements RowReader {
     })
   }
 
-  /** The place of the next element, or the end of the bytes. */
+  /** @returns the place of the next element, or the end of the bytes */
   #toElement(raw: Buffer, from: number): number {
     for (let at = from; at < raw.length; at++) {
       const byte = raw[at] ?? 0
@@ -104,7 +104,7 @@ export class ArrayReader implements RowReader {
     }
   }
 
-  /** Goes on with the element that was begun. @returns the place after it, or -1 where it goes on behind these bytes */
+  /** Continues to scan the current element. @returns the place after it, or -1 if its end is not in these bytes */
   #elementEnd(raw: Buffer, from: number): number {
     for (let at = from; at < raw.length; at++) {
       const byte = raw[at]

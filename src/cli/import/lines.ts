@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { LINE_FEED } from '../../json/bytes.js'
 
-/** A place in the (decompressed) text of an input: what stands before it is done with. */
+/** A place in the (decompressed) text of an input, between two rows. */
 export interface InputOffset {
   /** bytes */
   offset: number
@@ -9,7 +9,7 @@ export interface InputOffset {
   line: number
 }
 
-/** A row of the input as its bytes. A reader gives the same object for every row: it holds until the next one. */
+/** A row of the input as bytes. A reader reuses one object for all rows, so it is valid until the next row. */
 export interface Row {
   raw: Buffer
   start: number
@@ -17,31 +17,31 @@ export interface Row {
   end: number
   /** where it begins, from 1 */
   line: number
-  /** whether its bytes were found to be valid UTF-8 */
+  /** whether its bytes are known to be valid UTF-8 */
   isUtf8: boolean
-  /** where it is a row of a table: the text of a JSON object that holds its cells as strings */
+  /** for a row of a table: the text of a JSON object with its cells as strings */
   table: string | null
-  /** why it cannot be read, or null */
+  /** why it cannot be read; null if it can */
   fault: string | null
   /** the place after it */
   next: InputOffset
 }
 
-/** Takes the chunks of an input apart into rows. */
+/** Splits the chunks of an input into rows. */
 export interface RowReader {
   /**
-   * The rows that end in this chunk; go through all of them before the next call.
-   * @throws Error where the input cannot be taken apart any further
+   * The rows that end in this chunk. Iterate over all of them before the next call.
+   * @throws Error if the input cannot be split any further
    */
   read(chunk: Buffer): Iterable<Row>
   /**
-   * The rows that the end of the input ends.
-   * @throws Error where the input was cut off
+   * The rows that end with the input.
+   * @throws Error if the input is truncated
    */
   end(): Iterable<Row>
 }
 
-/** No service takes a body of this size. */
+/** No service accepts a body of this size. */
 export const MAX_ROW_BYTES = 256 * 1024 * 1024
 
 const CARRIAGE_RETURN = 0x0d
@@ -60,7 +60,7 @@ export function newRow(): Row {
   }
 }
 
-/** One row on each line; lines with nothing but white space are passed over. */
+/** Reads one row per line. Lines of white space are skipped. */
 export class LineReader implements RowReader {
   readonly #row = newRow()
   #rest: Buffer = EMPTY

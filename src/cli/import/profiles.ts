@@ -15,8 +15,8 @@ interface User {
   lines: number[]
 }
 
-/** Changes profiles in the order of the file: the changes of a batch wait for those of the one before, and fail with them. */
-export class ProfileTurns {
+/** Changes profiles in the order of the file: the changes of a batch wait for those of the previous one, and fail with it. */
+export class ProfileChanges {
   readonly #connection: Connection
   readonly #signal: AbortSignal
   #last: Promise<unknown> = Promise.resolve()
@@ -26,11 +26,11 @@ export class ProfileTurns {
     this.#signal = signal
   }
 
-  /** As `sendProfiles`, in its turn. */
-  change(changes: Batch['profiles'], key: string): Promise<Reject[]> {
+  /** Calls `sendProfiles` after the earlier changes. */
+  apply(changes: Batch['profiles'], key: string): Promise<Reject[]> {
     if (changes.length === 0) return Promise.resolve([])
     const turn = this.#last.then(() => sendProfiles(this.#connection, changes, key, this.#signal))
-    // Whoever asked for it may wait for something else first.
+    // The caller may await something else first.
     turn.catch(() => undefined)
     this.#last = turn
     return turn
@@ -38,10 +38,10 @@ export class ProfileTurns {
 }
 
 /**
- * Sets the properties that rows say of users, all of a user in one call. A call has a key of its own, so that repeating
- * the batch changes nothing.
- * @returns the rows whose user the service refuses
- * @throws TallyhouseError where a call is not answered
+ * Sets the properties of users, with one call per user. Each call has an idempotency key of its own, so a retry of the
+ * batch changes nothing.
+ * @returns the rows whose changes the service refuses
+ * @throws TallyhouseError if a call fails for good
  */
 async function sendProfiles(
   connection: Connection,

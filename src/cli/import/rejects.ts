@@ -2,8 +2,8 @@ import { type FileHandle, open } from 'node:fs/promises'
 import type { Reject } from './batches.js'
 
 /**
- * The rows that are no events, one JSON object a line: `line`, `reason` and the beginning of the `row`. The file is made
- * when there is a first one.
+ * The rows that are not events, one JSON object per line: `line`, `reason` and the beginning of the `row`. The file is
+ * created with the first of them.
  */
 export class RejectsFile {
   readonly path: string
@@ -11,13 +11,13 @@ export class RejectsFile {
   #bytes: number
   #handle: FileHandle | null = null
 
-  /** @param bytes of the file that are kept; what stands behind them belongs to rows that are read again */
+  /** @param bytes of the file to keep; the rest belongs to rows that are read again */
   constructor(path: string, bytes: number) {
     this.path = path
     this.#bytes = bytes
   }
 
-  /** Resolves when they are written. @returns the length of the file in bytes */
+  /** @returns the length of the file in bytes, when they are written */
   async write(rejects: Reject[]): Promise<number> {
     if (rejects.length > 0) {
       const lines = Buffer.from(rejects.map((reject) => `${JSON.stringify(reject)}\n`).join(''))

@@ -4,126 +4,152 @@ import type { Checkpoint } from './checkpoint.js'
 import { isStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
 import type { RowReader } from './lines.js'
-import { ProfileTurns } from './profiles.js'
+import { ProfileChanges } from './profiles.js'
 import type { RejectsFile } from './rejects.js'
 import { type Sent, sendBatch } from './send.js'
 
-/** For batches that are under way when the import is stopped; what takes longer is repeated when it goes on. */
+/** For batches in flight when the import is interrupted. One that takes longer is sent again when the import resumes. */
 const STOP_LIMIT_MS = 5_000
 
 export interface ImportParts {
   input: Input
   reader: RowReader
   batches: Batches
-  journal: Checkpoint
+  checkpoint: Checkpoint
   rejects: RejectsFile
   connection: Connection
-  /** batches under way at a time */
+  /** batches in flight at a time */
   parallel: number
-  /** Batches before this one may have been sent so long ago that the service no longer knows their keys. */
-  forgottenUpTo: number
-  /** what is done with those */
-  unanswered: Unacknowledged
-  /** stops the reading; what is under way is brought to its end */
+  /** batches before this one may have been sent so long ago that their idempotency keys have expired */
+  expiredUpTo: number
+  /** what to do with those */
+  unacknowledged: Unacknowledged
+  /** stops the reading; batches in flight are still completed */
   signal: AbortSignal
 }
 
-/** What became of a batch. */
-interface Answered extends Sent {
+/** A batch that the service has acknowledged. */
+interface Acknowledged extends Sent {
   batch: Batch
   /** changes of profiles */
   profiles: number
 }
 
 /**
- * Sends an input to its end. Batches are sent in their order, several at a time, and each is noted before it is sent; they
- * are noted as done in their order, too, whichever is answered first.
- * @returns whether it came to the end, and was not stopped
- * @throws Error where the input cannot be read further, or a batch is not taken; what was answered before is noted
+ * Sends an input to its end. Batches are sent in order, several at a time, and each is recorded before it is sent. They
+ * are recorded as done in order, too, whichever is acknowledged first.
+ * @returns whether it reached the end of the input, and was not interrupted
+ * @throws Error if the input cannot be read further or a batch is refused; what was acknowledged before is recorded
  */
 export async function importInput(parts: ImportParts): Promise<boolean> {
-  const { input, reader, batches, journal, rejects, connection, parallel, signal } = parts
-  const underWay = new Set<Promise<void>>()
-  const answered = new Map<number, Answered>()
-  let failure: { error: unknown } | null = null
-  let noting: Promise<void> | null = null
+  return await new BatchSender(parts).run()
+}
 
-  /** Notes what is answered without a gap; one at a time. */
-  async function note(): Promise<void> {
+class BatchSender {
+  readonly #parts: ImportParts
+  readonly #inFlight = new Set<Promise<void>>()
+  /** acknowledged batches that wait for an earlier one to be recorded, by their index */
+  readonly #acknowledged = new Map<number, Acknowledged>()
+  readonly #giveUp = new AbortController()
+  readonly #profileChanges: ProfileChanges
+  #failure: { error: unknown } | null = null
+  #recording: Promise<void> | null = null
+
+  constructor(parts: ImportParts) {
+    this.#parts = parts
+    this.#profileChanges = new ProfileChanges(parts.connection, this.#giveUp.signal)
+  }
+
+  async run(): Promise<boolean> {
+    const { checkpoint, signal } = this.#parts
+    let stopping: NodeJS.Timeout | undefined
+    const stop = () => {
+      stopping = setTimeout(() => this.#giveUp.abort(), STOP_LIMIT_MS)
+    }
+    signal.addEventListener('abort', stop)
+    try {
+      await this.#sendAll()
+    } catch (error) {
+      this.#failure ??= { error }
+    }
+    await Promise.all(this.#inFlight)
+    clearTimeout(stopping)
+    signal.removeEventListener('abort', stop)
+    if (!this.#failure && !signal.aborted) {
+      await checkpoint.finish()
+      return true
+    }
+    if (checkpoint.isBegun) await checkpoint.save()
+    if (signal.aborted) return false
+    throw this.#failure?.error
+  }
+
+  async #sendAll(): Promise<void> {
+    const { input, reader, batches, checkpoint, parallel, signal } = this.#parts
+    for await (const batch of batches.read(input.read(checkpoint.state.done.offset), reader)) {
+      if (this.#failure || signal.aborted) break
+      await checkpoint.recordSending(batch.index)
+      const work = this.#handle(batch).finally(() => this.#inFlight.delete(work))
+      this.#inFlight.add(work)
+      // A slow batch must not let the acknowledged ones behind it pile up.
+      while (!this.#failure && this.#inFlight.size > 0 && this.#isFull(parallel)) await Promise.race(this.#inFlight)
+    }
+  }
+
+  #isFull(parallel: number): boolean {
+    return this.#inFlight.size >= parallel || this.#acknowledged.size > parallel
+  }
+
+  /** Never rejects: a failure ends the import. */
+  async #handle(batch: Batch): Promise<void> {
+    const { batches, checkpoint } = this.#parts
+    try {
+      const changing = this.#profileChanges.apply(batch.profiles, `${checkpoint.state.importId}-${batch.index}-user`)
+      const sent = await this.#send(batch)
+      const refused = await changing
+      const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
+      const profiles = batch.profiles.length - refused.length
+      this.#acknowledged.set(batch.index, { batch, ...sent, rejects, profiles })
+      batches.release(batch)
+      while (this.#acknowledged.has(checkpoint.state.done.batches)) {
+        this.#recording ??= this.#record().finally(() => {
+          this.#recording = null
+        })
+        await this.#recording
+      }
+    } catch (error) {
+      this.#failure ??= { error }
+    }
+  }
+
+  async #send(batch: Batch): Promise<Sent> {
+    const { connection, checkpoint, expiredUpTo, unacknowledged } = this.#parts
+    const { signal } = this.#giveUp
+    if (batch.index < expiredUpTo && batch.count > 0 && unacknowledged !== 'send') {
+      const isDone = unacknowledged === 'skip' || (await isStored(connection, batch, signal))
+      if (isDone) return { accepted: batch.count, rejects: batch.rejects }
+    }
+    return await sendBatch(connection, batch, `${checkpoint.state.importId}-${batch.index}`, signal)
+  }
+
+  /** Records the acknowledged batches up to the first gap. Only one call runs at a time. */
+  async #record(): Promise<void> {
+    const { checkpoint, rejects } = this.#parts
     for (;;) {
-      const { done } = journal.state
-      const next = answered.get(done.batches)
+      const { done } = checkpoint.state
+      const next = this.#acknowledged.get(done.batches)
       if (!next) return
-      answered.delete(done.batches)
+      this.#acknowledged.delete(done.batches)
       const rejectsBytes = await rejects.write(next.rejects)
-      journal.noteDone({
+      checkpoint.recordDone({
         batches: done.batches + 1,
         ...next.batch.end,
         accepted: done.accepted + next.accepted,
         rejected: done.rejected + next.rejects.length,
-        passedOver: done.passedOver + next.batch.passedOver,
+        passedOver: done.passedOver + next.batch.skipped,
         profiles: (done.profiles ?? 0) + next.profiles,
         rejectsBytes,
       })
     }
   }
-
-  async function send(batch: Batch): Promise<Sent> {
-    if (batch.index < parts.forgottenUpTo && batch.count > 0 && parts.unanswered !== 'send') {
-      const isDone = parts.unanswered === 'skip' || (await isStored(connection, batch, giveUp.signal))
-      if (isDone) return { accepted: batch.count, rejects: batch.rejects }
-    }
-    return await sendBatch(connection, batch, `${journal.state.importId}-${batch.index}`, giveUp.signal)
-  }
-
-  async function handle(batch: Batch): Promise<void> {
-    try {
-      const changing = profileTurns.change(batch.profiles, `${journal.state.importId}-${batch.index}-user`)
-      const sent = await send(batch)
-      const refused = await changing
-      const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
-      answered.set(batch.index, { batch, ...sent, rejects, profiles: batch.profiles.length - refused.length })
-      batches.release(batch)
-      while (answered.has(journal.state.done.batches)) {
-        noting ??= note().finally(() => {
-          noting = null
-        })
-        await noting
-      }
-    } catch (error) {
-      failure ??= { error }
-    }
-  }
-
-  const giveUp = new AbortController()
-  const profileTurns = new ProfileTurns(connection, giveUp.signal)
-  let stopping: NodeJS.Timeout | undefined
-  const stop = () => {
-    stopping = setTimeout(() => giveUp.abort(), STOP_LIMIT_MS)
-  }
-  signal.addEventListener('abort', stop)
-  try {
-    for await (const batch of batches.read(input.read(journal.state.done.offset), reader)) {
-      if (failure || signal.aborted) break
-      await journal.noteSending(batch.index)
-      const work = handle(batch).finally(() => underWay.delete(work))
-      underWay.add(work)
-      // One that waits long must not let those behind it pile up.
-      while (!failure && underWay.size > 0 && (underWay.size >= parallel || answered.size > parallel)) {
-        await Promise.race(underWay)
-      }
-    }
-  } catch (error) {
-    failure ??= { error }
-  }
-  await Promise.all(underWay)
-  clearTimeout(stopping)
-  signal.removeEventListener('abort', stop)
-  if (!failure && !signal.aborted) {
-    await journal.finish()
-    return true
-  }
-  if (journal.isBegun) await journal.save()
-  if (signal.aborted) return false
-  throw (failure as { error: unknown } | null)?.error
 }

@@ -4,20 +4,20 @@ import type { RetryPolicy } from '../../client/retry.js'
 import { elementTexts, memberText } from '../../json/spans.js'
 import type { Batch, Reject } from './batches.js'
 
-/** About six minutes of pauses: enough for a restart of the service, or of its machine. */
+/** About six minutes of pauses: enough for a restart of the service or of its machine. */
 export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 
 export interface Sent {
   accepted: number
-  /** of the batch, with those that the service refused, in the order of their lines */
+  /** those of the batch and those that the service refused, in the order of their lines */
   rejects: Reject[]
 }
 
 /**
- * Sends the events of a batch until they are answered. Events that the service refuses are taken out and the others sent;
- * a body that is too much for it is halved. What is sent instead is the same after a crash, under a key of its own.
- * @param key the `Idempotency-Key`, which belongs to these bytes for good
- * @throws TallyhouseError where the batch is not taken
+ * Sends the events of a batch until they are acknowledged. Events that the service refuses are removed and the others
+ * sent; a body that is too large is halved. A retry after a crash sends the same parts with the same keys.
+ * @param key the `Idempotency-Key`, which is never used for other bytes
+ * @throws TallyhouseError if the batch fails for good
  */
 export async function sendBatch(
   connection: Connection,
@@ -35,7 +35,9 @@ export async function sendBatch(
       const call = { method: 'POST', path: '/public/track/batch', body, idempotencyKey: key } as const
       const { value } = await connection.call(call, { signal }, IMPORT_RETRY)
       if (value.accepted === lines.length) return []
-      throw new Error(`Of ${lines.length} events the service accepted ${value.accepted}, which is all or nothing.`)
+      throw new Error(
+        `The service accepted ${value.accepted} of ${lines.length} events, but a batch must be all or nothing.`,
+      )
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       const events = isTooMuch(error) || error.status === 400 ? eventsOf(body) : []
@@ -65,12 +67,12 @@ function eventsOf(body: Uint8Array): string[] {
   return elementTexts(list)
 }
 
-/** Whether less might be taken: the body is too large, or refused as a whole, as one of too many names is. */
+/** Whether a smaller body may be accepted: this one is too large, or refused as a whole, as with too many names. */
 function isTooMuch({ status, code, details }: TallyhouseError): boolean {
   return status === 413 || (code === 'invalid_request' && details.length === 0)
 }
 
-/** Which events are at fault, and why. */
+/** The events that are refused, by index, and why. */
 function faultsOf(error: TallyhouseError, count: number): Map<number, string> {
   const { details, message } = error
   if (isTooMuch(error)) return new Map(count === 1 ? [[0, message]] : [])

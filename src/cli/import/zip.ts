@@ -4,17 +4,17 @@ import { type Entry, openPromise, type ZipFile } from 'yauzl'
 /** A file in an archive. */
 export interface Member {
   name: string
-  /** to be read before the next member */
+  /** must be read before the next member is requested */
   content: AsyncIterable<Buffer>
 }
 
-/** Told by its code, as zlib tells of data that it cannot read. */
+/** The code of zlib's errors about damaged data. */
 const DAMAGED = 'Z_DATA_ERROR'
 
 /**
- * The files in a zip archive, in the order of its directory: stored and deflated ones, zip64 included. Each is checked by
- * its size and its CRC-32, which is known at its end: what is wrong in it is an error behind what was read of it.
- * @throws Error where the archive is damaged or of a kind that is not read
+ * Reads the files in a zip archive, stored or deflated, zip64 included, in the order of its directory. Size and CRC-32 are
+ * checked at the end of each file, so a fault is thrown after the file's content was yielded.
+ * @throws Error if the archive is damaged or of an unsupported kind
  */
 export async function* unzip(path: string): AsyncGenerator<Member> {
   const archive = await openPromise(path, { lazyEntries: true, autoClose: false }).catch(refuse)
@@ -42,7 +42,7 @@ async function* contentOf(archive: ZipFile, entry: Entry): AsyncGenerator<Buffer
       yield chunk
     }
     if (bytes !== entry.uncompressedSize)
-      throw new Error(`${entry.fileName} in it has another size than its directory says`)
+      throw new Error(`${entry.fileName} in it has another size than the directory says`)
     if (sum !== entry.crc32) throw new Error(`the CRC-32 of ${entry.fileName} in it does not match`)
   } catch (error) {
     throw Object.assign(error as Error, { code: (error as { code?: string }).code ?? DAMAGED })

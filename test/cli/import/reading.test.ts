@@ -5,7 +5,7 @@ import { brotliCompressSync, crc32, deflateRawSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import type { SourceOptions } from '../../../src/cli/import/event-source.js'
-import type { Format } from '../../../src/cli/import/formats.js'
+import type { InputFormat } from '../../../src/cli/import/formats.js'
 import { openFile } from '../../../src/cli/import/input.js'
 import { realEvents, temporaryFolder } from '../../helper.js'
 import { batchesOf, eventsOf, pieces, rejectsOf, START } from './batches.js'
@@ -206,9 +206,9 @@ t.test('Brotli is known by the name of its file', async (t) => {
   await writeFile(path, whole)
   t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
   await writeFile(path, whole.subarray(0, -100))
-  await t.rejects(batchesOf(await openFile(path)), { isCut: true, message: /ends in the middle/ })
+  await t.rejects(batchesOf(await openFile(path)), { isTruncated: true, message: /ends in the middle/ })
   await writeFile(path, Buffer.concat([whole.subarray(0, 5), Buffer.alloc(100, 0xff)]))
-  await t.rejects(batchesOf(await openFile(path)), { isCut: false, message: /damaged/ })
+  await t.rejects(batchesOf(await openFile(path)), { isTruncated: false, message: /damaged/ })
 })
 
 t.test('compressed data that are cut off or damaged are an error that names the input', async (t) => {
@@ -219,12 +219,12 @@ t.test('compressed data that are cut off or damaged are an error that names the 
     const path = join(folder, name)
     for (const cut of [whole.subarray(0, -1), whole.subarray(0, -100), whole.subarray(0, 5)]) {
       await writeFile(path, cut)
-      const error = { isCut: true, message: `${path} ends in the middle of its compressed data.` }
+      const error = { isTruncated: true, message: `${path} ends in the middle of its compressed data.` }
       await t.rejects(batchesOf(await openFile(path)), error, `${name}: ${cut.length} of ${whole.length} bytes`)
-      await t.rejects(batchesOf(pieces(cut, [999])), { isCut: true, message: /^standard input ends/ })
+      await t.rejects(batchesOf(pieces(cut, [999])), { isTruncated: true, message: /^standard input ends/ })
     }
     await writeFile(path, whole.fill(0xff, 40, 60))
-    await t.rejects(batchesOf(await openFile(path)), { isCut: false, message: /damaged/ }, name)
+    await t.rejects(batchesOf(await openFile(path)), { isTruncated: false, message: /damaged/ }, name)
   }
 })
 
@@ -236,7 +236,7 @@ t.test('batches do not depend on how the bytes come, nor on where the reading go
     distinct_id: fc.string({ minLength: 1, maxLength: 5 }),
     properties: fc.dictionary(fc.string(), value),
   })
-  const formats: Record<Format, (rows: object[]) => string> = {
+  const formats: Record<InputFormat, (rows: object[]) => string> = {
     ndjson: (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join('\n'),
     json: (rows) => JSON.stringify(rows, null, 2),
     csv: (rows) => {

@@ -17,7 +17,7 @@ import {
 } from '../../helper.js'
 import { runCommand, startCommand } from '../command-line.js'
 
-/** What must come out as it went in. */
+/** The fields that must be exported as they were imported. */
 function essence(text: string): string {
   return JSON.stringify(['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name)))
 }
@@ -38,11 +38,11 @@ async function exportAll({ url }: Service): Promise<string[]> {
 for (const storage of STORAGES) {
   t.test(`an import into ${storage}`, async (t) => {
     const service = await startService(t, await settingsFor(t, storage))
-    // So slow that the command is far from its end when it notes for the third time what is done.
+    // Slow enough that the command is killed three times before it finishes.
     const proxy = await TcpProxy.open(t, service.url)
     proxy.delayMs = 50
     const folder = await temporaryFolder(t)
-    // Every event is another one, so that a batch that is stored twice is seen.
+    // All events differ, so that a batch that is stored twice is noticed.
     const copies = Array.from({ length: 12 }, (_, copy) => `, "copy":${copy}.0 }`)
     const lines = (await realEvents()).flatMap((line) => copies.map((copy) => line.replace(/}$/, copy)))
     const path = join(folder, 'events.ndjson')
@@ -65,21 +65,21 @@ for (const storage of STORAGES) {
     t.ok(count >= done && count < lines.length, `killed three times after ${count} of ${lines.length} events`)
     const last = await runCommand(['import', '--url', proxy.url, path])
     t.equal(last.code, 0, last.stderr)
-    t.match(last.stderr, /going on after \d/)
+    t.match(last.stderr, /resuming after \d/)
     const exported = await exportAll(service)
-    t.strictSame(exported.map(essence).sort(), lines.map(essence).sort(), 'everything is there, once, byte for byte')
+    t.strictSame(exported.map(essence).sort(), lines.map(essence).sort(), 'every event is stored once, byte for byte')
 
     const again = await runCommand(['import', '--url', proxy.url, path])
     t.equal(again.code, 0)
     t.match(again.stderr, /was imported at/)
-    t.equal((await exportAll(service)).length, lines.length, 'and a further import of it stores nothing')
+    t.equal((await exportAll(service)).length, lines.length, 'importing it again stores nothing')
     t.match(JSON.parse(await readFile(`${path}.import.json`, 'utf8')), {
       done: { accepted: lines.length, line: lines.length },
     })
   })
 }
 
-t.test('what was begun by mistake does not stand in the way', async (t) => {
+t.test('a mistaken first attempt does not prevent the import', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"e","distinct_id":"ada","timestamp":1700000000}\n')
@@ -94,7 +94,7 @@ t.test('what was begun by mistake does not stand in the way', async (t) => {
   t.match(
     await runCommand([...to, '--time', 's']),
     { code: 0, stderr: /was imported at/ },
-    'what was done is still known',
+    'the state of the finished import is kept',
   )
   t.equal((await exportAll(service)).length, 1)
   const table = join(await temporaryFolder(t), 'events.csv')
@@ -103,7 +103,11 @@ t.test('what was begun by mistake does not stand in the way', async (t) => {
   t.match(await runCommand(tableTo), { code: 1, stderr: /0 events stored, 1 rejected/ }, 'a wrong delimiter')
   t.match(await runCommand([...tableTo, '--delimiter', ';']), { code: 0, stderr: /1 event stored, 0 rejected/ })
   t.notOk((await readdir(dirname(table))).includes('events.csv.rejects.ndjson'))
-  t.match(await runCommand(tableTo), { code: 1, stderr: /begun with other options/ }, 'what was stored is still known')
+  t.match(
+    await runCommand(tableTo),
+    { code: 1, stderr: /begun with other options/ },
+    'the state of the finished import is kept',
+  )
 
   t.test('a folder is imported file by file', async (t) => {
     const folder = await temporaryFolder(t)
@@ -116,11 +120,11 @@ t.test('what was begun by mistake does not stand in the way', async (t) => {
     const imported = await runCommand(['import', '--url', service.url, folder])
     t.match(imported, { code: 0, stderr: /Skipped.*notes\.pdf\.\n[\s\S]*\n3 events in/ })
     const again = await runCommand(['import', '--url', service.url, folder])
-    t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each has a note of its own')
+    t.equal(again.stderr.match(/was imported at/g)?.length, 3, 'each file has a state of its own')
     const names = (await exportAll(service)).slice(-3).map((text) => JSON.parse(text).event)
     t.strictSame(names, ['first', 'second', 'third'])
   })
-  t.test('what is said of people changes their profiles, in the order of the file and once', async (t) => {
+  t.test('user properties are set in the profiles once, in the order of the file', async (t) => {
     const people = join(await temporaryFolder(t), 'people.ndjson')
     const row = (user: number, visits: number) =>
       `{"type":"identify","userId":"u${user}","traits":{"visits":${visits}.0,"n${visits % 3}":1}}`
@@ -136,7 +140,7 @@ t.test('what was begun by mistake does not stand in the way', async (t) => {
       return memberText(memberText(await answer.text(), 'user') ?? '{}', 'properties')
     }
     const imported = await runCommand(['import', '--url', service.url, '--from', 'segment', people])
-    t.match(imported, { code: 0, stderr: /3 501 changes of profiles made/ })
+    t.match(imported, { code: 0, stderr: /3 501 profile changes made/ })
     for (let user = 0; user < 7; user++) t.match(await get(`u${user}`), /"visits":499\.0/)
     t.equal(await get('$group:acme'), '{"seats":5}')
     const again = await runCommand(['import', '--url', service.url, '--from', 'segment', people])

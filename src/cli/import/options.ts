@@ -1,0 +1,19 @@
+import type { Target } from '../target.js'
+import type { SourceOptions } from './event-source.js'
+import type { Unacknowledged } from './find-stored.js'
+import type { InputFormat } from './formats.js'
+
+/** The options of an import, as the command line gives them. */
+export interface ImportOptions extends SourceOptions {
+  target: Target
+  /** undefined: the first character of the input decides */
+  format: InputFormat | undefined
+  delimiter: string
+  /** batches in flight at a time */
+  parallel: number
+  /** what to do with batches whose acknowledgement was lost, and whose idempotency keys have expired */
+  unacknowledged: Unacknowledged
+  /** paths; undefined for the default ones */
+  stateFile: string | undefined
+  rejectsFile: string | undefined
+}

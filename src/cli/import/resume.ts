@@ -1,0 +1,174 @@
+import { constants } from 'node:fs'
+import { access, rm } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { MAX_BATCH } from '../../contract/limits.js'
+import { StateFile } from '../../lib/checkpoint-file.js'
+import type { CommandIo } from '../command.js'
+import { counted, number } from '../progress.js'
+import {
+  type Checkpoint,
+  expiredBatches,
+  type Fingerprint,
+  fingerprint,
+  type ImportState,
+  newImport,
+} from './checkpoint.js'
+import type { Unacknowledged } from './find-stored.js'
+import type { InputFormat } from './formats.js'
+import type { ImportOptions } from './options.js'
+
+const STREAM_NAME = 'standard-input'
+
+/** The options with which an import is begun; the first three decide what its batches contain. */
+export interface ResolvedOptions extends ImportOptions {
+  format: InputFormat
+  /** of a body */
+  maxBytes: number
+}
+
+/** An import that is new, resumed, or finished already. */
+export interface BegunImport {
+  state: ImportState
+  /** null for standard input, which cannot be resumed */
+  file: StateFile<ImportState> | null
+  rejectsPath: string
+  /** nothing is left to do */
+  isFinished: boolean
+  /** batches, from the first that is not acknowledged, whose idempotency keys have expired */
+  expired: number
+}
+
+/**
+ * Finds the state of an earlier import of the same input, or begins a new one; tells the user which.
+ * @throws Error with a sentence for the user if the earlier import had another target, input or options
+ */
+export async function beginOrResume(path: string, options: ResolvedOptions, io: CommandIo): Promise<BegunImport> {
+  const isStream = path === '-'
+  const say = (text: string) => void io.stderr.write(`${text}\n`)
+  const paths = await pathsOf(isStream ? STREAM_NAME : path, options, say)
+  const fresh = await freshState(path, options)
+  const begun = { file: null, rejectsPath: paths.rejects, isFinished: false, expired: 0 }
+  if (isStream) {
+    say('Standard input cannot be read again: if this import is interrupted, it cannot be resumed.')
+    return { ...begun, state: fresh }
+  }
+  const file = new StateFile<ImportState>(paths.state)
+  const earlier = await usable(await file.read(), paths.rejects)
+  if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
+    checkSame(earlier, fresh, path, paths.state)
+    say(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
+    return { ...begun, file, state: earlier, isFinished: true }
+  }
+  if (!earlier || earlier.finishedAt !== null) return { ...begun, file, state: fresh }
+  await adoptWholeFile(earlier, fresh, path, paths.state, file)
+  const expired = expiredBatches(earlier, Date.now())
+  if (expired > 0) say(`${path}: ${expiredText(earlier, expired, options.unacknowledged)}`)
+  say(`${path}: resuming after ${counted(earlier.done.accepted, 'event')}.`)
+  return { ...begun, file, state: earlier, expired }
+}
+
+/** @param format of what remains, if only that can be imported, as for a stream; null if the same file can be imported again */
+export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, format: InputFormat | null): string {
+  if (format === null) return 'Rerun the command to resume.'
+  const events = number(MAX_BATCH * unacknowledged)
+  const unknown = (which: string) => `Up to ${events} ${which} were sent but not acknowledged; they may be stored.`
+  if (done.batches === 0) return unacknowledged === 0 ? 'Nothing was stored.' : unknown('of the first events')
+  const rest = {
+    ndjson: `the lines after the first ${number(done.line)}`,
+    csv: `the header and the lines after the first ${number(done.line)}`,
+    json: `an array of the elements after the first ${number(done.accepted + done.rejected + done.passedOver)}`,
+  }[format]
+  return `To resume, import ${rest}.${unacknowledged === 0 ? '' : ` ${unknown('of these events')}`}`
+}
+
+async function freshState(path: string, options: ResolvedOptions): Promise<ImportState> {
+  const { names, time, from, format, delimiter, maxBytes, target } = options
+  return newImport({
+    url: target.url,
+    key: target.keyDigest,
+    input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
+    // As they will be read back from the file.
+    options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes })),
+  })
+}
+
+/** An import that finished but stored nothing, as with a wrong delimiter, must not prevent one with other options. */
+async function usable(state: ImportState | null, rejectsPath: string): Promise<ImportState | null> {
+  if (!state) return null
+  const { finishedAt, done } = state
+  if (finishedAt === null || done.accepted > 0 || (done.profiles ?? 0) > 0) return state
+  if (done.rejected > 0) await rm(rejectsPath, { force: true })
+  return null
+}
+
+/** If the input was truncated when the import began and is whole now, the import resumes with the whole one. */
+async function adoptWholeFile(
+  earlier: ImportState,
+  fresh: ImportState,
+  path: string,
+  statePath: string,
+  file: StateFile<ImportState>,
+): Promise<void> {
+  const isLonger = earlier.isCut === true && fresh.input.bytes > earlier.input.bytes
+  const isWhole = isLonger && (await beginsWith(path, earlier.input))
+  if (isWhole) Object.assign(earlier, { input: fresh.input, isCut: false })
+  checkSame(earlier, fresh, path, statePath)
+  // It must be on disk before anything is sent that was not in the shorter file.
+  if (isWhole) await file.write(earlier)
+}
+
+async function beginsWith(path: string, truncated: Fingerprint): Promise<boolean> {
+  const { bytes, digest } = await fingerprint(path, truncated.bytes)
+  return bytes === truncated.bytes && digest === truncated.digest
+}
+
+function isSameTarget(one: ImportState, other: ImportState): boolean {
+  return one.url === other.url && one.key === other.key
+}
+
+/** @throws Error if resuming would not send the same batches to the same project */
+function checkSame(earlier: ImportState, now: ImportState, path: string, file: string): void {
+  const restart = `To start over, which stores the same events a second time, remove ${file}.`
+  if (earlier.version !== now.version) {
+    throw new Error(`${file} was written by another version of tallyhouse. ${restart}`)
+  }
+  if (JSON.stringify(earlier.input) !== JSON.stringify(now.input)) {
+    throw new Error(`${path} has changed since its import began, so the import cannot be resumed. ${restart}`)
+  }
+  if (earlier.url !== now.url) {
+    throw new Error(`The import of ${path} was begun at ${earlier.url}, not at ${now.url}. Resume it there. ${restart}`)
+  }
+  if (earlier.key !== now.key) {
+    throw new Error(`The import of ${path} was begun with another secret key. Resume it with that key. ${restart}`)
+  }
+  if (JSON.stringify(earlier.options) !== JSON.stringify(now.options)) {
+    throw new Error(`The import of ${path} was begun with other options. Rerun it with the same ones. ${restart}`)
+  }
+}
+
+/** Next to the input if that directory is writable, otherwise in the current directory. */
+async function pathsOf(path: string, options: ImportOptions, say: (text: string) => void) {
+  const isWritable = await access(dirname(resolve(path)), constants.W_OK).then(
+    () => true,
+    () => false,
+  )
+  const base = isWritable ? path : join('.', basename(path))
+  if (!isWritable && options.stateFile === undefined) {
+    say(`${dirname(path)} is not writable, so progress is kept in ${base}.import.json; resume from this directory.`)
+  }
+  return {
+    state: options.stateFile ?? `${base}.import.json`,
+    rejects: options.rejectsFile ?? `${base}.rejects.ndjson`,
+  }
+}
+
+const ACTIONS: Record<Unacknowledged, string> = {
+  check: "Each is looked up among the service's events, and sent if it is not there.",
+  send: 'They are sent again (--unanswered send).',
+  skip: 'They are not sent again (--unanswered skip).',
+}
+
+function expiredText({ done, sent }: ImportState, batches: number, unacknowledged: Unacknowledged): string {
+  const what = `up to ${batches} batches from line ${done.line + 1} on may have been sent at ${sent[0]?.at} without an acknowledgement`
+  return `${what}, and the service remembers idempotency keys for only 24 h. ${ACTIONS[unacknowledged]}`
+}
