@@ -17,8 +17,8 @@ const ROOMS = {
   erasure: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   http: ['clickhouse/errors.ts', 'contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
   routes: [
-    ...['http', 'erasure', 'pipeline', 'store', 'clickhouse', 'journal', 'keys', 'model', 'contract', 'json'],
-    ...['version.ts', 'lib'],
+    ...['http', 'erasure', 'metrics', 'pipeline', 'store', 'clickhouse', 'journal', 'keys', 'model', 'contract'],
+    ...['json', 'version.ts', 'lib'],
   ],
   metrics: ['http', 'pipeline', 'store', 'clickhouse', 'journal', 'contract', 'version.ts', 'lib'],
   process: ['app.ts', 'config.ts', 'keys', 'metrics', 'lib'],

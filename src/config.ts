@@ -206,7 +206,12 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   return config
 }
 
-/** What a setting lists, with commas in between. */
+/** Whether the journal or ClickHouse is embedded, and so keeps its data in DATA_DIR. */
+export function usesDataDir({ REDIS_URL, CLICKHOUSE_URL }: Config): boolean {
+  return REDIS_URL === undefined || CLICKHOUSE_URL === undefined
+}
+
+/** The items of a comma-separated setting. */
 export function splitList(text: string): string[] {
   return text.split(',').map((part) => part.trim())
 }

@@ -1,23 +1,23 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import type { FastifyInstance } from 'fastify'
-import { type AppOptions, buildApp } from './app.js'
+import { type App, type AppOptions, buildApp } from './app.js'
 import { type Config, ConfigError, loadConfig } from './config.js'
 import { failureText } from './lib/failure-text.js'
 import { openLog } from './lib/log.js'
+import type { Metric } from './metrics/metric.js'
 import { Greeting } from './process/greeting.js'
 import { Lifetime } from './process/lifetime.js'
-import { WorkerSide, Workers } from './process/workers.js'
+import { WorkerChannel, Workers } from './process/workers.js'
 
-/** Everything in this process; or what WORKERS needs several of, where it is one of them. */
+/** Serves in this process, which may be one of several workers. */
 async function serve(config: Config): Promise<void> {
   const greeting = new Greeting(config)
   const options: AppOptions = cluster.isWorker
     ? {
         shareMetrics: (own) => {
-          const side = new WorkerSide(own)
-          return () => side.figuresOfAll()
+          const channel = new WorkerChannel(own)
+          return () => channel.metricsOfAll()
         },
       }
     : { onKeys: (keys) => greeting.onKeys(keys) }
@@ -30,7 +30,7 @@ async function serve(config: Config): Promise<void> {
 }
 
 /** @throws Error that names the settings */
-async function listen(server: FastifyInstance, config: Config): Promise<void> {
+async function listen(server: App, config: Config): Promise<void> {
   try {
     await server.listen({ host: config.HOST, port: config.PORT })
   } catch (error) {
@@ -38,7 +38,7 @@ async function listen(server: FastifyInstance, config: Config): Promise<void> {
   }
 }
 
-/** Before the workers are started, each of which would end for this reason. @throws as `listen` */
+/** Fails once, before the workers start, each of which would exit for the same reason. @throws as `listen` */
 async function checkAddress(config: Config): Promise<void> {
   const server = createServer().listen({ host: config.HOST, port: config.PORT })
   try {
@@ -52,17 +52,17 @@ async function checkAddress(config: Config): Promise<void> {
 
 function cannotListen({ HOST, PORT }: Config, cause: unknown): Error {
   const reason = cause instanceof Error ? cause.message : String(cause)
-  const advice = 'Set another HOST or PORT, or end what listens there'
-  return new Error(`HOST=${HOST} and PORT=${PORT} cannot be listened at. ${advice}. (${reason})`, { cause })
+  const advice = 'Set another HOST or PORT, or stop the process that uses them'
+  return new Error(`Cannot listen on HOST=${HOST} and PORT=${PORT}. ${advice}. (${reason})`, { cause })
 }
 
-/** Requests are answered by other processes; this one owns the embedded engine, where there is one, and is the writer. */
+/** Starts workers that serve the requests. This process runs the writer, and the embedded engine if there is one. */
 async function serveByWorkers(config: Config): Promise<void> {
   await checkAddress(config)
   const greeting = new Greeting(config)
   const log = await openLog(config.LOG_LEVEL)
   let clickhouseUrl = ''
-  let figures = async () => ''
+  let metrics = async (): Promise<Metric[]> => []
   const lifetime = new Lifetime(log)
   const onFatal = (error: unknown) => lifetime.fail(error)
   const server = await buildApp(
@@ -75,13 +75,13 @@ async function serveByWorkers(config: Config): Promise<void> {
         clickhouseUrl = url
       },
       shareMetrics: (own) => {
-        figures = own
+        metrics = own
         return own
       },
     },
   )
   const env = { WORKERS: '1', ROLE: 'api', CLICKHOUSE_URL: clickhouseUrl }
-  const workers = new Workers({ count: config.WORKERS, env, log, figures: () => figures(), onFatal })
+  const workers = new Workers({ count: config.WORKERS, env, log, metrics: () => metrics(), onFatal })
   lifetime.endWith(async () => {
     await workers.close()
     await server.close()
@@ -98,6 +98,6 @@ try {
   await (config.WORKERS > 1 ? serveByWorkers(config) : serve(config))
 } catch (error) {
   if (error instanceof ConfigError) console.error(error.message)
-  else console.error(`The start failed: ${failureText(error)}`)
+  else console.error(`The service could not start: ${failureText(error)}`)
   process.exit(1)
 }

@@ -1,12 +1,12 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { ClickHouse } from '../clickhouse/client.js'
-import { lockDataFolder } from '../clickhouse/embedded/data-dir.js'
-import { startEmbeddedClickHouse } from '../clickhouse/embedded/engine.js'
+import type { ClickHouse } from '../clickhouse/client.js'
 import { migrate } from '../clickhouse/migrate.js'
-import type { Config } from '../config.js'
+import { openOwnStore } from '../clickhouse/own-store.js'
+import { type Config, usesDataDir } from '../config.js'
 import type { Journal } from '../journal/journal.js'
+import { CloseStack } from '../lib/close-stack.js'
 import { openJournal } from '../pipeline/open-journal.js'
 import { hasTables } from '../store/dump.js'
 
@@ -26,25 +26,13 @@ export interface WholeStore {
  * @throws FolderInUseError, SchemaError, StoreUnreachableError, or an Error with a sentence for the user
  */
 export async function openWholeStore(config: Config, { mustExist }: { mustExist: boolean }): Promise<WholeStore> {
-  const { CLICKHOUSE_URL, REDIS_URL, DATA_DIR } = config
-  const closers: (() => Promise<unknown>)[] = []
-  const close = async () => {
-    for (const closer of closers.splice(0).reverse()) await closer()
-  }
+  const { CLICKHOUSE_URL, DATA_DIR } = config
+  const parts = new CloseStack()
+  const log = pino({ level: 'silent' })
   try {
-    const isLocal = CLICKHOUSE_URL === undefined || REDIS_URL === undefined
-    if (isLocal && mustExist) await requireFolder(DATA_DIR)
-    if (isLocal) closers.push((await lockDataFolder(DATA_DIR)).release)
-    let url = CLICKHOUSE_URL
-    if (url === undefined) {
-      const path = join(DATA_DIR, 'clickhouse')
-      if (mustExist) await requireFolder(path)
-      const engine = await startEmbeddedClickHouse({ path, log: pino({ level: 'silent' }) })
-      closers.push(engine.close)
-      url = engine.url
-    }
-    const clickhouse = new ClickHouse({ url })
-    closers.push(() => clickhouse.close())
+    if (usesDataDir(config) && mustExist) await requireFolder(DATA_DIR)
+    if (CLICKHOUSE_URL === undefined && mustExist) await requireFolder(join(DATA_DIR, 'clickhouse'))
+    const { clickhouse, url } = parts.add(await openOwnStore(config, { log }))
     const place = CLICKHOUSE_URL === undefined ? DATA_DIR : `${new URL(url).host}/${clickhouse.database}`
     if (mustExist && !(await hasTables(clickhouse))) {
       throw new Error(
@@ -52,11 +40,10 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
       )
     }
     await migrate(clickhouse)
-    const journal = await openJournal(config, pino({ level: 'silent' }), clickhouse)
-    closers.push(() => journal.close())
-    return { clickhouse, journal, place, close }
+    const journal = parts.add(await openJournal(config, log, clickhouse))
+    return { clickhouse, journal, place, close: () => parts.close() }
   } catch (error) {
-    await close()
+    await parts.close()
     throw error
   }
 }

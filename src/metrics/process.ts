@@ -4,7 +4,7 @@ import { type IntervalHistogram, monitorEventLoopDelay, performance } from 'node
 const EVENT_LOOP_RESOLUTION_MS = 20
 const NS_PER_SECOND = 1e9
 
-/** What this process takes of its machine. */
+/** The resources that this process uses. */
 export interface ProcessReading {
   userCpuSeconds: number
   systemCpuSeconds: number
@@ -14,14 +14,14 @@ export interface ProcessReading {
   heapUsedBytes: number
   heapTotalBytes: number
   externalBytes: number
-  /** null where the system does not tell */
+  /** null where the system has no /proc */
   openFiles: number | null
-  /** s; over the time since the reading before */
+  /** in seconds, since the previous reading */
   eventLoopLag: { p50: number; p99: number; max: number }
 }
 
-/** Reads what the process takes; between readings only the lag of its event loop is watched. */
-export class ProcessFigures {
+/** Reads the resources of the process. Between readings it only samples the lag of the event loop. */
+export class ProcessMonitor {
   readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: EVENT_LOOP_RESOLUTION_MS })
 
   constructor() {
@@ -31,7 +31,7 @@ export class ProcessFigures {
   async read(): Promise<ProcessReading> {
     const { user, system } = process.cpuUsage()
     const { rss, heapUsed, heapTotal, external } = process.memoryUsage()
-    // A timer is never early: what is above the resolution is the lag.
+    // A timer never fires early: the lag is what exceeds the resolution.
     const lag = (ns: number) => Math.max(0, ns - EVENT_LOOP_RESOLUTION_MS * 1e6) / NS_PER_SECOND
     const eventLoopLag = {
       p50: lag(this.#lag.percentile(50)),

@@ -5,21 +5,22 @@ import { type Disk, readDisks } from '../store/disks.js'
 
 /** Well within the 10 s that Prometheus waits for a scrape. */
 const STORE_LIMIT_MS = 2_000
-/** What data is kept on, as it is now. */
+
+/** The state of ClickHouse and the free space for data. */
 export interface StorageReading {
   /** whether ClickHouse answered a query within 2 s */
   isStoreUp: boolean
-  /** ClickHouse's; none where it did not answer, or does not tell */
+  /** of ClickHouse; empty if it did not respond, or if its user may not read them */
   disks: Disk[]
-  /** of the file system that `DATA_DIR` is on; null where nothing is kept there */
+  /** of the file system of `DATA_DIR`; null if no part is embedded */
   dataDir: { freeBytes: number; totalBytes: number } | null
 }
 
-/** @param dataDir the folder of the embedded parts, null where there are none */
+/** @param dataDir the folder of the embedded parts; null if there are none */
 export async function readStorage(clickhouse: ClickHouse, dataDir: string | null): Promise<StorageReading> {
   const [disks, space] = await Promise.all([
     readDisks(clickhouse, AbortSignal.timeout(STORE_LIMIT_MS)).catch((error: unknown) => {
-      // A user without rights to system.disks can use the store all the same.
+      // A user without rights to system.disks can still use the store.
       return isStoreError(error, 'ACCESS_DENIED') ? [] : null
     }),
     dataDir === null ? null : statfs(dataDir).catch(() => null),
@@ -27,7 +28,7 @@ export async function readStorage(clickhouse: ClickHouse, dataDir: string | null
   return {
     isStoreUp: disks !== null,
     disks: disks ?? [],
-    // What is kept for root is not free to the service.
+    // `bavail` excludes the blocks reserved for root.
     dataDir: space && { freeBytes: space.bavail * space.bsize, totalBytes: space.blocks * space.bsize },
   }
 }

@@ -1,15 +1,16 @@
 import type { FastifyPluginAsync } from 'fastify'
+import type { Metric } from '../metrics/metric.js'
+import { CONTENT_TYPE, formatMetrics } from '../metrics/text.js'
 
 export interface MetricsOptions {
-  contentType: string
-  /** the text that Prometheus reads */
-  figures: () => Promise<string>
+  read: () => Promise<Metric[]>
 }
 
-/** What Prometheus scrapes. It holds counts and names of routes, and nothing of anybody's data. */
-export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { contentType, figures }) => {
+/** What Prometheus scrapes: counts and the names of routes, but no user data. */
+export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { read }) => {
   app.get('/metrics', async (_request, reply) => {
-    reply.header('content-type', contentType)
-    return await figures()
+    const text = formatMetrics(await read())
+    reply.header('content-type', CONTENT_TYPE)
+    return text
   })
 }

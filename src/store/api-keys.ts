@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
+import type { KeyTable } from '../keys/key-refresh.js'
 import type { Grant, KeyKind, StoredKey } from '../keys/keys.js'
 
 /** What may be shown of a key. */
@@ -67,4 +68,13 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
      FROM api_keys FINAL WHERE hash IN ${hashes}`,
     fields.parameters,
   )
+}
+
+/** The stored keys, for the ring of a service. */
+export function keyTable(clickhouse: ClickHouse): KeyTable {
+  return {
+    read: () => readKeys(clickhouse),
+    isEmpty: async () => (await listKeys(clickhouse)).length === 0,
+    insert: (keys) => insertKeys(clickhouse, keys, Date.now()),
+  }
 }

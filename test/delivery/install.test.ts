@@ -72,7 +72,7 @@ t.test('a clone is installed and started as docs/deployment.md says for a server
   t.match(stdout, /secret.*default/)
   t.match(stderr, /Store: database analytics of http:/)
   const failed = await shell('npm start', { REDIS_URL: redis.url }).catch((error) => error)
-  t.match(failed.stderr, /The start failed: .*optional packages.*set CLICKHOUSE_URL/)
+  t.match(failed.stderr, /The service could not start: .*optional packages.*set CLICKHOUSE_URL/)
 })
 
 t.test(

@@ -7,21 +7,21 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
-import { mergeMetrics, Workers } from '../../src/process/workers.js'
+import { Workers } from '../../src/process/workers.js'
 import { startRedis, startService, temporaryFolder, until } from '../helper.js'
 
-t.test('several processes answer on one port, one stores, and one that dies is replaced', async (t) => {
+t.test('workers share one port, the primary stores, and a worker that is killed is replaced', async (t) => {
   const redis = await startRedis(t)
   const env = { REDIS_URL: redis.url, DATA_DIR: await temporaryFolder(t), WORKERS: '2', LOG_LEVEL: 'error' }
   const blocker = createServer().listen(0, '127.0.0.1')
   await once(blocker, 'listening')
   const PORT = String((blocker.address() as AddressInfo).port)
-  await t.rejects(startService(t, { ...env, PORT }), /cannot be listened at/)
+  await t.rejects(startService(t, { ...env, PORT }), /Cannot listen on/)
   blocker.close()
 
   const { url, process, ended, output } = await startService(t, env)
   const [secret = ''] = output().match(/sk_[\w-]{43}/) ?? []
-  t.ok(secret, 'the start that could not listen has stored no keys')
+  t.ok(secret, 'the start that could not listen stored no keys')
   const headers = { 'content-type': 'application/json', 'x-api-key': secret }
   // A connection of its own for each request, so that the processes take turns.
   const track = async (event: string) => {
@@ -33,7 +33,7 @@ t.test('several processes answer on one port, one stores, and one that dies is r
     }).catch(() => null)
     return answer?.status
   }
-  const figures = async () => (await fetch(`${url}/metrics`)).text()
+  const metrics = async () => (await fetch(`${url}/metrics`)).text()
   const accepted = (text: string) =>
     Array.from(text.matchAll(/^tallyhouse_events_accepted_total\{process="(.*)"\} (\d+)$/gm), ([, name, n]) => [
       name,
@@ -41,7 +41,7 @@ t.test('several processes answer on one port, one stores, and one that dies is r
     ])
 
   for (let i = 0; i < 10; i++) t.equal(await track(`event ${i}`), 200)
-  const text = await figures()
+  const text = await metrics()
   t.strictSame(
     accepted(text)
       .map(([name]) => name)
@@ -73,9 +73,9 @@ t.test('several processes answer on one port, one stores, and one that dies is r
   t.equal(await ended, 0)
 })
 
-t.test('workers that never listen end the start with a reason, and themselves', async (t) => {
+t.test('a start whose workers never listen fails with a reason and kills them', async (t) => {
   const exec = join(await temporaryFolder(t), 'hangs.cjs')
-  // It hears no signal that asks.
+  // It handles no SIGTERM.
   const hang = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)'
   await writeFile(exec, `process.on('SIGTERM', () => undefined); ${hang}`)
   cluster.setupPrimary({ exec, execArgv: [], silent: true })
@@ -84,7 +84,7 @@ t.test('workers that never listen end the start with a reason, and themselves', 
     count: 2,
     env: {},
     log: Fastify().log,
-    figures: async () => '',
+    metrics: async () => [],
     onFatal: (error) => faults.push(error),
     startLimitMs: 100,
   })
@@ -99,28 +99,6 @@ t.test('workers that never listen end the start with a reason, and themselves', 
   t.ok(processes.every((child) => child?.signalCode === 'SIGKILL'))
   // A worker that dies later is replaced after half a second.
   await wait(700)
-  t.strictSame(forked, [], 'none takes their place')
+  t.strictSame(forked, [], 'none is replaced')
   t.strictSame(faults, [])
-})
-
-t.test('figures of several processes stand together under one heading', async (t) => {
-  const one = '# HELP a First.\n# TYPE a counter\na 1\n\n# HELP b Second.\n# TYPE b gauge\nb{x="}{ ,"} 2\n'
-  const two = '# HELP b Second.\n# TYPE b gauge\nb{x="y"} 3\n\n# HELP a First.\n# TYPE a counter\na 4\n'
-  t.equal(
-    mergeMetrics([
-      ['writer', one],
-      ['worker-1', two],
-    ]),
-    [
-      '# HELP a First.',
-      '# TYPE a counter',
-      'a{process="writer"} 1',
-      'a{process="worker-1"} 4',
-      '# HELP b Second.',
-      '# TYPE b gauge',
-      'b{x="}{ ,",process="writer"} 2',
-      'b{x="y",process="worker-1"} 3',
-      '',
-    ].join('\n'),
-  )
 })

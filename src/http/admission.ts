@@ -1,0 +1,88 @@
+import cors from '@fastify/cors'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { KeyRing } from '../keys/key-ring.js'
+import type { KeyKind } from '../keys/keys.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import { Authentication } from './authenticate.js'
+import { acceptJson, type Intake } from './body.js'
+import { BodyBudget } from './body-budget.js'
+import type { ClientLimits } from './connection-limits.js'
+import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
+import { WrongKeys } from './wrong-keys.js'
+
+/** Response headers that a page's script may read. */
+const EXPOSED = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
+
+/** Settings of the service, by their names. */
+export interface AdmissionSettings {
+  RATE_LIMIT: number
+  /** s */
+  RATE_LIMIT_WINDOW: number
+  WRONG_KEY_LIMIT: number
+  /** bytes of the bodies in memory */
+  BODY_MEMORY: number
+  /** where the requests of keys are counted; in this process if absent */
+  REDIS_URL?: string
+}
+
+export interface AdmissionOptions {
+  keys: KeyRing
+  buffers: BufferPool
+  clientLimits: ClientLimits
+  log: FastifyBaseLogger
+}
+
+/** Who may send requests, how many and how large: keys, rate limits and the memory of bodies. */
+export class Admission {
+  readonly #keys: KeyRing
+  readonly #wrongKeys: WrongKeys
+  readonly #intake: Intake
+  readonly #isRateLimited: boolean
+  readonly #counters: Counters | null
+  readonly #log: FastifyBaseLogger
+
+  constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
+    const { keys, buffers, clientLimits, log } = options
+    this.#keys = keys
+    this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
+    this.#intake = { pool: buffers, budget: new BodyBudget(settings.BODY_MEMORY), clientLimits }
+    this.#isRateLimited = settings.RATE_LIMIT > 0
+    this.#counters = counters
+    this.#log = log
+  }
+
+  /** Lets only requests with a key of this kind, and with a body of one of these types, reach the routes of a scope. */
+  guard(scope: FastifyInstance, kind: KeyKind, contentTypes: string[]): void {
+    const authentication = new Authentication(this.#keys, kind, this.#wrongKeys)
+    scope.addHook('preParsing', authentication.beforeBody)
+    acceptJson(scope, contentTypes, this.#intake, authentication)
+    scope.addHook('preValidation', authentication.afterBody)
+    if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  close(): void {
+    this.#counters?.disconnect()
+  }
+}
+
+/** Connects to the Redis that counts requests, if they are limited; an unavailable one is no error. */
+export async function openAdmission(
+  server: FastifyInstance,
+  settings: AdmissionSettings,
+  options: AdmissionOptions,
+): Promise<Admission> {
+  const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds, REDIS_URL: url } = settings
+  const counters = max > 0 && url !== undefined ? await openCounters(url, options.log) : null
+  if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
+  return new Admission(settings, options, counters)
+}
+
+/** Lets pages of these origins POST to the routes of a scope; `*` is any origin. */
+export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
+  scope.register(cors, {
+    origin: origins.includes('*') ? '*' : origins,
+    methods: ['POST'],
+    exposedHeaders: EXPOSED,
+    strictPreflight: false,
+  })
+}

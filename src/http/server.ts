@@ -1,0 +1,105 @@
+import compress from '@fastify/compress'
+import swagger from '@fastify/swagger'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { normalizeCodings } from './body.js'
+import {
+  type ClientLimits,
+  cutOffSlowReader,
+  limitConnections,
+  resetBrokenResponse,
+  serverLimits,
+} from './connection-limits.js'
+import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
+import { documentation } from './openapi/document.js'
+import { RequestLog } from './request-log.js'
+import { countRequests, type RequestMetrics } from './request-metrics.js'
+import { validatorCompiler } from './validator.js'
+
+/** How long requests in flight may take once the server closes. */
+const LAST_REQUESTS_MS = 2_000
+
+/** Settings of the service, by their names. */
+export interface ServerSettings {
+  /** bytes of a body, decompressed; a route may set another limit */
+  BODY_LIMIT: number
+  /** addresses or networks, comma-separated */
+  TRUST_PROXY?: string
+  MAX_CONNECTIONS: number
+  /** levels of objects and arrays in properties */
+  MAX_PROPERTY_DEPTH: number
+}
+
+export interface OpenServer {
+  server: FastifyInstance
+  requests: RequestMetrics
+  /** aborted when the server begins to close */
+  closing: AbortSignal
+}
+
+/** A server with our error responses, request log, metrics, limits and decompression, but without a route. */
+export function openServer(settings: ServerSettings, log: FastifyBaseLogger, clientLimits: ClientLimits): OpenServer {
+  const requestLog = new RequestLog(log)
+  const { http, ...timeouts } = serverLimits(clientLimits)
+  const server: FastifyInstance = Fastify({
+    // With a logger, Fastify would create a child logger and two listeners per request. RequestLog logs the failures.
+    logger: false,
+    logController: requestLog,
+    genReqId: (raw) => requestLog.idOf(raw),
+    bodyLimit: settings.BODY_LIMIT,
+    trustProxy: settings.TRUST_PROXY ?? false,
+    // A user ID in a path may have 255 characters, each escaped as up to 12 bytes.
+    routerOptions: { maxParamLength: 4096 },
+    forceCloseConnections: 'idle',
+    ...timeouts,
+    // Node would refuse a request without the header itself, with an error of another shape.
+    http: { ...http, requireHostHeader: false },
+    // Requests that arrive while the server closes are served like any other.
+    return503OnClosing: false,
+    frameworkErrors: (error, request, reply) => {
+      sendError(error, request, reply, () => {
+        // No hook runs for a URL that the router cannot parse.
+        requestLog.conclude(request, reply)
+        requests.unmatched.count(reply.statusCode, 0)
+      })
+    },
+    clientErrorHandler: (error, socket) => refuseMalformedRequest(error, socket, requestLog),
+  }).withTypeProvider<TypeBoxTypeProvider>()
+  // For everything but requests, whose `log` stays silent.
+  server.log = log
+  server.setValidatorCompiler(validatorCompiler(settings.MAX_PROPERTY_DEPTH))
+  server.decorateRequest('projectId', '')
+  server.decorateRequest('keyId', '')
+  server.decorateRequest('rawBody')
+  server.decorateRequest('key')
+  requestLog.watch(server)
+  const requests = countRequests(server)
+  limitConnections(server.server, settings.MAX_CONNECTIONS, log)
+  const closing = closeInTime(server, clientLimits)
+
+  handleErrors(server)
+  // Registered before the routes, which it describes.
+  server.register(swagger, documentation)
+  normalizeCodings(server)
+  // Request bodies only: the body limit holds for the decompressed size.
+  server.register(compress, { global: false, globalDecompression: true })
+  return { server, requests, closing }
+}
+
+/** Keeps slow clients from delaying the shutdown. */
+function closeInTime(server: FastifyInstance, clientLimits: ClientLimits): AbortSignal {
+  const closing = new AbortController()
+  server.addHook('preClose', async () => {
+    closing.abort()
+    // A client that has not sent the whole request by then gets no response.
+    setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
+  })
+  server.addHook('onSend', (request, reply, payload, done) => {
+    cutOffSlowReader(payload, clientLimits)
+    resetBrokenResponse(payload, request)
+    // An idle keep-alive connection would delay the shutdown.
+    if (closing.signal.aborted) reply.header('connection', 'close')
+    done()
+  })
+  return closing.signal
+}

@@ -1,0 +1,56 @@
+import type { Histogram } from '../lib/histogram.js'
+
+export type Labels = Record<string, string>
+
+/** One line of a metric. */
+export interface Sample {
+  /** what follows the metric's name, such as `_bucket`; mostly empty */
+  suffix: string
+  labels: Labels
+  value: number
+}
+
+/** A metric as a process has read it; plain data, so that it can be sent to another process. */
+export interface Metric {
+  name: string
+  help: string
+  type: 'counter' | 'gauge' | 'histogram'
+  samples: Sample[]
+}
+
+/** A value with its labels; null if the value is unknown, which leaves the line out. */
+export type Reading<Value> = [labels: Labels, value: Value | null]
+
+export function counter(name: string, help: string, readings: Reading<number>[] | number): Metric {
+  return { name, help, type: 'counter', samples: samplesOf(readings) }
+}
+
+export function gauge(name: string, help: string, readings: Reading<number>[] | number | null): Metric {
+  return { name, help, type: 'gauge', samples: samplesOf(readings) }
+}
+
+export function histogram(name: string, help: string, readings: Reading<Histogram>[] | Histogram): Metric {
+  const all: Reading<Histogram>[] = Array.isArray(readings) ? readings : [[{}, readings]]
+  const samples = all.flatMap(([labels, value]) => (value ? linesOf(labels, value) : []))
+  return { name, help, type: 'histogram', samples }
+}
+
+/** One reading for each value of a label. */
+export function byLabel<Value>(label: string, values: Record<string, Value>): Reading<Value>[] {
+  return Object.entries(values).map(([name, value]) => [{ [label]: name }, value])
+}
+
+function samplesOf(readings: Reading<number>[] | number | null): Sample[] {
+  const all: Reading<number>[] = Array.isArray(readings) ? readings : [[{}, readings]]
+  return all.flatMap(([labels, value]) => (value === null ? [] : [{ suffix: '', labels, value }]))
+}
+
+/** Buckets are cumulative, and the last one holds everything. */
+function linesOf(labels: Labels, { bounds, counts, sum }: Histogram): Sample[] {
+  let upTo = 0
+  const buckets = counts.map((count, i) => {
+    upTo += count
+    return { suffix: '_bucket', labels: { ...labels, le: String(bounds[i] ?? '+Inf') }, value: upTo }
+  })
+  return [...buckets, { suffix: '_sum', labels, value: sum }, { suffix: '_count', labels, value: upTo }]
+}
