@@ -110,7 +110,8 @@ async function open(
   const start = async () => {
     await migrate(clickhouse)
     await takeOver(clickhouse, journal, Date.now())
-    onKeys?.(await keyRefresh.start(DEFAULT_PROJECT))
+    const found = await keyRefresh.start(DEFAULT_PROJECT)
+    onKeys?.(found)
     if (config.ROLE === 'api') return
     writer.start()
     purge.start()

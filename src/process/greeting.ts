@@ -56,7 +56,7 @@ export class Greeting {
 function welcome(url: string, role: Config['ROLE']): string {
   if (role === 'writer') {
     const links = `${url}/health/ready and ${url}/metrics`
-    return `Tallyhouse writes from the journal to ClickHouse (ROLE=writer) and serves no API calls.\nIts health and metrics: ${links}`
+    return `Tallyhouse writes from the journal to ClickHouse (ROLE=writer) and has no API.\nIts health and metrics: ${links}`
   }
   return `Tallyhouse serves at ${url}\nAPI reference, with a page to try it: ${url}/docs`
 }

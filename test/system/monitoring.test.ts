@@ -11,7 +11,7 @@ const OF_TARGET = ['job', 'instance', 'process']
 const WORDS = new Set(['by', 'or', 'and', 'unless'])
 
 async function file(name: string): Promise<string> {
-  return await readFile(fileURLToPath(new URL(`../docs/monitoring/${name}`, import.meta.url)), 'utf8')
+  return await readFile(fileURLToPath(new URL(`../../docs/monitoring/${name}`, import.meta.url)), 'utf8')
 }
 
 /** The metrics that a query reads, with all labels that it names. */
@@ -73,7 +73,7 @@ t.test('the queries of the dashboard and of the alerts read what the service tel
 })
 
 t.test('the manual says of every alert and every error what to do', async (t) => {
-  const manual = await file('../../operations.md')
+  const manual = await file('../operations.md')
   const alerts = [...(await file('alerts.yml')).matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
   t.ok(alerts.length >= 8)
   for (const name of [...alerts, ...Object.keys(STATUS_OF)]) t.ok(manual.includes(`\`${name}\``), name)

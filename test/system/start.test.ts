@@ -47,10 +47,10 @@ t.test('the first start makes keys and prints calls that work; the next one prin
   t.notOk(/[ps]k_[\w-]{43}/.test(second.output()))
   const secret = keys.find((key) => key.startsWith('sk_')) ?? ''
   const answer = await fetch(`${second.url}/public/events`, { headers: { 'x-api-key': secret } })
-  t.equal(answer.status, 200, 'the keys are still good')
+  t.equal(answer.status, 200, 'the keys are still valid')
 })
 
-t.test('a start that cannot go on says why and exits', async (t) => {
+t.test('a start that fails prints the reason and exits', async (t) => {
   const folder = await temporaryFolder(t)
   const env = { DATA_DIR: folder, SECRET_KEY, PUBLIC_API_KEY: PUBLIC_KEY }
   await t.rejects(startService(t, { ...env, PORT: 'http' }), /PORT must be a port from 0 to 65535, but is "http"/)
@@ -97,10 +97,10 @@ t.test('the process that starts it takes it along, even when it is killed', asyn
   t.ok(isRunning(pid) && isRunning(engine))
   parent.kill('SIGKILL')
   await until('their end', () => !isRunning(pid) && !isRunning(engine))
-  t.match(output, /the process that started the service is gone/)
+  t.match(output, /the process that started the service has ended/)
 })
 
-t.test('the start names the page of the calls, and one that only writes invites nobody to call it', async (t) => {
+t.test('the start prints the address of the API reference, unless the role is writer', async (t) => {
   const { CLICKHOUSE_URL, REDIS_URL } = await settingsFor(t, 'servers')
   const servers = { CLICKHOUSE_URL, REDIS_URL }
   const writer = await startService(t, { ...servers, ROLE: 'writer' })
