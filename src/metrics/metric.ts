@@ -3,7 +3,7 @@ import type { Histogram } from '../lib/histogram.js'
 export type Labels = Record<string, string>
 
 /** One line of a metric. */
-export interface Sample {
+interface Sample {
   /** what follows the metric's name, such as `_bucket`; mostly empty */
   suffix: string
   labels: Labels
