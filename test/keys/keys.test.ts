@@ -5,7 +5,7 @@ import { KeyRing } from '../../src/keys/key-ring.js'
 import { makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
 import { SECRET_KEY, settingsFor, startApp, startClickHouse } from '../helper.js'
 
-t.test('a made key has 256 random bits and says what it is', async (t) => {
+t.test('a new key has 256 random bits and a prefix for its kind', async (t) => {
   const keys = new Set(Array.from({ length: 1000 }, () => makeKey('secret')))
   t.equal(keys.size, 1000)
   for (const key of keys) t.equal(Buffer.from(key.slice(3), 'base64url').length, 32)
@@ -13,25 +13,25 @@ t.test('a made key has 256 random bits and says what it is', async (t) => {
   t.match(makeKey('public'), /^pk_[\w-]{43}$/)
 })
 
-t.test('what is kept of a key does not tell it', async (t) => {
+t.test('a stored key does not reveal the key', async (t) => {
   const key = makeKey('secret')
   const { id, hash } = storedKey(key, { projectId: 'p', kind: 'secret' })
   t.equal(id, key.slice(0, 11))
   t.match(hash, /^[\da-f]{64}$/)
 })
 
-t.test('several keys of a kind are good at a time, and a revoked one is forgotten', async (t) => {
+t.test('several keys of a kind are valid at a time, and a revoked one is refused', async (t) => {
   const grant = { projectId: 'p', kind: 'secret' } as const
   const [fixed, old, fresh] = [makeKey('secret'), makeKey('secret'), makeKey('secret')]
   const ring = new KeyRing([storedKey(fixed, grant)])
   ring.replaceStored([storedKey(old, grant), storedKey(fresh, grant)])
   for (const key of [fixed, old, fresh, old]) t.match(ring.find(key), grant)
   ring.replaceStored([storedKey(fresh, grant)])
-  t.equal(ring.find(old), null, 'although it was recognised before')
+  t.equal(ring.find(old), null, 'although it was cached')
   for (const key of [fixed, fresh]) t.match(ring.find(key), grant)
 })
 
-t.test('unknown keys leave nothing behind', async (t) => {
+t.test('unknown keys are not kept in memory', async (t) => {
   const grant = { projectId: 'p', kind: 'secret' } as const
   const good = makeKey('secret')
   const ring = new KeyRing([storedKey(good, grant)])
@@ -43,40 +43,37 @@ t.test('unknown keys leave nothing behind', async (t) => {
   t.match(ring.find(good), grant)
 })
 
-t.test(
-  'however many wrong keys come, the stored ones are read once a second, and a new one is found by it',
-  async (t) => {
-    const closing = new AbortController()
-    t.teardown(() => closing.abort())
-    const stored: StoredKey[] = []
-    let reads = 0
-    const table = {
-      read: async () => {
-        reads++
-        return [...stored]
-      },
-      isEmpty: async () => stored.length === 0,
-      insert: async (keys: StoredKey[]) => void stored.push(...keys),
-    }
-    const ring = new KeyRing([])
-    await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
-    t.equal(reads, 1)
-    const fresh = makeKey('secret')
-    stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
-    t.equal(ring.find(fresh), null)
-    t.match(await ring.findNew(fresh), { projectId: 'p' }, 'at once, although the keys were read just now')
-    const startedAt = performance.now()
-    const wrong = Array.from({ length: 10_000 }, () => ring.findNew(makeKey('secret')))
-    for (const grant of await Promise.all(wrong)) if (grant) t.fail('a wrong key was taken')
-    t.ok(reads <= 2 + (performance.now() - startedAt) / 1000, `${reads} reads`)
-  },
-)
+t.test('wrong keys trigger one read of the stored keys a second, which finds a new key', async (t) => {
+  const closing = new AbortController()
+  t.teardown(() => closing.abort())
+  const stored: StoredKey[] = []
+  let reads = 0
+  const table = {
+    read: async () => {
+      reads++
+      return [...stored]
+    },
+    isEmpty: async () => stored.length === 0,
+    insert: async (keys: StoredKey[]) => void stored.push(...keys),
+  }
+  const ring = new KeyRing([])
+  await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
+  t.equal(reads, 1)
+  const fresh = makeKey('secret')
+  stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
+  t.equal(ring.find(fresh), null)
+  t.match(await ring.findNew(fresh), { projectId: 'p' }, 'at once, although the keys have just been read')
+  const startedAt = performance.now()
+  const wrong = Array.from({ length: 10_000 }, () => ring.findNew(makeKey('secret')))
+  for (const grant of await Promise.all(wrong)) if (grant) t.fail('a wrong key was accepted')
+  t.ok(reads <= 2 + (performance.now() - startedAt) / 1000, `${reads} reads`)
+})
 
-t.test('without the store, good ones are served and unknown ones refused', async (t) => {
-  const { url, close } = await startClickHouse(t)
+t.test('without the store, valid keys are served and unknown ones refused', async (t) => {
+  const clickhouse = await startClickHouse(t)
   const { CLICKHOUSE_URL: _, ...env } = await settingsFor(t, 'embedded')
-  const { call } = await startApp(t, { ...env, CLICKHOUSE_URL: url })
-  await close()
+  const { call } = await startApp(t, { ...env, CLICKHOUSE_URL: clickhouse.url })
+  await clickhouse.close()
   const track = (key: string) => {
     return call('POST', '/public/track', { event: 'e', distinct_id: 'u' }, { 'x-api-key': key })
   }
