@@ -3,19 +3,19 @@ import { TallyhouseError } from './errors.js'
 import { CALL_RETRY, mayBeDone, type RetryPolicy, retry } from './retry.js'
 
 export interface ConnectionOptions {
-  /** where the service is, such as `https://tallyhouse.example.com`; a path in front of `/public` may follow */
+  /** address of the service, such as `https://tallyhouse.example.com`; may have a path, to which `/public` is appended */
   url: string
   /** the project's secret key */
   secretKey: string
-  /** how long one try may take, in milliseconds; 30 000 where absent, as a read may wait 5 s for the store */
+  /** timeout of one attempt, in milliseconds; default 30 000, as a read may wait 5 s for the store */
   timeoutMs?: number
-  /** how often and how patiently a call is tried again; 8 times within half a minute where absent */
+  /** how a call is retried; default: 8 attempts within half a minute */
   retry?: Partial<RetryPolicy>
-  /** makes the requests instead of the global `fetch` */
+  /** replaces the global `fetch` */
   fetch?: Fetch
 }
 
-/** The part of `fetch` that is used. */
+/** The part of `fetch` that the client uses. */
 export type Fetch = (
   url: string,
   init: {
@@ -29,36 +29,36 @@ export type Fetch = (
 
 export interface Call {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** from `/public` on, with its query */
+  /** starts with `/public`; includes the query */
   path: string
-  /** JSON, sent as it is on every try */
+  /** JSON; every attempt sends the same bytes */
   body?: string | Uint8Array<ArrayBuffer>
-  /** 1 to 255 characters; makes `/track`, `/track/batch` and `/users/profile` repeatable */
+  /** 1 to 255 characters; makes retries of `/track`, `/track/batch` and `/users/profile` safe */
   idempotencyKey?: string
 }
 
 export interface CallOptions {
-  /** ends the call, between two tries as well */
+  /** aborts the call, also between two attempts */
   signal?: AbortSignal | undefined
 }
 
-export interface Answer {
+export interface CallResult {
   /** the body, parsed */
   value: Record<string, unknown>
-  /** the body as it came: numbers are spelled as they were sent */
+  /** the body as it came, in which numbers keep their exact spelling */
   text: string
   headers: Headers
 }
 
-/** An answer that is rows alone. */
-export interface RowsAnswer {
+/** A response of rows only. */
+export interface RowsResult {
   bytes: Uint8Array<ArrayBuffer>
   headers: Headers
 }
 
 const TIMEOUT_MS = 30_000
 
-/** Makes calls with the secret key, and tries again what failed for the moment. */
+/** Makes calls with the secret key, and retries transient failures. */
 export class Connection {
   readonly #url: string
   readonly #key: string
@@ -66,7 +66,7 @@ export class Connection {
   readonly #retry: RetryPolicy
   readonly #fetch: Fetch
 
-  /** @throws TypeError where the URL or the key cannot be used */
+  /** @throws TypeError if the URL or the key cannot be used */
   constructor({ url, secretKey, timeoutMs = TIMEOUT_MS, retry = {}, fetch = globalThis.fetch }: ConnectionOptions) {
     if (!URL.canParse(url) || !/^https?:/.test(url)) {
       throw new TypeError('url must be the address of the service, such as https://tallyhouse.example.com')
@@ -85,26 +85,26 @@ export class Connection {
   }
 
   /**
-   * @param policy instead of the connection's own
+   * @param policy overrides the connection's own
    * @throws TallyhouseError for everything but a success of the service
    */
-  async call(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<Answer> {
-    return await retry(() => this.#attempt(call, signal, readAnswer), policy, signal)
+  async call(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<CallResult> {
+    return await retry(() => this.#attempt(call, signal, readResult), policy, signal)
   }
 
   /**
-   * Deletes what is at the path. Where an earlier try may have done it without its answer coming through, that nothing
-   * is there any more is the success.
+   * Deletes the resource at the path. If an earlier attempt may have deleted it and its response was lost, `not_found`
+   * counts as success.
    * @throws TallyhouseError as `call`
    */
   async delete(path: string, { signal }: CallOptions = {}): Promise<void> {
-    let isPerhapsDone = false
+    let mayBeDeleted = false
     const attempt = async () => {
       try {
-        await this.#attempt({ method: 'DELETE', path }, signal, readAnswer)
+        await this.#attempt({ method: 'DELETE', path }, signal, readResult)
       } catch (error) {
-        if (isPerhapsDone && error instanceof TallyhouseError && error.code === 'not_found') return
-        isPerhapsDone ||= mayBeDone(error)
+        if (mayBeDeleted && error instanceof TallyhouseError && error.code === 'not_found') return
+        mayBeDeleted ||= mayBeDone(error)
         throw error
       }
     }
@@ -112,13 +112,13 @@ export class Connection {
   }
 
   /** As `call`, for `/events` in a format that has no envelope. */
-  async rows(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<RowsAnswer> {
+  async rows(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<RowsResult> {
     return await retry(() => this.#attempt(call, signal, readRows), policy, signal)
   }
 
   /**
-   * The lines of an answer of NDJSON, as they come. Until its first byte it is tried again as `call` does.
-   * @throws TallyhouseError; `network` or `timeout` where the answer breaks off or stops for the time of a try
+   * Streams the lines of an NDJSON response. It is retried as by `call` until its first byte has arrived.
+   * @throws TallyhouseError; `network` if the response breaks off, `timeout` if it stalls for the timeout of an attempt
    */
   async *lines(call: Call, { signal }: CallOptions = {}): AsyncGenerator<string, void, undefined> {
     const open = async () => {
@@ -153,7 +153,7 @@ export class Connection {
         yield decoder.decode(value, { stream: true })
       } catch (error) {
         if (end.signal.reason instanceof TallyhouseError) throw end.signal.reason
-        throw new TallyhouseError('network', 'The answer broke off. What came of it is not all.', { cause: error })
+        throw new TallyhouseError('network', 'The response broke off and is incomplete.', { cause: error })
       } finally {
         clearTimeout(timer)
       }
@@ -164,7 +164,7 @@ export class Connection {
     { method, path, body, idempotencyKey }: Call,
     signal: AbortSignal | undefined,
     read: (response: Response) => Promise<T>,
-    // AbortSignal.any is younger than the oldest Node that is supported.
+    // The oldest supported Node does not have AbortSignal.any.
     end = new AbortController(),
   ): Promise<T> {
     const abort = () => end.abort(aborted(signal))
@@ -189,7 +189,7 @@ export class Connection {
     } catch (error) {
       if (error instanceof TallyhouseError) throw error
       if (end.signal.aborted) throw end.signal.reason
-      throw new TallyhouseError('network', 'The service cannot be reached, or the connection broke.', { cause: error })
+      throw new TallyhouseError('network', 'The service is unavailable, or the connection broke.', { cause: error })
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', abort)
@@ -197,13 +197,13 @@ export class Connection {
   }
 }
 
-/** A POST that may be tried again, since the service knows its key and does it once. */
-export function repeatable(path: string, body: string): Call {
+/** A POST that is safe to retry: its idempotency key makes the service carry it out once. */
+export function idempotentPost(path: string, body: string): Call {
   return { method: 'POST', path, body, idempotencyKey: randomUUID() }
 }
 
-/** Takes nothing for a success but Tallyhouse's own: a proxy that answers 200 has stored nothing. */
-async function readAnswer(response: Response): Promise<Answer> {
+/** Accepts only Tallyhouse's own success: a proxy that responds with 200 has stored nothing. */
+async function readResult(response: Response): Promise<CallResult> {
   const { status, headers } = response
   const text = await response.text()
   const value = parseObject(text)
@@ -219,22 +219,22 @@ function refusal({ status, headers }: Response, value: Record<string, unknown> |
   }
   return new TallyhouseError(
     'unexpected_answer',
-    `The answer, with status ${status}, is not one of Tallyhouse. Check the url and what stands in front of the service.`,
+    `The response, with status ${status}, does not come from Tallyhouse. Check the url and the proxies in front of the service.`,
     context,
   )
 }
 
-async function readRows(response: Response): Promise<RowsAnswer> {
+async function readRows(response: Response): Promise<RowsResult> {
   const { status, headers } = response
-  // Only Tallyhouse has this header.
+  // Only Tallyhouse sends this header.
   if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
   return { bytes: new Uint8Array(await response.arrayBuffer()), headers }
 }
 
 async function readStream(response: Response): Promise<ReadableStream<Uint8Array>> {
   const { status, headers, body } = response
-  const isRows = status === 200 && headers.get('content-type')?.startsWith('application/x-ndjson') && body !== null
-  if (!isRows) throw refusal(response, parseObject(await response.text()))
+  const isNdjson = status === 200 && headers.get('content-type')?.startsWith('application/x-ndjson') && body !== null
+  if (!isNdjson) throw refusal(response, parseObject(await response.text()))
   return body
 }
 
@@ -243,7 +243,7 @@ function aborted(signal: AbortSignal | undefined): TallyhouseError {
 }
 
 function timedOut(ms: number): TallyhouseError {
-  return new TallyhouseError('timeout', `No answer came within ${ms} ms.`)
+  return new TallyhouseError('timeout', `No response came within ${ms} ms.`)
 }
 
 function parseObject(text: string): Record<string, unknown> | null {

@@ -1,14 +1,14 @@
 import type { ErrorCode, ErrorDetail } from '../contract/errors.js'
 
 /**
- * What went wrong without the service saying so:
- * - `network`: it cannot be reached, or the connection broke; `cause` says how
- * - `timeout`: it did not answer in time
- * - `aborted`: the caller's signal; `cause` is the failure that was being retried, else the signal's reason
- * - `unexpected_answer`: something else than Tallyhouse answered
- * - `queue_full`: the event found no room in the queue
+ * Errors that the client itself detects:
+ * - `network`: the service is unavailable, or the connection broke; `cause` says how
+ * - `timeout`: no response came in time
+ * - `aborted`: by the caller's signal; `cause` is the failure that was being retried, otherwise the signal's reason
+ * - `unexpected_answer`: the response does not come from Tallyhouse
+ * - `queue_full`: there was no room for the event in the queue
  * - `closed`: the client was closed
- * - `incomplete`: an export could not give all events that were accepted
+ * - `incomplete`: an export could not deliver all accepted events
  */
 export type ClientErrorCode =
   | 'network'
@@ -19,7 +19,7 @@ export type ClientErrorCode =
   | 'closed'
   | 'incomplete'
 
-/** What is known besides the code and the message. */
+/** Details of an error, besides the code and the message. */
 export interface ErrorContext {
   status?: number
   details?: ErrorDetail[]
@@ -28,21 +28,21 @@ export interface ErrorContext {
   cause?: unknown
 }
 
-/** Every error of the clients. */
+/** Every error that the client throws, except a TypeError of a constructor. */
 export class TallyhouseError extends Error {
   override readonly name = 'TallyhouseError'
-  /** a word of the service or of the client; a later service may know further ones */
+  /** a code of the service or of the client; later versions of the service may add others */
   readonly code: ErrorCode | ClientErrorCode | (string & {})
-  /** the HTTP status, or null where no answer came */
+  /** the HTTP status, or null if no response came */
   readonly status: number | null
-  /** the fields at fault, where fields are */
+  /** the fields at fault; may be empty */
   readonly details: ErrorDetail[]
-  /** the answer's `x-request-id`, if it had one */
+  /** `x-request-id` of the response, if it had one */
   readonly requestId: string | null
-  /** what the answer's `Retry-After` asks for */
+  /** `Retry-After` of the response, in milliseconds */
   readonly retryAfterMs: number | null
 
-  /** @param message a sentence for a person; it never holds a key */
+  /** @param message a sentence for a person; never contains a key */
   constructor(code: TallyhouseError['code'], message: string, context: ErrorContext = {}) {
     super(message, 'cause' in context ? { cause: context.cause } : undefined)
     this.code = code

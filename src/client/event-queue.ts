@@ -1,5 +1,5 @@
 import { MAX_BATCH } from '../contract/limits.js'
-import { type Connection, repeatable } from './connection.js'
+import { type Connection, idempotentPost } from './connection.js'
 import { TallyhouseError } from './errors.js'
 import { formatEvent, type JsonText, parseEvent, type TrackEvent } from './event.js'
 import { QUEUE_RETRY, type RetryPolicy } from './retry.js'
@@ -7,21 +7,21 @@ import { QUEUE_RETRY, type RetryPolicy } from './retry.js'
 const MIB = 1024 * 1024
 
 export interface EventQueueOptions {
-  /** so many waiting events are sent at once; 100 where absent */
+  /** sends a batch as soon as so many events wait; default 100 */
   flushAt?: number
-  /** how long an event waits for others, in milliseconds; 1000 where absent */
+  /** the longest that an event waits for others, in milliseconds; default 1000 */
   flushIntervalMs?: number
-  /** events that may wait or be under way; 100 000 where absent. Further ones are dropped */
+  /** the most events that are queued or in flight; default 100 000. Further ones are dropped */
   maxQueueSize?: number
-  /** bytes that these events may have as JSON; 64 MiB where absent */
+  /** the most bytes of these events, as JSON; default 64 MiB */
   maxQueueBytes?: number
-  /** bytes of a batch, unless one event alone has more; 4 MiB where absent. The service takes 20 MiB by default */
+  /** the most bytes of a batch, unless a single event has more; default 4 MiB. The service accepts 20 MiB by default */
   maxBatchBytes?: number
-  /** how often and how patiently a batch is tried again; 100 times within an hour where absent */
+  /** how a batch is retried; default: 100 attempts within an hour */
   queueRetry?: Partial<RetryPolicy>
   /**
-   * Told of each event that is given up, and why, such as `queue_full`. The event is one that can be tracked again;
-   * its properties are a text where it had been in the queue. What the function throws is an uncaught exception.
+   * Called for each event that is dropped, with the reason, such as `queue_full`. The event can be tracked again; its
+   * properties are a text if it has been in the queue. An error that the function throws is an uncaught exception.
    */
   onDrop?: (event: TrackEvent, error: TallyhouseError) => void
 }
@@ -35,8 +35,8 @@ interface Entry {
 }
 
 /**
- * Events on their way, in the order in which they came. One batch is under way at a time: while it is, the next one
- * fills, so that a service that is slow or away gets fewer and larger requests.
+ * Sends events in batches, in the order in which they came. One batch is in flight at a time; meanwhile the next one fills,
+ * so that a slow or unavailable service gets fewer and larger requests.
  */
 export class EventQueue {
   readonly #connection: Connection
@@ -49,9 +49,9 @@ export class EventQueue {
   readonly #retry: RetryPolicy
   readonly #stop = new AbortController()
   #waiting: Entry[] = []
-  /** of those that wait, how many need not wait for others any more */
+  /** how many of the waiting events are to be sent without waiting for others */
   #due = 0
-  #underWay: Entry[] = []
+  #inFlight: Entry[] = []
   #size = 0
   #bytes = 0
   #dropped = 0
@@ -79,7 +79,7 @@ export class EventQueue {
     return this.#dropped
   }
 
-  /** Resolves when the service has the event; rejects where it is dropped. The caller may leave the promise alone. */
+  /** Resolves once the service has acknowledged the event; rejects if it is dropped. The promise may be ignored. */
   add(event: TrackEvent): Promise<void> {
     try {
       return this.#enqueue(formatEvent(event, Date.now()))
@@ -91,11 +91,11 @@ export class EventQueue {
   }
 
   /**
-   * Sends what waits, without waiting for more.
-   * @returns when each event that is in the queue now is delivered; rejects where one is dropped, after the others
+   * Sends the waiting events at once.
+   * @returns once every event that is in the queue now is settled; rejects if one of them was dropped
    */
   async flush(): Promise<void> {
-    const entries = [...this.#underWay, ...this.#waiting]
+    const entries = [...this.#inFlight, ...this.#waiting]
     this.#sendAll()
     const failed = (await Promise.allSettled(entries.map(({ settled }) => settled))).find(
       ({ status }) => status === 'rejected',
@@ -104,7 +104,7 @@ export class EventQueue {
   }
 
   /**
-   * Takes no more events and delivers those that are there; what is not delivered in time is dropped as `closed`.
+   * Accepts no more events and delivers the queued ones; those that are not delivered in time are dropped as `closed`.
    * @throws as `flush`
    */
   async close(timeoutMs: number): Promise<void> {
@@ -115,9 +115,12 @@ export class EventQueue {
 
   #enqueue(text: JsonText): Promise<void> {
     const bytes = Buffer.byteLength(text)
-    if (this.#isClosed) throw new TallyhouseError('closed', 'The client is closed and takes no more events.')
+    if (this.#isClosed) throw new TallyhouseError('closed', 'The client is closed and accepts no more events.')
     if (this.#size >= this.#maxSize || this.#bytes + bytes > this.#maxBytes) {
-      throw new TallyhouseError('queue_full', 'The queue is full: the service is away, or slower than the events come.')
+      throw new TallyhouseError(
+        'queue_full',
+        'The queue is full: the service is unavailable, or slower than the events come.',
+      )
     }
     const entry = newEntry(text, bytes)
     this.#waiting.push(entry)
@@ -130,21 +133,21 @@ export class EventQueue {
 
   #sendAll(): void {
     this.#due = this.#waiting.length
-    if (this.#underWay.length === 0) void this.#send()
+    if (this.#inFlight.length === 0) void this.#send()
   }
 
   async #send(): Promise<void> {
     while (this.#due > 0) {
-      this.#underWay = this.#takeBatch()
-      this.#due = Math.max(0, this.#due - this.#underWay.length)
-      await this.#deliver(this.#underWay)
-      this.#underWay = []
+      this.#inFlight = this.#takeBatch()
+      this.#due = Math.max(0, this.#due - this.#inFlight.length)
+      await this.#deliver(this.#inFlight)
+      this.#inFlight = []
     }
     if (this.#timer) clearTimeout(this.#timer)
     this.#timer = this.#waiting.length > 0 ? this.#startTimer() : null
   }
 
-  /** It keeps the process alive: one that ends by itself delivers its events first. */
+  /** The timer keeps the process alive, so that a process that ends by itself delivers its events first. */
   #startTimer(): NodeJS.Timeout {
     return setTimeout(() => this.#sendAll(), this.#flushIntervalMs)
   }
@@ -158,15 +161,15 @@ export class EventQueue {
     return this.#waiting.splice(0, tooLarge === -1 ? this.#waiting.length : tooLarge)
   }
 
-  /** Settles every entry of the batch. One that the service refuses does not take the others along. */
+  /** Settles every entry of the batch. Refused entries are dropped and the others are delivered. */
   async #deliver(batch: Entry[]): Promise<void> {
     if (batch.length === 0) return
     try {
       const body = `{"events":[${batch.map(({ text }) => text).join(',')}]}`
-      const call = repeatable('/public/track/batch', body)
+      const call = idempotentPost('/public/track/batch', body)
       await this.#connection.call(call, { signal: this.#stop.signal }, this.#retry)
     } catch (error) {
-      // Nothing else is thrown, and an entry must be settled whatever happens.
+      // Only TallyhouseErrors are expected, but an entry must be settled whatever happens.
       const reason = error instanceof TallyhouseError ? error : new TallyhouseError('network', String(error))
       return await this.#deliverRest(batch, this.#stop.signal.aborted ? closedInTransit(reason) : reason)
     }
@@ -179,20 +182,20 @@ export class EventQueue {
   async #deliverRest(batch: Entry[], error: TallyhouseError): Promise<void> {
     const named = indexesIn(error)
     const others = batch.filter((_entry, i) => !named.has(i))
-    const isNoneNamed = others.length === batch.length
-    // The body as a whole is at fault, such as by its size; or one event of it in a way that has no name.
-    if (isNoneNamed && (error.status === 413 || error.status === 400) && batch.length > 1) {
+    const namesNone = others.length === batch.length
+    // The refusal names no event, such as for the size of the body: bisect the batch until the bad event is found.
+    if (namesNone && (error.status === 413 || error.status === 400) && batch.length > 1) {
       const half = batch.length >> 1
       await this.#deliver(batch.slice(0, half))
       return await this.#deliver(batch.slice(half))
     }
-    const refused = isNoneNamed ? batch : batch.filter((_entry, i) => named.has(i))
+    const refused = namesNone ? batch : batch.filter((_entry, i) => named.has(i))
     for (const entry of refused) {
       this.#leave(entry)
       this.#drop(parseEvent(entry.text), error)
       entry.reject(error)
     }
-    if (!isNoneNamed) await this.#deliver(others)
+    if (!namesNone) await this.#deliver(others)
   }
 
   #leave({ bytes }: Entry): void {
@@ -202,7 +205,7 @@ export class EventQueue {
 
   #drop(event: TrackEvent, error: TallyhouseError): void {
     this.#dropped++
-    // In a turn of its own, as what it throws must not leave the queue half-way.
+    // In a microtask of its own, as an error that it throws must not interrupt the queue.
     queueMicrotask(() => this.#onDrop(event, error))
   }
 }
@@ -214,7 +217,7 @@ function indexesIn({ status, details }: TallyhouseError): Set<number> {
 }
 
 function closedInTransit(cause: TallyhouseError): TallyhouseError {
-  const message = 'The client was closed before the service answered; the event may have been stored all the same.'
+  const message = 'The client was closed before the service responded; the event may have been stored nevertheless.'
   return new TallyhouseError('closed', message, { cause })
 }
 
@@ -227,7 +230,7 @@ function newEntry(text: JsonText, bytes: number): Entry {
   return { text, bytes, settled: handled(settled), resolve, reject }
 }
 
-/** The same promise; that nobody waits for it is no unhandled rejection. */
+/** The same promise; if nobody awaits it, its rejection is not reported as unhandled. */
 function handled(promise: Promise<void>): Promise<void> {
   promise.catch(() => undefined)
   return promise

@@ -3,12 +3,12 @@ import { memberText } from '../json/spans.js'
 import { TallyhouseError } from './errors.js'
 
 /**
- * Properties as they are given: an object that is no array, such as one of an interface's type, which has no index
- * signature. A value without a place in JSON goes the way of `JSON.stringify`.
+ * Properties as callers pass them: any object except an array. `object`, as a value of an interface type has no index
+ * signature. Values that JSON cannot express are treated as by `JSON.stringify`.
  */
 export type GivenProperties = object
 
-/** The text of a JSON object. It is sent to the byte, so that `12345678901234567890` and `1.0` stay what they are. */
+/** The text of a JSON object. It is sent byte for byte, so that `12345678901234567890` and `1.0` stay as they are. */
 export type JsonText = string
 
 export interface TrackEvent {
@@ -17,14 +17,14 @@ export interface TrackEvent {
   /** whose event it is: 1 to 255 characters */
   distinct_id: string
   properties?: GivenProperties | JsonText | null | undefined
-  /** epoch milliseconds; where absent, the moment of the call, however long the event waits in the queue */
+  /** epoch milliseconds; default: the time of the call, however long the event then waits in the queue */
   timestamp?: number | Date | null | undefined
 }
 
 /**
- * The event as the service takes it.
+ * The event as the JSON that the service expects.
  * @param now epoch milliseconds
- * @throws TallyhouseError `invalid_request`, as the service would answer: in a batch it would refuse the others too
+ * @throws TallyhouseError `invalid_request`, as from the service: in a batch, an invalid event would fail the others
  */
 export function formatEvent({ event, distinct_id, properties, timestamp }: TrackEvent, now: number): JsonText {
   const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
@@ -37,7 +37,7 @@ export function formatEvent({ event, distinct_id, properties, timestamp }: Track
   return `${JSON.stringify({ event, distinct_id, timestamp: time }).slice(0, -1)}${rest}}`
 }
 
-/** Reads what `formatEvent` wrote; the properties stay their exact text. */
+/** Parses what `formatEvent` returned; the properties keep their exact text. */
 export function parseEvent(text: JsonText): TrackEvent {
   const { event, distinct_id, timestamp } = JSON.parse(text) as {
     event: string
@@ -49,7 +49,7 @@ export function parseEvent(text: JsonText): TrackEvent {
 }
 
 /**
- * @param value an object, or the text of one, which stays as it is
+ * @param value an object, or the text of one, which is kept as it is
  * @throws TallyhouseError `invalid_request`
  */
 export function formatObject(field: string, value: object | JsonText): JsonText {
@@ -72,7 +72,7 @@ function toJson(field: string, value: object): string | undefined {
   }
 }
 
-/** What follows a text inside a body must not be taken for a part of it, so a text that came as such is parsed. */
+/** The text becomes part of a body, whose structure it must not change; so it must parse as exactly one object. */
 function isObjectText(text: string | undefined): text is JsonText {
   if (text === undefined || !text.isWellFormed()) return false
   try {

@@ -9,30 +9,30 @@ export interface EventFilter {
   distinct_id?: string
   /** the earliest event time: epoch milliseconds or a Date */
   from?: number | Date
-  /** the event time before which events are wanted */
+  /** only events before this time */
   to?: number | Date
 }
 
 export interface ExportOptions extends EventFilter, CallOptions {
-  /** `asc`, where absent: in the order in which the service accepted them; `desc`: the newest first */
+  /** `asc`, the default: in the order in which the service accepted them; `desc`: newest first */
   order?: 'asc' | 'desc'
-  /** events that are asked for, and held in memory, at once: 1 to 10 000; 1000 where absent */
+  /** events that are requested, and held in memory, at once: 1 to 10 000; default 1000 */
   pageSize?: number
   /**
-   * Gives `properties` as the text that was sent, to the byte. Else they are parsed, and numbers that are no double,
-   * such as integers beyond 2^53, come out rounded.
+   * Returns `properties` as the exact text that was sent. Otherwise they are parsed, which rounds numbers that a double
+   * cannot represent, such as integers beyond 2^53.
    */
   raw?: boolean
 }
 
-/** Each try waits up to 5 s in the service: a minute in all. */
-const TRIES_FOR_PENDING = 12
+/** The service waits up to 5 s for the store at each attempt: a minute in all. */
+const PENDING_ATTEMPTS = 12
 
 /**
- * All events, in the order in which the service accepted them, or the newest first. Those that arrive meanwhile come at
- * the end, or not at all.
- * @throws TallyhouseError `incomplete` after the last event that can be had, where the store does not catch up with
- * what was accepted
+ * All events, in the order in which the service accepted them, or newest first. Events that arrive during the export come
+ * at its end, or not at all.
+ * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch up with the accepted
+ * events
  */
 export async function* exportEvents(
   connection: Connection,
@@ -43,19 +43,19 @@ export async function* exportEvents(
   let cursor = ''
   let lastId = ''
   let missing = 0
-  for (let triesForPending = 0; ; ) {
+  for (let pendingAttempts = 0; ; ) {
     const { value, text } = await connection.call(
       { method: 'GET', path: `/public/events?${query}${cursor}` },
       { signal },
     )
     const { events, next, pending } = value as unknown as EventPage
-    // What is pending would come first here, and no later page can have it.
+    // Pending events would come first here, and no later page can include them.
     if (isDescending && cursor === '') {
       missing = pending
-      if (pending > 0 && ++triesForPending < TRIES_FOR_PENDING) continue
+      if (pending > 0 && ++pendingAttempts < PENDING_ATTEMPTS) continue
     }
     for (const event of raw ? withRawProperties(events, text) : events) {
-      // The last page is read again while events are pending. Ids sort as the events were accepted.
+      // The last page is read again while events are pending. Ids sort in the order of acceptance.
       if (!isDescending && event.eventId <= lastId) continue
       lastId = event.eventId
       yield event
@@ -63,11 +63,11 @@ export async function* exportEvents(
     if (next !== null) cursor = `&cursor=${encodeURIComponent(next)}`
     else if (isDescending && missing > 0) throw incomplete(missing)
     else if (isDescending || pending === 0) return
-    else if (++triesForPending === TRIES_FOR_PENDING) throw incomplete(pending)
+    else if (++pendingAttempts === PENDING_ATTEMPTS) throw incomplete(pending)
   }
 }
 
-/** The parameters of a read, without what is undefined. */
+/** The parameters of a read, without undefined ones. */
 export function queryOf(filter: object): URLSearchParams {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(filter)) {
@@ -76,7 +76,7 @@ export function queryOf(filter: object): URLSearchParams {
   return query
 }
 
-/** Of an object's text, such as that of an event or a session. */
+/** The text of `properties` in the text of an event, a user or a session. */
 export function rawProperties(text: JsonText): JsonText {
   return memberText(text, 'properties') ?? '{}'
 }

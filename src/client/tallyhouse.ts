@@ -1,6 +1,6 @@
 import type { Properties, Session, SessionPage, StoredEvent, User } from '../contract/responses.js'
 import { memberText } from '../json/spans.js'
-import { type CallOptions, Connection, type ConnectionOptions, repeatable } from './connection.js'
+import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } from './connection.js'
 import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
 import { type ExportOptions, exportEvents, queryOf, rawProperties } from './export.js'
@@ -19,15 +19,15 @@ export interface ProfileOperations {
   $set_once?: GivenProperties
   /** removes each property */
   $unset?: string[]
-  /** puts the value at the front of each array */
+  /** prepends the value to each array; a missing one counts as empty */
   $prepend?: GivenProperties
-  /** appends to each array the values that it does not hold */
+  /** appends to each array the values that it does not contain */
   $union?: Record<string, unknown[]>
   /** removes the value from each array */
   $remove?: GivenProperties
 }
 
-/** A part of what there is of a user. */
+/** One part of a user's data. */
 export type UserRecord<P = Properties> =
   | ({ type: 'profile' } & User<P>)
   | ({ type: 'session' } & Session<P>)
@@ -38,14 +38,14 @@ export interface SessionFilter {
   state?: Session['state']
   /** the earliest start: epoch milliseconds or a Date */
   from?: number | Date
-  /** the start before which sessions are wanted */
+  /** only sessions that started before this time */
   to?: number | Date
 }
 
 export interface SessionListOptions extends SessionFilter, CallOptions {
-  /** sessions in the answer: 1 to 10 000; 50 where absent */
+  /** sessions per page: 1 to 10 000; default 50 */
   limit?: number
-  /** from 1 on, which it is where absent */
+  /** starts at 1, the default */
   page?: number
 }
 
@@ -54,15 +54,15 @@ const CLOSE_TIMEOUT_MS = 10_000
 /**
  * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must never reach a browser.
  *
- * `track` puts events into a queue in memory, which is sent in batches; what a process has not sent when it crashes is
- * lost, so await `flush()` or the promise of `track` for what must not be. Every other call is made at once. All calls
- * are tried again after passing faults, and no repetition counts twice. They throw a `TallyhouseError`.
+ * `track` puts events into a queue in memory, which is sent in batches. A crash loses the events that are still in it, so
+ * await `flush()` or the promise of `track` for events that must not be lost. Every other call is made at once. All calls
+ * are retried after transient failures, and no retry counts twice. They throw a `TallyhouseError`.
  */
 export class Tallyhouse {
   readonly #connection: Connection
   readonly #queue: EventQueue
 
-  /** @throws TypeError where the URL or the key cannot be used */
+  /** @throws TypeError if the URL or the key cannot be used */
   constructor(options: TallyhouseOptions) {
     this.#connection = new Connection(options)
     this.#queue = new EventQueue(this.#connection, options)
@@ -70,25 +70,25 @@ export class Tallyhouse {
 
   /**
    * Puts an event into the queue.
-   * @returns when the service has stored it for good; rejects where it is dropped: `queue_full`, `closed`,
-   * `invalid_request`, or why the service refused it. The promise may be left alone: `onDrop` and `dropped` tell as
-   * well. To wait for many events, await `flush()` once
+   * @returns once the service has acknowledged it; rejects if it is dropped: `queue_full`, `closed`, `invalid_request`, or
+   * the error with which the service refused it. The promise may be ignored, as `onDrop` and `dropped` report drops, too.
+   * To wait for many events, await `flush()` once
    */
   track(event: TrackEvent): Promise<void> {
     return this.#queue.add(event)
   }
 
   /**
-   * Sends one event past the queue, for when its id is needed.
+   * Sends one event at once, bypassing the queue, if you need its id.
    * @returns the event's id
    */
   async trackNow(event: TrackEvent, options?: CallOptions): Promise<string> {
     const body = formatEvent(event, Date.now())
-    const { headers } = await this.#connection.call(repeatable('/public/track', body), options)
+    const { headers } = await this.#connection.call(idempotentPost('/public/track', body), options)
     return headers.get('x-event-id') ?? ''
   }
 
-  /** Creates the user's profile, or overwrites its properties; without properties it leaves them alone. */
+  /** Creates the user's profile, or overwrites its properties; without `properties`, existing ones stay as they are. */
   async identify(
     distinctId: string,
     properties?: GivenProperties | JsonText | null,
@@ -98,21 +98,21 @@ export class Tallyhouse {
     await this.#connection.call({ method: 'POST', path: '/public/users/identify', body }, options)
   }
 
-  /** Changes the user's profile, which is created where it is missing. */
+  /** Changes the user's profile, or creates it. */
   async updateProfile(distinctId: string, operations: ProfileOperations, options?: CallOptions): Promise<void> {
     const body = bodyFor(distinctId, 'operations', formatObject('operations', operations))
-    await this.#connection.call(repeatable('/public/users/profile', body), options)
+    await this.#connection.call(idempotentPost('/public/users/profile', body), options)
   }
 
-  /** @throws TallyhouseError `not_found` where there is none */
+  /** @throws TallyhouseError `not_found` */
   async getUser(distinctId: string, options?: CallOptions): Promise<User> {
     const { value } = await this.#connection.call({ method: 'GET', path: pathTo('users', distinctId) }, options)
     return value.user as User
   }
 
   /**
-   * Deletes the user's profile for good; with the service's `DELETE_USER_EVENTS` its events and sessions too.
-   * @throws TallyhouseError `not_found` where there is none
+   * Deletes the user's profile permanently; with the service's `DELETE_USER_EVENTS`, its events and sessions, too.
+   * @throws TallyhouseError `not_found`
    */
   async deleteUser(distinctId: string, options?: CallOptions): Promise<void> {
     await this.#connection.delete(pathTo('users', distinctId), options)
@@ -138,7 +138,7 @@ export class Tallyhouse {
     return value.session as Session
   }
 
-  /** Sessions, the one that started last first. One that starts during a walk moves the others on by a place: `to` keeps it out. */
+  /** Sessions, the latest start first. A session that starts during a walk shifts the pages; `to` excludes it. */
   async listSessions({ signal, ...query }: SessionListOptions = {}): Promise<SessionPage> {
     const path = `/public/sessions?${queryOf(query)}`
     const { value } = await this.#connection.call({ method: 'GET', path }, { signal })
@@ -147,7 +147,7 @@ export class Tallyhouse {
   }
 
   /**
-   * One event. With `raw`, its `properties` are the text that was sent, to the byte.
+   * One event. With `raw`, its `properties` are the exact text that was sent.
    * @throws TallyhouseError `not_found`
    */
   getEvent(eventId: string, options: CallOptions & { raw: true }): Promise<StoredEvent<JsonText>>
@@ -162,10 +162,10 @@ export class Tallyhouse {
   }
 
   /**
-   * All that there is of a user, for an access request: the profile, then the sessions, then the events. With `raw`,
-   * `properties` are the text that was sent, but for line breaks between its tokens.
-   * @throws TallyhouseError `not_found` where there is nothing; `network` or `timeout` where it breaks off: what came
-   * before is not all
+   * All data of a user, for an access request: the profile, then the sessions, then the events. With `raw`, `properties`
+   * are the text that was sent, except for line breaks between its tokens.
+   * @throws TallyhouseError `not_found` if there is no data; `network` or `timeout` if the export breaks off: what it
+   * yielded before is incomplete
    */
   exportUser(distinctId: string, options: CallOptions & { raw: true }): AsyncGenerator<UserRecord<JsonText>, void>
   exportUser(distinctId: string, options?: CallOptions & { raw?: false }): AsyncGenerator<UserRecord, void>
@@ -181,11 +181,11 @@ export class Tallyhouse {
   }
 
   /**
-   * All events of the project, or those that a filter picks, in the order in which the service accepted them, or with
-   * `order: 'desc'` the newest first, page by page as they are asked for. Every event whose call was answered before is among them, but not one that waits in
-   * the queue.
-   * @throws TallyhouseError `incomplete` after the last event that can be had, where the store does not catch up with
-   * what was accepted
+   * All events of the project, or those that match a filter, in the order in which the service accepted them, or with
+   * `order: 'desc'` newest first. Pages are requested as the events are consumed. Every event that was acknowledged before
+   * is included, but none that still waits in the queue.
+   * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch up with the
+   * accepted events
    */
   exportEvents(options: ExportOptions & { raw: true }): AsyncGenerator<StoredEvent<JsonText>, void, undefined>
   exportEvents(options?: ExportOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
@@ -193,27 +193,27 @@ export class Tallyhouse {
     return exportEvents(this.#connection, options)
   }
 
-  /** events that are in the queue or under way */
+  /** events that are queued or in flight */
   get queued(): number {
     return this.#queue.size
   }
 
-  /** events that `track` took and that were given up, for whatever reason */
+  /** events that were dropped so far, for any reason */
   get dropped(): number {
     return this.#queue.dropped
   }
 
   /**
-   * Sends what is in the queue, without waiting for more.
-   * @returns when all of it is stored; rejects where an event was dropped meanwhile, when the others are through
+   * Sends the queued events at once.
+   * @returns once all of them are settled; rejects if one of them was dropped
    */
   async flush(): Promise<void> {
     await this.#queue.flush()
   }
 
   /**
-   * Flushes and takes no more events. A process that ends by itself waits for its events anyway; this one bounds the wait.
-   * @param timeoutMs what is not delivered by then is dropped as `closed`
+   * Flushes and accepts no more events. A process that ends by itself waits for its events anyway; this limits the wait.
+   * @param timeoutMs events that are not delivered by then are dropped as `closed`
    * @returns as `flush`
    */
   async close(timeoutMs: number = CLOSE_TIMEOUT_MS): Promise<void> {
