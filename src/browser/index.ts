@@ -1,52 +1,52 @@
 export interface SessionOptions {
-  /** where the service is, such as `https://tallyhouse.example.com` */
+  /** address of the service, such as `https://tallyhouse.example.com` */
   url: string
-  /** the project's public key; a secret one is refused, as every visitor could read it */
+  /** the project's public key; a secret key is refused, as every visitor could read it */
   publicKey: string
-  /** who is here: 1 to 255 characters */
+  /** the visitor: 1 to 255 characters */
   distinct_id: string
   /**
-   * of the session, from the page on which it begins, such as where the visitor comes from: the following pages of the
-   * session may give others, which are not sent
+   * properties that only the first page of the session sends, such as the referrer; those of later pages of the same
+   * session are ignored
    */
   initialProperties?: object
-  /** of the session; each page of it may add some, and overwrites those of the same name */
+  /** properties of the session; each page may add some, and overwrites those of the same name */
   properties?: object
-  /** the pause between two heartbeats while the page is visible, in milliseconds; 15 000 where absent */
+  /** interval of the heartbeat while the page is visible, in milliseconds; default 15 000 */
   heartbeatMs?: number
-  /** out of sight for longer than this, in milliseconds, the session is over; 30 minutes where absent */
+  /** a page that is hidden for longer than this, in milliseconds, ends the session; default 30 minutes */
   timeoutMs?: number
-  /** whether a page that goes without a navigation ends the session, as the tab was probably closed; true where absent */
+  /** whether a page that unloads without a navigation ends the session, as the tab was probably closed; default true */
   endOnClose?: boolean
-  /** told of each call that failed; the next heartbeat makes up for what can succeed later */
+  /** called for each call that failed; the next heartbeat retries what can still succeed */
   onError?: (failure: CallFailure) => void
 }
 
 export interface CallFailure {
-  /** a word of the service, or `network` where no answer came */
+  /** a code of the service, or `network` if no response came */
   code: string
   /** a sentence for a developer */
   message: string
 }
 
 interface Failure extends CallFailure {
-  /** 0 where no answer came */
+  /** the HTTP status, or 0 if no response came */
   status: number
 }
 
 type CallName = 'start' | 'update' | 'end'
 
-/** What the pages of a tab hand on to each other. Times are epoch milliseconds. */
+/** What the pages of a tab pass on to each other. Times are epoch milliseconds. */
 interface Visit {
   id: string
   startedAt: number
-  /** when a page of it was visible for the last time, to the heartbeat */
+  /** when one of its pages was last visible, with the precision of a heartbeat */
   seenAt: number
-  /** of the page on which it began, until the service has answered a start with them */
+  /** initial properties of the page on which it began, until the service has acknowledged a start with them */
   initial?: object | undefined
 }
 
-/** What is used of the Navigation API, which older browsers do not have. */
+/** The part of the Navigation API that is used. Older browsers do not have it. */
 interface Navigation {
   addEventListener(
     type: 'navigate',
@@ -57,47 +57,47 @@ interface Navigation {
 const HEARTBEAT_MS = 15_000
 const TIMEOUT_MS = 30 * 60_000
 const CALL_TIMEOUT_MS = 10_000
-/** A page that goes so long after a navigation began goes because of it. */
+/** A page that unloads within this time after a navigation began unloads because of it. */
 const NAVIGATION_MS = 30_000
 const STORED_AS = 'tallyhouse'
-/** With these the service says that the session is over, or not this visitor's. */
+/** The status for a session that has ended, or that is another visitor's. */
 const NEEDS_NEW_SESSION = 409
-/** It never heard of the session: the start was lost. */
+/** The status for an unknown session: its start was lost. */
 const NEEDS_START = 404
-/** Mistakes in the page's set-up, which trying again does not mend. */
-const HOPELESS = [400, 401, 403, 413, 415]
+/** Statuses for mistakes in the page's set-up, which a retry does not fix. */
+const PERMANENT = [400, 401, 403, 413, 415]
 
 /**
- * The session of one visitor in one tab. It begins when the page is first visible, and sends a heartbeat while it is.
+ * The session of one visitor in one tab. It starts when the page is first visible, and sends a heartbeat while it is.
  *
- * - **Out of sight**, the last heartbeat is a beacon. Back in sight within `timeoutMs` the session goes on; after that it
- *   is ended, and a new one begins when the page is seen again.
- * - **The next page** of the tab goes on with the session, by `sessionStorage`: after a link, a form, a script's reload,
- *   and by back and forward. A page that goes because of a navigation, or into the back/forward cache, ends nothing.
- * - **A page that goes in another way** ends the session by a beacon: the tab was closed. The browser's own reload button
- *   cannot be told from that, so after it a new session begins. With `endOnClose: false` it goes on, and a closed tab
- *   leaves its session as the next point says. So does a browser without the Navigation API, which cannot tell at all.
- * - **A session whose end nobody saw** (a crash, a phone that ends the browser, a link to another site) stays `active`,
- *   with the right `duration` and `updated_at`. Take it for over when `updated_at` is `timeoutMs` ago.
- * - **A session that the service knows as ended** is followed by a new one; so it is with one of two tabs that share a
- *   session, after a tab was duplicated and the other one was closed.
+ * - **A hidden page** sends its last heartbeat as a beacon. If it is visible again within `timeoutMs`, the session
+ *   continues; otherwise the session ends, and a new one starts once the page is visible again.
+ * - **The next page** of the tab continues the session, by `sessionStorage`: after a link, a form, a reload by a script,
+ *   and by back and forward. A page that unloads for a navigation, or into the back/forward cache, does not end it.
+ * - **A page that unloads without a navigation** ends the session by a beacon: the tab was closed. The browser's reload
+ *   button looks the same, so a new session starts after it. With `endOnClose: false` the session continues after a reload,
+ *   and a closed tab leaves its session to the next point. A browser without the Navigation API behaves likewise.
+ * - **A session whose end was not observed** (a crash, a phone that kills the browser, a link to another site) stays
+ *   `active`, with the right `duration` and `updated_at`. Consider it ended once `updated_at` is `timeoutMs` ago.
+ * - **A session that has ended on the service** is followed by a new one. This also happens if a tab is duplicated, so
+ *   that two tabs share a session, and one of them is closed.
  *
- * `duration` is the time in seconds from the first to the last moment of being visible.
+ * `duration` is the time in seconds from the first to the last moment at which the page was visible.
  */
 export class TallyhouseSession {
   readonly #options: SessionOptions
   #visit: Visit | null = null
-  /** whether the service has answered a start of the visit to this page */
+  /** whether the service has acknowledged a start of the visit to this page */
   #isStarted = false
-  /** one at a time, so that an end does not overtake a start */
+  /** one heartbeat at a time, so that an end does not overtake a start */
   #beating: Promise<void> | null = null
-  /** ended by `end`, or given up */
+  /** ended by `end`, or by a permanent failure */
   #isOver = false
   #navigatedAt = Number.NEGATIVE_INFINITY
   #heartbeat: number | undefined
   #timeout: number | undefined
 
-  /** @throws TypeError where an option cannot be used */
+  /** @throws TypeError if an option cannot be used */
   constructor(options: SessionOptions) {
     const { url, publicKey, distinct_id } = options
     if (!/^https?:/.test(url)) throw new TypeError('url must be the address of the service')
@@ -105,7 +105,7 @@ export class TallyhouseSession {
       throw new TypeError('This is a secret key, which must never be in a browser. Revoke it, and use the public key.')
     }
     if (!publicKey) throw new TypeError('publicKey must be the public key of the project')
-    if (!distinct_id) throw new TypeError('distinct_id must say who is here')
+    if (!distinct_id) throw new TypeError('distinct_id must name the visitor')
     this.#options = { ...options, url: url.replace(/\/+$/, '') }
     document.addEventListener('visibilitychange', () => (document.hidden ? this.#hide() : this.#show()))
     addEventListener('pageshow', () => this.#show())
@@ -117,29 +117,29 @@ export class TallyhouseSession {
     this.#show()
   }
 
-  /** The session's id, or null while there is none: before the page was visible, and after the end. */
+  /** The session's id, or null before the page is first visible and after the end. */
   get id(): string | null {
     return this.#visit?.id ?? null
   }
 
-  /** Sets properties of the session, beside those that it has. */
+  /** Adds properties to the session, and overwrites those of the same name. */
   setProperties(properties: object): void {
     this.#options.properties = { ...this.#options.properties, ...properties }
     this.#beat()
   }
 
-  /** Ends the session, for instance when the visitor signs out. This object begins no other. */
+  /** Ends the session, for instance when the visitor signs out. This object starts no other one. */
   async end(): Promise<void> {
     this.#isOver = true
-    this.#rest()
+    this.#stopTimers()
     await this.#beating
     this.#report(await this.#finish())
   }
 
   #show(): void {
     if (document.hidden || this.#isOver || this.#heartbeat !== undefined) return
-    this.#rest()
-    // A page that comes out of the back/forward cache takes over from the page that was there meanwhile.
+    this.#stopTimers()
+    // A page that returns from the back/forward cache continues the session of the page that replaced it.
     const stored = this.#restore()
     if (stored && stored.id !== this.#visit?.id) this.#isStarted = false
     this.#visit = stored ?? this.#visit
@@ -149,8 +149,8 @@ export class TallyhouseSession {
 
   #hide(): void {
     if (this.#heartbeat === undefined) return
-    this.#rest()
-    this.#see()
+    this.#stopTimers()
+    this.#markSeen()
     this.#beacon(this.#isStarted ? 'update' : 'start')
     this.#timeout = setTimeout(() => this.#finish(), this.#options.timeoutMs ?? TIMEOUT_MS)
   }
@@ -163,36 +163,36 @@ export class TallyhouseSession {
     this.#forget()
   }
 
-  #rest(): void {
+  #stopTimers(): void {
     clearInterval(this.#heartbeat)
     clearTimeout(this.#timeout)
     this.#heartbeat = undefined
   }
 
-  /** Says that the visitor is here, unless it is being said. */
+  /** Sends a heartbeat, unless one is in flight. */
   #beat(): void {
     if (this.#heartbeat === undefined) return
-    this.#beating ??= this.#sayHere().finally(() => {
+    this.#beating ??= this.#sendHeartbeat().finally(() => {
       this.#beating = null
     })
   }
 
-  async #sayHere(): Promise<void> {
+  async #sendHeartbeat(): Promise<void> {
     if (this.#visit && Date.now() - this.#visit.seenAt > (this.#options.timeoutMs ?? TIMEOUT_MS)) void this.#finish()
-    this.#see()
+    this.#markSeen()
     const name = this.#isStarted ? 'update' : 'start'
     let failure = await this.#call(name)
     const isEnded = failure?.status === NEEDS_NEW_SESSION
     if (isEnded) this.#forget()
     const isStartMissing = isEnded || (failure?.status === NEEDS_START && name === 'update')
     if (isStartMissing && this.#heartbeat !== undefined) {
-      this.#see()
+      this.#markSeen()
       failure = await this.#call('start')
     }
     this.#report(failure)
-    if (failure && HOPELESS.includes(failure.status)) {
+    if (failure && PERMANENT.includes(failure.status)) {
       this.#isOver = true
-      this.#rest()
+      this.#stopTimers()
     }
   }
 
@@ -208,15 +208,15 @@ export class TallyhouseSession {
   }
 
   /** Notes that the page is visible now. */
-  #see(): void {
+  #markSeen(): void {
     const now = Date.now()
     this.#visit ??= { id: newId(), startedAt: now, seenAt: now, initial: this.#options.initialProperties }
     this.#visit.seenAt = now
-    this.#keep()
+    this.#save()
   }
 
-  /** Hands the visit to the next page. */
-  #keep(): void {
+  /** Saves the visit for the next page. */
+  #save(): void {
     this.#store(JSON.stringify({ ...this.#visit, of: this.#owner() }))
   }
 
@@ -226,34 +226,34 @@ export class TallyhouseSession {
     this.#store('')
   }
 
-  /** @returns null for a success */
+  /** @returns null on success */
   async #call(name: CallName): Promise<Failure | null> {
     const visit = this.#visit
     let status = 0
     try {
-      // As text/plain it needs no preflight.
-      const answer = await fetch(this.#urlOf(name), {
+      // As text/plain, the request needs no preflight.
+      const response = await fetch(this.#urlOf(name), {
         method: 'POST',
         body: this.#body(),
         keepalive: true,
         credentials: 'omit',
         signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
       })
-      status = answer.status
-      if (answer.ok) {
+      status = response.status
+      if (response.ok) {
         if (visit && visit === this.#visit) {
           this.#isStarted = true
           if (visit.initial) {
             delete visit.initial
-            this.#keep()
+            this.#save()
           }
         }
         return null
       }
-      const { code, error } = await answer.json()
+      const { code, error } = await response.json()
       return { status, code, message: error }
     } catch {
-      return { status, code: 'network', message: 'The service did not answer, or something else did.' }
+      return { status, code: 'network', message: 'The service did not respond, or something else did.' }
     }
   }
 
@@ -278,7 +278,7 @@ export class TallyhouseSession {
     })
   }
 
-  /** Whose the stored visit is; another visitor's is not gone on with. */
+  /** Identifies the stored visit's owner, so that another visitor does not continue it. */
   #owner(): string {
     const { url, publicKey, distinct_id } = this.#options
     return `${url} ${publicKey} ${distinct_id}`
@@ -289,7 +289,7 @@ export class TallyhouseSession {
       const { of, ...visit } = JSON.parse(sessionStorage.getItem(STORED_AS) ?? '') as Visit & { of: string }
       return of === this.#owner() ? visit : null
     } catch {
-      // Nothing is stored, or the page may not store anything: then each page is a session.
+      // Nothing is stored, or the page must not use storage; then each page is a session of its own.
       return null
     }
   }
@@ -304,6 +304,6 @@ export class TallyhouseSession {
 }
 
 function newId(): string {
-  // randomUUID is only there on secure pages.
+  // randomUUID exists only on secure pages.
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
