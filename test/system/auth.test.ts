@@ -1,7 +1,7 @@
 import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import { hashKey } from '../../src/keys/keys.js'
-import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp } from '../helper.js'
+import { hashKey, makeKey } from '../../src/keys/keys.js'
+import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 const ID = '018f0000-0000-7000-8000-000000000000'
 
@@ -185,3 +185,17 @@ for (const storage of STORAGES) {
     })
   })
 }
+
+t.test('without the store, valid keys are served and unknown ones refused', async (t) => {
+  const clickhouse = await startClickHouse(t)
+  const { CLICKHOUSE_URL: _, ...env } = await settingsFor(t, 'embedded')
+  const { call } = await startApp(t, { ...env, CLICKHOUSE_URL: clickhouse.url })
+  await clickhouse.close()
+  const track = (key: string) => {
+    return call('POST', '/public/track', { event: 'e', distinct_id: 'u' }, { 'x-api-key': key })
+  }
+  const startedAt = performance.now()
+  for (let i = 0; i < 200; i++) t.equal((await track(makeKey('secret'))).statusCode, 401)
+  t.equal((await track(SECRET_KEY)).statusCode, 200)
+  t.ok(performance.now() - startedAt < 10_000)
+})
