@@ -133,6 +133,12 @@ class SupervisedEngine implements EmbeddedClickHouse {
     this.#supervised = this.#supervise()
   }
 
+  /** Bound, so that it can be registered as a closer by itself. */
+  readonly close = (): Promise<void> => {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
   state(): EmbeddedState {
     return this.#state
   }
@@ -140,11 +146,6 @@ class SupervisedEngine implements EmbeddedClickHouse {
   pid(): number | undefined {
     const { process } = this.#engine
     return isAlive(process) ? process.pid : undefined
-  }
-
-  close(): Promise<void> {
-    this.#stopped ??= this.#stop()
-    return this.#stopped
   }
 
   /**
