@@ -119,7 +119,7 @@ async function open(
   await whenAvailable(start, { log, signal: closing, onFatal })
   const admission = opened.add(await openAdmission(server, config, { keys, buffers, clientLimits, log }))
   const storage = () => readStorage(clickhouse, usesDataDir(config) ? config.DATA_DIR : null)
-  const metrics = opened.add(new Metrics({ role: config.ROLE, requests, lane, storage }))
+  const metrics = opened.add(new Metrics({ role: config.ROLE, requests, admission, lane, storage }))
   return { store, lane, purge, admission, metrics: { read: shareMetrics(() => metrics.read()) } }
 }
 

@@ -51,6 +51,11 @@ export class Admission {
     this.#log = log
   }
 
+  /** bytes of request bodies in memory; see `BodyBudget.bytes` */
+  get bodyBytes(): { known: number; unknown: number } {
+    return this.#intake.budget.bytes
+  }
+
   /** Lets only requests with a key of this kind, and with a body of one of these types, reach the routes of a scope. */
   guard(scope: FastifyInstance, kind: KeyKind, contentTypes: string[]): void {
     const authentication = new Authentication(this.#keys, kind, this.#wrongKeys)

@@ -29,6 +29,11 @@ export class BodyBudget {
     this.#refusedHoldMs = refusedHoldMs
   }
 
+  /** bytes of the bodies in memory, by whether their key is known; those that are still held after a refusal included */
+  get bytes(): { known: number; unknown: number } {
+    return { known: this.known.bytes, unknown: this.unknown.bytes }
+  }
+
   ofProject(projectId: string): BodyAccount {
     return new BodyAccount(this, this.known, projectId)
   }

@@ -1,3 +1,4 @@
+import type { Admission } from '../http/admission.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
 import type { Lane } from '../pipeline/lane.js'
@@ -9,6 +10,7 @@ import type { StorageReading } from './storage.js'
 export interface MetricsSources {
   role: string
   requests: RequestMetrics
+  admission: Pick<Admission, 'bodyBytes'>
   lane: Pick<Lane, 'journal' | 'commits' | 'writer' | 'profiles' | 'sessions'>
   /** called at each scrape; never rejects */
   storage: () => Promise<StorageReading>
@@ -48,6 +50,11 @@ export class Metrics {
     ])
     return [
       ...requestMetrics(this.#sources.requests),
+      gauge(
+        'tallyhouse_body_memory_bytes',
+        'Memory of request bodies over 8 KiB, limited by BODY_MEMORY; by whether the key is known.',
+        byLabel('key', this.#sources.admission.bodyBytes),
+      ),
       ...eventMetrics(lane),
       ...journalMetrics(depth),
       ...writerMetrics(lane),

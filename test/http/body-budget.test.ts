@@ -11,7 +11,7 @@ import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../helper.
 const MIB = 1024 * 1024
 const OVERLOADED = { code: 'overloaded' }
 
-t.test('all bodies together, those of one project, and those without a key have their limits', async (t) => {
+t.test('limits for all bodies, for one project, and for bodies without a key', async (t) => {
   const budget = new BodyBudget(100, 0)
   const one = budget.ofProject('one')
   one.take(70)
@@ -37,7 +37,7 @@ t.test('all bodies together, those of one project, and those without a key have 
   t.equal(budget.known.bytes, 0)
 })
 
-t.test('a body that is the only one is taken whatever its size', async (t) => {
+t.test('a body of any size is accepted if it is the only one', async (t) => {
   const budget = new BodyBudget(100, 0)
   for (const account of [budget.ofProject('p'), budget.ofAddress('a')]) {
     for (let i = 0; i < 10; i++) account.take(100)
@@ -48,7 +48,7 @@ t.test('a body that is the only one is taken whatever its size', async (t) => {
   await until('the end', () => budget.unknown.bytes === 0)
 })
 
-t.test('what came without a good key stays in the count for a while', async (t) => {
+t.test('a body without a valid key stays counted for a while', async (t) => {
   const budget = new BodyBudget(100, 50)
   const refused = budget.ofAddress('a')
   refused.take(40)
@@ -58,7 +58,7 @@ t.test('what came without a good key stays in the count for a while', async (t) 
   budget.ofAddress('a').take(1)
 })
 
-/** @returns the bytes that have come out of zlib in this process since */
+/** @returns a function for the bytes that zlib has inflated in this process since the call */
 function countInflated(t: Test): () => number {
   let bytes = 0
   const push = Transform.prototype.push
@@ -72,7 +72,7 @@ function countInflated(t: Test): () => number {
   return () => bytes
 }
 
-t.test('strangers', async (t) => {
+t.test('clients without a valid key', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS }
   const env = { ...(await settingsFor(t, 'embedded')), BODY_MEMORY: `${32 * MIB}` }
   const { app, call } = await startApp(t, env, { clientLimits })
@@ -88,32 +88,35 @@ t.test('strangers', async (t) => {
   }
   const event = { event: 'e', distinct_id: 'u' }
   const track = async () => (await call('POST', '/public/track', event)).statusCode
-  /** a body of some length, whose key comes behind everything else */
+  /** a compressed body of this length, with its key at the end */
   const keyLast = (length: number) => {
     const text = JSON.stringify({ events: [{ ...event, properties: { x: 'x'.repeat(length) } }], apiKey: SECRET_KEY })
     return gzipSync(text)
   }
   const bomb = gzipSync(`{"events":[${'[],'.repeat(6 * MIB)}`)
 
-  t.test('an unknown key in the header: nothing of the body is inflated, and the connection serves on', async (t) => {
-    const inflated = countInflated(t)
-    const one = new Agent({ keepAlive: true, maxSockets: 1 })
-    t.teardown(() => one.destroy())
-    const ports = new Set<number>()
-    app.server.on('request', ({ socket }) => ports.add(socket.remotePort ?? 0))
-    for (let i = 0; i < 5; i++) t.equal(await post(bomb, { 'x-api-key': 'sk_unknown' }, one), 401)
-    t.equal(inflated(), 0)
-    const plain = { 'x-api-key': 'sk_unknown', 'content-encoding': 'identity' }
-    t.equal(
-      await post(Buffer.alloc(10 * MIB, ' '), plain, one),
-      401,
-      'the answer is read, whatever is still to be sent',
-    )
-    t.equal(await post(gzipSync(JSON.stringify({ events: [event] })), { 'x-api-key': SECRET_KEY }, one), 200)
-    t.equal(ports.size, 1)
-  })
+  t.test(
+    'an unknown key in the header: nothing of the body is inflated, and the connection stays usable',
+    async (t) => {
+      const inflated = countInflated(t)
+      const one = new Agent({ keepAlive: true, maxSockets: 1 })
+      t.teardown(() => one.destroy())
+      const ports = new Set<number>()
+      app.server.on('request', ({ socket }) => ports.add(socket.remotePort ?? 0))
+      for (let i = 0; i < 5; i++) t.equal(await post(bomb, { 'x-api-key': 'sk_unknown' }, one), 401)
+      t.equal(inflated(), 0)
+      const plain = { 'x-api-key': 'sk_unknown', 'content-encoding': 'identity' }
+      t.equal(
+        await post(Buffer.alloc(10 * MIB, ' '), plain, one),
+        401,
+        'the client gets the response although it is still sending',
+      )
+      t.equal(await post(gzipSync(JSON.stringify({ events: [event] })), { 'x-api-key': SECRET_KEY }, one), 200)
+      t.equal(ports.size, 1)
+    },
+  )
 
-  t.test('who asks before sending a body is told', async (t) => {
+  t.test('a client that expects 100 Continue learns whether to send its body', async (t) => {
     const head = 'POST /public/track HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n'
     const ask = async (path: string, key: string, isSent: boolean) => {
       const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
@@ -138,26 +141,26 @@ t.test('strangers', async (t) => {
     for (let i = 0; i < 5; i++) t.equal(await post(keyLast(15 * MIB)), 200)
     const plain = Buffer.from(JSON.stringify({ events: [event], x: 'x'.repeat(10 * MIB), apiKey: SECRET_KEY }))
     t.equal(await post(plain, { 'content-encoding': 'identity' }), 200)
-    // Without a socket, too, its bytes leave the count with its answer.
+    // Without a socket, too, its bytes leave the count with its response.
     for (let i = 0; i < 5; i++) {
       const headers = { 'content-encoding': 'gzip' }
       t.equal((await call('POST', '/public/track/batch', keyLast(15 * MIB), headers)).statusCode, 200)
     }
   })
 
-  t.test('a large body is not parsed for a key that is none', async (t) => {
+  t.test('a large body with an unknown key is not parsed', async (t) => {
     const broken = (fields: string) => gzipSync(`{${fields}"x":"${'x'.repeat(10_000)}`)
     t.equal(await post(broken('')), 401)
     t.equal(await post(broken('"apiKey":"sk_unknown",')), 401)
     t.equal(await post(broken(`"apiKey":"${PUBLIC_KEY}",`)), 403)
-    t.equal(await post(broken(`"apiKey":"${SECRET_KEY}","apiKey":1,`)), 401, 'the last of several counts')
+    t.equal(await post(broken(`"apiKey":"${SECRET_KEY}","apiKey":1,`)), 401, 'the last duplicate wins')
     t.equal(await post(broken(''), { 'x-api-key': PUBLIC_KEY }), 403)
     const both = { 'x-api-key': PUBLIC_KEY }
-    t.equal(await post(broken(`"apiKey":"${SECRET_KEY}",`), both), 401, 'where they differ')
+    t.equal(await post(broken(`"apiKey":"${SECRET_KEY}",`), both), 401, 'the keys differ')
     t.equal(await post(broken(`"apiKey":"${SECRET_KEY}",`)), 400)
   })
 
-  t.test('a body that stops coming is cut off, and leaves nothing behind', async (t) => {
+  t.test('a stalled body is cut off and releases its memory', async (t) => {
     const head = 'POST /public/track/batch HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
     Object.assign(clientLimits, { bodyIdleMs: 200, unknownBodyMs: 200 })
     t.teardown(() => Object.assign(clientLimits, CLIENT_LIMITS))
@@ -177,7 +180,7 @@ t.test('strangers', async (t) => {
     }
   })
 
-  t.test('a hundred bombs at once take little, and tracking goes on', async (t) => {
+  t.test('a hundred zip bombs at once take little memory, and tracking continues', async (t) => {
     const inflated = countInflated(t)
     const before = process.memoryUsage()
     const kinds = [{}, { 'x-api-key': PUBLIC_KEY }]
@@ -195,13 +198,16 @@ t.test('strangers', async (t) => {
     }
     t.ok(statuses.length > 0 && statuses.every((status) => status === 200))
     for (const status of await all) t.ok([401, 403, 503].includes(status), String(status))
-    // Without the limits, 100 x 18 MiB; with them half of the setting, and what streams and sockets hold.
+    // 100 x 18 MiB without the limits; with them half of BODY_MEMORY, and the buffers of streams and sockets.
     t.ok(inflated() < 48 * MIB, `${inflated()} bytes were inflated`)
     t.ok(most < 150 * MIB, `${most} bytes were taken`)
+    const { body: metrics } = await app.inject('/metrics')
+    const unknown = Number(/^tallyhouse_body_memory_bytes\{key="unknown"\} (\d+)$/m.exec(metrics)?.[1])
+    t.ok(unknown > 4 * MIB && unknown < 20 * MIB, `${unknown} bytes are counted after the refusals`)
     const large = gzipSync(JSON.stringify({ apiKey: SECRET_KEY, events: [event], x: 'x'.repeat(5 * MIB) }))
-    t.equal(await post(large), 200, 'whose key comes first is none of them')
+    t.equal(await post(large), 200, 'a body whose key comes first has its own limit')
     t.equal(await post(keyLast(5 * MIB), { 'x-api-key': SECRET_KEY }), 200)
-    t.equal(await post(keyLast(5 * MIB)), 503, 'whose key comes last waits')
+    t.equal(await post(keyLast(5 * MIB)), 503, 'a body whose key comes last is refused')
     t.equal(await post(keyLast(5_000)), 200, 'unless the body is small')
   })
 })

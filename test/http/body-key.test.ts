@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { findBodyKey } from '../../src/http/body-key.js'
 
-/** What `findBodyKey` says of a whole text, by JSON.parse. */
+/** What `findBodyKey` returns for a complete text, by JSON.parse. */
 function keyOf(text: string): string | null | undefined {
   const body = JSON.parse(text)
   if (typeof body !== 'object' || body === null || Array.isArray(body) || !Object.hasOwn(body, 'apiKey'))
@@ -11,7 +11,7 @@ function keyOf(text: string): string | null | undefined {
 }
 
 const SPACES = ['', ' ', '\n\t', '\r\n  ']
-/** Names that are `apiKey`, and some that only look like it. */
+/** Names that equal `apiKey`, and some that only resemble it. */
 const NAMES = [
   'apiKey',
   '\\u0061piKey',
@@ -44,7 +44,7 @@ t.test('it finds the key that JSON.parse finds', async () => {
     fc.property(fc.oneof(body, value), (text) => findBodyKey(Buffer.from(text)) === keyOf(text)),
     { numRuns: 2000 },
   )
-  // No beginning of a body, and no other bytes, make it throw or see a key that is none.
+  // Neither a prefix of a body nor other bytes make it throw or find a key that is not there.
   fc.assert(
     fc.property(body, fc.nat(), (text, length) => {
       const bytes = Buffer.from(text)
@@ -56,12 +56,12 @@ t.test('it finds the key that JSON.parse finds', async () => {
   fc.assert(fc.property(fc.uint8Array(), (bytes) => findBodyKey(Buffer.from(bytes)) !== 'sk'))
 })
 
-t.test('the key is found in the beginning of a body', async (t) => {
+t.test('the key is found in a prefix of a body', async (t) => {
   const find = (text: string) => findBodyKey(Buffer.from(text))
   t.equal(find('{"apiKey":"sk_1","events":[{"event":"apiKey'), 'sk_1')
-  t.equal(find('{"apiKey":"sk_1","apiKey":"sk_2","x'), 'sk_2', 'the last of several')
-  t.equal(find('{"a":{"apiKey":"sk_1"},"events":['), undefined, 'deeper it is none')
-  t.equal(find('{"apiKey":"sk_'), null, 'of half a key nothing is known')
+  t.equal(find('{"apiKey":"sk_1","apiKey":"sk_2","x'), 'sk_2', 'the last duplicate wins')
+  t.equal(find('{"a":{"apiKey":"sk_1"},"events":['), undefined, 'a nested one does not count')
+  t.equal(find('{"apiKey":"sk_'), null, 'half a key is not known')
   t.equal(find('{"apiKey":"\\x"}'), null)
   t.equal(find('[{"apiKey":"sk_1"}]'), undefined)
   t.equal(find(''), undefined)

@@ -8,7 +8,7 @@ import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper
 const HOST = 'host: 127.0.0.1\r\n'
 const SHORT = 300
 
-/** A socket to the service, and what came on it. */
+/** A socket to the service, and the bytes received on it. */
 async function open(t: Test, { app }: Client): Promise<{ socket: Socket; answer(): string; closed: Promise<unknown> }> {
   if (!app.server.listening) await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
@@ -35,7 +35,7 @@ function isRefused(t: Test, answer: string, status: number, error: RegExp): void
   t.match(JSON.parse(body), { status: 0, code: 'invalid_request', error })
 }
 
-t.test('who sends too slowly', async (t) => {
+t.test('a client that sends too slowly', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, headersMs: SHORT, requestMs: 2 * SHORT, checkMs: 20 }
   const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
 
@@ -66,12 +66,12 @@ t.test('who sends too slowly', async (t) => {
     t.strictSame(await client.events(), [])
   })
 
-  t.test('nobody else notices', async (t) => {
+  t.test('other clients are not affected', async (t) => {
     t.equal((await client.call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200)
   })
 })
 
-t.test('who is silent', async (t) => {
+t.test('an idle client', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, idleMs: SHORT }
   const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
   const { socket, closed } = await open(t, client)
@@ -83,12 +83,12 @@ t.test('who is silent', async (t) => {
   t.equal(await connections(client), 0)
 })
 
-t.test('who reads too slowly', async (t) => {
+t.test('a client that reads too slowly', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, responseMs: SHORT }
   const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
   const properties = { x: 'x'.repeat(900_000) }
   const events = Array.from({ length: 20 }, () => ({ event: 'e', distinct_id: 'u', properties }))
-  // More than the buffers of sockets hold.
+  // More than the socket buffers hold.
   t.equal((await client.call('POST', '/public/track/batch', { events })).statusCode, 200)
   t.equal((await client.events(10)).length, 20)
 
@@ -101,7 +101,7 @@ t.test('who reads too slowly', async (t) => {
   t.equal((await client.call('GET', '/public/events?limit=1')).statusCode, 200)
   readers[0]?.socket.resume()
   await readers[0]?.closed
-  t.notMatch(readers[0]?.answer(), /"pending":\d+\}/, 'it has not got all')
+  t.notMatch(readers[0]?.answer(), /"pending":\d+\}/, 'the response is incomplete')
 })
 
 t.test('too many connections', async (t) => {
@@ -111,7 +111,7 @@ t.test('too many connections', async (t) => {
   const client = await startApp(t, env, { log })
   const [first, second] = [await open(t, client), await open(t, client)]
   for (let i = 0; i < 2; i++) await (await open(t, client)).closed
-  t.strictSame(warnings, ['connections are refused: MAX_CONNECTIONS are open'], 'one line a minute')
+  t.strictSame(warnings, ['connections are refused: MAX_CONNECTIONS are open'], 'one line per minute')
   first.socket.destroy()
   await until('the end of one', async () => (await connections(client)) === 1)
   const third = await open(t, client)

@@ -15,10 +15,10 @@ for (const storage of STORAGES) {
     t.test('the requests of a key', async (t) => {
       const settings = { ...env, RATE_LIMIT: '3', RATE_LIMIT_WINDOW: '60' }
       const { app, call, browser } = await startApp(t, settings)
-      // Where there is Redis, all processes count together.
+      // With Redis, all processes count together.
       const other = storage === 'servers' ? await startApp(t, settings) : { call, browser }
       const wrong = await call('GET', '/public/events', undefined, { 'x-api-key': PUBLIC_KEY })
-      t.equal(wrong.statusCode, 403, 'what its holder cannot do is not counted')
+      t.equal(wrong.statusCode, 403, 'a call that the key must not make is not counted')
       const rest = []
       for (const { call: ask } of [other, { call }, other]) {
         const { statusCode, headers } = await ask('POST', '/public/track', {
@@ -44,13 +44,13 @@ for (const storage of STORAGES) {
       const session = { distinct_id: 'u', session_id: 's' }
       for (const status of [200, 200, 200, 429]) {
         const { statusCode, headers } = await browser('/public/sessions/start', session)
-        t.equal(statusCode, status, 'another key has its own budget')
+        t.equal(statusCode, status, 'another key has its own limit')
         t.match(headers['access-control-expose-headers'], /retry-after/)
       }
       t.equal((await app.inject('/health/live')).statusCode, 200)
     })
 
-    t.test('a new window is a new budget', async (t) => {
+    t.test('a new window starts at zero', async (t) => {
       const key = 'sk_of_short_windows'
       const { call } = await startApp(t, { ...env, SECRET_KEY: key, RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '1' })
       const ask = () => call('GET', '/public/users/u', undefined, { 'x-api-key': key })
@@ -59,7 +59,7 @@ for (const storage of STORAGES) {
       await until('the next window', is(404))
     })
 
-    t.test('none are limited unless it is asked for', async (t) => {
+    t.test('requests are not limited by default', async (t) => {
       const { call } = await startApp(t, env)
       const { headers } = await call('GET', '/public/events')
       for (const name of HEADERS) t.notOk(headers[name], name)
@@ -75,8 +75,12 @@ for (const storage of STORAGES) {
       }
       const statuses = []
       for (let i = 0; i < 4; i++) statuses.push((await start('127.0.0.1')).statusCode)
-      t.equal((await start('127.0.0.1', {}, SECRET_KEY)).statusCode, 403, 'what another key may not do is not counted')
-      // It counts 3, for its body.
+      t.equal(
+        (await start('127.0.0.1', {}, SECRET_KEY)).statusCode,
+        403,
+        'a call with the wrong kind of key is not counted',
+      )
+      // It counts as 3 calls for the size of its body.
       statuses.push((await start('127.0.0.1', { x: 'x'.repeat(2_500) })).statusCode)
       t.strictSame(statuses, [200, 200, 200, 200, 429])
       const { headers, body } = await start('127.0.0.1')
@@ -84,7 +88,7 @@ for (const storage of STORAGES) {
       t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /address may make 6 session calls/ })
 
       t.equal((await start('127.0.0.2', { x: 'x'.repeat(1_500) })).statusCode, 200, 'another address')
-      // The key is at 4 calls, and 2 and 1 of the last one.
+      // The key is at 4 calls, plus 2 for the last body and 1 for its session.
       for (let i = 0; i < 3; i++) t.equal((await start(`127.0.1.${i}`)).statusCode, 200)
       const refused = await start('127.0.0.4')
       t.equal(refused.statusCode, 429)
@@ -115,8 +119,12 @@ for (const storage of STORAGES) {
         t.match(refused.json(), { status: 0, code: 'rate_limited', error: /Idempotency-Key/ })
         t.match(refused.headers['retry-after'], /^[1-9]\d*$/)
       }
-      t.equal((await send('first')).headers['x-event-id'], first.headers['x-event-id'], 'one that is known is')
-      t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200, 'none is needed')
+      t.equal((await send('first')).headers['x-event-id'], first.headers['x-event-id'], 'a known key is accepted')
+      t.equal(
+        (await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode,
+        200,
+        'a request without a key is accepted',
+      )
       t.equal((await call('GET', '/public/users/u')).json().user.properties.n, 1)
     })
 
@@ -132,17 +140,17 @@ for (const storage of STORAGES) {
       const { headers, body } = await guess('127.0.0.1')
       t.match(headers, { 'ratelimit-limit': '4', 'ratelimit-remaining': '0', 'retry-after': /^\d+$/ })
       t.match(JSON.parse(body), { status: 0, code: 'rate_limited', error: /\w/ })
-      t.equal((await call('GET', '/public/events')).statusCode, 200, 'a good key behind the same address is let in')
+      t.equal((await call('GET', '/public/events')).statusCode, 200, 'a valid key from the same address is admitted')
       t.equal((await call('GET', '/public/events', undefined, { 'x-api-key': PUBLIC_KEY })).statusCode, 403)
-      t.equal((await app.inject('/public/events')).statusCode, 401, 'no key is no wrong key')
-      t.equal((await guess('127.0.0.2')).statusCode, 401, 'another address has its own budget')
+      t.equal((await app.inject('/public/events')).statusCode, 401, 'a missing key does not count as a wrong key')
+      t.equal((await guess('127.0.0.2')).statusCode, 401, 'another address has its own limit')
     })
   })
 }
 
 t.test('wrong keys that come through proxies', async (t) => {
   const LIST = '10.1.0.0/16, ::1'
-  /** The statuses of three guesses where two are allowed. */
+  /** The statuses of three guesses with a limit of two. */
   const guesses = async (app: FastifyInstance, remoteAddress: string, forwarded: (i: number) => string) => {
     const statuses = []
     for (let i = 0; i < 3; i++) {
@@ -155,14 +163,14 @@ t.test('wrong keys that come through proxies', async (t) => {
   const TOGETHER = [401, 401, 429]
   const APART = [401, 401, 401]
   const rows: [setting: string, peer: string, forwarded: (i: number) => string, expected: number[], what: string][] = [
-    ['', '10.1.0.1', (i) => `203.0.113.${i}`, TOGETHER, 'no proxy is trusted unless it is asked for'],
+    ['', '10.1.0.1', (i) => `203.0.113.${i}`, TOGETHER, 'no proxy is trusted by default'],
     [LIST, '10.1.0.2', (i) => `203.0.113.${i}`, APART, 'clients behind a trusted proxy are told apart'],
-    [LIST, '::ffff:10.1.0.3', (i) => `203.0.114.${i}`, APART, 'where it is IPv4 over IPv6, too'],
-    [LIST, '::1', () => '203.0.115.1', TOGETHER, 'and one of them has one budget'],
-    [LIST, '192.0.2.1', (i) => `203.0.116.${i}`, TOGETHER, 'who is no proxy cannot name an address'],
-    [LIST, '10.1.0.2', (i) => `203.0.117.${i}, 192.0.2.2`, TOGETHER, 'nor behind a proxy'],
+    [LIST, '::ffff:10.1.0.3', (i) => `203.0.114.${i}`, APART, 'also for IPv4 mapped to IPv6'],
+    [LIST, '::1', () => '203.0.115.1', TOGETHER, 'one of them has one limit'],
+    [LIST, '192.0.2.1', (i) => `203.0.116.${i}`, TOGETHER, 'a peer that is not a proxy cannot set an address'],
+    [LIST, '10.1.0.2', (i) => `203.0.117.${i}, 192.0.2.2`, TOGETHER, 'not even through a proxy'],
     [LIST, '10.1.0.4', (i) => `203.0.118.${i}, 10.1.0.5`, APART, 'two proxies'],
-    [LIST, '10.1.0.6', (i) => `unknown-${i}`, TOGETHER, 'what is no address is no client'],
+    [LIST, '10.1.0.6', (i) => `unknown-${i}`, TOGETHER, 'a value that is not an address is ignored'],
   ]
   for (const setting of ['', LIST]) {
     const env = { ...(await settingsFor(t, 'embedded')), WRONG_KEY_LIMIT: '2', TRUST_PROXY: setting }
@@ -173,7 +181,7 @@ t.test('wrong keys that come through proxies', async (t) => {
   }
 })
 
-/** A route that says whose key it was called with, limited to two requests. */
+/** A route that is limited to two requests. */
 async function limited(t: Test, url: string) {
   const warnings: string[] = []
   const stream = { write: (line: string) => warnings.push(JSON.parse(line).msg) }
@@ -194,7 +202,7 @@ async function limited(t: Test, url: string) {
   return { status, warnings }
 }
 
-t.test('where Redis is away or does not answer, every request passes, and the log says so once', async (t) => {
+t.test('while Redis is down or unresponsive every request passes, and the log says so once', async (t) => {
   const redis = await startRedis(t)
   const { status, warnings } = await limited(t, redis.url)
   t.strictSame([await status(), await status(), await status()], [200, 200, 429])
@@ -211,12 +219,12 @@ t.test('where Redis is away or does not answer, every request passes, and the lo
   await until('a refusal', async () => (await status()) === 429)
 })
 
-t.test('a start without Redis is no obstacle', async (t) => {
+t.test('the service starts without Redis', async (t) => {
   const { status } = await limited(t, 'redis://127.0.0.1:1')
   t.strictSame([await status(), await status(), await status()], [200, 200, 200])
 })
 
-t.test('the counters of wrong keys last a minute and are no more than ten thousand', async (t) => {
+t.test('counters of wrong keys last a minute and are limited to ten thousand', async (t) => {
   const warnings: unknown[] = []
   const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => warnings.push(line) } } })
   const headers: unknown[] = []
@@ -226,10 +234,14 @@ t.test('the counters of wrong keys last a minute and are no more than ten thousa
   t.throws(() => wrong.count('10.0.0.1', reply, 59_000), { code: 'rate_limited', message: /in 1 s/ })
   t.throws(() => wrong.count('::ffff:10.0.0.1', reply, 59_001), { code: 'rate_limited' })
   t.match(headers, [{ 'retry-after': 1 }, { 'retry-after': 1 }])
-  t.equal(warnings.length, 1, 'one line for an address and a minute')
+  t.equal(warnings.length, 1, 'one line per address and minute')
   wrong.count('10.0.0.1', reply, 60_000)
   wrong.count('2001:db8::1', reply, 60_000)
-  t.throws(() => wrong.count('2001:db8::2', reply, 60_000), { code: 'rate_limited' }, 'a network is one address')
+  t.throws(
+    () => wrong.count('2001:db8::2', reply, 60_000),
+    { code: 'rate_limited' },
+    'an IPv6 network counts as one address',
+  )
   for (let i = 0; i < 10_000; i++) wrong.count(`10.1.${i >> 8}.${i & 255}`, reply, 60_000)
   t.throws(() => wrong.count('10.1.0.1', reply, 60_000), { code: 'rate_limited' })
   for (let i = 0; i < 10; i++) wrong.count('10.2.0.1', reply, 60_000)

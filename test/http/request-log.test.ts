@@ -44,7 +44,7 @@ async function start(t: Test) {
 
 const headers = { 'x-api-key': SECRET_KEY }
 
-t.test('an answer carries an id, and a request that is answered well leaves no line', async (t) => {
+t.test('every response has an id, and a successful request logs nothing', async (t) => {
   const { app, lines } = await start(t)
   const answers = [
     await app.inject({ method: 'POST', url: '/public/track', headers, payload: { event: 'e', distinct_id: 'u' } }),
@@ -59,7 +59,7 @@ t.test('an answer carries an id, and a request that is answered well leaves no l
   t.strictSame(lines, [])
 })
 
-t.test('a client names its own request where the name is short and harmless', async (t) => {
+t.test('the client’s own id is used if it is short and harmless', async (t) => {
   const { app } = await start(t)
   const idFor = async (given: string) => {
     const answer = await app.inject({ url: '/health/live', headers: { 'x-request-id': given } })
@@ -73,7 +73,7 @@ t.test('a client names its own request where the name is short and harmless', as
   }
 })
 
-t.test('a request that fails leaves one line, without its key, its body or its URL', async (t) => {
+t.test('a request that fails logs one line, without its key, its body or its URL', async (t) => {
   const { app, lines, text } = await start(t)
   const secret = 'something-private'
   const failing = [
@@ -122,7 +122,7 @@ t.test('a request that fails leaves one line, without its key, its body or its U
   }
 })
 
-t.test('a refused request is named by the project and the ID of its key', async (t) => {
+t.test('a refused request is logged with its project and the ID of its key', async (t) => {
   const { log, lines, text } = recorder()
   const found: KeysFound[] = []
   const settings = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
@@ -143,7 +143,7 @@ t.test('a refused request is named by the project and the ID of its key', async 
   for (const key of [publicKey, secretKey]) t.notMatch(text(), key)
 })
 
-t.test('on a terminal every line is whole, errors included', async (t) => {
+t.test('on a terminal every line is complete, including errors', async (t) => {
   let text = ''
   const stream = new Writable({
     write(chunk, _encoding, done) {
@@ -160,7 +160,7 @@ t.test('on a terminal every line is whole, errors included', async (t) => {
   t.match(text, /INFO.*after/)
 })
 
-t.test('what the parts say of themselves is in the same log', async (t) => {
+t.test('all parts write to the same log', async (t) => {
   const { log, lines } = recorder()
   const app = await buildApp(loadConfig({ ...(await settingsFor(t, 'embedded')), WRONG_KEY_LIMIT: '1' }), { log })
   t.teardown(() => app.close())
@@ -176,7 +176,7 @@ t.test('what the parts say of themselves is in the same log', async (t) => {
   )
 })
 
-t.test('what is no HTTP has an id and a line as well', async (t) => {
+t.test('a request that is not HTTP gets an id and a line, too', async (t) => {
   const { app, lines } = await start(t)
   await app.listen({ host: '127.0.0.1', port: 0 })
   lines.length = 0
@@ -194,7 +194,7 @@ t.test('what is no HTTP has an id and a line as well', async (t) => {
   t.notMatch(JSON.stringify(lines), SECRET_KEY)
 })
 
-t.test('of an error only its words are logged', async (t) => {
+t.test('only the message of an error is logged', async (t) => {
   const { log, text } = recorder()
   const cause = Object.assign(new Error('the cause'), { command: { args: ['private'] } })
   log.error({ err: Object.assign(new TypeError('the error', { cause }), { code: 'EX', command: ['private'] }) }, 'm')
@@ -206,7 +206,7 @@ t.test('of an error only its words are logged', async (t) => {
   t.notMatch(text(), 'private')
 })
 
-t.test('LOG_LEVEL says how much is said, in JSON where nobody looks on', async (t) => {
+t.test('LOG_LEVEL sets the level, and the format is JSON unless stdout is a terminal', async (t) => {
   const settings = await settingsFor(t, 'embedded')
   const service = await startService(t, { ...settings, LOG_LEVEL: 'info' })
   await fetch(`${service.url}/nothing`)

@@ -127,6 +127,7 @@ for (const storage of STORAGES) {
     t.test('the process, and what runs in it', async (t) => {
       const samples = await scrape(app)
       t.ok((samples.get('process_resident_memory_bytes') ?? 0) > 1e7)
+      for (const key of ['known', 'unknown']) t.equal(samples.get(`tallyhouse_body_memory_bytes{key="${key}"}`), 0)
       t.ok((samples.get('process_cpu_user_seconds_total') ?? 0) > 0)
       const startedAt = samples.get('process_start_time_seconds') ?? 0
       t.ok(Math.abs(startedAt - Date.now() / 1000) < 1000, `${startedAt}`)
