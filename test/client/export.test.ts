@@ -82,7 +82,7 @@ t.test('the lines of an answer that breaks off, or stops, are not taken for all'
   ] as const) {
     const { url, received } = await faultyServer(t, [cut, failure(503, 'unavailable'), fault])
     const retry = { attempts: 3, baseDelayMs: 0, maxDelayMs: 0 }
-    const connection = new Connection({ url, secretKey: SECRET_KEY, retry, timeoutMs: 200 })
+    const connection = new Connection({ url, secretKey: SECRET_KEY, retry, timeoutMs: 1000 })
     const lines: string[] = []
     const read = async () => {
       for await (const line of connection.lines({ method: 'GET', path: '/' })) lines.push(line)
