@@ -1,10 +1,40 @@
+/**
+ * The port to the journal, which holds accepted data until the store has it. Its writer takes the data out in blocks:
+ *
+ *                claim            INSERT            acknowledge
+ *     waiting ──────────▶ frozen ──────────▶ stored ──────────▶ acknowledged: its entries are removed
+ *                           │                  ▲
+ *                   refused │                  │ INSERT of the rewritten entries
+ *                           ▼                  │
+ *                         shrunk ────────▶ rewritten        what was cut off is waiting again
+ *                           ▲                  │
+ *                           └──────────────────┤ refused again: bisected
+ *                                              │ refused again, a single entry
+ *                                              ▼
+ *                                         dead letter ──────▶ acknowledged, without its states
+ *
+ * Each step is durable before the next one begins. A block that does not fit the memory of ClickHouse is also shrunk, as
+ * long as nothing of it is stored or may still be. After a crash, or a takeover by another writer, the next claim finds:
+ *
+ * - waiting: nothing was sent to the store. The next block may have other limits.
+ * - frozen or stored: the same block again, with `isRepeated`. Its INSERT sends the same bytes with the same token, and
+ *   ClickHouse stores nothing twice.
+ * - shrunk or rewritten: the shorter block, frozen as such. Rewritten bytes are not kept: the original is refused again
+ *   and rewritten to the same bytes.
+ * - dead letter: the block of that one entry; its token keeps the dead letter from being stored twice.
+ * - acknowledged: the next block.
+ *
+ * A Redis that lost its last steps (at a power cut, or as a replica that lagged) may offer a block that is stored, or other
+ * entries at its positions. `era` changes then, and the writer asks the store what it has before it inserts anything.
+ */
+
 import type { Position } from '../model/position.js'
 import type { StateKind } from '../model/state-key.js'
 
 /** What an entry holds, and so which table it goes to. */
 export type EntryKind = 'events' | StateKind
 
-/** A request that may come again: the same key means the same request, the fingerprint tells whether its body is the same. */
+/** Identifies a request that may be repeated: by its key; the fingerprint tells whether the body is the same, too. */
 export interface IdempotencyKey {
   projectId: string
   /** SHA-256 of project and `Idempotency-Key`, hexadecimal */
@@ -24,19 +54,19 @@ export interface Append {
   idempotencyKey?: IdempotencyKey
 }
 
-/** A new value of one profile or session, and the table row that says the same. */
+/** A new value of one profile or session, and its table row. */
 export interface Commit {
   type: 'commit'
   kind: StateKind
-  /** a digest of project and name, hexadecimal */
+  /** as `stateKeyOf` makes it */
   stateKey: string
-  /** the version that the new value was computed from; START where there was none */
+  /** the version that the new value was computed from; START if there was none */
   expected: Position
-  /** `StateReading.readAt` of that version's reading, which came before the store was asked where it was */
+  /** `StateReading.readAt` of the reading that gave that version, or that gave none before the store was read */
   readAt: number
   /** opaque to the journal; an empty text is a tombstone */
   state: string
-  /** a JSON object without its version, which the journal's position becomes */
+  /** a JSON object without its version, which will be the position of the entry */
   row: string
   idempotencyKey?: IdempotencyKey
 }
@@ -45,13 +75,13 @@ export type Write = Append | Commit
 
 export type Outcome =
   | { status: 'done'; position: Position }
-  /** the request key was known: nothing was written, the position is the first one's */
+  /** the idempotency key is known: nothing was written, the position is that of the first request */
   | { status: 'repeated'; position: Position }
-  /** the request key was known with another fingerprint: nothing was written */
+  /** the idempotency key is known with another fingerprint: nothing was written */
   | { status: 'mismatch' }
-  /** the request key is a new one, and its project has as many as it may have: nothing was written */
+  /** the idempotency key is new, and its project has reached the maximum: nothing was written */
   | { status: 'limited' }
-  /** the state has another version than expected, or may have had one: nothing was written */
+  /** the state has, or may have had, another version than expected: nothing was written */
   | { status: 'conflict' }
 
 export interface State {
@@ -63,7 +93,7 @@ export interface State {
 export interface StateReading {
   /** by the journal's clock, epoch ms */
   readAt: number
-  /** in the order of the keys; null where the journal has none (the store may) */
+  /** in the order of the keys; null if the journal has none (the store may) */
   states: (State | null)[]
 }
 
@@ -74,136 +104,139 @@ export interface Entry {
   projectId: string
   /** events or rows */
   count: number
-  /** when it was accepted by the journal's clock, epoch ms; its position is later where that clock was once fast */
+  /** time of acceptance by the journal's clock, epoch ms; the position is later if that clock was once fast */
   receivedAt: number
   /** events: JSON `{"events":[…]}`; profiles and sessions: JSON objects joined by commas */
   body: Buffer
 }
 
-/** A run of entries whose limits are written down, so that whoever repeats it repeats the same bytes. */
+/** A run of entries with fixed limits, so that a retry sends the same bytes. */
 export interface Block {
-  /** it was frozen before this claim, so its INSERT may have been tried */
+  /** it was frozen before this claim, so its INSERT may have been attempted */
   isRepeated: boolean
   first: Position
   last: Position
   entries: Entry[]
 }
 
-/** A version of a state that the store now has, so that the journal may forget it. */
+/** A version of a state that is stored, so that it may expire in the journal. */
 export interface StoredState {
   stateKey: string
   version: Position
 }
 
 export interface Progress {
-  /** the last position given out */
+  /** the last position assigned */
   appended: Position
   /** everything up to here is in the store */
   stored: Position
-  /** events of the asked-for project after `stored` */
+  /** events of the given project after `stored` */
   pending: number
-  /** how often events of the asked-for project were deleted */
+  /** how often events of the given project were deleted */
   deletions: number
 }
 
-/** What waits for the store. */
+/** The size of what waits for the store. */
 export interface Depth {
   entries: number
   /** of the entries' bodies */
   bytes: number
-  /** of the states, those included that the store has and that are still kept */
+  /** of the states, including those that are stored and have not expired */
   stateBytes: number
-  /** how long the oldest entry has been waiting, ms; 0 where none is */
+  /** how long the oldest entry has been waiting, ms; 0 if there is none */
   oldestMs: number
-  /** above this many bytes of both, writes are refused; it falls and rises with what else Redis holds, also below 0 */
+  /** writes are refused above this many bytes of both; varies with what else Redis holds, and may be negative */
   limitBytes: number
 }
 
 export interface JournalListener {
-  /** a reader waits; only ever a hint */
+  /** a reader is waiting; only ever a hint */
   onWake?(): void
   /** the store has everything up to here; only ever a hint */
   onStored?(position: Position): void
-  /** the journal reads the body of an append no more, nor does a writer that it has given it to; not told of every one */
+  /**
+   * neither the journal nor the writer will read this body of an append again; not promised for every body, and never
+   * called twice for one
+   */
   onReleased?(body: Buffer): void
 }
 
 /**
- * Where accepted data is until the store has it. Two implementations with the same contract tests: Redis and LMDB.
+ * Holds accepted data until the store has it. Two implementations share one suite of contract tests: Redis and LMDB.
  *
- * Every call ends in bounded time. A call that cannot be carried out throws ContractError: `overloaded` when the
- * journal is full, `unavailable` when it cannot be reached; after both, nothing was written.
+ * Every call ends in bounded time. A call that fails throws an ApiError: `overloaded` if the journal is full,
+ * `unavailable` if it cannot be reached; after both, nothing was written.
  */
 export interface Journal {
-  /** drawn at random when the journal was made; part of every event id */
+  /** drawn at random when the journal was created; part of every event id */
   readonly id: number
 
   /**
-   * Another number than before: in between the journal may have gone back, as where a replica that had not heard of
-   * everything became the master. What was settled, frozen or written last may not have happened.
+   * Changes whenever the journal may have lost its last steps, as when a lagging replica became the master: what was
+   * written, frozen or acknowledged last may not have happened.
    */
   readonly era: number
 
   /**
-   * Carries out all writes in one atomic step and resolves when they are durable. A lost answer is asked for again,
-   * never written twice. One call at a time: GroupCommit sees to that.
-   * @throws ContractError `internal` where the journal went away and did not say, in the time allowed, whether it wrote
+   * Executes all writes in one atomic step and resolves when they are durable. If the reply is lost, the call is resent
+   * and never written twice. One call at a time: GroupCommit ensures that.
+   * @throws ApiError `internal` if the journal became unavailable and the outcome is unknown
    */
   write(writes: Write[]): Promise<Outcome[]>
 
-  /** The current states of as many of the first keys as fit into `maxBytes`, of one at least. */
+  /** The current states of as many of the first keys as fit into `maxBytes`, at least one. */
   readStates(stateKeys: string[], maxBytes: number): Promise<StateReading>
 
-  /** `repeated` or `mismatch` where the request is remembered, else null. */
+  /** `repeated` or `mismatch` if the request is remembered, else null. */
   findRequest(request: IdempotencyKey): Promise<Outcome | null>
 
   progress(projectId?: string): Promise<Progress>
 
   /**
-   * The block to store next: the frozen one where there is one, else a new one of up to `maxBytes` (at least one
-   * entry), frozen before it is returned. Null when there is nothing to do or another writer is at it.
+   * The block to store next: the frozen one if there is one, else a new one of up to `maxBytes` (at least one entry),
+   * which is frozen before it is returned. Null if nothing waits or another writer holds the lease.
    */
   claim(maxBytes: number): Promise<Block | null>
 
-  /** Ends the frozen block earlier; allowed only where the store holds nothing of it after `last`. */
+  /** Ends the frozen block at `last`; allowed only if nothing of it after `last` is stored. */
   shrink(block: Block, last: Position): Promise<void>
 
-  /** The store has the block: moves `stored` on, forgets the entries, and lets go of the states in time. */
+  /** The block is stored: advances `stored`, removes the entries, and lets the states expire. */
   acknowledge(block: Block, states: StoredState[]): Promise<void>
 
   /**
-   * Goes on behind `position`, which another journal has reached in the same store; and where nothing waits here, takes
-   * everything up to it as stored and forgets the states, which the store may know better.
+   * Assigns only positions after `position` from now on, as the store has that one. If nothing waits, everything up to it
+   * counts as stored, and the states are removed, as the store may have newer ones.
    */
   advancePast(position: Position): Promise<void>
 
-  /** Cheap enough to be asked every second. */
+  /** Cheap enough to be called every second. */
   depth(): Promise<Depth>
 
-  /** Counts that events of a project were deleted, for all processes to see. */
+  /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
 
-  /** Tells the writer, wherever it runs, that a reader waits. */
+  /** Tells the writer, in whichever process it runs, that a reader is waiting. */
   wakeWriter(): void
 
-  /** @returns how to stop listening */
+  /** @returns a function that removes the listener */
   listen(listener: JournalListener): () => void
 
-  /** @throws when the journal does not answer */
+  /** @throws if the journal is unavailable */
   ping(): Promise<void>
 
   close(): Promise<void>
 }
 
 /**
- * How long a state stays after the store has it. Longer than any read of the store may take: a read that began before
- * another's commit must find that commit's state still here, else it would overwrite it.
+ * How long a state is kept after it is stored. Longer than any read of the store may take: a change whose read began
+ * before another commit must still find that commit's state here, or it would overwrite it.
  */
 export const STATE_MEMORY_MS = 10 * 60 * 1000
 
 /**
- * A commit of a state that the journal does not have is a conflict where its reading is older than this: another's commit
- * may have come and been forgotten since, as where a process was suspended between the two. The rest of STATE_MEMORY_MS is
+ * A commit of a state that the journal does not have is a conflict if its reading is older than this: the state of another
+ * commit may have come and expired since, as when a process was suspended in between. The rest of STATE_MEMORY_MS allows
  * for a clock that is set back meanwhile. Longer than a read of the store and a write take together.
  */
 export const READING_MEMORY_MS = 2 * 60 * 1000

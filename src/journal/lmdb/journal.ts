@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
-import { ABORT, type Database, open, type RootDatabase } from 'lmdb'
+import { type Database, open, type RootDatabase } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
-import { laterOf, millisecondsOf, nextPosition, type Position, START } from '../../model/position.js'
+import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
 import type { StateKind } from '../../model/state-key.js'
 import {
   type Append,
@@ -9,7 +9,6 @@ import {
   type Commit,
   type Depth,
   type Entry,
-  type EntryKind,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
@@ -22,33 +21,31 @@ import {
   type StoredState,
   type Write,
 } from '../journal.js'
+import { decodeEntry, EMPTY, encodeEntry, expiryKey, positionKey, withPosition } from './encoding.js'
 import { LmdbRequests } from './requests.js'
+import { transact } from './transact.js'
 
 export interface LmdbJournalOptions {
-  /** a folder of its own */
+  /** of a directory that belongs to this process alone */
   path: string
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
-  /** request keys that a project may have remembered; 0, the default: any number */
+  /** idempotency keys that a project may have remembered; 0, the default: any number */
   maxRequestKeys?: number
   /** epoch milliseconds */
   now?: () => number
 }
 
-/** Expired requests and states, of each, that one settle removes at most, or twice what is added where that is more. */
+/** Expired requests, and states, that an acknowledgement removes at most; twice as many as it adds if that is more. */
 const MIN_SWEEP = 1000
-const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
-const ENTRY_HEADER_BYTES = 7
-/** Added to the kind of an entry whose position is ahead of the clock: it has the clock's time behind its header. */
-const HAS_TIME = 0x80
-/** of an earlier version */
+/** The types of an expiry key; only earlier versions wrote those of requests. */
 const REQUEST = 'r'
 const STATE = 's'
 
-/** Opens the embedded journal, making it where there is none. The folder must belong to this process alone. */
-export async function openLmdbJournal(options: LmdbJournalOptions): Promise<LmdbJournal> {
-  // overlappingSync off: a commit resolves only when it is on disk, which is the promise that this journal makes.
-  // eventTurnBatching off: its own promise of a commit that fails is handled by nobody, which would end the process.
+/** Opens the embedded journal, creating it if there is none. */
+export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
+  // overlappingSync off: a commit resolves only when it is on disk, as this journal promises.
+  // eventTurnBatching off: lmdb leaves its own promise of a failed commit unhandled, which would end the process.
   const root = open({ path: options.path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 8 })
   const journal = new LmdbJournal(root, options)
   await journal.initialise()
@@ -59,22 +56,23 @@ interface Meta {
   id: number
   stored: string
   frozen: [first: string, last: string] | null
-  /** nothing at or before it is given out; absent where no other journal was outranked */
+  /** no position at or before it is assigned; absent if `advancePast` was never called */
   outranked?: string
 }
 
 /**
- * The journal of a single process, in LMDB. Entries, states and remembered requests are on disk; what can be derived
- * from them (size, the last position, pending events) is counted at the start and kept in memory, so that the two
- * never disagree after a crash.
+ * The journal of a single process, in LMDB. Entries, states and remembered requests are on disk. Their size, the last
+ * position and the pending events are derived from them at the start and kept in memory, so that the two never disagree
+ * after a crash.
  */
 class LmdbJournal implements Journal {
+  id = 0
   readonly era = 0
   readonly #root: RootDatabase
   readonly #entries: Database<Buffer, Buffer>
   readonly #states: Database<Buffer, Buffer>
   readonly #requests: LmdbRequests
-  /** of requests that an earlier version remembered */
+  /** requests that an earlier version remembered */
   readonly #oldRequests: Database<Buffer, Buffer>
   readonly #expiries: Database<Buffer, Buffer>
   readonly #meta: Database<Meta, string>
@@ -82,14 +80,13 @@ class LmdbJournal implements Journal {
   readonly #now: () => number
   readonly #listeners = new Set<JournalListener>()
   readonly #pending = new Map<string, number>()
-  /** in memory only: what is to be told apart by it is in memory, too */
+  /** in memory only, like the page index that depends on it */
   readonly #deletions = new Map<string, number>()
-  #id = 0
   #stored = START
   #appended = START
-  /** runs ahead of #appended while a write is under way, and stays ahead where it failed */
+  /** ahead of #appended while a write is in flight, and after one that failed */
   #allocated = START
-  #outranked = START
+  #advancedPast = START
   #frozen: { first: Position; last: Position } | null = null
   #entryCount = 0
   #oldest = { position: START, receivedAt: 0 }
@@ -102,17 +99,13 @@ class LmdbJournal implements Journal {
     this.#entries = root.openDB({ name: 'entries', ...binary })
     this.#states = root.openDB({ name: 'states', ...binary })
     this.#oldRequests = root.openDB({ name: 'requests', ...binary })
-    const requests = root.openDB({ name: 'requests-by-time', ...binary }) as Database<Buffer, Buffer>
-    const counts = root.openDB({ name: 'request-counts', ...binary }) as Database<Buffer, Buffer>
+    const requests = root.openDB<Buffer, Buffer>({ name: 'requests-by-time', ...binary })
+    const counts = root.openDB<Buffer, Buffer>({ name: 'request-counts', ...binary })
     this.#requests = new LmdbRequests({ requests, counts, old: this.#oldRequests }, maxRequestKeys)
     this.#expiries = root.openDB({ name: 'expiries', ...binary })
     this.#meta = root.openDB({ name: 'meta', encoding: 'json' })
     this.#maxBytes = maxBytes
     this.#now = now
-  }
-
-  get id(): number {
-    return this.#id
   }
 
   async initialise(): Promise<void> {
@@ -121,7 +114,7 @@ class LmdbJournal implements Journal {
       meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, this.#now())), frozen: null }
       await this.#meta.put('meta', meta)
     }
-    this.#id = meta.id
+    this.id = meta.id
     this.#stored = BigInt(meta.stored)
     this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
     this.#appended = this.#stored
@@ -130,12 +123,12 @@ class LmdbJournal implements Journal {
       this.#count(decodeEntry(this.#appended, value), 1)
     }
     for (const { value } of this.#states.getRange()) this.#stateBytes += value.length
-    this.#outranked = BigInt(meta.outranked ?? START)
-    this.#allocated = laterOf(this.#appended, this.#outranked)
+    this.#advancedPast = BigInt(meta.outranked ?? START)
+    this.#allocated = laterOf(this.#appended, this.#advancedPast)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
-    if (this.#isFull()) await this.#forgetExpired()
+    if (this.#isFull()) await this.#removeExpired()
     if (this.#isFull()) {
       throw new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.')
     }
@@ -148,7 +141,7 @@ class LmdbJournal implements Journal {
       this.#allocated = nextPosition(this.#allocated, now)
       return this.#allocated
     }
-    await this.#transact(() => {
+    await transact(this.#root, () => {
       for (const write of writes) {
         const outcome =
           this.#known(write, now) ??
@@ -178,7 +171,7 @@ class LmdbJournal implements Journal {
     return outcomes
   }
 
-  /** What there is to say of a request without carrying it out. */
+  /** The outcome of a request that need not be executed; null for one that must be. */
   #known({ idempotencyKey }: Write, now: number): Outcome | null {
     if (!idempotencyKey) return null
     const known = this.#requests.find(idempotencyKey, now)
@@ -243,8 +236,10 @@ class LmdbJournal implements Journal {
   }
 
   async claim(maxBytes: number): Promise<Block | null> {
-    if (this.#frozen)
-      return { ...this.#frozen, isRepeated: true, entries: this.#read(this.#frozen.first, this.#frozen.last) }
+    if (this.#frozen) {
+      const { first, last } = this.#frozen
+      return { isRepeated: true, first, last, entries: this.#read(first, last) }
+    }
     const entries = this.#read(this.#stored + 1n, this.#appended, maxBytes)
     const first = entries[0]?.position
     const last = entries.at(-1)?.position
@@ -258,14 +253,14 @@ class LmdbJournal implements Journal {
   }
 
   async #freeze(frozen: { first: Position; last: Position }): Promise<void> {
-    await this.#transact(() => this.#meta.put('meta', this.#metaWith(this.#stored, frozen)))
+    await transact(this.#root, () => this.#meta.put('meta', this.#metaWith(this.#stored, frozen)))
     this.#frozen = frozen
   }
 
   async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     const now = this.#now()
     const changed = new ChangedBytes()
-    await this.#transact(() => {
+    await transact(this.#root, () => {
       for (const { position } of block.entries) this.#entries.remove(positionKey(position))
       for (const { stateKey, version } of states) {
         const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
@@ -281,7 +276,7 @@ class LmdbJournal implements Journal {
     for (const { onStored } of this.#listeners) onStored?.(block.last)
   }
 
-  /** Forgets requests that are too old to be repeated, and states that have not changed since the store got them. */
+  /** Removes requests that are too old to be repeated, and states that have not changed since they were stored. */
   #sweep(now: number, limit: number, changed: ChangedBytes): void {
     this.#requests.forget(now, limit)
     for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
@@ -303,21 +298,21 @@ class LmdbJournal implements Journal {
     return this.#bytes + this.#stateBytes > this.#maxBytes
   }
 
-  /** For a journal that is full of states: where nothing can be written, no block will be settled. */
-  async #forgetExpired(): Promise<void> {
+  /** For a journal that is full of states: without writes, no block is acknowledged, and nothing else removes them. */
+  async #removeExpired(): Promise<void> {
     const now = this.#now()
     if (this.#expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) === 0) return
     const changed = new ChangedBytes()
-    await this.#transact(() => this.#sweep(now, MIN_SWEEP, changed))
+    await transact(this.#root, () => this.#sweep(now, MIN_SWEEP, changed))
     this.#stateBytes += changed.bytes
   }
 
   async advancePast(position: Position): Promise<void> {
-    this.#outranked = laterOf(this.#allocated, position)
-    this.#allocated = this.#outranked
+    this.#advancedPast = laterOf(this.#allocated, position)
+    this.#allocated = this.#advancedPast
     const isEmpty = this.#entryCount === 0
-    const stored = isEmpty ? this.#outranked : this.#stored
-    await this.#transact(() => {
+    const stored = isEmpty ? this.#advancedPast : this.#stored
+    await transact(this.#root, () => {
       if (isEmpty) for (const key of this.#states.getKeys()) this.#states.remove(key)
       this.#meta.put('meta', this.#metaWith(stored, isEmpty ? null : this.#frozen))
     })
@@ -337,7 +332,7 @@ class LmdbJournal implements Journal {
     }
   }
 
-  /** Reads an entry once, as it may be large. */
+  /** Cached, as the entry may be large. */
   #oldestReceivedAt(): number {
     const [key] = this.#entries.getKeys({ limit: 1 })
     const position = key?.readBigUInt64BE() ?? START
@@ -369,10 +364,10 @@ class LmdbJournal implements Journal {
 
   #metaWith(stored: Position, frozen: { first: Position; last: Position } | null): Meta {
     return {
-      id: this.#id,
+      id: this.id,
       stored: String(stored),
       frozen: frozen && [String(frozen.first), String(frozen.last)],
-      ...(this.#outranked !== START && { outranked: String(this.#outranked) }),
+      ...(this.#advancedPast !== START && { outranked: String(this.#advancedPast) }),
     }
   }
 
@@ -397,86 +392,9 @@ class LmdbJournal implements Journal {
     if (pending === 0) this.#pending.delete(projectId)
     else this.#pending.set(projectId, pending)
   }
-
-  /**
-   * All of the work or, where LMDB refuses a part of it as on a full disk, nothing. Reads within the work see its
-   * writes; resolves when they are on disk.
-   */
-  async #transact(work: () => void): Promise<void> {
-    let failure: unknown
-    try {
-      // Only a child transaction can be given up half-way.
-      await this.#root.childTransaction(() => {
-        try {
-          work()
-        } catch (error) {
-          failure = error
-          return ABORT
-        }
-      })
-    } catch (error) {
-      failure = error
-      // lmdb rejects a second promise for the same failure, which would end the process unless somebody takes it.
-      if (error instanceof Error && 'commitError' in error) Promise.resolve(error.commitError).catch(() => undefined)
-    }
-    if (failure === undefined) return
-    throw new ApiError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {
-      cause: failure,
-    })
-  }
 }
 
-/** By how much a step changes the bytes of the states, counted once the step is done. */
+/** By how much a transaction changes the bytes of the states; added to the total once it is committed. */
 class ChangedBytes {
   bytes = 0
-}
-
-export type { LmdbJournal }
-
-const EMPTY = Buffer.alloc(0)
-
-function positionKey(position: Position): Buffer {
-  const key = Buffer.allocUnsafe(8)
-  key.writeBigUInt64BE(position)
-  return key
-}
-
-function withPosition(position: Position, rest: Buffer): Buffer {
-  return Buffer.concat([positionKey(position), rest])
-}
-
-function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
-  return Buffer.concat([positionKey(BigInt(atMs)), Buffer.from(type), name])
-}
-
-/**
- * kind (1 byte), count (4), length of the project id (2), where the kind says so the time of acceptance (8), the project
- * id, the body. Without a time, it is that of the position.
- */
-function encodeEntry({ position, kind, projectId, count, receivedAt, body }: Entry): Buffer {
-  const hasTime = receivedAt !== millisecondsOf(position)
-  const project = Buffer.from(projectId)
-  const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES + (hasTime ? 8 : 0))
-  header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0), 0)
-  header.writeUInt32BE(count, 1)
-  header.writeUInt16BE(project.length, 5)
-  if (hasTime) header.writeBigUInt64BE(BigInt(receivedAt), ENTRY_HEADER_BYTES)
-  return Buffer.concat([header, project, body])
-}
-
-function decodeEntry(position: Position, value: Buffer): Entry {
-  const first = value.readUInt8(0)
-  const kind = KINDS[first & ~HAS_TIME]
-  if (kind === undefined) throw new Error(`journal entry ${position} is of an unknown kind`)
-  const hasTime = first >= HAS_TIME
-  const projectStart = ENTRY_HEADER_BYTES + (hasTime ? 8 : 0)
-  const bodyStart = projectStart + value.readUInt16BE(5)
-  return {
-    position,
-    kind,
-    projectId: value.toString('utf8', projectStart, bodyStart),
-    count: value.readUInt32BE(1),
-    receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : millisecondsOf(position),
-    body: value.subarray(bodyStart),
-  }
 }

@@ -9,20 +9,20 @@ const POSITION_BYTES = 8
 export interface RequestTables {
   /** bucket and key → position and fingerprint */
   requests: Database<Buffer, Buffer>
-  /** bucket and project → how many of them are that project's */
+  /** bucket and project → number of that project's requests */
   counts: Database<Buffer, Buffer>
   /** of versions before 0.2: the whole key → position and fingerprint, in hexadecimal digits */
   old: Database<Buffer, Buffer>
 }
 
 /**
- * The requests that the embedded journal remembers, by the bucket of time that they came in, so that they are forgotten
- * from the front. All but `find` belongs into a transaction.
+ * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
+ * ones are removed from the front. Call all but `find` within a transaction.
  */
 export class LmdbRequests {
   readonly #tables: RequestTables
   readonly #maxOfProject: number
-  /** since the last that were forgotten */
+  /** since the last removal */
   #added = 0
 
   /** @param maxOfProject 0: any number */
@@ -34,7 +34,7 @@ export class LmdbRequests {
   find(request: IdempotencyKey, now: number): Outcome | null {
     const digest = keyBytes(request)
     const bucket = bucketAt(now)
-    // From the next one on, where the clock was fast when the request came.
+    // From the next bucket on, as the clock may have been fast when the request arrived.
     for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) {
       const value = this.#tables.requests.get(keyAt(at, digest))
       if (value) return outcomeOf(value, value.subarray(POSITION_BYTES).equals(fingerprintBytes(request)))
@@ -43,7 +43,7 @@ export class LmdbRequests {
     return old ? outcomeOf(old, old.toString('utf8', POSITION_BYTES) === request.fingerprint) : null
   }
 
-  /** Whether the project of the request has as many as it may have. */
+  /** Whether the project of the request has reached its maximum. */
   isLimited({ projectId }: IdempotencyKey, now: number): boolean {
     if (this.#maxOfProject === 0) return false
     const bucket = bucketAt(now)
@@ -63,7 +63,7 @@ export class LmdbRequests {
     this.#added++
   }
 
-  /** Forgets requests that are too old to be repeated: up to `limit`, or twice as many as were remembered since the last time. */
+  /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */
   forget(now: number, limit: number): void {
     const end = keyAt(bucketAt(now - IDEMPOTENCY_MEMORY_MS), NOTHING)
     const most = Math.max(limit, 2 * this.#added)

@@ -1,0 +1,30 @@
+import { ABORT, type RootDatabase } from 'lmdb'
+import { ApiError } from '../../contract/errors.js'
+
+/**
+ * Executes all of the work in one transaction, or nothing of it where LMDB refuses a part, as on a full disk. Reads within
+ * the work see its writes. Resolves when they are on disk.
+ * @throws ApiError `unavailable` if nothing was written
+ */
+export async function transact(root: RootDatabase, work: () => void): Promise<void> {
+  let failure: unknown
+  try {
+    // Only a child transaction can be aborted half-way.
+    await root.childTransaction(() => {
+      try {
+        work()
+      } catch (error) {
+        failure = error
+        return ABORT
+      }
+    })
+  } catch (error) {
+    failure = error
+    // lmdb rejects a second promise for the same failure; unhandled, it would end the process.
+    if (error instanceof Error && 'commitError' in error) Promise.resolve(error.commitError).catch(() => undefined)
+  }
+  if (failure === undefined) return
+  throw new ApiError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {
+    cause: failure,
+  })
+}
