@@ -1,5 +1,5 @@
-// Builds the two client packages from src/client and src/browser: each as an ES module and as CommonJS, with its own
-// types for either, in dist/esm and dist/cjs.
+// Builds the two client packages from src/client and src/browser: each as an ES module and as
+// CommonJS, with its own types for either, in dist/esm and dist/cjs.
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -13,7 +13,8 @@ const TERSER = join(dirname(require.resolve('terser/package.json')), 'bin/terser
 
 const KINDS = /** @type {const} */ ({
   esm: { type: 'module', options: [] },
-  // Deprecated in the compiler, but the only way to emit CommonJS from sources that are ES modules.
+  // Deprecated in the compiler, but the only way to emit CommonJS from sources that are ES
+  // modules.
   cjs: {
     type: 'commonjs',
     options: ['--module', 'CommonJS', '--moduleResolution', 'Node10', '--verbatimModuleSyntax', 'false'],

@@ -6,17 +6,23 @@ export interface SessionOptions {
   /** the visitor: 1 to 255 characters */
   distinct_id: string
   /**
-   * properties that only the first page of the session sends, such as the referrer; those of later pages of the same
-   * session are ignored
+   * properties that only the first page of the session sends, such as the referrer; those of later
+   * pages of the same session are ignored
    */
   initialProperties?: object
   /** properties of the session; each page may add some, and overwrites those of the same name */
   properties?: object
   /** interval of the heartbeat while the page is visible, in milliseconds; default 15 000 */
   heartbeatMs?: number
-  /** a page that is hidden for longer than this, in milliseconds, ends the session; default 30 minutes */
+  /**
+   * a page that is hidden for longer than this, in milliseconds, ends the session; default 30
+   * minutes
+   */
   timeoutMs?: number
-  /** whether a page that unloads without a navigation ends the session, as the tab was probably closed; default true */
+  /**
+   * whether a page that unloads without a navigation ends the session, as the tab was probably
+   * closed; default true
+   */
   endOnClose?: boolean
   /** called for each call that failed; the next heartbeat retries what can still succeed */
   onError?: (failure: CallFailure) => void
@@ -36,13 +42,16 @@ interface Failure extends CallFailure {
 
 type CallName = 'start' | 'update' | 'end'
 
-/** What the pages of a tab pass on to each other. Times are epoch milliseconds. */
+/** The state that the pages of a tab pass on. Times are epoch milliseconds. */
 interface Visit {
   id: string
   startedAt: number
   /** when one of its pages was last visible, with the precision of a heartbeat */
   seenAt: number
-  /** initial properties of the page on which it began, until the service has acknowledged a start with them */
+  /**
+   * initial properties of the page on which it began, until the service has acknowledged a start
+   * with them
+   */
   initial?: object | undefined
 }
 
@@ -68,21 +77,27 @@ const NEEDS_START = 404
 const PERMANENT = [400, 401, 403, 413, 415]
 
 /**
- * The session of one visitor in one tab. It starts when the page is first visible, and sends a heartbeat while it is.
+ * The session of one visitor in one tab. It starts when the page is first visible, and sends a
+ * heartbeat while it is.
  *
- * - **A hidden page** sends its last heartbeat as a beacon. If it is visible again within `timeoutMs`, the session
- *   continues; otherwise the session ends, and a new one starts once the page is visible again.
- * - **The next page** of the tab continues the session, by `sessionStorage`: after a link, a form, a reload by a script,
- *   and by back and forward. A page that unloads for a navigation, or into the back/forward cache, does not end it.
- * - **A page that unloads without a navigation** ends the session by a beacon: the tab was closed. The browser's reload
- *   button looks the same, so a new session starts after it. With `endOnClose: false` the session continues after a reload,
- *   and a closed tab leaves its session to the next point. A browser without the Navigation API behaves likewise.
- * - **A session whose end was not observed** (a crash, a phone that kills the browser, a link to another site) stays
- *   `active`, with the right `duration` and `updated_at`. Consider it ended once `updated_at` is `timeoutMs` ago.
- * - **A session that has ended on the service** is followed by a new one. This also happens if a tab is duplicated, so
- *   that two tabs share a session, and one of them is closed.
+ * - **A hidden page** sends its last heartbeat as a beacon. If it is visible again within
+ *   `timeoutMs`, the session continues; otherwise the session ends, and a new one starts once the
+ *   page is visible again.
+ * - **The next page** of the tab continues the session, by `sessionStorage`: after a link, a form,
+ *   a reload by a script, and by back and forward. A page that unloads for a navigation, or into
+ *   the back/forward cache, does not end it.
+ * - **A page that unloads without a navigation** ends the session by a beacon: the tab was closed.
+ *   The browser's reload button looks the same, so a new session starts after it. With
+ *   `endOnClose: false` the session continues after a reload, and a closed tab leaves its session
+ *   to the next point. A browser without the Navigation API behaves likewise.
+ * - **A session whose end was not observed** (a crash, a phone that kills the browser, a link to
+ *   another site) stays `active`, with the right `duration` and `updated_at`. Consider it ended
+ *   once `updated_at` is `timeoutMs` ago.
+ * - **A session that has ended on the service** is followed by a new one. This also happens if a
+ *   tab is duplicated, so that two tabs share a session, and one of them is closed.
  *
- * `duration` is the time in seconds from the first to the last moment at which the page was visible.
+ * `duration` is the time in seconds from the first to the last moment at which the page was
+ * visible.
  */
 export class TallyhouseSession {
   readonly #options: SessionOptions
@@ -128,7 +143,9 @@ export class TallyhouseSession {
     this.#beat()
   }
 
-  /** Ends the session, for instance when the visitor signs out. This object starts no other one. */
+  /**
+   * Ends the session, for instance when the visitor signs out. This object starts no other one.
+   */
   async end(): Promise<void> {
     this.#isOver = true
     this.#stopTimers()
@@ -139,7 +156,8 @@ export class TallyhouseSession {
   #show(): void {
     if (document.hidden || this.#isOver || this.#heartbeat !== undefined) return
     this.#stopTimers()
-    // A page that returns from the back/forward cache continues the session of the page that replaced it.
+    // A page that returns from the back/forward cache continues the session of the page that
+    // replaced it.
     const stored = this.#restore()
     if (stored && stored.id !== this.#visit?.id) this.#isStarted = false
     this.#visit = stored ?? this.#visit
@@ -289,7 +307,8 @@ export class TallyhouseSession {
       const { of, ...visit } = JSON.parse(sessionStorage.getItem(STORED_AS) ?? '') as Visit & { of: string }
       return of === this.#owner() ? visit : null
     } catch {
-      // Nothing is stored, or the page must not use storage; then each page is a session of its own.
+      // Nothing is stored, or the page must not use storage; then each page is a session of its
+      // own.
       return null
     }
   }

@@ -3,11 +3,16 @@ import { TallyhouseError } from './errors.js'
 import { CALL_RETRY, mayBeDone, type RetryPolicy, retry } from './retry.js'
 
 export interface ConnectionOptions {
-  /** address of the service, such as `https://tallyhouse.example.com`; may have a path, to which `/public` is appended */
+  /**
+   * address of the service, such as `https://tallyhouse.example.com`; may have a path, to which
+   * `/public` is appended
+   */
   url: string
   /** the project's secret key */
   secretKey: string
-  /** timeout of one attempt, in milliseconds; default 30 000, as a read may wait 5 s for the store */
+  /**
+   * timeout of one attempt, in milliseconds; default 30 000, as a read may wait 5 s for the store
+   */
   timeoutMs?: number
   /** how a call is retried; default: 8 attempts within half a minute */
   retry?: Partial<RetryPolicy>
@@ -93,8 +98,8 @@ export class Connection {
   }
 
   /**
-   * Deletes the resource at the path. If an earlier attempt may have deleted it and its response was lost, `not_found`
-   * counts as success.
+   * Deletes the resource at the path. If an earlier attempt may have deleted it and its response
+   * was lost, `not_found` counts as success.
    * @throws TallyhouseError as `call`
    */
   async delete(path: string, { signal }: CallOptions = {}): Promise<void> {
@@ -117,8 +122,10 @@ export class Connection {
   }
 
   /**
-   * Streams the lines of an NDJSON response. It is retried as by `call` until its first byte has arrived.
-   * @throws TallyhouseError; `network` if the response breaks off, `timeout` if it stalls for the timeout of an attempt
+   * Streams the lines of an NDJSON response. It is retried as by `call` until its first byte has
+   * arrived.
+   * @throws TallyhouseError; `network` if the response breaks off, `timeout` if it stalls for the
+   * timeout of an attempt
    */
   async *lines(call: Call, { signal }: CallOptions = {}): AsyncGenerator<string, void, undefined> {
     const open = async () => {

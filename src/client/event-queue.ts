@@ -15,13 +15,17 @@ export interface EventQueueOptions {
   maxQueueSize?: number
   /** the most bytes of these events, as JSON; default 64 MiB */
   maxQueueBytes?: number
-  /** the most bytes of a batch, unless a single event has more; default 4 MiB. The service accepts 20 MiB by default */
+  /**
+   * the most bytes of a batch, unless a single event has more; default 4 MiB. The service accepts
+   * 20 MiB by default
+   */
   maxBatchBytes?: number
   /** how a batch is retried; default: 100 attempts within an hour */
   queueRetry?: Partial<RetryPolicy>
   /**
-   * Called for each event that is dropped, with the reason, such as `queue_full`. The event can be tracked again; its
-   * properties are a text if it has been in the queue. An error that the function throws is an uncaught exception.
+   * Called for each event that is dropped, with the reason, such as `queue_full`. The event can be
+   * tracked again; its properties are a text if it has been in the queue. An error that the
+   * function throws is an uncaught exception.
    */
   onDrop?: (event: TrackEvent, error: TallyhouseError) => void
 }
@@ -35,8 +39,9 @@ interface Entry {
 }
 
 /**
- * Sends events in batches, in the order in which they came. One batch is in flight at a time; meanwhile the next one fills,
- * so that a slow or unavailable service gets fewer and larger requests.
+ * Sends events in batches, in the order in which they came. One batch is in flight at a time;
+ * meanwhile the next one fills, so that a slow or unavailable service gets fewer and larger
+ * requests.
  */
 export class EventQueue {
   readonly #connection: Connection
@@ -79,7 +84,10 @@ export class EventQueue {
     return this.#dropped
   }
 
-  /** Resolves once the service has acknowledged the event; rejects if it is dropped. The promise may be ignored. */
+  /**
+   * Resolves once the service has acknowledged the event; rejects if it is dropped. The promise
+   * may be ignored.
+   */
   add(event: TrackEvent): Promise<void> {
     try {
       return this.#enqueue(formatEvent(event, Date.now()))
@@ -92,7 +100,8 @@ export class EventQueue {
 
   /**
    * Sends the waiting events at once.
-   * @returns once every event that is in the queue now is settled; rejects if one of them was dropped
+   * @returns once every event that is in the queue now is settled; rejects if one of them was
+   * dropped
    */
   async flush(): Promise<void> {
     const entries = [...this.#inFlight, ...this.#waiting]
@@ -104,7 +113,8 @@ export class EventQueue {
   }
 
   /**
-   * Accepts no more events and delivers the queued ones; those that are not delivered in time are dropped as `closed`.
+   * Accepts no more events and delivers the queued ones; those that are not delivered in time are
+   * dropped as `closed`.
    * @throws as `flush`
    */
   async close(timeoutMs: number): Promise<void> {
@@ -147,7 +157,10 @@ export class EventQueue {
     this.#timer = this.#waiting.length > 0 ? this.#startTimer() : null
   }
 
-  /** The timer keeps the process alive, so that a process that ends by itself delivers its events first. */
+  /**
+   * The timer keeps the process alive, so that a process that ends by itself delivers its events
+   * first.
+   */
   #startTimer(): NodeJS.Timeout {
     return setTimeout(() => this.#sendAll(), this.#flushIntervalMs)
   }
@@ -161,7 +174,9 @@ export class EventQueue {
     return this.#waiting.splice(0, tooLarge === -1 ? this.#waiting.length : tooLarge)
   }
 
-  /** Settles every entry of the batch. Refused entries are dropped and the others are delivered. */
+  /**
+   * Settles every entry of the batch. Refused entries are dropped and the others are delivered.
+   */
   async #deliver(batch: Entry[]): Promise<void> {
     if (batch.length === 0) return
     try {
@@ -183,7 +198,8 @@ export class EventQueue {
     const named = indexesIn(error)
     const others = batch.filter((_entry, i) => !named.has(i))
     const namesNone = others.length === batch.length
-    // The refusal names no event, such as for the size of the body: bisect the batch until the bad event is found.
+    // The refusal names no event, such as for the size of the body: bisect the batch until the bad
+    // event is found.
     if (namesNone && (error.status === 413 || error.status === 400) && batch.length > 1) {
       const half = batch.length >> 1
       await this.#deliver(batch.slice(0, half))

@@ -3,12 +3,16 @@ import { memberText } from '../json/spans.js'
 import { TallyhouseError } from './errors.js'
 
 /**
- * Properties as callers pass them: any object except an array. `object`, as a value of an interface type has no index
- * signature. Values that JSON cannot express are treated as by `JSON.stringify`.
+ * Properties as callers pass them: any object except an array. `object`, as a value of an
+ * interface type has no index signature. Values that JSON cannot express are treated as by
+ * `JSON.stringify`.
  */
 export type GivenProperties = object
 
-/** The text of a JSON object. It is sent byte for byte, so that `12345678901234567890` and `1.0` stay as they are. */
+/**
+ * The text of a JSON object. It is sent byte for byte, so that `12345678901234567890` and `1.0`
+ * stay as they are.
+ */
 export type JsonText = string
 
 export interface TrackEvent {
@@ -17,14 +21,18 @@ export interface TrackEvent {
   /** whose event it is: 1 to 255 characters */
   distinct_id: string
   properties?: GivenProperties | JsonText | null | undefined
-  /** epoch milliseconds; default: the time of the call, however long the event then waits in the queue */
+  /**
+   * epoch milliseconds; default: the time of the call, however long the event then waits in the
+   * queue
+   */
   timestamp?: number | Date | null | undefined
 }
 
 /**
  * The event as the JSON that the service expects.
  * @param now epoch milliseconds
- * @throws TallyhouseError `invalid_request`, as from the service: in a batch, an invalid event would fail the others
+ * @throws TallyhouseError `invalid_request`, as from the service: in a batch, an invalid event
+ * would fail the others
  */
 export function formatEvent({ event, distinct_id, properties, timestamp }: TrackEvent, now: number): JsonText {
   const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
@@ -72,7 +80,10 @@ function toJson(field: string, value: object): string | undefined {
   }
 }
 
-/** The text becomes part of a body, whose structure it must not change; so it must parse as exactly one object. */
+/**
+ * The text becomes part of a body, whose structure it must not change; so it must parse as exactly
+ * one object.
+ */
 function isObjectText(text: string | undefined): text is JsonText {
   if (text === undefined || !text.isWellFormed()) return false
   try {

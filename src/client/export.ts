@@ -19,8 +19,8 @@ export interface ExportOptions extends EventFilter, CallOptions {
   /** events that are requested, and held in memory, at once: 1 to 10 000; default 1000 */
   pageSize?: number
   /**
-   * Returns `properties` as the exact text that was sent. Otherwise they are parsed, which rounds numbers that a double
-   * cannot represent, such as integers beyond 2^53.
+   * Returns `properties` as the exact text that was sent. Otherwise they are parsed, which rounds
+   * numbers that a double cannot represent, such as integers beyond 2^53.
    */
   raw?: boolean
 }
@@ -29,10 +29,10 @@ export interface ExportOptions extends EventFilter, CallOptions {
 const PENDING_ATTEMPTS = 12
 
 /**
- * All events, in the order in which the service accepted them, or newest first. Events that arrive during the export come
- * at its end, or not at all.
- * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch up with the accepted
- * events
+ * All events, in the order in which the service accepted them, or newest first. Events that arrive
+ * during the export come at its end, or not at all.
+ * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch
+ * up with the accepted events
  */
 export async function* exportEvents(
   connection: Connection,

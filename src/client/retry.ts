@@ -4,7 +4,9 @@ import { TallyhouseError } from './errors.js'
 export interface RetryPolicy {
   /** attempts in all, including the first one */
   attempts: number
-  /** the longest pause before the second attempt, in milliseconds; doubles with each further one */
+  /**
+   * the longest pause before the second attempt, in milliseconds; doubles with each further one
+   */
   baseDelayMs: number
   /** limit of the backoff, and of a `Retry-After` that the service asks for, in milliseconds */
   maxDelayMs: number
@@ -14,18 +16,24 @@ export interface RetryPolicy {
 export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelayMs: 15_000 }
 
 /**
- * For queued events, which nobody waits for and which exist nowhere else: about 50 minutes of pauses. That is well within
- * the 24 hours for which the service remembers an `Idempotency-Key`.
+ * For queued events, which nobody waits for and which exist nowhere else: about 50 minutes of
+ * pauses. That is well within the 24 hours for which the service remembers an `Idempotency-Key`.
  */
 export const QUEUE_RETRY: RetryPolicy = { attempts: 100, baseDelayMs: 250, maxDelayMs: 30_000 }
 
-/** Statuses after which the same request can succeed, including those of a proxy during a restart (502, 504). */
+/**
+ * Statuses after which the same request can succeed, including those of a proxy during a restart
+ * (502, 504).
+ */
 const RETRYABLE_STATUS = new Set([408, 429, 500, 502, 503, 504])
 /** Those of them that mean that the service has not carried out the request. */
 const NOTHING_DONE_STATUS = new Set([408, 429, 503])
 const RETRYABLE_CODES = new Set<string>(['network', 'timeout'])
 
-/** Whether a retry can help. Retry only idempotent requests: some changes need an `Idempotency-Key` for it. */
+/**
+ * Whether a retry can help. Retry only idempotent requests: some changes need an `Idempotency-Key`
+ * for it.
+ */
 export function isRetryable(error: unknown): error is TallyhouseError {
   if (!(error instanceof TallyhouseError)) return false
   return error.status === null ? RETRYABLE_CODES.has(error.code) : RETRYABLE_STATUS.has(error.status)
@@ -42,12 +50,12 @@ export function mayBeDone(error: unknown): boolean {
  * @throws what the last attempt threw; TallyhouseError `aborted` if the signal ends a pause
  */
 export async function retry<T>(attempt: () => Promise<T>, policy: RetryPolicy, signal?: AbortSignal): Promise<T> {
-  for (let tries = 1; ; tries++) {
+  for (let failures = 1; ; failures++) {
     try {
       return await attempt()
     } catch (error) {
-      if (!isRetryable(error) || tries >= policy.attempts) throw error
-      await wait(pauseMs(policy, tries, error.retryAfterMs), undefined, { ...(signal && { signal }) }).catch(() => {
+      if (!isRetryable(error) || failures >= policy.attempts) throw error
+      await wait(pauseMs(policy, failures, error.retryAfterMs), undefined, { ...(signal && { signal }) }).catch(() => {
         throw new TallyhouseError('aborted', 'The call was aborted between two attempts.', { cause: error })
       })
     }
@@ -55,17 +63,17 @@ export async function retry<T>(attempt: () => Promise<T>, policy: RetryPolicy, s
 }
 
 /**
- * Exponential backoff, half of it random, so that clients that failed together do not retry together. It is added to the
- * pause that the service asked for.
- * @param tries attempts so far
+ * Exponential backoff, half of it random, so that clients that failed together do not retry
+ * together. It is added to the pause that the service asked for.
+ * @param failures attempts that have failed so far
  * @param random from 0 to 1
  */
 export function pauseMs(
   { baseDelayMs, maxDelayMs }: RetryPolicy,
-  tries: number,
+  failures: number,
   retryAfterMs: number | null = null,
   random = Math.random(),
 ): number {
-  const backoff = Math.min(maxDelayMs, baseDelayMs * 2 ** (tries - 1))
+  const backoff = Math.min(maxDelayMs, baseDelayMs * 2 ** (failures - 1))
   return Math.min(retryAfterMs ?? 0, maxDelayMs) + (backoff / 2) * (1 + random)
 }

@@ -52,11 +52,13 @@ export interface SessionListOptions extends SessionFilter, CallOptions {
 const CLOSE_TIMEOUT_MS = 10_000
 
 /**
- * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must never reach a browser.
+ * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must
+ * never reach a browser.
  *
- * `track` puts events into a queue in memory, which is sent in batches. A crash loses the events that are still in it, so
- * await `flush()` or the promise of `track` for events that must not be lost. Every other call is made at once. All calls
- * are retried after transient failures, and no retry counts twice. They throw a `TallyhouseError`.
+ * `track` puts events into a queue in memory, which is sent in batches. A crash loses the events
+ * that are still in it, so await `flush()` or the promise of `track` for events that must not be
+ * lost. Every other call is made at once. All calls are retried after transient failures, and no
+ * retry counts twice. They throw a `TallyhouseError`.
  */
 export class Tallyhouse {
   readonly #connection: Connection
@@ -70,9 +72,10 @@ export class Tallyhouse {
 
   /**
    * Puts an event into the queue.
-   * @returns once the service has acknowledged it; rejects if it is dropped: `queue_full`, `closed`, `invalid_request`, or
-   * the error with which the service refused it. The promise may be ignored, as `onDrop` and `dropped` report drops, too.
-   * To wait for many events, await `flush()` once
+   * @returns once the service has acknowledged it; rejects if it is dropped: `queue_full`,
+   * `closed`, `invalid_request`, or the error with which the service refused it. The promise may
+   * be ignored, as `onDrop` and `dropped` report drops, too. To wait for many events, await
+   * `flush()` once
    */
   track(event: TrackEvent): Promise<void> {
     return this.#queue.add(event)
@@ -88,7 +91,10 @@ export class Tallyhouse {
     return headers.get('x-event-id') ?? ''
   }
 
-  /** Creates the user's profile, or overwrites its properties; without `properties`, existing ones stay as they are. */
+  /**
+   * Creates the user's profile, or overwrites its properties; without `properties`, existing ones
+   * stay as they are.
+   */
   async identify(
     distinctId: string,
     properties?: GivenProperties | JsonText | null,
@@ -111,7 +117,8 @@ export class Tallyhouse {
   }
 
   /**
-   * Deletes the user's profile permanently; with the service's `DELETE_USER_EVENTS`, its events and sessions, too.
+   * Deletes the user's profile permanently; with the service's `DELETE_USER_EVENTS`, its events
+   * and sessions, too.
    * @throws TallyhouseError `not_found`
    */
   async deleteUser(distinctId: string, options?: CallOptions): Promise<void> {
@@ -138,7 +145,10 @@ export class Tallyhouse {
     return value.session as Session
   }
 
-  /** Sessions, the latest start first. A session that starts during a walk shifts the pages; `to` excludes it. */
+  /**
+   * Sessions, the latest start first. A session that starts during a walk shifts the pages; `to`
+   * excludes it.
+   */
   async listSessions({ signal, ...query }: SessionListOptions = {}): Promise<SessionPage> {
     const path = `/public/sessions?${queryOf(query)}`
     const { value } = await this.#connection.call({ method: 'GET', path }, { signal })
@@ -162,10 +172,11 @@ export class Tallyhouse {
   }
 
   /**
-   * All data of a user, for an access request: the profile, then the sessions, then the events. With `raw`, `properties`
-   * are the text that was sent, except for line breaks between its tokens.
-   * @throws TallyhouseError `not_found` if there is no data; `network` or `timeout` if the export breaks off: what it
-   * yielded before is incomplete
+   * All data of a user, for an access request: the profile, then the sessions, then the events.
+   * With `raw`, `properties` are the text that was sent, except for line breaks between its
+   * tokens.
+   * @throws TallyhouseError `not_found` if there is no data; `network` or `timeout` if the export
+   * breaks off: what it yielded before is incomplete
    */
   exportUser(distinctId: string, options: CallOptions & { raw: true }): AsyncGenerator<UserRecord<JsonText>, void>
   exportUser(distinctId: string, options?: CallOptions & { raw?: false }): AsyncGenerator<UserRecord, void>
@@ -181,11 +192,12 @@ export class Tallyhouse {
   }
 
   /**
-   * All events of the project, or those that match a filter, in the order in which the service accepted them, or with
-   * `order: 'desc'` newest first. Pages are requested as the events are consumed. Every event that was acknowledged before
-   * is included, but none that still waits in the queue.
-   * @throws TallyhouseError `incomplete` after the last available event, if the store does not catch up with the
-   * accepted events
+   * All events of the project, or those that match a filter, in the order in which the service
+   * accepted them, or with `order: 'desc'` newest first. Pages are requested as the events are
+   * consumed. Every event that was acknowledged before is included, but none that still waits in
+   * the queue.
+   * @throws TallyhouseError `incomplete` after the last available event, if the store does not
+   * catch up with the accepted events
    */
   exportEvents(options: ExportOptions & { raw: true }): AsyncGenerator<StoredEvent<JsonText>, void, undefined>
   exportEvents(options?: ExportOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
@@ -212,7 +224,8 @@ export class Tallyhouse {
   }
 
   /**
-   * Flushes and accepts no more events. A process that ends by itself waits for its events anyway; this limits the wait.
+   * Flushes and accepts no more events. A process that ends by itself waits for its events anyway;
+   * this limits the wait.
    * @param timeoutMs events that are not delivered by then are dropped as `closed`
    * @returns as `flush`
    */

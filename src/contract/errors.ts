@@ -27,7 +27,10 @@ export interface ErrorDetail {
   message: string
 }
 
-/** An error that is sent to the caller as it is. Anything else that is thrown becomes a 500 without its text. */
+/**
+ * An error that is sent to the caller as it is. Anything else that is thrown becomes a 500 without
+ * its text.
+ */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
@@ -36,7 +39,8 @@ export class ApiError extends Error {
   readonly retryAfter: number | undefined
 
   /**
-   * @param message a sentence that tells a person what to do; never contains a key, SQL or a path of the server
+   * @param message a sentence that tells a person what to do; never contains a key, SQL or a path
+   * of the server
    * @param more `details` for the caller; `cause` for the log only; `retryAfter` in seconds
    */
   constructor(

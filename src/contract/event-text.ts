@@ -16,7 +16,10 @@ export class EventFault extends Error {
   override readonly name = 'EventFault'
 }
 
-/** MAX_PROPERTY_DEPTH is a setting of the service, which reports properties that are nested too deeply. */
+/**
+ * MAX_PROPERTY_DEPTH is a setting of the service, which reports properties that are nested too
+ * deeply.
+ */
 const check = compileCheck(TrackBody, null)
 
 /**

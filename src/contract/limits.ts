@@ -1,4 +1,7 @@
-/** Limits of the contract. The clients check most of them too, so that a mistake fails without a request. */
+/**
+ * Limits of the contract. The clients check most of them too, so that a mistake fails without a
+ * request.
+ */
 
 /** Events that a batch may hold. */
 export const MAX_BATCH = 1000
@@ -12,8 +15,9 @@ export const MAX_PAGE = 10_000
 export const MAX_SCAN_DEPTH = 256
 
 /**
- * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic plane has two units. A
- * string with half a surrogate pair has no UTF-8 form, so it could not come out as it went in.
+ * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic
+ * plane has two units. A string with half a surrogate pair has no UTF-8 form, so it could not come
+ * out as it went in.
  */
 export function isName(value: unknown): value is string {
   if (typeof value !== 'string' || value.length === 0 || !value.isWellFormed()) return false

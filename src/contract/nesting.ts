@@ -8,8 +8,10 @@ const HOLDERS: [field: string, around: number][] = [
 ]
 
 /**
- * Finds the properties of a parsed body that have more than `max` levels of objects and arrays, their own included.
- * @param fields the fields that the call knows; unknown ones are ignored, so they may be of any depth
+ * Finds the properties of a parsed body that have more than `max` levels of objects and arrays,
+ * their own included.
+ * @param fields the fields that the call knows; unknown ones are ignored, so they may be of any
+ * depth
  */
 export function deepProperties(body: unknown, fields: object, max: number): ErrorDetail[] {
   if (!isObject(body)) return []

@@ -1,6 +1,7 @@
 /**
- * What responses hold. Interfaces and not derived from the schemas, as the published clients have no dependency on
- * TypeBox; `schemas.ts` describes each with a schema that the compiler checks against it.
+ * The shapes of responses. They are interfaces, and not derived from the schemas, as the published
+ * clients must not depend on TypeBox. `schemas.ts` has a schema for each, which the compiler
+ * checks against it.
  */
 
 /** Properties as they are read: any values that JSON has. */
@@ -61,7 +62,7 @@ export interface SessionPage extends NumberedPage {
   sessions: Session[]
 }
 
-/** What was removed of one user. */
+/** The data that was removed of one user. */
 export interface ErasedUser {
   distinct_id: string
   /** whether there was one */

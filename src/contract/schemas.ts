@@ -142,7 +142,10 @@ const time = (description: string) =>
     }),
   )
 
-/** The parameters of a read. Unknown ones are refused: a mistyped filter must not return everything. */
+/**
+ * The parameters of a read. Unknown ones are refused: a mistyped filter must not return
+ * everything.
+ */
 const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
 
 export const EventsQuery = query({
@@ -172,7 +175,7 @@ export const EventsQuery = query({
       {
         message: `must be one of ${FORMATS.join(', ')}`,
         description:
-          'What the answer is: `json`, the default, with the envelope; `ndjson`, `csv` or `parquet`, rows alone. Goes before `Accept`.',
+          'The format of the response: `json`, the default, with an envelope; `ndjson`, `csv` or `parquet`, rows only. Overrides `Accept`.',
       },
     ),
   ),
@@ -206,7 +209,9 @@ const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...succes
 export const Done = Type.Object(success)
 export const Accepted = withFields({ accepted: Type.Integer() })
 
-/** A schema for each field of T: one that is missing, unknown or of another type does not compile. */
+/**
+ * A schema for each field of T: one that is missing, unknown or of another type does not compile.
+ */
 type FieldsOf<T> = { [Name in keyof T]: TSchema & { static: T[Name] } }
 
 const fieldsOf = <T>(fields: FieldsOf<T>) => fields

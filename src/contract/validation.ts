@@ -11,7 +11,8 @@ const MAX_DETAILS = 100
 export type Check = (value: unknown) => ApiError | null
 
 /**
- * Compiles a schema. The details of an error are collected in a second pass, so that valid values do not pay for them.
+ * Compiles a schema. The details of an error are collected in a second pass, so that valid values
+ * do not pay for them.
  * @param maxPropertyDepth levels that the value's properties may have; null to skip that check
  */
 export function compileCheck(schema: TSchema, maxPropertyDepth: number | null): Check {

@@ -9,8 +9,8 @@ interface Range {
 }
 
 /**
- * The format that an Accept header prefers (RFC 9110, 12.5.1): highest quality first, then the most specific range, then
- * the order in the header. JSON if nothing matches, as the RFC allows.
+ * The format that an Accept header prefers (RFC 9110, 12.5.1): highest quality first, then the
+ * most specific range, then the order in the header. JSON if nothing matches, as the RFC allows.
  */
 export function acceptedFormat(accept = '*/*'): Format {
   const ranges = accept.split(',').map(parseRange)

@@ -32,7 +32,7 @@ export interface AdmissionOptions {
   log: FastifyBaseLogger
 }
 
-/** Who may send requests, how many and how large: keys, rate limits and the memory of bodies. */
+/** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
 export class Admission {
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
@@ -56,7 +56,10 @@ export class Admission {
     return this.#intake.budget.bytes
   }
 
-  /** Lets only requests with a key of this kind, and with a body of one of these types, reach the routes of a scope. */
+  /**
+   * Lets only requests with a key of this kind, and with a body of one of these types, reach the
+   * routes of a scope.
+   */
   guard(scope: FastifyInstance, kind: KeyKind, contentTypes: string[]): void {
     const authentication = new Authentication(this.#keys, kind, this.#wrongKeys)
     scope.addHook('preParsing', authentication.beforeBody)
@@ -70,7 +73,9 @@ export class Admission {
   }
 }
 
-/** Connects to the Redis that counts requests, if they are limited; an unavailable one is no error. */
+/**
+ * Connects to the Redis that counts requests, if they are limited; an unavailable one is no error.
+ */
 export async function openAdmission(
   server: FastifyInstance,
   settings: AdmissionSettings,

@@ -37,17 +37,19 @@ export class Authentication {
   }
 
   /**
-   * Checks the header before any of the body is read or inflated, and refuses a request with an unknown key there. A key of
-   * the wrong kind is refused only after the body has been read, as the body may hold another key.
+   * Checks the header before any of the body is read or inflated, and refuses a request with an
+   * unknown key there. A key of the wrong kind is refused only after the body has been read, as
+   * the body may hold another key.
    */
   readonly beforeBody: preParsingHookHandler = (request, reply, payload, done) => {
-    request.answer = reply.raw
+    request.rawResponse = reply.raw
     const header = request.headers['x-api-key']
     const grant = typeof header === 'string' ? this.#keys.find(header) : null
     const proceed = (grant: StoredKey | null) => {
       if (grant) identify(request, grant)
       if (grant?.kind === this.#kind) request.key = header as string
-      // A client that waits for 100 Continue need not send a body that would be refused. Without it, Node closes the connection.
+      // A client that waits for 100 Continue need not send a body that would be refused. Without
+      // it, Node closes the connection.
       if (request.headers.expect !== undefined && CONTINUE.test(request.headers.expect)) reply.raw.writeContinue()
       done(null, payload)
     }
@@ -78,7 +80,9 @@ export class Authentication {
     request.key = key
   }
 
-  /** The project of the key in a body; null unless that key is known and will admit the request. */
+  /**
+   * The project of the key in a body; null unless that key is known and will admit the request.
+   */
   projectOf({ headers }: FastifyRequest, keyInBody: unknown): string | null {
     // A header key of the right kind would have settled it: this one is of the wrong kind.
     if (headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
@@ -93,7 +97,9 @@ export class Authentication {
     return this.projectOf(request, keyInBody)
   }
 
-  /** @throws ApiError `unauthorized`, or `rate_limited` if the address has sent too many wrong keys */
+  /**
+   * @throws ApiError `unauthorized`, or `rate_limited` if the address has sent too many wrong keys
+   */
   async #find(key: string, request: FastifyRequest, reply: FastifyReply): Promise<StoredKey> {
     const grant = await this.#keys.findNew(key)
     if (grant) return grant

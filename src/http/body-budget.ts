@@ -3,7 +3,10 @@ import { ApiError } from '../contract/errors.js'
 /** Bodies up to this many bytes are not counted: the number of connections bounds their memory. */
 export const SMALL_BODY = 8 * 1024
 
-/** How long a body that was refused for its key stays counted, which limits the work that such bodies cause, too. */
+/**
+ * How long a body that was refused for its key stays counted, which limits the work that such
+ * bodies cause, too.
+ */
 const REFUSED_HOLD_MS = 20_000
 
 /** The share of the budget for bodies whose key is unknown. */
@@ -12,10 +15,11 @@ const UNKNOWN_SHARE = 1 / 2
 const OWNER_SHARE = 3 / 4
 
 /**
- * Limits the memory of the bodies that this process is reading and handling, after inflation. Over the limit, bodies are
- * refused, except small ones. There are two counts: bodies whose key is known, by project, and all others, by address. A
- * key may stand at the end of a body, so the second count is large, too; but a body that turns out to have no valid key
- * stays counted for a while, which limits how many bytes per second are inflated and scanned without a key.
+ * Limits the memory of the bodies that this process is reading and handling, after inflation. Over
+ * the limit, bodies are refused, except small ones. There are two counts: bodies whose key is
+ * known, by project, and all others, by address. A key may stand at the end of a body, so the
+ * second count is large, too; but a body that turns out to have no valid key stays counted for a
+ * while, which limits how many bytes per second are inflated and scanned without a key.
  */
 export class BodyBudget {
   readonly known: Count
@@ -29,7 +33,10 @@ export class BodyBudget {
     this.#refusedHoldMs = refusedHoldMs
   }
 
-  /** bytes of the bodies in memory, by whether their key is known; those that are still held after a refusal included */
+  /**
+   * bytes of the bodies in memory, by whether their key is known; those that are still held after
+   * a refusal included
+   */
   get bytes(): { known: number; unknown: number } {
     return { known: this.known.bytes, unknown: this.unknown.bytes }
   }

@@ -9,7 +9,7 @@ import { type ClientLimits, timeOut } from './connection-limits.js'
 declare module 'fastify' {
   interface FastifyRequest {
     /** set before the body is read */
-    answer: ServerResponse
+    rawResponse: ServerResponse
     /** the body's share of the memory budget; null for a small one */
     account: BodyAccount | null
   }
@@ -18,13 +18,15 @@ declare module 'fastify' {
 /** If a body begins with its key, the key is within so many bytes. */
 const KEY_WITHIN = 1024
 
-/** What limits the reading of bodies. */
+/** The limits for reading bodies. */
 export interface BodyBounds {
   budget: BodyBudget
   clientLimits: ClientLimits
 }
 
-/** Counts a large body from its arrival until the response is sent, and cuts off one that stalls. */
+/**
+ * Counts a large body from its arrival until the response is sent, and cuts off one that stalls.
+ */
 export class BodyWatch {
   readonly #account: BodyAccount
   readonly #idle: NodeJS.Timeout
@@ -42,12 +44,13 @@ export class BodyWatch {
     { budget, clientLimits }: BodyBounds,
     stop: () => void,
   ) {
-    // Many clients write the key first. It only decides which count is used: the rest of the body may override it.
+    // Many clients write the key first. It only decides which count is used: the rest of the body
+    // may override it.
     const projectId = request.key ? request.projectId : keys.projectOf(request, begun && firstKey(begun))
     const account = projectId === null ? budget.ofAddress(clientAddress(request)) : budget.ofProject(projectId)
     this.#account = account
     request.account = account
-    request.answer.once('close', () => account.close())
+    request.rawResponse.once('close', () => account.close())
     const cutOff = () => {
       this.end()
       stop()

@@ -25,19 +25,19 @@ declare module 'fastify' {
   }
 }
 
-/** What reading a body needs. */
+/** The resources and limits for reading bodies. */
 export interface Intake extends BodyBounds {
   pool: BufferPool
 }
 
 /**
- * Parses bodies of these types as JSON, and keeps the bytes beside the value. Other types get a 415. A large body is not
- * parsed before its key is verified: if the key is unknown, the value is an `UnreadBody`, and `Authentication.afterBody`
- * refuses the request.
+ * Parses bodies of these types as JSON, and keeps the bytes beside the value. Other types get a
+ * 415. A large body is not parsed before its key is verified: if the key is unknown, the value is
+ * an `UnreadBody`, and `Authentication.afterBody` refuses the request.
  */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
   const { pool } = intake
-  app.decorateRequest('answer')
+  app.decorateRequest('rawResponse')
   app.decorateRequest('account', null)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
@@ -62,8 +62,8 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
 }
 
 /**
- * Spells the Content-Encoding as the decompression expects it: codings are case-insensitive, and gzip has an old name, too
- * (RFC 9110, 8.4.1).
+ * Spells the Content-Encoding as the decompression expects it: codings are case-insensitive, and
+ * gzip has an old name, too (RFC 9110, 8.4.1).
  */
 export function normalizeCodings(app: FastifyInstance): void {
   app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
@@ -80,9 +80,10 @@ interface Payload extends Readable {
 }
 
 /**
- * Reads a body as Fastify does, but counts it against the budget, and uses a pooled buffer for some routes.
- * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong Content-Length, `overloaded`
- * if the budget is exhausted
+ * Reads a body as Fastify does, but counts it against the budget, and uses a pooled buffer for
+ * some routes.
+ * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong
+ * Content-Length, `overloaded` if the budget is exhausted
  */
 function readBody(request: FastifyRequest, payload: Payload, intake: Intake, keys: Authentication): Promise<Buffer> {
   const limit = request.routeOptions.bodyLimit ?? 0
@@ -99,7 +100,8 @@ function readBody(request: FastifyRequest, payload: Payload, intake: Intake, key
       chunks = []
       watch?.end()
       payload.off('data', onData)
-      // The rest is drained, or the client might see a reset instead of the response; but it is no longer inflated.
+      // The rest is drained, or the client might see a reset instead of the response; but it is no
+      // longer inflated.
       if (payload !== request.raw) {
         request.raw.unpipe()
         request.raw.resume()

@@ -3,7 +3,10 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 
-/** How long a client may take, in ms. A slower client is cut off, so that it cannot hold resources that others need. */
+/**
+ * How long a client may take, in ms. A slower client is cut off, so that it cannot hold resources
+ * that others need.
+ */
 export interface ClientLimits {
   /** to send a request's headers */
   headersMs: number
@@ -13,7 +16,10 @@ export interface ClientLimits {
   bodyIdleMs: number
   /** to send a large body whose key is unknown */
   unknownBodyMs: number
-  /** without a byte in either direction while a request is open; longer than any response takes to begin */
+  /**
+   * without a byte in either direction while a request is open; longer than any response takes to
+   * begin
+   */
   idleMs: number
   /** to read a response that streams from ClickHouse, as it holds a connection there */
   responseMs: number
@@ -42,13 +48,19 @@ export function serverLimits({ headersMs, requestMs, idleMs, checkMs }: ClientLi
   }
 }
 
-/** Sends the 408 that Node sends for a request that does not arrive in time, and closes the connection. */
+/**
+ * Sends the 408 that Node sends for a request that does not arrive in time, and closes the
+ * connection.
+ */
 export function timeOut(socket: Socket, server: Server): void {
   const error = Object.assign(new Error('the body stalled'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
   server.emit('clientError', error, socket)
 }
 
-/** Ends a response that is not read in time. Once it has begun it can only be truncated, which the client detects. */
+/**
+ * Ends a response that is not read in time. Once it has begun it can only be truncated, which the
+ * client detects.
+ */
 export function cutOffSlowReader(payload: unknown, { responseMs }: ClientLimits): void {
   if (!(payload instanceof Readable)) return
   const cutOff = () => payload.destroy(new Error(`the response was not read within ${responseMs} ms`))
@@ -57,8 +69,9 @@ export function cutOffSlowReader(payload: unknown, { responseMs }: ClientLimits)
 }
 
 /**
- * Resets the connection of a truncated HTTP/1.0 response. With HTTP/1.0 the end of the connection ends the response, so a
- * truncated one would look complete; a reset tells a proxy that speaks 1.0 to the service not to complete it either.
+ * Resets the connection of a truncated HTTP/1.0 response. With HTTP/1.0 the end of the connection
+ * ends the response, so a truncated one would look complete; a reset tells a proxy that speaks 1.0
+ * to the service not to complete it either.
  */
 export function resetBrokenResponse(payload: unknown, { raw }: FastifyRequest): void {
   if (!(payload instanceof Readable) || raw.httpVersion !== '1.0') return

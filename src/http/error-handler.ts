@@ -7,7 +7,10 @@ import { REQUEST_ID, type RequestLog } from './request-log.js'
 
 const RETRY_AFTER_SECONDS = 1
 
-/** Errors of Fastify and its plugins that the caller caused. Every other one with a 4xx status is an `invalid_request`. */
+/**
+ * Errors of Fastify and its plugins that the caller caused. Every other one with a 4xx status is
+ * an `invalid_request`.
+ */
 const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
   FST_CP_ERR_INVALID_CONTENT_ENCODING: [
@@ -25,11 +28,15 @@ const NODE_ERRORS: Record<string, [status: number, message: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time. Send it again.'],
 }
 
-/** Gives every error the shape of the contract: also for unknown paths, bad URLs and requests that are not HTTP. */
+/**
+ * Gives every error the shape of the contract: also for unknown paths, bad URLs and requests that
+ * are not HTTP.
+ */
 export function handleErrors(app: FastifyInstance): void {
   app.setErrorHandler((error: FastifyError, request, reply) => sendError(error, request, reply))
   app.setNotFoundHandler((request, reply) => sendError(unknownCall(), request, reply))
-  // Node would refuse an unknown expectation without a body; it may be ignored instead (RFC 9110, 10.1.1).
+  // Node would refuse an unknown expectation without a body; it may be ignored instead (RFC 9110,
+  // 10.1.1).
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   // The authentication sends the 100 Continue, once it is known that the body will be read.
   app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
@@ -38,7 +45,8 @@ export function handleErrors(app: FastifyInstance): void {
 }
 
 /**
- * Sends an error in the shape of the contract; called directly for errors that never reach the error handler.
+ * Sends an error in the shape of the contract; called directly for errors that never reach the
+ * error handler.
  * @param conclude called once the status and all headers are set
  */
 export function sendError(
@@ -49,8 +57,8 @@ export function sendError(
 ): FastifyReply {
   const known = request.is404 ? unknownCall() : asApiError(error)
   request.failure = { code: known.code, error }
-  // The rest of the body is drained, so the connection can stay open. If it closed, a client that is still sending might
-  // miss the response.
+  // The rest of the body is drained, so the connection can stay open. If it closed, a client that
+  // is still sending might miss the response.
   if (known.code === 'payload_too_large' || known.code === 'overloaded') reply.removeHeader('connection')
   const retryAfter = known.retryAfter ?? (known.status === 503 ? RETRY_AFTER_SECONDS : null)
   if (retryAfter !== null) reply.header('retry-after', String(retryAfter))

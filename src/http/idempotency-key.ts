@@ -6,8 +6,8 @@ import type { IdempotencyKey } from '../journal/journal.js'
 const MAX_LENGTH = 255
 
 /**
- * The request's `Idempotency-Key`, hashed together with its project, and a fingerprint of the route and the body. Call it
- * before the body's bytes are changed.
+ * The request's `Idempotency-Key`, hashed together with its project, and a fingerprint of the
+ * route and the body. Call it before the body's bytes are changed.
  * @returns undefined if the request has none
  * @throws ApiError `invalid_request` if the key is empty or too long
  */

@@ -20,7 +20,8 @@ const REDIS_TIMEOUT_MS = 250
 export type Counters = Redis
 
 /**
- * Connects to Redis. While it is unavailable, commands fail at once, and the service starts all the same.
+ * Connects to Redis. While it is unavailable, commands fail at once, and the service starts all
+ * the same.
  * @param url of a Redis or of its Sentinels
  */
 export async function openCounters(url: string, log: FastifyBaseLogger): Promise<Counters> {
@@ -56,8 +57,8 @@ export function registerRateLimit(app: FastifyInstance, { max, windowMs }: RateL
 }
 
 /**
- * Refuses requests of a key over its limit; runs after the authentication. If the counter is unavailable the request
- * passes: the limit protects the service and must not take it down.
+ * Refuses requests of a key over its limit; runs after the authentication. If the counter is
+ * unavailable the request passes: the limit protects the service and must not take it down.
  */
 export function limitRate(app: FastifyInstance, log: FastifyBaseLogger): preValidationAsyncHookHandler {
   const limit = app.rateLimit()

@@ -18,12 +18,13 @@ declare module 'fastify' {
 
 export const REQUEST_ID = 'x-request-id'
 
-/** What a client may call its request: too short to carry data, and nothing that looks like one of our keys. */
+/** Ids that a client may set: too short to carry data, and unlike our keys. */
 const ACCEPTED_ID = /^(?![ps]k_)[\w.-]{1,64}$/
 
 /**
- * Gives each request an id, which the response returns, and logs each request that was refused or failed. No line contains
- * a key (only its id), a body, or a URL, which may contain either. A successful request logs and allocates nothing.
+ * Gives each request an id, which the response returns, and logs each request that was refused or
+ * failed. No line contains a key (only its id), a body, or a URL, which may contain either. A
+ * successful request logs and allocates nothing.
  */
 export class RequestLog extends LogController {
   readonly #log: FastifyBaseLogger
@@ -57,7 +58,8 @@ export class RequestLog extends LogController {
   /** Logs a response before it is sent. Call it only for a response that passes no hook. */
   conclude(request: FastifyRequest, reply: FastifyReply): void {
     reply.header(REQUEST_ID, request.id)
-    // A client that has disconnected gets no response, and what its disconnect interrupted is not a failure.
+    // A client that has disconnected gets no response, and what its disconnect interrupted is not
+    // a failure.
     if (reply.statusCode < 400 || reply.raw.destroyed) return
     const line = { ...describeRequest(request), status: reply.statusCode, code: request.failure?.code }
     if (reply.statusCode < 500) this.#log.info(line, 'the request was refused')

@@ -14,7 +14,10 @@ const STATUSES = 600
 /** The metrics of one route. */
 export class RouteMetrics {
   readonly method: string
-  /** the pattern and never the requested path: a path may contain a user's id, and paths are unbounded */
+  /**
+   * the pattern and never the requested path: a path may contain a user's id, and paths are
+   * unbounded
+   */
   readonly route: string
   /** responses by status */
   readonly responses = new Float64Array(STATUSES)
@@ -34,13 +37,15 @@ export class RouteMetrics {
 
 export interface RequestMetrics {
   routes: readonly RouteMetrics[]
-  /** requests that match no route; a response that passes no hook must be counted here explicitly */
+  /**
+   * requests that match no route; a response that passes no hook must be counted here explicitly
+   */
   unmatched: RouteMetrics
 }
 
 /**
- * Counts the requests of all routes that are registered after this call. A route's hook holds its metrics from its
- * registration on, so that a request costs two clock readings and no allocation.
+ * Counts the requests of all routes that are registered after this call. A route's hook holds its
+ * metrics from its registration on, so that a request costs two clock readings and no allocation.
  * @returns live metrics
  */
 export function countRequests(server: FastifyInstance): RequestMetrics {

@@ -37,12 +37,16 @@ export interface OpenServer {
   closing: AbortSignal
 }
 
-/** A server with our error responses, request log, metrics, limits and decompression, but without a route. */
+/**
+ * A server with our error responses, request log, metrics, limits and decompression, but without a
+ * route.
+ */
 export function openServer(settings: ServerSettings, log: FastifyBaseLogger, clientLimits: ClientLimits): OpenServer {
   const requestLog = new RequestLog(log)
   const { http, ...timeouts } = serverLimits(clientLimits)
   const server: FastifyInstance = Fastify({
-    // With a logger, Fastify would create a child logger and two listeners per request. RequestLog logs the failures.
+    // With a logger, Fastify would create a child logger and two listeners per request. RequestLog
+    // logs the failures.
     logger: false,
     logController: requestLog,
     genReqId: (raw) => requestLog.idOf(raw),

@@ -14,9 +14,10 @@ export interface SessionLimit {
 const BYTES_PER_CALL = 1024
 
 /**
- * Limits the session calls of an address and of a key per minute, in this process. Everybody knows the public key, and every
- * call writes the whole session, so a call is charged by the size of its body and of the session that it leaves. The
- * limits stop a flood; neither a page nor an office behind one address comes near the defaults.
+ * Limits the session calls of an address and of a key per minute, in this process. Everybody knows
+ * the public key, and every call writes the whole session, so a call is charged by the size of its
+ * body and of the session that it leaves. The limits stop a flood; neither a page nor an office
+ * behind one address comes near the defaults.
  */
 export class SessionCalls {
   readonly #limit: SessionLimit
@@ -39,7 +40,10 @@ export class SessionCalls {
     }
   }
 
-  /** Charges the session that a call has written, in bytes; if that exceeds the limit, the next call is refused. */
+  /**
+   * Charges the session that a call has written, in bytes; if that exceeds the limit, the next
+   * call is refused.
+   */
   charge(request: FastifyRequest, bytes: number, now = Date.now()): void {
     const amount = Math.floor(bytes / BYTES_PER_CALL)
     if (amount === 0) return
@@ -50,7 +54,8 @@ export class SessionCalls {
   /** @throws ApiError `rate_limited` */
   count(request: FastifyRequest, amount: number, reply: FastifyReply, now = Date.now()): void {
     const { ofAddress, ofKey } = this.#limit
-    // A call that is refused for its address must not use up the limit of the key, which all visitors share.
+    // A call that is refused for its address must not use up the limit of the key, which all
+    // visitors share.
     if (ofAddress > 0) this.#use(this.#ofAddress, 'address', addressOf(request), amount, ofAddress, reply, now)
     if (ofKey > 0) this.#use(this.#ofKey, 'key', request.keyId, amount, ofKey, reply, now)
   }

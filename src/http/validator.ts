@@ -4,8 +4,9 @@ import { compileCheck } from '../contract/validation.js'
 import { ScannedBody } from '../model/scanned-body.js'
 
 /**
- * Fastify's validator. Nothing is coerced and nothing removed, except that a query string, which has no types, gets its
- * integers and defaults. A body that the scanner has found valid is not checked again.
+ * Fastify's validator. Nothing is coerced and nothing removed, except that a query string, which
+ * has no types, gets its integers and defaults. A body that the scanner has found valid is not
+ * checked again.
  * @param maxPropertyDepth levels of objects and arrays that properties may have
  */
 export function validatorCompiler(maxPropertyDepth: number): FastifySchemaCompiler<TSchema> {

@@ -3,8 +3,8 @@ import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import { MinuteCounts } from './minute-counts.js'
 
 /**
- * Limits the wrong keys that an address may send per minute, in this process. Only requests with a wrong key are refused, so
- * that nobody is locked out by a guesser behind the same address.
+ * Limits the wrong keys that an address may send per minute, in this process. Only requests with a
+ * wrong key are refused, so that nobody is locked out by a guesser behind the same address.
  */
 export class WrongKeys {
   readonly #max: number

@@ -25,8 +25,9 @@ const ARGUMENTS = [
 ]
 
 /**
- * A real browser with a profile of its own. Playwright only looks in: a browser that it starts itself is set up so that
- * every page counts as visible, and nothing goes into the back/forward cache.
+ * A real browser with a profile of its own. Playwright only looks in: a browser that it starts
+ * itself is set up so that every page counts as visible, and nothing goes into the back/forward
+ * cache.
  */
 export async function startChromium(t: Test): Promise<BrowserContext> {
   const program = PROGRAMS.find((name) => spawnSync(name, ['--version']).status === 0) ?? PROGRAMS[0] ?? ''

@@ -12,8 +12,8 @@ const SHIPPED = new URL('../../packages/browser/dist/esm/browser/index.js', impo
 const HEARTBEAT_MS = 40
 
 /**
- * A site of another origin than the service's. Each page starts a session with the options in its query, under its path
- * as a property and as where the session began, and keeps it as `session`.
+ * A site of another origin than the service's. Each page starts a session with the options in its
+ * query, under its path as a property and as where the session began, and keeps it as `session`.
  */
 async function startSite(t: Test, service: string) {
   const script = await readFile(SHIPPED)

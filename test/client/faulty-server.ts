@@ -32,7 +32,10 @@ export const cutInside: Fault = (response) => {
 
 export const silence: Fault = () => undefined
 
-/** A server that is at fault: it answers each request by the next of the answers, and by the last one ever after. */
+/**
+ * A server that is at fault: it answers each request by the next of the answers, and by the last
+ * one ever after.
+ */
 export async function faultyServer(t: Test, answers: Fault[]) {
   const received: Received[] = []
   const server = createServer(async (request, response) => {

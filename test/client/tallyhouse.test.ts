@@ -176,7 +176,10 @@ for (const storage of STORAGES) {
   })
 }
 
-/** Hands each request to the service; of the answers to what changes something it loses every other one. */
+/**
+ * Hands each request to the service; of the answers to what changes something it loses every other
+ * one.
+ */
 async function losingProxy(t: Test, target: string): Promise<{ url: string; lost: () => number }> {
   let changes = 0
   let lost = 0

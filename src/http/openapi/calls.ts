@@ -35,7 +35,10 @@ export interface Call {
   formats?: readonly RowFormat[]
   /** response headers of a success, with their descriptions */
   headers?: Record<string, string>
-  /** errors of this call only; those of every call with a key, a body or an idempotency key are added */
+  /**
+   * errors of this call only; those of every call with a key, a body or an idempotency key are
+   * added
+   */
   errors: ErrorCode[]
 }
 

@@ -46,7 +46,7 @@ counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`d
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
 
-/** What the generated document contains besides the routes. */
+/** The parts of the document besides the routes. */
 export const documentation: SwaggerOptions = {
   openapi: {
     openapi: '3.1.0',
@@ -81,7 +81,10 @@ export const documentation: SwaggerOptions = {
   },
 }
 
-/** A route's checks and its documentation. Responses are added later: Fastify would serialize with their schemas. */
+/**
+ * A route's checks and its documentation. Responses are added later: Fastify would serialize with
+ * their schemas.
+ */
 function describe({ querystring, params, body }: FastifySchema, call: Call | undefined): FastifySchema {
   if (!call) return { hide: true }
   return {
