@@ -207,7 +207,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
 }
 
 /** Whether the journal or ClickHouse is embedded, and so keeps its data in DATA_DIR. */
-export function usesDataDir({ REDIS_URL, CLICKHOUSE_URL }: Config): boolean {
+export function usesDataDir({ REDIS_URL, CLICKHOUSE_URL }: Partial<Config>): boolean {
   return REDIS_URL === undefined || CLICKHOUSE_URL === undefined
 }
 

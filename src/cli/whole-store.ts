@@ -1,14 +1,12 @@
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { pino } from 'pino'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { migrate } from '../clickhouse/migrate.js'
+import { placeOf, requireTables } from '../clickhouse/open.js'
 import { openOwnStore } from '../clickhouse/own-store.js'
-import { type Config, usesDataDir } from '../config.js'
+import type { Config } from '../config.js'
 import type { Journal } from '../journal/journal.js'
 import { CloseStack } from '../lib/close-stack.js'
 import { openJournal } from '../pipeline/open-journal.js'
-import { hasTables } from '../store/dump.js'
 
 /** A store and the journal in front of it, as the service has them, for a command that needs both to itself. */
 export interface WholeStore {
@@ -30,15 +28,9 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
   const parts = new CloseStack()
   const log = pino({ level: 'silent' })
   try {
-    if (usesDataDir(config) && mustExist) await requireFolder(DATA_DIR)
-    if (CLICKHOUSE_URL === undefined && mustExist) await requireFolder(join(DATA_DIR, 'clickhouse'))
-    const { clickhouse, url } = parts.add(await openOwnStore(config, { log }))
-    const place = CLICKHOUSE_URL === undefined ? DATA_DIR : `${new URL(url).host}/${clickhouse.database}`
-    if (mustExist && !(await hasTables(clickhouse))) {
-      throw new Error(
-        `There is no store of Tallyhouse at ${place}. Set CLICKHOUSE_URL or DATA_DIR as the service has it.`,
-      )
-    }
+    const { clickhouse } = parts.add(await openOwnStore(config, { mustExist, isShared: false }))
+    const place = CLICKHOUSE_URL === undefined ? DATA_DIR : placeOf(CLICKHOUSE_URL)
+    if (mustExist) await requireTables({ clickhouse, place })
     await migrate(clickhouse)
     const journal = parts.add(await openJournal(config, log, clickhouse))
     return { clickhouse, journal, place, close: () => parts.close() }
@@ -46,12 +38,4 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
     await parts.close()
     throw error
   }
-}
-
-async function requireFolder(path: string): Promise<void> {
-  const isThere = await stat(path).then(
-    (info) => info.isDirectory(),
-    () => false,
-  )
-  if (!isThere) throw new Error(`There is no folder ${path}. Set DATA_DIR, or CLICKHOUSE_URL, as the service has it.`)
 }

@@ -1,4 +1,5 @@
-import { join } from 'node:path'
+import { stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { type Config, usesDataDir } from '../config.js'
 import { CloseStack } from '../lib/close-stack.js'
 import type { Log } from '../lib/log.js'
@@ -17,31 +18,63 @@ export interface OwnStore {
   close(): Promise<void>
 }
 
+export interface OwnStoreOptions {
+  /** default: none */
+  log?: Pick<Log, 'info' | 'warn' | 'error'>
+  slotLimits?: SlotLimits | undefined
+  /** whether missing folders are an error; by default, they are created */
+  mustExist?: boolean
+  /** whether commands may use the embedded engine too, while this process runs (default true) */
+  isShared?: boolean
+}
+
+const QUIET = { info() {}, warn() {}, error() {} }
+/** What a user can set to name a store. */
+export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
+
 /**
  * Opens ClickHouse as the service does: connects to CLICKHOUSE_URL, or else starts the embedded engine in DATA_DIR. Locks
  * DATA_DIR if the journal or ClickHouse is embedded. Does not wait for a server, nor migrate it.
- * @throws FolderInUseError, or the error of an embedded engine that cannot start
+ * @throws FolderInUseError, the error of an embedded engine that cannot start, or Error if there is no store and
+ *   `mustExist`
  */
 export async function openOwnStore(
-  config: Config,
-  { log, slotLimits }: { log: Pick<Log, 'info' | 'warn' | 'error'>; slotLimits?: SlotLimits | undefined },
+  config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL'>>,
+  { log = QUIET, slotLimits, mustExist = false, isShared = true }: OwnStoreOptions,
 ): Promise<OwnStore> {
+  const { CLICKHOUSE_URL, DATA_DIR } = config
   const parts = new CloseStack()
   try {
-    const folder = usesDataDir(config) ? await lockDataFolder(config.DATA_DIR) : null
+    const isLocal = usesDataDir(config)
+    // Before the lock, which creates the folder.
+    if (isLocal && mustExist) await requireFolder(DATA_DIR, DATA_DIR)
+    const folder = isLocal ? await lockDataFolder(DATA_DIR) : null
     if (folder) parts.add({ close: folder.release })
     let engine: EmbeddedClickHouse | null = null
-    if (config.CLICKHOUSE_URL === undefined) {
-      engine = parts.add(await startEmbeddedClickHouse({ path: join(config.DATA_DIR, 'clickhouse'), log }))
-      await folder?.announce(engine.url)
+    if (CLICKHOUSE_URL === undefined) {
+      const path = join(DATA_DIR, 'clickhouse')
+      if (mustExist) await requireFolder(path, DATA_DIR)
+      engine = parts.add(await startEmbeddedClickHouse({ path, log }))
+      if (isShared) await folder?.announce(engine.url)
     }
-    const url = config.CLICKHOUSE_URL ?? engine?.url ?? ''
+    const url = CLICKHOUSE_URL ?? engine?.url ?? ''
     const clickhouse = parts.add(new ClickHouse({ url, ...(slotLimits && { slotLimits }) }))
     return { clickhouse, url, ping: () => ping(clickhouse, engine), close: () => parts.close() }
   } catch (error) {
     await parts.close()
     throw error
   }
+}
+
+async function requireFolder(path: string, dataDir: string): Promise<void> {
+  const isThere = await stat(path).then(
+    () => true,
+    () => false,
+  )
+  if (isThere) return
+  throw new Error(
+    `There is no store in ${resolve(dataDir)}. Run the command where the service runs, set ${SETTINGS}, or start the service first.`,
+  )
 }
 
 async function ping(clickhouse: ClickHouse, engine: EmbeddedClickHouse | null): Promise<void> {

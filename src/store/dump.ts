@@ -79,16 +79,6 @@ export async function storeId(clickhouse: ClickHouse): Promise<string> {
   return row?.id ?? ''
 }
 
-/** Whether a service has ever used the database. */
-export async function hasTables(clickhouse: ClickHouse): Promise<boolean> {
-  const rows = await clickhouse.rows(
-    "SELECT 1 FROM system.tables WHERE database = {database:String} AND name = 'schema_migrations'",
-    { database: clickhouse.database },
-    { database: 'default' } as ClickHouseSettings,
-  )
-  return rows.length > 0
-}
-
 export async function schemaVersion(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ version: number }>('SELECT max(number) AS version FROM schema_migrations')
   return row?.version ?? 0

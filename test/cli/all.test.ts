@@ -13,8 +13,8 @@ t.test('what cannot be moved is refused with a sentence', async (t) => {
   const { url } = await startClickHouse(t)
   const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
   const env = { CLICKHOUSE_URL: url, DATA_DIR: data }
-  t.match(await all('export', folder, env), { code: 1, stderr: /no store of Tallyhouse at 127/ })
-  t.match(await all('export', folder, { DATA_DIR: join(data, 'none') }), { code: 1, stderr: /no folder/ })
+  t.match(await all('export', folder, env), { code: 1, stderr: /store was not found: database .* of http:\/\/127/ })
+  t.match(await all('export', folder, { DATA_DIR: join(data, 'none') }), { code: 1, stderr: /no store in/ })
   t.match(await all('import', folder, env), { code: 1, stderr: /holds no manifest/ })
   const app = await startApp(t, { ...env, LOG_LEVEL: 'silent', SECRET_KEY })
   await app.app.close()

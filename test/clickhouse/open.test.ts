@@ -61,7 +61,7 @@ t.test('an owner that has no engine, or whose engine does not answer, is named',
   const folder = await lockDataFolder(config.DATA_DIR)
   await t.rejects(openStore(config, { ownerLimitMs: 0 }), { message: /process \d+\..* set CLICKHOUSE_URL/ })
   await folder.announce('http://127.0.0.1:1/analytics')
-  await t.rejects(openStore(config, { ownerLimitMs: 0 }), { message: /process \d+\..* does not answer/ })
+  await t.rejects(openStore(config, { ownerLimitMs: 0 }), { message: /process \d+\..* does not respond/ })
   await folder.release()
 })
 
