@@ -5,7 +5,7 @@ import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startClickHous
 
 const ID = '018f0000-0000-7000-8000-000000000000'
 
-/** Every call that wants the secret key, and every one that wants the public one; the bodies are valid. */
+/** Every call for the secret key and for the public key, with valid bodies. */
 const SECRET_CALLS: [InjectOptions['method'], string, object?][] = [
   ['POST', '/public/track', { event: 'e', distinct_id: 'u' }],
   ['POST', '/public/track/batch', { events: [{ event: 'e', distinct_id: 'u' }] }],
@@ -35,7 +35,7 @@ function isRefused(t: Test, response: LightMyRequestResponse, status: number, co
 for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const { app } = await startApp(t, await settingsFor(t, storage))
-    /** sends nothing but what it is given */
+    /** adds no header of its own */
     const send = (method: InjectOptions['method'], url: string, body?: unknown, headers: Record<string, string> = {}) =>
       app.inject({
         method: method ?? 'GET',
@@ -97,7 +97,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a key deeper in the body is none', async (t) => {
+    t.test('a key deeper in the body is ignored', async (t) => {
       const event = { event: 'e', distinct_id: 'u', apiKey: SECRET_KEY }
       isRefused(t, await send('POST', '/public/track/batch', { events: [event] }), 401, 'unauthorized')
       const inside = { event: 'e', distinct_id: 'u', properties: { apiKey: SECRET_KEY } }
@@ -107,14 +107,14 @@ for (const storage of STORAGES) {
       isRefused(t, await send('POST', '/public/track', proto), 401, 'unauthorized')
     })
 
-    t.test('a key in a query string is never looked at', async (t) => {
+    t.test('a key in a query string is ignored', async (t) => {
       for (const { call, right, wrong } of calls) {
         const [method, url, body] = call
         for (const name of ['apiKey', 'x-api-key', 'api_key', 'key']) {
           isRefused(t, await send(method, `${url}?${name}=${right}`, body), 401, 'unauthorized', `${method} ${url}`)
         }
         const accepted = await send(method, `${url}?apiKey=${wrong}`, body, { 'x-api-key': right })
-        // Where a call reads its query, one that it does not know is named.
+        // Calls that read their query name the unknown parameter.
         const statuses = method === 'GET' ? [400] : [200, 404, 409]
         t.ok(statuses.includes(accepted.statusCode), `${method} ${url}: ${accepted.body}`)
         if (accepted.statusCode === 400) t.match(accepted.json().details, [{ path: '/apiKey' }])
@@ -157,7 +157,7 @@ for (const storage of STORAGES) {
       isRefused(t, keyed, 401, 'unauthorized', 'before the Idempotency-Key')
     })
 
-    t.test('a refused call has changed nothing', async (t) => {
+    t.test('a refused call changes nothing', async (t) => {
       const key = { 'x-api-key': SECRET_KEY }
       const { headers } = await send('POST', '/public/track', { event: 'e', distinct_id: 'refused' }, key)
       const url = `/public/events/${headers['x-event-id']}`

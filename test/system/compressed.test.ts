@@ -12,13 +12,13 @@ const gunzip = promisify(zlib.gunzip)
 const LIMIT = 20_000
 const BATCH_LIMIT = 60_000
 
-/** Every encoding that this Node has. */
+/** Every encoding that this Node supports. */
 const ENCODINGS: Record<string, (body: string) => Buffer> = {
   gzip: zlib.gzipSync,
   deflate: zlib.deflateSync,
   br: zlib.brotliCompressSync,
 }
-// From Node 22.15 on; the types are those of Node 20.
+// Available from Node 22.15; the types are those of Node 20.
 const { zstdCompressSync } = zlib as { zstdCompressSync?: (body: string) => Buffer }
 if (zstdCompressSync) ENCODINGS.zstd = zstdCompressSync
 
@@ -65,7 +65,7 @@ t.test('compressed bodies', async (t) => {
         if (path !== '/sessions/end')
           t.equal((await post(path, filled(limit), encoding)).statusCode, 200, `${what}: the limit`)
 
-        t.ok(filled(limit + 1).length < 1_000, 'it is the inflated size that counts')
+        t.ok(filled(limit + 1).length < 1_000, 'the inflated size counts')
         isRefused(t, await post(path, filled(limit + 1), encoding), 413, 'payload_too_large', what)
         isRefused(t, await post(path, bomb, encoding), 413, 'payload_too_large', `${what}: a bomb`)
 
@@ -87,7 +87,7 @@ t.test('compressed bodies', async (t) => {
     })
   }
 
-  t.test('an encoding by its other names', async (t) => {
+  t.test('alternative names of an encoding', async (t) => {
     const body = Buffer.from('{"distinct_id":"u"}')
     const plain = ['identity', 'Identity', ' IDENTITY ', '']
     for (const encoding of plain) t.equal((await post('/users/identify', body, encoding)).statusCode, 200, encoding)
@@ -111,7 +111,7 @@ t.test('compressed bodies', async (t) => {
     }
   })
 
-  t.test('what was refused has changed nothing', async (t) => {
+  t.test('refused calls change nothing', async (t) => {
     const perEncoding = 4
     t.equal((await events()).length, perEncoding * Object.keys(ENCODINGS).length)
   })
@@ -132,21 +132,21 @@ t.test('a bomb is inflated up to the limit and no further', async (t) => {
     await once(response.resume(), 'end')
     return response.statusCode
   }
-  // Several that were compressed one by one are one as well (RFC 1952, 2.2).
+  // Concatenated gzip members are one gzip file (RFC 1952, 2.2).
   const megabyte = zlib.gzipSync(' '.repeat(1_000_000))
   const bomb = Buffer.concat(Array.from({ length: 500 }, () => megabyte))
-  t.ok(bomb.length < limit, 'it is not refused for its compressed size')
+  t.ok(bomb.length < limit, 'its compressed size is within the limit')
   const good = zlib.gzipSync('{"events":[{"event":"e","distinct_id":"u"}]}')
 
   t.equal(await post(bomb), 413)
   t.equal(await post(good), 200)
-  // Whatever went on with the bomb would come as far as this, which is inflated here to its end.
+  // Inflating further would produce as many bytes as this, which inflates all of it.
   const control = await gunzip(bomb.subarray(0, 50 * megabyte.length))
   const ofBomb = inflated() - control.length
   t.ok(ofBomb > limit && ofBomb < 2 * limit, `${ofBomb} of 500 million bytes were inflated`)
 })
 
-/** @returns the bytes that have come out of zlib in this process since */
+/** @returns a function that reports the bytes inflated in this process since */
 function countInflated(t: Test): () => number {
   let bytes = 0
   const push = Transform.prototype.push

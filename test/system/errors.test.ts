@@ -4,7 +4,7 @@ import type { InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp } from '../helper.js'
 
-/** What an answer must never hold: a trace, SQL, a key, a path of the server or the word of a library. */
+/** What a response must never contain: a stack trace, SQL, a key, a server path or a library's message. */
 const INSIDES =
   /\n\s+at |node_modules|\/work\/|\.[jt]s:|SELECT|INSERT|Code: \d|FST_|ClickHouse|Poco|Unexpected token|sk_test|pk_test/
 
@@ -68,7 +68,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('an unknown path, whatever the body is', async (t) => {
+    t.test('an unknown path with any body', async (t) => {
       const url = '/public/nothing'
       isRefused(t, await call('POST', url, '{"broken'), 404, 'not_found')
       isRefused(t, await call('POST', url, '{"__proto__":{}}'), 404, 'not_found')
@@ -96,7 +96,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a URL that cannot be read', async (t) => {
+    t.test('a malformed URL', async (t) => {
       for (const url of [
         '/%zz',
         '/public/%zz',
@@ -181,7 +181,7 @@ for (const storage of STORAGES) {
       isRefused(t, await call('PUT', event, '{}', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type')
     })
 
-    t.test('text is for the session calls only', async (t) => {
+    t.test('text/plain is for session calls only', async (t) => {
       const body = JSON.stringify({ event: 'e', distinct_id: 'u', session_id: 'text', events: [] })
       for (const url of posts) {
         const response = await call('POST', url, body, { ...keyFor(url), 'content-type': 'text/plain;charset=UTF-8' })
@@ -190,7 +190,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('headers that nobody expects', async (t) => {
+    t.test('unexpected headers', async (t) => {
       const strange = [
         { 'content-type': 'application/json; charset=latin1' },
         { accept: 'image/png' },
@@ -209,7 +209,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('what arrives on the socket', async (t) => {
+    t.test('malformed requests on the socket', async (t) => {
       await app.listen({ host: '127.0.0.1', port: 0 })
       const { port } = app.server.address() as AddressInfo
       const raw = async (request: string): Promise<string> => {
@@ -221,7 +221,7 @@ for (const storage of STORAGES) {
         socket.on('error', () => undefined)
         socket.write(request)
         const closed = once(socket, 'close')
-        // Whatever keeps the connection open has been answered by then.
+        // Requests that keep the connection open have their response by then.
         socket.setTimeout(2_000, () => socket.destroy())
         await closed
         return answer
@@ -255,7 +255,7 @@ for (const storage of STORAGES) {
             const [head = '', body = ''] = answer.split('\r\n\r\n')
             const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1])
             t.match(head, /^content-type: application\/json; charset=utf-8$/im)
-            // HTTP/1.1 asks for a host, which nothing here needs: to serve the call all the same is as good.
+            // HTTP/1.1 requires a host header, but nothing here needs one: serving the call is fine as well.
             if (name === 'no host' && body === '{"status":1,"error":null}') return
             t.ok(status >= 400 && status < 500, head)
             t.match(body, /^\{.*\}$/, 'has the body of a failure')
@@ -271,7 +271,7 @@ for (const storage of STORAGES) {
         t.match(JSON.parse(body), { status: 0, code: 'invalid_request' })
       })
 
-      t.test('and serves on', async (t) => {
+      t.test('and the service continues', async (t) => {
         const body = '{"event":"e","distinct_id":"socket"}'
         const answer = await raw(post(`content-length: ${body.length}\r\n`, body))
         t.match(answer, /^HTTP\/1\.1 200 OK\r\n/)

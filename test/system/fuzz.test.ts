@@ -6,7 +6,7 @@ import { startService } from '../helper.js'
 
 const RUNS = 30
 
-// For longer: npm run fuzz
+// A longer run: npm run fuzz
 for (const journal of JOURNALS) {
   t.test(journal, async (t) => {
     const { settings } = await journalFor(t, journal)
@@ -18,7 +18,7 @@ for (const journal of JOURNALS) {
         t.pass('it holds')
       })
     }
-    await t.test('all that was accepted is there', async (t) => {
+    await t.test('everything accepted is stored', async (t) => {
       await checkAll(target)
       t.ok(target.accepted > 0)
     })

@@ -4,7 +4,7 @@ import { type Client, realEvents, STORAGES, settingsFor, startApp } from '../hel
 
 const BATCH = 1000
 
-/** Every event of the project as the exact texts of its answer, by pages of 10 000. */
+/** Every event of the project as its exact response text, in pages of 10 000. */
 async function exportAll({ call }: Client): Promise<string[]> {
   const texts: string[] = []
   for (let cursor = ''; ; ) {
@@ -17,7 +17,7 @@ async function exportAll({ call }: Client): Promise<string[]> {
   }
 }
 
-/** What must come out as it went in. */
+/** The parts that must be identical on the way out. */
 function essence(text: string): string[] {
   return ['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name) ?? 'missing')
 }

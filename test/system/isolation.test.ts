@@ -14,7 +14,7 @@ import {
   until,
 } from '../helper.js'
 
-/** In all data of the first project, and in none that the second one sends. */
+/** Appears in all data of the first project and in nothing that the second one sends. */
 const MARK = 'of-the-first-project'
 
 /** The service as one project sees it. */
@@ -85,7 +85,7 @@ for (const storage of STORAGES) {
     const events = (await first.call('GET', '/public/events')).json().events as StoredEvent[]
     t.equal(events.length, 31)
 
-    t.test('what is asked for by its name is not there', async (t) => {
+    t.test('names and ids of the other project are not found', async (t) => {
       const calls: [InjectOptions['method'], string, object?][] = [
         ['GET', '/public/users/u'],
         ['DELETE', '/public/users/u'],
@@ -107,16 +107,16 @@ for (const storage of STORAGES) {
       for (const call of ['update', 'end'] as const) {
         for (const distinct_id of ['u', 'x']) {
           const response = await second.browser(call, { ...session, distinct_id })
-          t.match([response.statusCode, response.json().code], [404, 'not_found'], 'not even that another has it')
+          t.match([response.statusCode, response.json().code], [404, 'not_found'], 'not even its existence')
         }
       }
       t.strictSame(await mine(), before)
     })
 
-    t.test('what is asked for by a page, a cursor or a filter is empty', async (t) => {
+    t.test('pages, cursors and filters return nothing of the other project', async (t) => {
       const cursors = []
       for (const limit of [1, 10, 30]) {
-        // The first project's walks make places that are remembered.
+        // The first project's walks leave page starts in memory.
         for (let page = 1; page <= 3; page++) {
           const { next } = (await first.call('GET', `/public/events?limit=${limit}&page=${page}`)).json()
           if (next) cursors.push(next)
@@ -151,7 +151,7 @@ for (const storage of STORAGES) {
       t.strictSame(await mine(), before)
     })
 
-    t.test('the same names and Idempotency-Keys are others', async (t) => {
+    t.test('the same names and Idempotency-Keys are independent', async (t) => {
       const event = { event: 'theirs', distinct_id: 'u' }
       const again = await second.call('POST', '/public/track', event, idempotent)
       t.equal(again.statusCode, 200, 'no conflict with the body of the other project')
@@ -173,14 +173,14 @@ for (const storage of STORAGES) {
       t.strictSame(users.map(({ distinct_id }: { distinct_id: string }) => distinct_id).sort(), ['u', 'v'])
     })
 
-    t.test('calls of both at the same moment', async (t) => {
+    t.test('concurrent calls of both', async (t) => {
       const results = await Promise.all(
         Array.from({ length: 20 }, (_, n) => {
           const [who, event] = n % 2 ? [first, MARK] : [second, 'theirs']
           return who.call('POST', '/public/track', { event, distinct_id: `both-${n % 2}`, properties: { n } })
         }),
       )
-      // On its way to the store, or in one statement with edits of the other project.
+      // In flight to the store, or in one statement with edits of the other project.
       const fresh = String(results[1]?.headers['x-event-id'])
       const [put, wrongPut, wrongDelete] = await Promise.all([
         first.call('PUT', `/public/events/${fresh}`, { properties: { n: 'edited' } }),
@@ -208,7 +208,7 @@ for (const storage of STORAGES) {
       t.equal(pending, 0)
     })
 
-    t.test('deleting a user deletes those of the own project', async (t) => {
+    t.test('deleting a user affects its own project only', async (t) => {
       const present = await mine()
       for (const user of ['u', 'v', 'another']) await second.call('DELETE', `/public/users/${user}`)
       t.strictSame((await second.call('GET', '/public/events?distinct_id=u')).json().events, [])

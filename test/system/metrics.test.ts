@@ -19,7 +19,7 @@ for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const { app, call, browser } = await startApp(t, { ...(await settingsFor(t, storage)), BODY_LIMIT: '2048' })
 
-    t.test('the text is what Prometheus reads', async (t) => {
+    t.test('the text is valid for Prometheus', async (t) => {
       const response = await app.inject({ url: '/metrics' })
       t.equal(response.statusCode, 200)
       t.equal(response.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8')
@@ -30,7 +30,7 @@ for (const storage of STORAGES) {
         helped,
       )
       t.ok(helped.length > 30, `${helped.length} metrics`)
-      t.equal(new Set(helped).size, helped.length, 'no name is there twice')
+      t.equal(new Set(helped).size, helped.length, 'no name appears twice')
       for (const [, name, type] of typed) {
         t.match(name, /^(tallyhouse|process|nodejs)_[a-z][a-z0-9_]*$/)
         t.equal(type === 'counter', /_total$/.test(name ?? ''), `${name} is a ${type}`)
@@ -79,7 +79,7 @@ for (const storage of STORAGES) {
       await call('POST', '/public/users/identify', { distinct_id: 'u' })
       await call('GET', '/public/events')
       const gained = async (name: string) => ((await scrape(app)).get(name) ?? 0) - (before.get(name) ?? 0)
-      t.equal(await gained('tallyhouse_events_accepted_total'), 8, 'a repetition is not accepted twice')
+      t.equal(await gained('tallyhouse_events_accepted_total'), 8, 'a retry is not counted twice')
       await until('the rows to be counted', async () => {
         const rows = await Promise.all(
           ['events', 'profiles'].map((table) => gained(`tallyhouse_rows_stored_total{table="${table}"}`)),
@@ -99,7 +99,7 @@ for (const storage of STORAGES) {
       t.equal(samples.get('tallyhouse_dead_letters_total{table="events"}'), 0)
     })
 
-    t.test('where the state of profiles and sessions was found', async (t) => {
+    t.test('where profiles and sessions were found', async (t) => {
       const sources = async (kind: string) => {
         const samples = await scrape(app)
         return ['journal', 'store'].map(
@@ -112,7 +112,7 @@ for (const storage of STORAGES) {
       t.strictSame(await sources('sessions'), [1, 1])
     })
 
-    t.test('the store, and how much room there is', async (t) => {
+    t.test('the store and its free space', async (t) => {
       const samples = await scrape(app)
       t.equal(samples.get('tallyhouse_store_up'), 1)
       const share = (of: string, labels = '') =>
@@ -120,11 +120,11 @@ for (const storage of STORAGES) {
       const disk = share('tallyhouse_store_disk', '{disk="default"}')
       t.ok(disk > 0 && disk < 1, `${disk} of the disk is free`)
       const isEmbedded = storage === 'embedded'
-      t.equal(samples.has('tallyhouse_data_dir_free_bytes'), isEmbedded, 'elsewhere nothing is kept there')
+      t.equal(samples.has('tallyhouse_data_dir_free_bytes'), isEmbedded, 'other storages keep nothing there')
       if (isEmbedded) t.ok(share('tallyhouse_data_dir') > 0 && share('tallyhouse_data_dir') < 1)
     })
 
-    t.test('the process, and what runs in it', async (t) => {
+    t.test('the process and its runtime', async (t) => {
       const samples = await scrape(app)
       t.ok((samples.get('process_resident_memory_bytes') ?? 0) > 1e7)
       for (const key of ['known', 'unknown']) t.equal(samples.get(`tallyhouse_body_memory_bytes{key="${key}"}`), 0)
@@ -140,7 +140,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('a writer of its own is measured as well, and counts for itself', async (t) => {
+t.test('a separate writer has its own metrics', async (t) => {
   const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
   const env = { ...(await settingsFor(t, 'embedded')), REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url }
   const api = await startApp(t, { ...env, ROLE: 'api' })
@@ -154,7 +154,7 @@ t.test('a writer of its own is measured as well, and counts for itself', async (
   t.equal((await scrape(writer)).get('tallyhouse_events_accepted_total'), 0)
 
   await clickhouse.close()
-  t.equal((await scrape(api.app)).get('tallyhouse_store_up'), 0, 'it is noticed without traffic')
+  t.equal((await scrape(api.app)).get('tallyhouse_store_up'), 0, 'detected without traffic')
   await api.call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await until(
     'a retry',
@@ -172,8 +172,8 @@ t.test('a writer of its own is measured as well, and counts for itself', async (
 
   await redis.kill()
   t.equal((await api.call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 503)
-  const away = await scrape(api.app)
-  t.equal(away.get('tallyhouse_events_refused_total{code="unavailable"}'), 1)
-  t.equal(away.get('tallyhouse_journal_up'), 0)
+  const refusing = await scrape(api.app)
+  t.equal(refusing.get('tallyhouse_events_refused_total{code="unavailable"}'), 1)
+  t.equal(refusing.get('tallyhouse_journal_up'), 0)
   t.notOk(away.has('tallyhouse_journal_entries'), 'what is not known is not zero')
 })

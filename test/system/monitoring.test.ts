@@ -4,9 +4,9 @@ import t from 'tap'
 import { STATUS_OF } from '../../src/contract/errors.js'
 import { settingsFor, startApp } from '../helper.js'
 
-/** Made by Prometheus itself for every target. */
+/** Prometheus itself adds it for every target. */
 const OF_PROMETHEUS = new Map([['up', new Set(['job', 'instance'])]])
-/** On every sample, from the scrape; `process` is there where WORKERS has several. */
+/** On every sample, from the scrape; `process` is added if WORKERS is above 1. */
 const OF_TARGET = ['job', 'instance', 'process']
 const WORDS = new Set(['by', 'or', 'and', 'unless'])
 
@@ -32,9 +32,9 @@ function namesIn(query: string): { metrics: string[]; labels: string[] } {
   return { metrics: metrics.filter((name) => !WORDS.has(name)), labels }
 }
 
-t.test('the queries of the dashboard and of the alerts read what the service tells', async (t) => {
+t.test('the queries of the dashboard and the alerts read existing metrics', async (t) => {
   const { app, call, browser } = await startApp(t, await settingsFor(t, 'embedded'))
-  // What is labelled by routes appears with the first request.
+  // Metrics labelled by route appear with the first request.
   await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await browser('/public/sessions/start', { distinct_id: 'u', session_id: 's' })
   const text = (await app.inject({ url: '/metrics' })).body
@@ -72,14 +72,14 @@ t.test('the queries of the dashboard and of the alerts read what the service tel
   }
 })
 
-t.test('the manual says of every alert and every error what to do', async (t) => {
+t.test('the manual covers every alert and every error', async (t) => {
   const manual = await file('../operations.md')
   const alerts = [...(await file('alerts.yml')).matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
   t.ok(alerts.length >= 8)
   for (const name of [...alerts, ...Object.keys(STATUS_OF)]) t.ok(manual.includes(`\`${name}\``), name)
 })
 
-t.test('a misspelled query is noticed', async (t) => {
+t.test('a misspelled query is detected', async (t) => {
   t.strictSame(namesIn('sum by (le, a) (rate(x_total{b=~"c.", d!=""}[5m])) / 2 > 0 or absent(y)'), {
     metrics: ['x_total', 'y'],
     labels: ['le', 'a', 'b', 'd'],

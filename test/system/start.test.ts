@@ -80,10 +80,10 @@ t.test('a first start that cannot listen stores no keys, so the next one shows t
   t.match(output(), /If they are lost, create a new pair with: npx tallyhouse keys create --project default/)
 })
 
-t.test('the process that starts it takes it along, even when it is killed', async (t) => {
+t.test('the service ends with the process that started it, even if that is killed', async (t) => {
   const DATA_DIR = await temporaryFolder(t)
   const env = { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', DATA_DIR }
-  // As npm start does; the shell is what npm is there.
+  // As with npm start; the shell plays npm's part.
   const script = `"$0" dist/main.js --parent=$$ & echo "pid $!"; wait`
   const parent = spawn('sh', ['-c', script, process.execPath], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(() => parent.kill('SIGKILL'))
