@@ -1,14 +1,14 @@
 import { CLOSE_BRACE, CLOSE_BRACKET, MINUS, NINE, OPEN_BRACE, OPEN_BRACKET, QUOTE, ZERO } from './bytes.js'
 import { isNumber, next, skipSpace, stringEnd, valueEnd } from './spans.js'
 
-/** Deeper than this, `canonical` takes the text as it is: it recurses, and the stack has an end. */
+/** `canonical` takes values that are nested deeper as they are, since it recurses and the stack is limited. */
 const MAX_DEPTH = 500
 
 /**
- * The one spelling shared by all texts of the same value, for comparing and for Set keys: no white space, names sorted,
- * the last of duplicate names, strings as JSON.stringify spells them, numbers as their exact decimal value (`1.0` is `1`,
- * `100` is `1e2`, `-0` is `0`). No number passes through a double, so two 64-bit ids are never taken for one; for the
- * same reason `0.1` and `0.1000000000000000055` differ, though JSON.parse reads the same double from both.
+ * The canonical text of a value, for comparisons and as a Set key: no white space, names sorted, the last of duplicate
+ * names, strings as JSON.stringify writes them, numbers as their exact decimal value (`1.0` is `1`, `100` is `1e2`, `-0`
+ * is `0`). No number becomes a double, so different 64-bit ids never compare as equal; for the same reason `0.1` and
+ * `0.1000000000000000055` differ, though JSON.parse gives the same double for both.
  *
  * Equal values nested more than 500 deep may get different texts. Different values never get the same one.
  */
@@ -67,8 +67,8 @@ function respell(string: string): string {
 }
 
 /**
- * Whether the text of a value is a string without escapes, or a short integer, that is spelled in its canonical way: no
- * integer ends with a 0 there but 0 itself. Of others, which may be, it says false.
+ * Whether the text of a value is a canonical string without escapes, or a canonical short integer, which does not end
+ * with a 0 unless it is 0. False for every other text, even a canonical one.
  */
 function isPlain(text: string): boolean {
   const first = text.charCodeAt(0)
@@ -99,19 +99,19 @@ function decimal(number: string): string {
   return `${start === 1 ? '-' : ''}${significant}${exponent === '0' ? '' : `e${exponent}`}`
 }
 
-/** Integers of so many digits, and their sums, are exact as doubles. */
+/** Integers of up to this many digits, and their sums, are exact as doubles. */
 const MAX_EXACT_DIGITS = 15
 const EXACT_LIMIT = 10 ** MAX_EXACT_DIGITS
 
 /**
- * The sum of an integer of any length, given as decimal text, and one of at most 15 digits. BigInt would need time that
- * grows with the square of the length: 0.9 s for a million digits.
+ * The sum of an integer of any length, as decimal text, and one of at most 15 digits. BigInt would take time quadratic in
+ * the length: 0.9 s for a million digits.
  */
 function plus(integer: string, summand: number): string {
   const isNegative = integer.startsWith('-')
   const digits = withoutZeros(integer.replace(/^[-+]/, ''))
   if (digits.length <= MAX_EXACT_DIGITS) return String((isNegative ? -Number(digits) : Number(digits)) + summand)
-  // Beyond, the sum has the sign of the integer: the last digits change, and where they overflow those before them by one.
+  // A longer integer keeps its sign: its last digits change, and on overflow those before them change by one.
   const cut = digits.length - MAX_EXACT_DIGITS
   let head = digits.slice(0, cut)
   let tail = Number(digits.slice(cut)) + (isNegative ? -summand : summand)
@@ -126,14 +126,14 @@ function plus(integer: string, summand: number): string {
   return isNegative ? `-${magnitude}` : magnitude
 }
 
-/** A positive integer of any length and one more. */
+/** A positive integer of any length, plus one. */
 function incremented(digits: string): string {
   const kept = digits.length - countAtEnd(digits, NINE)
   const rest = '0'.repeat(digits.length - kept)
   return kept === 0 ? `1${rest}` : `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) + 1}${rest}`
 }
 
-/** A positive integer of any length and one less; may begin with a zero. */
+/** A positive integer of any length, minus one; the result may begin with a zero. */
 function decremented(digits: string): string {
   const kept = digits.length - countAtEnd(digits, ZERO)
   return `${digits.slice(0, kept - 1)}${Number(digits[kept - 1]) - 1}${'9'.repeat(digits.length - kept)}`

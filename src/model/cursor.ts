@@ -3,16 +3,16 @@ import { parseEventId } from './event-id.js'
 /** `asc`: the order in which the events were accepted; `desc`: the newest first. */
 export type Order = 'asc' | 'desc'
 
-/** Stands before the cursors of walks that go from the newest event to the oldest. */
+/** Prefix of the cursors of walks from the newest event to the oldest. */
 const DESCENDING = 'd'
 
-/** A cursor is the first id of a page as 22 characters, and the order of its walk; callers need not know. */
+/** A cursor is the first id of a page as 22 characters, and the order of the walk. It is opaque to clients. */
 export function formatCursor(id: string, order: Order = 'asc'): string {
   const text = Buffer.from(id.replaceAll('-', ''), 'hex').toString('base64url')
   return order === 'desc' ? `${DESCENDING}${text}` : text
 }
 
-/** @returns null where the text is no cursor that this service can have given out */
+/** @returns null if the text is not a cursor that this service can have issued */
 export function parseCursor(cursor: string): { id: string; order: Order } | null {
   const order = cursor.length === 23 && cursor.startsWith(DESCENDING) ? 'desc' : 'asc'
   const text = order === 'desc' ? cursor.slice(DESCENDING.length) : cursor
@@ -20,7 +20,7 @@ export function parseCursor(cursor: string): { id: string; order: Order } | null
   return parseEventId(id) && formatCursor(id, order) === cursor ? { id, order } : null
 }
 
-/** The cursor of the page that begins behind an event, whether there is one already or not. */
+/** The cursor of the page after an event, whether or not that page has events yet. */
 export function cursorAfter(eventId: string): string {
   const next = BigInt(`0x${eventId.replaceAll('-', '')}`) + 1n
   return formatCursor(withHyphens(next.toString(16).padStart(32, '0')))

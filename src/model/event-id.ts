@@ -1,7 +1,7 @@
 import type { Position } from './position.js'
 
 /**
- * An event's id is its place: a UUIDv7 (RFC 9562) laid out as
+ * An event's id encodes its place as a UUIDv7 (RFC 9562):
  *
  *     48 bits  milliseconds of the journal position     ┐ high half
  *      4 bits  version, 7                               │
@@ -11,13 +11,13 @@ import type { Position } from './position.js'
  *     26 bits  index of the event within its entry      │
  *     32 bits  the journal's own number                 ┘
  *
- * so ids are unique, sort as the events were accepted, and are the same however often a block is sent.
+ * So ids are unique, sort in the order of acceptance, and stay the same however often a block is retried.
  */
 export interface Place {
   position: Position
   /** of the event within its journal entry, from 0 */
   index: number
-  /** the number that the journal drew when it was made */
+  /** drawn at random when the journal was created */
   journalId: number
 }
 
@@ -42,7 +42,7 @@ export function formatEventId(place: Place): string {
   return eventIdFormatter(place.journalId)(place)
 }
 
-/** As formatEventId, for the events of one journal: what those of one entry have in common is worked out once. */
+/** As formatEventId, for the events of one journal; caches the part that the events of an entry share. */
 export function eventIdFormatter(journalId: number): (place: Pick<Place, 'position' | 'index'>) => string {
   const tail = hex(journalId)
   let known: Position | null = null
@@ -65,7 +65,7 @@ function hex(value: number): string {
   return value.toString(16).padStart(8, '0')
 }
 
-/** @returns null where the text is no id that this service can have given out */
+/** @returns null if the text is not an id that this service can have assigned */
 export function parseEventId(text: string): Place | null {
   if (!UUID.test(text)) return null
   const bits = BigInt(`0x${text.replaceAll('-', '')}`)
@@ -78,7 +78,7 @@ export function parseEventId(text: string): Place | null {
   }
 }
 
-/** The greatest id that an event of an entry at or before `position` can have, whichever journal it came from. */
+/** The greatest possible id of an event at or before `position`, of any journal. */
 export function lastIdAt(position: Position): string {
   return formatEventId({ position, index: Number(INDEX_MASK), journalId: 0xffffffff })
 }

@@ -1,6 +1,6 @@
 /**
  * A place in the journal: 48 bits of milliseconds since 1970 and 16 bits of sequence number, in one unsigned 64-bit
- * integer. Positions only ever rise, also when the clock jumps back: then the sequence goes on, and past its end the
+ * integer. Positions only ever rise. When the clock jumps back, the sequence continues, and after its end the
  * milliseconds do.
  */
 export type Position = bigint
@@ -8,7 +8,7 @@ export type Position = bigint
 const SEQUENCE_BITS = 16n
 const SEQUENCE_MASK = (1n << SEQUENCE_BITS) - 1n
 
-/** Before every entry: nothing has this position. */
+/** Before every entry; no entry has this position. */
 export const START: Position = 0n
 
 export function millisecondsOf(position: Position): number {
@@ -21,7 +21,7 @@ export function nextPosition(last: Position, nowMs: number): Position {
   return now > last ? now : last + 1n
 }
 
-/** As a Redis stream spells it: `<milliseconds>-<sequence>`. */
+/** Formats as the ID of a Redis stream: `<milliseconds>-<sequence>`. */
 export function formatPosition(position: Position): string {
   return `${position >> SEQUENCE_BITS}-${position & SEQUENCE_MASK}`
 }

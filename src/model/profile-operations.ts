@@ -3,7 +3,7 @@ import { canonical } from '../json/canonical.js'
 import { countValues, elementTexts, isArray, isNumber } from '../json/spans.js'
 import { type Properties, parseProperties } from './properties.js'
 
-/** One change of one property. `operand` is a JSON text; `$unset` has none and leaves it empty. */
+/** One change to one property. `operand` is a JSON text; it is empty for `$unset`. */
 export interface Operation {
   operator: Operator
   name: string
@@ -13,12 +13,12 @@ export interface Operation {
 export type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
 
 /**
- * The text of the value that a property has after the operation, from the one it has before; undefined is a property
- * that is not there.
+ * Computes the text of a property's value after the operation from the one before; undefined means that the property does
+ * not exist.
  */
 type Effect = (current: string | undefined, operand: string, name: string) => string | undefined
 
-/** Every operator; they apply in this order, whatever the order in the request. */
+/** Every operator, in the order in which they apply, whatever their order in the request. */
 const EFFECT: Record<Operator, Effect> = {
   $set: (_current, operand) => operand,
   $add: (current = '0', operand, name) => sum(current, operand, name),
@@ -30,16 +30,16 @@ const EFFECT: Record<Operator, Effect> = {
   $remove: (current, operand, name) => current && without(comparable('$remove', current, name, operand), operand),
 }
 
-/** What an operand has to be, where not every value will do. */
+/** Rules for operands, for operators that do not accept every value. */
 const OPERAND: { [operator in Operator]?: { fits: (operand: string) => boolean; must: string } } = {
   $add: { fits: isSummand, must: 'must be a finite number' },
   $union: { fits: isArray, must: 'must be an array' },
 }
 
 /**
- * Reads the exact JSON text of a request's `operations` into the single changes, in the order in which they apply.
- * The list is empty where the operators are there and name no property, which is no error.
- * @throws ContractError `invalid_request`, with the first fault's path
+ * Parses the exact JSON text of a request's `operations` into single changes, in the order in which they apply. Operators
+ * that name no property give an empty list, which is not an error.
+ * @throws ApiError `invalid_request`, with the path of the first fault
  */
 export function parseOperations(text: string): Operation[] {
   if (!isObject(text.trimStart())) throw invalid('/operations', 'must be an object')
@@ -100,7 +100,7 @@ function parseNames(text: string): Properties {
   )
 }
 
-/** Whole numbers are added exactly, whatever their size, so that counters and ids never drift; others as doubles. */
+/** Adds integers exactly, whatever their size, so that counters and ids never drift; other numbers as doubles. */
 function sum(current: string, operand: string, name: string): string {
   if (!isNumber(current)) throw misfit('not_numeric', '$add', name, 'is not a number')
   if (isInteger(current) && isInteger(operand)) return String(BigInt(current) + BigInt(operand))
@@ -114,13 +114,13 @@ function array(operator: Operator, current: string, name: string): string {
   return current
 }
 
-/** What is compared value by value: 1 us each, so 20 ms at most. */
+/** Values that one operation may compare: 1 µs each, so 20 ms at most. */
 const MAX_COMPARED = 20_000
 
-/** An array of which each value is to be compared with those of the operand. */
+/** An array whose values will be compared with those of the operand. */
 function comparable(operator: Operator, current: string, name: string, operand: string): string {
   const values = array(operator, current, name)
-  // No value is shorter than its comma.
+  // Each value takes at least one character.
   const isSmall = values.length + operand.length <= MAX_COMPARED
   if (isSmall || countValues(values) + countValues(operand) <= MAX_COMPARED) return values
   const fault = `holds, together with what is given, over ${MAX_COMPARED} values. Keep fewer in one property`
@@ -158,10 +158,10 @@ function isObject(text: string): boolean {
   return text.startsWith('{')
 }
 
-/** Longer integers are none that anybody counts with, and BigInt takes time that grows with the square of their length. */
+/** Longer integers are of no use as counters, and BigInt takes time quadratic in their length. */
 const MAX_DIGITS = 1000
 
-/** A number without fraction and exponent; the text is that of a JSON value. */
+/** Whether the text of a JSON value is a number without fraction and exponent. */
 function isInteger(text: string): boolean {
   return text.length <= MAX_DIGITS && /^-?\d+$/.test(text)
 }

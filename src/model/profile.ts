@@ -1,7 +1,7 @@
 import { applyTo, type Operation } from './profile-operations.js'
 import { formatProperties, type Properties, parseProperties } from './properties.js'
 
-/** What is known of one user. Times are epoch milliseconds; `updatedAt` never goes back, even if the clock does. */
+/** The profile of one user. Times are epoch milliseconds; `updatedAt` never decreases, even if the clock does. */
 export interface Profile {
   properties: Properties
   createdAt: number
@@ -9,8 +9,8 @@ export interface Profile {
 }
 
 /**
- * Creates the profile, or overwrites its properties. With `properties` null it only makes sure that the profile exists:
- * one that does is given back as it is, the very same object.
+ * Creates the profile, or replaces its properties. With `properties` null it only ensures that the profile exists, and
+ * returns an existing one as the same object.
  */
 export function identify(profile: Profile | null, properties: Properties | null, now: number): Profile {
   if (profile && !properties) return profile
@@ -26,14 +26,14 @@ export function applyOperations(profile: Profile | null, operations: readonly Op
   return revise(profile, applyTo(profile?.properties, operations), now)
 }
 
-/** The profile as one JSON text for a store that need not look into it; the properties are in it verbatim. */
+/** The profile as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
 export function formatProfile({ properties, createdAt, updatedAt }: Profile): string {
   return `{"createdAt":${createdAt},"updatedAt":${updatedAt},"properties":${formatProperties(properties)}}`
 }
 
-/** Reads what `formatProfile` wrote, and only that: the text is not checked. */
+/** Parses the result of `formatProfile`; the text is not validated. */
 export function parseProfile(state: string): Profile {
-  // Not JSON.parse of the whole, which takes 0.3 us for each of the properties.
+  // Not JSON.parse of the whole text, which takes 0.3 µs for each property.
   const parts = parseProperties(state)
   return {
     properties: parseProperties(parts.get('properties') ?? ''),

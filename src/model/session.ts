@@ -2,7 +2,7 @@ import { ApiError } from '../contract/errors.js'
 import { memberText } from '../json/spans.js'
 import { formatProperties, type Properties, parseProperties } from './properties.js'
 
-/** Bytes of a session's properties: whoever has the public key may write them, and each call writes all of them. */
+/** Bytes of a session's properties: anyone with the public key may write them, and each call writes all of them. */
 export const MAX_SESSION_BYTES = 64 * 1024
 
 /** One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does. */
@@ -19,9 +19,9 @@ export interface Session {
 
 /**
  * Creates the session, or merges the properties into the active one: a new value wins, a known name keeps its place. A
- * finite number named `duration` becomes the session's duration if it is greater than that, and stays a property too;
- * so does one that is sent beside the properties, without becoming one.
- * @throws ContractError `session_owner_mismatch`, which goes before `session_ended`
+ * finite number named `duration` becomes the session's duration if it is greater, and stays a property too; one that is
+ * sent beside the properties does the same without becoming a property.
+ * @throws ApiError `session_owner_mismatch`, which takes precedence over `session_ended`
  */
 export function startSession(
   session: Session | null,
@@ -44,7 +44,7 @@ export function startSession(
 
 /**
  * A heartbeat: merges as `startSession` does, but creates nothing.
- * @throws ContractError `not_found`, `session_owner_mismatch`, which goes before `session_ended`
+ * @throws ApiError `not_found`; `session_owner_mismatch`, which takes precedence over `session_ended`
  */
 export function updateSession(
   session: Session | null,
@@ -57,8 +57,8 @@ export function updateSession(
 }
 
 /**
- * Completes the session. One that is completed is given back as it is, the very same object, so that an end may be retried.
- * @throws ContractError `not_found`, `session_owner_mismatch`
+ * Completes the session. Returns the same object if it is completed already, so that an end may be retried.
+ * @throws ApiError `not_found`, `session_owner_mismatch`
  */
 export function endSession(session: Session | null, distinctId: string, now: number): Session {
   const current = owned(known(session), distinctId)
@@ -67,24 +67,24 @@ export function endSession(session: Session | null, distinctId: string, now: num
   return { ...current, state: 'completed', updatedAt: endedAt, endedAt }
 }
 
-/** The client's duration in its own unit, else the seconds between start and last call, to the millisecond; never negative. */
+/** The client's duration in its own unit, or the seconds from the start to the last call; never negative. */
 export function durationOf({ duration, startedAt, updatedAt }: Session): number {
   return duration ?? (updatedAt - startedAt) / 1000
 }
 
-/** About how many bytes the session's properties take in each of its copies. */
+/** The approximate size of the session's properties, in UTF-16 units. */
 export function sizeOf({ properties }: Session): number {
   let size = 0
   for (const [name, value] of properties) size += name.length + value.length
   return size
 }
 
-/** The session as one JSON text for a store that need not look into it; the properties are in it verbatim. */
+/** The session as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
 export function formatSession({ properties, ...rest }: Session): string {
   return `${JSON.stringify(rest).slice(0, -1)},"properties":${formatProperties(properties)}}`
 }
 
-/** Reads what `formatSession` wrote, and only that: the text is not checked. */
+/** Parses the result of `formatSession`; the text is not validated. */
 export function parseSession(state: string): Session {
   const rest = JSON.parse(state) as Omit<Session, 'properties'>
   return { ...rest, properties: parseProperties(memberText(state, 'properties') ?? '') }

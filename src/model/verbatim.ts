@@ -1,44 +1,47 @@
 import { elements, memberText } from '../json/spans.js'
 import { ScannedBody } from './scanned-body.js'
 
-/** An event as a request's validation has seen it; what is null counts as absent. */
+/** A validated event; null fields count as absent. */
 export interface ParsedEvent {
   event: string
   distinct_id: string
   timestamp?: number | null
-  /** a string, which no client can send, where the event was rewritten before: it is the exact text already */
+  /** a string, which no client can send, if the event was rewritten before: the exact text of its properties */
   properties?: object | string | null
 }
 
 /**
- * The bytes to keep of the body of `/track`: the client's own, without its key, where a scan has found nothing unusual in
- * them. ClickHouse matches the names of fields byte by byte and takes none twice, so everything else is rewritten.
- * @param raw valid JSON; may be written to
+ * The bytes of a `/track` body to store: the client's own, with its key overwritten, if a scan found nothing unusual in
+ * them. ClickHouse matches field names byte by byte and rejects duplicates, so every other body is rewritten.
+ * @param raw valid JSON; may be modified
  */
 export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string): Buffer {
-  if (canBeKept(raw, body, key)) return raw
+  if (isVerbatim(raw, body, key)) return raw
   const text = raw.toString()
   return Buffer.from(rewriteEvent(text, 0, body instanceof ScannedBody ? JSON.parse(text) : body))
 }
 
-/** The bytes to keep of the body of `/track/batch`, as `keptEvent`. */
+/** The bytes of a `/track/batch` body to store, as `verbatimEvent`. */
 export function verbatimBatch(raw: Buffer, body: { events: ParsedEvent[] } | ScannedBody, key: string): Buffer {
-  if (canBeKept(raw, body, key)) return raw
+  if (isVerbatim(raw, body, key)) return raw
   const text = raw.toString()
   return Buffer.from(rewriteBatch(text, body instanceof ScannedBody ? JSON.parse(text).events : body.events))
 }
 
-/** Overwrites the key in a body that can. A field that nobody knows could hold the key as well, even behind an escape. */
-function canBeKept(raw: Buffer, body: object, key: string): body is ScannedBody {
+/**
+ * Whether the body can be stored verbatim; if so, overwrites its key. An unknown field could hold the key as well, even
+ * escaped.
+ */
+function isVerbatim(raw: Buffer, body: object, key: string): body is ScannedBody {
   if (!(body instanceof ScannedBody)) return false
   body.overwriteKey(raw)
   return !body.hasOthers || !(raw.includes(key) || raw.includes('\\'))
 }
 
-/** An entry is not what the service writes, as when it was damaged; nothing can be made of it. */
+/** An entry is not in the form that the service writes, for example because it was damaged. It cannot be rewritten. */
 export class EntryError extends Error {
   override readonly name = 'EntryError'
-  /** with what it quotes of the entry, which is not for the log */
+  /** may quote the entry, so it must not be logged */
   readonly reason: string
 
   constructor(error: unknown) {
@@ -48,10 +51,10 @@ export class EntryError extends Error {
 }
 
 /**
- * The same events in a spelling that ClickHouse reads as `JSON.parse` does: fields of the contract only, each once, and
- * the properties as a string that holds their exact text. For entries that ClickHouse refused.
+ * Rewrites an entry that ClickHouse refused into one that it reads as `JSON.parse` does: the contract's fields only, each
+ * once, and the properties as a string that holds their exact text.
  * @param body JSON `{"events":[…]}`
- * @throws EntryError where it is something else
+ * @throws EntryError if it is anything else
  */
 export function rewriteEntry(body: Buffer): Buffer {
   const text = body.toString()

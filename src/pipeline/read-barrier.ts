@@ -2,51 +2,50 @@ import { ApiError } from '../contract/errors.js'
 import type { Journal, Progress } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 
-/** How long a reader waits for the store, as the contract has it. */
+/** How long a reader waits for the store, as the contract promises. */
 export const READ_BARRIER_MS = 5_000
-/** What is published is only a hint, so the journal itself is asked this often. */
+/** Notifications are only hints, so the journal itself is polled this often. */
 const POLL_MS = 100
 
 export interface ReadPoint {
-  /** everything up to here is in the store */
+  /** everything up to here is stored */
   stored: Position
-  /** the project's accepted events that are not; 0 where everything asked for is there */
+  /** the project's accepted events that are not stored; 0 if everything waited for is */
   pending: number
   /** how often the project's events were deleted */
   deletions: number
 }
 
-/** Lets a reader see what was accepted before it came. */
+/** Read-your-writes: a read that waits here sees everything that was accepted before it began. */
 export class ReadBarrier {
   readonly #journal: Journal
   readonly #limitMs: number
-
   readonly #closing: AbortSignal
 
-  /** @param closing ends every wait as if its time were up */
+  /** @param closing ends every wait as a timeout does */
   constructor(journal: Journal, closing: AbortSignal, limitMs = READ_BARRIER_MS) {
     this.#journal = journal
     this.#closing = closing
     this.#limitMs = limitMs
   }
 
-  /** Waits until the store has everything that was accepted before the call, for at most 5 s. */
+  /** Waits, for at most 5 s, until everything of the project that was accepted before the call is stored. */
   async waitForProject(projectId: string): Promise<ReadPoint> {
     const now = await this.#journal.progress(projectId)
     return await this.#until(now.appended, now, projectId)
   }
 
   /**
-   * Waits until the store has everything up to `position`.
-   * @throws ContractError `unavailable` where it has not within 5 s
+   * Waits until everything up to `position` is stored.
+   * @throws ApiError `unavailable` after 5 s
    */
   async waitFor(position: Position): Promise<void> {
     await this.#waitFor(position, await this.#journal.progress())
   }
 
   /**
-   * As `reach`, for everything that was accepted before the call.
-   * @returns up to where the store has everything
+   * As `waitFor`, for everything that was accepted before the call.
+   * @returns the position up to which everything is stored
    */
   async waitForAll(): Promise<Position> {
     const now = await this.#journal.progress()
@@ -59,7 +58,7 @@ export class ReadBarrier {
     throw new ApiError('unavailable', 'The store has not caught up yet. Nothing was changed; try again in a moment.')
   }
 
-  /** @param now what the journal says at first; who has caught up already asks it nothing more */
+  /** @param now the current progress, so that a reader that need not wait does not read it again */
   async #until(wanted: Position, now: Progress, projectId?: string): Promise<ReadPoint> {
     const deadline = Date.now() + this.#limitMs
     for (let progress = now; ; progress = await this.#journal.progress(projectId)) {

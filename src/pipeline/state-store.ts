@@ -15,7 +15,7 @@ export interface StateLimits {
   memory: ByteBudget
 }
 
-/** From the present value to the next: the very same object changes nothing, null deletes, a throw refuses. */
+/** Computes the next value from the current one: the same object changes nothing, null deletes, a throw refuses. */
 export type Change<Value> = (current: Value | null) => Value | null
 
 interface Waiting<Value> {
@@ -29,7 +29,7 @@ interface Loaded<Value> {
   readAt: number
   version: Position
   value: Value | null
-  /** taken from the budget; to be given back once the value is no longer needed */
+  /** taken from the budget, and returned to it once the value is no longer needed */
   bytes: number
 }
 
@@ -37,8 +37,8 @@ type Stored<Value> = Omit<Loaded<Value>, 'readAt'>
 
 const NOT_STORED = { version: START, value: null, bytes: 0 }
 
-/** What each change of a turn threw, of those that had the time, or why the turn did not come to its end. */
-type TurnResult =
+/** What each change of a batch threw, for the changes that fit its time; or why the batch was not committed. */
+type BatchResult =
   | { status: 'done'; refusals: unknown[] }
   | { status: 'conflict' }
   | { status: 'too large'; changes: number }
@@ -49,37 +49,38 @@ interface Key {
   stateKey: string
 }
 
-/** What came by here since the start. */
+/** Counts since the start. */
 export interface StateMetrics {
-  /** values that were read from the journal, which answers from memory */
+  /** values read from the journal */
   inJournal: number
-  /** values that the journal did not have, so that the store was asked */
+  /** values that the journal did not have, so that the store was read */
   inStore: number
-  /** commits that came after another process's, and were made again */
+  /** commits that were retried because another process committed first */
   conflicts: number
 }
 
-/** Another process has to win this often in a row before a change is given up. */
+/** Conflicts in a row before a change fails as unavailable. */
 const MAX_CONFLICTS = 50
-/** How long the changes of one turn may hold up the process; those that are left take the next turn. */
-const MAX_TURN_MS = 10
-/** Bytes that one reading of the journal gives at most, or one value where that is larger. */
+/** How long the changes of one batch may block the event loop; the rest go into the next batch. */
+const MAX_BATCH_MS = 10
+/** Bytes that one reading of the journal returns at most; a single value may be larger. */
 const READING_BYTES = 4 * 1024 * 1024
-/** Values of the store up to so many bytes come with the answer for all; each larger one is asked for alone. */
+/** Values of up to this many bytes are read from the store together; each larger one has a query of its own. */
 const SMALL_BYTES = 64 * 1024
-/** Names of one question to the store. */
+/** Names in one query to the store. */
 const MAX_NAMES = 256
 
 /**
- * Profiles or sessions, each changed by compare-and-set: read, change, commit with the version that was read, again on a
- * conflict. The changes of one value that wait in this process take a turn together.
+ * Profiles or sessions, each changed by compare-and-set: read the value, change it, commit it with the version that was
+ * read, retry on a conflict. The changes of one value that wait in this process are committed as one batch.
  */
 export class StateStore<Value> {
   readonly metrics: StateMetrics = { inJournal: 0, inStore: 0, conflicts: 0 }
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
-  readonly #batches = new Map<string, Waiting<Value>[]>()
+  /** by state key: the changes that wait for the batch in progress */
+  readonly #queues = new Map<string, Waiting<Value>[]>()
   readonly #limits: StateLimits
   readonly #load = batchLoader((keys: Key[]) => this.#read(keys))
 
@@ -97,25 +98,25 @@ export class StateStore<Value> {
   }
 
   /**
-   * Resolves when the changed value is durable. With a request key that is known, the change is not made again.
-   * @throws what the change throws; then this change has done nothing, others of the turn have
+   * Resolves when the changed value is durable. A change whose idempotency key is known is not repeated.
+   * @throws what the change throws; this does not affect the other changes of its batch
    */
   change(projectId: string, name: string, change: Change<Value>, idempotencyKey?: IdempotencyKey): Promise<void> {
     const key = this.#key(projectId, name)
     return new Promise((resolve, reject) => {
       const waiting = { change, idempotencyKey, resolve, reject }
-      const turn = this.#batches.get(key.stateKey)
-      if (turn) {
-        turn.push(waiting)
+      const queue = this.#queues.get(key.stateKey)
+      if (queue) {
+        queue.push(waiting)
       } else {
-        this.#batches.set(key.stateKey, [waiting])
+        this.#queues.set(key.stateKey, [waiting])
         this.#runBatches(key)
       }
     })
   }
 
   async #runBatches(key: Key): Promise<void> {
-    for (let queue = this.#batches.get(key.stateKey); queue?.length; ) {
+    for (let queue = this.#queues.get(key.stateKey); queue?.length; ) {
       const waiting = queue.splice(0, batchLength(queue))
       try {
         const refusals = await this.#runBatch(key, waiting)
@@ -128,16 +129,16 @@ export class StateStore<Value> {
         for (const { reject } of waiting) reject(error)
       }
     }
-    this.#batches.delete(key.stateKey)
+    this.#queues.delete(key.stateKey)
   }
 
-  /** @returns what each change threw, of those that had the time */
+  /** @returns what each change threw, for the changes that fit the batch's time */
   async #runBatch(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     const idempotencyKey = waiting[0]?.idempotencyKey
     if (idempotencyKey && (await this.#isRepeated(idempotencyKey))) return [undefined]
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
       const loaded = await this.#load(key)
-      let result: TurnResult
+      let result: BatchResult
       try {
         result = await this.#change(key, waiting, loaded)
       } finally {
@@ -151,13 +152,13 @@ export class StateStore<Value> {
     throw new ApiError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
   }
 
-  /** Makes the changes of a turn to what was loaded, and commits what comes of it. */
-  async #change(key: Key, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<TurnResult> {
+  /** Applies the changes of a batch to the loaded value and commits the result. */
+  async #change(key: Key, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<BatchResult> {
     const { readAt, version, value: before } = loaded
     const idempotencyKey = waiting[0]?.idempotencyKey
     const { value, refusals } = changeInTime(before, waiting)
     if (value === before) {
-      // Another process may have carried out this very request since, and so be what refuses it now.
+      // The refusal may be due to this very request, which another process has executed since.
       const isRepeated = idempotencyKey && refusals[0] !== undefined && (await this.#isRepeated(idempotencyKey))
       return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
     }
@@ -180,13 +181,13 @@ export class StateStore<Value> {
 
   #isTooLarge(state: string, value: Value, before: Value | null): boolean {
     const { maxBytes } = this.#limits
-    // The properties are a part of the state, and a UTF-16 unit has at most 3 bytes of UTF-8.
+    // The properties are a part of the state, and a UTF-16 unit takes at most 3 bytes of UTF-8.
     if (3 * state.length <= maxBytes) return false
     const bytes = this.#table.sizeOf(value)
     return bytes > maxBytes && (before === null || bytes > this.#table.sizeOf(before))
   }
 
-  /** Refuses the change that makes the value too large, and carries out the others of its turn. */
+  /** Refuses the change that makes the value too large, and executes the others of its batch one by one. */
   async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
       const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
@@ -197,7 +198,7 @@ export class StateStore<Value> {
     return refusals
   }
 
-  /** Asked before the change is tried: what it did the first time may be what would refuse it now. */
+  /** Checked before the change is attempted: its own first execution may be what would refuse it now. */
   async #isRepeated(request: IdempotencyKey): Promise<boolean> {
     const known = await this.#journal.findRequest(request)
     if (known?.status === 'mismatch') throw idempotencyConflict()
@@ -208,7 +209,7 @@ export class StateStore<Value> {
     return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
   }
 
-  /** Of as many of the first keys as one reading gives. */
+  /** Loads as many of the first keys as one reading returns. */
   async #read(keys: Key[]): Promise<Promise<Loaded<Value>>[]> {
     const { memory } = this.#limits
     await memory.take(READING_BYTES)
@@ -226,7 +227,7 @@ export class StateStore<Value> {
     }
   }
 
-  /** The values that a reading gives, and what the store has where the journal has none. */
+  /** The values of a reading, and those of the store for keys that the journal does not have. */
   #values(keys: Key[], { readAt, states }: StateReading): Promise<Loaded<Value>>[] {
     const missing = new Map<string, string[]>()
     keys.forEach(({ projectId, name }, i) => {
@@ -239,7 +240,7 @@ export class StateStore<Value> {
       if (names) names.push(name)
       else missing.set(projectId, [name])
     })
-    // Not awaited here: who is in the journal need not wait for the store, nor fail with it.
+    // Not awaited here: values in the journal need not wait for the store, nor fail with it.
     const stored = new Map<string, (name: string) => Promise<Stored<Value>>>()
     for (const [projectId, names] of missing) stored.set(projectId, this.#readStored(projectId, names))
     return keys.map(async ({ projectId, name }, i) => {
@@ -257,22 +258,22 @@ export class StateStore<Value> {
     })
   }
 
-  /** Asks the store for values of one project. @returns what gives the answer for a name */
+  /** Reads values of one project from the store. @returns a function that gives the value of a name */
   #readStored(projectId: string, names: string[]): (name: string) => Promise<Stored<Value>> {
-    const answers = new Map<string, ReturnType<StateTable<Value>['read']>>()
+    const results = new Map<string, ReturnType<StateTable<Value>['read']>>()
     for (let start = 0; start < names.length; start += MAX_NAMES) {
       const some = names.slice(start, start + MAX_NAMES)
-      const answer = this.#readWithin(some.length * SMALL_BYTES, projectId, some, SMALL_BYTES)
-      for (const name of some) answers.set(name, answer)
+      const result = this.#readWithin(some.length * SMALL_BYTES, projectId, some, SMALL_BYTES)
+      for (const name of some) results.set(name, result)
     }
-    const given = new Set<string>()
+    const counted = new Set<string>()
     return async (name) => {
-      const found = (await answers.get(name))?.get(name)
+      const found = (await results.get(name))?.get(name)
       if (!found) return NOT_STORED
       if (found.value !== null) {
-        // Whoever asks for the same name gives the same bytes back.
-        if (given.has(name)) this.#limits.memory.force(found.bytes)
-        given.add(name)
+        // Each reader of the same name returns its bytes to the budget, so each one takes them.
+        if (counted.has(name)) this.#limits.memory.force(found.bytes)
+        counted.add(name)
         return found
       }
       const alone = await this.#readWithin(found.bytes, projectId, [name], Number.MAX_SAFE_INTEGER)
@@ -280,7 +281,7 @@ export class StateStore<Value> {
     }
   }
 
-  /** Reads from the store when there is memory for it, of which what the values need is kept. */
+  /** Reads from the store once the budget has room for it; the bytes of the values remain taken. */
   async #readWithin(bytes: number, projectId: string, names: string[], maxBytes: number) {
     const { memory } = this.#limits
     await memory.take(bytes)
@@ -294,9 +295,9 @@ export class StateStore<Value> {
   }
 }
 
-/** Makes one change after the other, until the turn's time is over. */
+/** Applies one change after another, until the time of the batch is over. */
 function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
-  const endsAt = performance.now() + MAX_TURN_MS
+  const endsAt = performance.now() + MAX_BATCH_MS
   const refusals: unknown[] = []
   let value = before
   for (const { change } of waiting) {
@@ -311,7 +312,7 @@ function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
   return { value, refusals }
 }
 
-/** A change with a request key takes its turn alone, so that what is remembered is remembered of it. */
+/** A change with an idempotency key is a batch of its own, so that the key stands for this change alone. */
 function batchLength(queue: { idempotencyKey: IdempotencyKey | undefined }[]): number {
   if (queue[0]?.idempotencyKey) return 1
   const keyed = queue.findIndex(({ idempotencyKey }) => idempotencyKey)

@@ -8,8 +8,8 @@ import { readSessionsOfUser } from '../store/sessions.js'
 import type { StateStore } from './state-store.js'
 
 /**
- * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, as all events of the
- * project may have to be looked at, and less than a client may hear nothing.
+ * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, as the query may have to
+ * read all events of the project, and shorter than the silence after which clients give up.
  */
 const LIMIT_MS = 100_000
 
@@ -19,11 +19,11 @@ export interface UserExportParts {
 }
 
 /**
- * All that there is of a user as lines of NDJSON, each with its `type`: the profile, the sessions, the events. Properties
- * are the text that was sent, but for line breaks between its tokens, which are spaces. Sessions and events are read when
- * the line before them has been taken. Nothing is yielded where there is nothing.
- * @param user with the position up to which the store has everything
- * @throws StoreError, StoreUnreachableError; what came before is not all
+ * Everything stored about a user as lines of NDJSON, each with its `type`: the profile, the sessions, the events.
+ * Properties are the text that was sent, except that line breaks between its tokens become spaces. Sessions and events are
+ * read once the line before them was consumed. Yields nothing for an unknown user.
+ * @param user with the position up to which everything is stored
+ * @throws StoreError, StoreUnreachableError; the lines so far are incomplete
  */
 export async function* exportUser(
   { profiles, clickhouse }: UserExportParts,

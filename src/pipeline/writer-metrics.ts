@@ -4,23 +4,23 @@ import type { Block, Entry, EntryKind } from '../journal/journal.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { Position } from '../model/position.js'
 
-/** Why a block had to go again. */
+/** Why a block was retried. */
 export type RetryReason = StoreFailure | 'journal' | 'internal'
 
 const BLOCK_ENTRIES = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000]
 const BLOCK_BYTES = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 32_768, 65_536].map((kib) => kib * 1024)
 
-/** What the writer has done since the start. Events and rows are counted once, when their block is settled. */
+/** Counts since the start. Events and rows are counted once, when their block is acknowledged. */
 export class WriterMetrics {
-  /** events and rows that are in the store */
+  /** events and rows that are stored */
   readonly stored: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0 }
   /** events and rows that are among the dead letters */
   readonly dead: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0 }
-  /** entries that ClickHouse could read only in another spelling */
+  /** entries that ClickHouse could read only after they were rewritten */
   rewritten = 0
   readonly blockEntries = new Histogram(BLOCK_ENTRIES)
   readonly blockBytes = new Histogram(BLOCK_BYTES)
-  /** of the INSERTs that were answered */
+  /** of the INSERTs that succeeded */
   readonly insertSeconds: Record<EntryKind, Histogram> = {
     events: new Histogram(SECONDS),
     profiles: new Histogram(SECONDS),
@@ -45,12 +45,12 @@ export class WriterMetrics {
     this.retries[reasonOf(error)]++
   }
 
-  /** The entry is among the dead letters; it counts when its block is settled. */
+  /** The entry is a dead letter; it is counted when its block is acknowledged. */
   noteDead({ position }: Entry): void {
     this.#dead.add(position)
   }
 
-  countSettled({ entries }: Block): void {
+  countAcknowledged({ entries }: Block): void {
     let bytes = 0
     for (const { kind, position, count, body } of entries) {
       bytes += body.length

@@ -161,7 +161,7 @@ t.test('a block that the journal has forgotten is not stored under another token
   )
 })
 
-t.test('a block that goes again stores nothing twice', async (t) => {
+t.test('a retried block stores nothing twice', async (t) => {
   let lost = 0
   const { event, writer, stored, drained } = await start(t, (tables) => ({
     // As while the first INSERT is still under way.
@@ -208,7 +208,7 @@ t.test('what comes between a lost answer and its repetition is stored too', asyn
   )
 })
 
-t.test('an entry that ClickHouse cannot read is stored in another spelling, and harms no other', async (t) => {
+t.test('an entry that ClickHouse cannot read is rewritten and stored, and affects no other', async (t) => {
   const { commits, projectId, event, writer, stored, drained } = await start(t)
   const deep = '['.repeat(2000) + ']'.repeat(2000)
   await event('before')
@@ -275,7 +275,7 @@ t.test('no value of a refused entry reaches the log; the dead letter says why', 
   )
   t.equal(letters.length, refused.length)
   t.match(letters.map(({ reason }) => reason).join('\n'), 'private-', 'ClickHouse did quote a value')
-  t.ok(lines.some((line) => line.includes('an entry went to the dead letters')))
+  t.ok(lines.some((line) => line.includes('an entry was stored as a dead letter')))
   t.match(lines.join(''), /"ClickHouse error \d+ \([A-Z_]+\)"/)
   t.notMatch(lines.join(''), 'private-')
   const failed = await clickhouse.rows("SELECT toUInt8('private-4')").catch((error: unknown) => error)
