@@ -38,7 +38,7 @@ async function startSite(t: Test, service: string) {
   </script>`
   const server = createServer(({ url = '' }, response) => {
     if (url === '/tallyhouse.js') {
-      // For the page that has no origin.
+      // For the page without an origin.
       response.writeHead(200, { 'content-type': 'text/javascript', 'access-control-allow-origin': '*' }).end(script)
       return
     }
@@ -55,20 +55,20 @@ async function startSite(t: Test, service: string) {
     `${origin}/${path}?options=${encodeURIComponent(JSON.stringify(options))}`
 }
 
-/** The page's session, once it has one other than `other`. */
+/** The page's session, once it has one that is not `other`. */
 const idOf = async (page: Page, other: string | null = null) =>
   await until('a session', async () => {
     const id = await page.evaluate<string | null>('window.session?.id ?? null')
     return id !== other && id
   })
 
-/** None yet on a page that is still loading. */
+/** There is none yet while the page is loading. */
 const failuresOf = (page: Page) => page.evaluate<string[]>('window.failures ?? []')
 
 function reader({ call }: Client) {
   const read = async (id: string): Promise<Session | null> =>
     (await call('GET', `/public/sessions/${id}`)).json().session ?? null
-  /** the session once it is as wanted */
+  /** the session, once it has the expected state */
   const when = async (id: string, what: string, isSo: (session: Session) => boolean) =>
     await until(what, async () => {
       const session = await read(id)
@@ -94,7 +94,7 @@ for (const storage of STORAGES) {
       return page
     }
 
-    t.test('a session starts with the page and has a heartbeat', async (t) => {
+    t.test('a session starts with the page and sends heartbeats', async (t) => {
       const page = await open(t, 'first')
       const id = await idOf(page)
       const { started_at } = await active(id, 'first')
@@ -109,7 +109,7 @@ for (const storage of STORAGES) {
       t.strictSame(await failuresOf(page), [])
     })
 
-    t.test('out of sight it is silent, and goes on when it is seen again', async (t) => {
+    t.test('a hidden page sends nothing, and continues the session once it is visible again', async (t) => {
       const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
       const id = await idOf(page)
       const { duration } = await active(id, 'hidden')
@@ -123,7 +123,7 @@ for (const storage of STORAGES) {
       t.equal(await idOf(page), id)
     })
 
-    t.test('it goes on on the next page, and on the page before, out of the cache', async (t) => {
+    t.test('the session continues on the next page, and on the previous page from the cache', async (t) => {
       const page = await open(t, 'one')
       const id = await idOf(page)
       await active(id, 'one')
@@ -131,12 +131,12 @@ for (const storage of STORAGES) {
       t.match(await active(id, 'next'), { properties: { one: true, next: true, began: 'one' } })
       t.equal(await idOf(page), id)
 
-      // Playwright loses a page that comes out of the cache: from here on the service tells.
+      // Playwright loses a page that returns from the cache: from here on, ask the service.
       await page.evaluate('history.back()')
       await active(id, 'fromCache')
     })
 
-    t.test("it goes on after an address was typed, and after a script's reload", async (t) => {
+    t.test("the session continues after a typed address, and after a script's reload", async (t) => {
       const page = await open(t, 'first')
       const id = await idOf(page)
       await active(id, 'first')
@@ -148,7 +148,7 @@ for (const storage of STORAGES) {
       t.match(await active(id, 'typed'), { properties: { first: true }, ended_at: null })
     })
 
-    t.test('closed, it ends', async (t) => {
+    t.test('closing the tab ends the session', async (t) => {
       const page = await open(t, 'closed')
       const id = await idOf(page)
       await when(id, 'heartbeats', ({ duration }) => duration > 0)
@@ -158,7 +158,7 @@ for (const storage of STORAGES) {
       t.ok(duration > 0 && duration <= (updated_at - started_at) / 1000 + 0.1, `${duration} s`)
     })
 
-    t.test('after the reload button a new session starts cleanly, or the same goes on', async (t) => {
+    t.test('after the reload button a new session starts, or with endOnClose: false the same continues', async (t) => {
       const page = await open(t, 'reloaded')
       const id = await idOf(page)
       await active(id, 'reloaded')
@@ -177,7 +177,7 @@ for (const storage of STORAGES) {
       t.strictSame(await failuresOf(patient), [])
     })
 
-    t.test('out of sight for too long it ends, and a new one begins when it is seen again', async (t) => {
+    t.test('a page hidden for too long ends the session, and starts a new one once it is visible again', async (t) => {
       const page = await open(t, 'timeout', { timeoutMs: 500 })
       const id = await idOf(page)
       await active(id, 'timeout')
@@ -188,7 +188,7 @@ for (const storage of STORAGES) {
       t.match(await active(await idOf(page, id), 'timeout'), { properties: { began: 'timeout' } })
     })
 
-    t.test('one that was ended elsewhere is followed by a new one', async (t) => {
+    t.test('a session that was ended elsewhere is followed by a new one', async (t) => {
       const page = await open(t, 'elsewhere')
       const id = await idOf(page)
       await active(id, 'elsewhere')
@@ -197,7 +197,7 @@ for (const storage of STORAGES) {
       t.strictSame(await failuresOf(page), [])
     })
 
-    t.test('end ends it', async (t) => {
+    t.test('end() ends the session', async (t) => {
       const page = await open(t, 'ended')
       const id = await idOf(page)
       await page.evaluate('session.end()')
@@ -207,20 +207,20 @@ for (const storage of STORAGES) {
       await active(await idOf(page), 'ended')
     })
 
-    t.test("another visitor's session is not gone on with", async (t) => {
+    t.test("another visitor's session is not continued", async (t) => {
       const page = await open(t, 'ann')
       const id = await idOf(page)
       await page.goto(site('bob', { distinct_id: 'bob' }))
       t.match(await active(await idOf(page, id), 'bob'), { distinct_id: 'bob' })
     })
 
-    t.test('it works where the page may not store anything', async (t) => {
+    t.test('it works on a page that must not use storage', async (t) => {
       const page = await open(t, 'sandbox')
       await active(await idOf(page), 'sandbox')
       t.strictSame(await failuresOf(page), [])
     })
 
-    t.test('a mistake in the set-up is told, once', async (t) => {
+    t.test('a mistake in the set-up is reported once', async (t) => {
       const page = await open(t, 'unknown', { publicKey: 'pk_unknown' })
       t.strictSame(await until('the failure', async () => (await failuresOf(page))[0] && failuresOf(page)), [
         'unauthorized',
@@ -233,7 +233,7 @@ for (const storage of STORAGES) {
   })
 }
 
-t.test('a service that is away is waited for', async (t) => {
+t.test('the page retries until an unavailable service is back', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'))
   const port = await freePort()
   const site = await startSite(t, `http://127.0.0.1:${port}`)

@@ -14,7 +14,7 @@ async function serverAndConnection(t: Test, answers: Fault[]) {
 
 const track = { method: 'POST', path: '/public/track', body: '{"event":"a"}', idempotencyKey: 'k-1' } as const
 
-t.test('it tries again, with the same bytes and the same key, through every passing fault', async (t) => {
+t.test('transient failures are retried with the same bytes and the same key', async (t) => {
   const faults = {
     'the connection is cut': cut,
     'the answer is cut': cutInside,
@@ -41,7 +41,7 @@ t.test('it tries again, with the same bytes and the same key, through every pass
   }
 })
 
-t.test('a refusal is told at once, with all that is known', async (t) => {
+t.test('a refusal is reported at once, with all details', async (t) => {
   const details = [{ path: '/event', message: 'must be a string' }]
   const body = JSON.stringify({ status: 0, error: 'It is wrong.', code: 'invalid_request', details })
   const { connect, received } = await serverAndConnection(t, [answer(400, body, { 'x-request-id': 'r-7' })])
@@ -56,7 +56,7 @@ t.test('a refusal is told at once, with all that is known', async (t) => {
   t.equal(received.length, 1)
 })
 
-t.test('nothing but a success of Tallyhouse is a success', async (t) => {
+t.test('only a success of Tallyhouse is a success', async (t) => {
   for (const other of [answer(200, '<html>Welcome'), answer(200, '[]'), answer(204, ''), answer(200, '{"status":0}')]) {
     const { connect, received } = await serverAndConnection(t, [other])
     await t.rejects(connect().call(track), { code: 'unexpected_answer' })
@@ -68,7 +68,7 @@ t.test('nothing but a success of Tallyhouse is a success', async (t) => {
   t.equal(elsewhere.received.length, 0, 'the key goes to no other host')
 })
 
-t.test('each try has its time, and a signal ends the call', async (t) => {
+t.test('each attempt has a timeout, and a signal aborts the call', async (t) => {
   const { connect, received } = await serverAndConnection(t, [silence, answer(200, DONE)])
   await connect({ timeoutMs: 200 }).call(track)
   t.equal(received.length, 2)
@@ -80,7 +80,7 @@ t.test('each try has its time, and a signal ends the call', async (t) => {
   t.equal(mute.received.length, 1)
 })
 
-t.test('where nobody listens, the tries are used up', async (t) => {
+t.test('all attempts are used if nobody listens', async (t) => {
   const connection = new Connection({
     url: `http://127.0.0.1:${await freePort()}`,
     secretKey: SECRET_KEY,
@@ -89,7 +89,7 @@ t.test('where nobody listens, the tries are used up', async (t) => {
   await t.rejects(connection.call(track), { code: 'network', status: null, cause: Error })
 })
 
-t.test('a path in front, and what cannot be used', async (t) => {
+t.test('a url with a path, and unusable options', async (t) => {
   const { url, received } = await serverAndConnection(t, [answer(200, DONE)])
   await new Connection({ url: `${url}/analytics/`, secretKey: SECRET_KEY }).call(track)
   t.equal(received[0]?.url, '/analytics/public/track')
@@ -100,7 +100,7 @@ t.test('a path in front, and what cannot be used', async (t) => {
   t.throws(() => new Connection({ url, secretKey: 'pk_x' }), { message: /needs the secret one/ })
 })
 
-t.test('a delete whose answer was lost has been done when there is nothing any more', async (t) => {
+t.test('not_found is a success for a retried delete whose response was lost', async (t) => {
   const gone = failure(404, 'not_found')
   for (const [fault, isDone] of [
     [cut, true],

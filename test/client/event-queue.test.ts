@@ -25,7 +25,7 @@ async function queueTo(t: Test, answers: Fault[], options: EventQueueOptions = {
   return { queue, received, drops, names: () => received.map(namesIn) }
 }
 
-/** An answer that waits for `open()`. */
+/** A response that waits for `open()`. */
 function gate(then: Fault) {
   const waiting: (() => void)[] = []
   let isOpen = false
@@ -40,7 +40,7 @@ function gate(then: Fault) {
   return { fault, open }
 }
 
-t.test('a batch goes when it is large enough, and when its time has come', async (t) => {
+t.test('a batch is sent at flushAt events, or after flushIntervalMs', async (t) => {
   const bySize = await queueTo(t, [answer(200, DONE)], { flushAt: 3 })
   for (let n = 0; n < 2; n++) bySize.queue.add(event(n))
   await new Promise(setImmediate)
@@ -56,7 +56,7 @@ t.test('a batch goes when it is large enough, and when its time has come', async
   t.equal(byTime.queue.size, 0)
 })
 
-t.test('while a batch is under way the next one fills, in order, within its limits', async (t) => {
+t.test('while a batch is in flight the next one fills, in order, within its limits', async (t) => {
   const { fault, open } = gate(answer(200, DONE))
   const { queue, received, names } = await queueTo(t, [fault], { flushAt: 1 })
   for (let n = 0; n < 2500; n++) queue.add(event(n))
@@ -82,7 +82,7 @@ t.test('while a batch is under way the next one fills, in order, within its limi
   t.strictSame(bytes.names(), [['e0', 'e1'], ['e2', 'e3'], ['e4'], ['e5']])
 })
 
-t.test('what waits after a batch gets its own time', async (t) => {
+t.test('events that wait behind a batch get their own interval', async (t) => {
   const { fault, open } = gate(answer(200, DONE))
   const { queue, received, names } = await queueTo(t, [fault], { flushAt: 2, flushIntervalMs: 30 })
   queue.add(event(0))
@@ -94,7 +94,7 @@ t.test('what waits after a batch gets its own time', async (t) => {
   t.strictSame(names(), [['e0', 'e1'], ['e2']])
 })
 
-t.test('a full queue says so, to whoever added and to onDrop, and has room again afterwards', async (t) => {
+t.test('a full queue rejects, calls onDrop, and has room again later', async (t) => {
   for (const limit of [{ maxQueueSize: 3 }, { maxQueueBytes: 200 }]) {
     const { fault, open } = gate(answer(200, DONE))
     const { queue, drops, names } = await queueTo(t, [fault], { flushAt: 1, ...limit })
@@ -114,7 +114,7 @@ t.test('a full queue says so, to whoever added and to onDrop, and has room again
   }
 })
 
-t.test('a batch is repeated with the same bytes and the same key', async (t) => {
+t.test('a batch is retried with the same bytes and the same key', async (t) => {
   const faults = [cut, failure(503, 'overloaded'), failure(429, 'rate_limited'), cut, failure(500, 'internal')]
   const { queue, received } = await queueTo(t, [...faults, answer(200, DONE)])
   queue.add(event(0))
@@ -123,7 +123,7 @@ t.test('a batch is repeated with the same bytes and the same key', async (t) => 
   t.equal(new Set(received.map(({ body, headers }) => `${headers['idempotency-key']} ${body}`)).size, 1)
 })
 
-t.test('one event that is refused does not take the others along', async (t) => {
+t.test('a refused event does not affect the others', async (t) => {
   const refuse: Fault = (response, request) => {
     const at = namesIn(request).flatMap((name: string, i: number) => (name === 'e1' || name === 'e3' ? [i] : []))
     const details = at.map((i: number) => ({ path: `/events/${i}/event`, message: 'no' }))
@@ -145,7 +145,7 @@ t.test('one event that is refused does not take the others along', async (t) => 
   )
 })
 
-t.test('a batch that is too large is halved down to the event that is', async (t) => {
+t.test('a batch that is too large is bisected down to the large event', async (t) => {
   for (const refusal of [failure(413, 'payload_too_large'), failure(400, 'invalid_request')]) {
     const limit: Fault = (response, request) => {
       const fits = request.body.length < 1000
@@ -160,7 +160,7 @@ t.test('a batch that is too large is halved down to the event that is', async (t
   }
 })
 
-t.test('what cannot be delivered is dropped and the queue goes on', async (t) => {
+t.test('undeliverable events are dropped, and the queue continues', async (t) => {
   const { queue, drops } = await queueTo(t, [failure(401, 'unauthorized'), failure(400, 'odd'), answer(200, DONE)])
   for (const code of ['unauthorized', 'odd']) {
     const lost = queue.add(event(0))
@@ -177,7 +177,7 @@ t.test('what cannot be delivered is dropped and the queue goes on', async (t) =>
   t.equal(away.received.length, 3)
 })
 
-t.test('an event that is not valid is refused at once, and nobody has to listen', async (t) => {
+t.test('an invalid event is refused at once, and its promise may be ignored', async (t) => {
   const { queue, drops, names } = await queueTo(t, [answer(200, DONE)])
   queue.add({ event: '', distinct_id: 'u' })
   queue.add(event(1))
@@ -186,7 +186,7 @@ t.test('an event that is not valid is refused at once, and nobody has to listen'
   t.match(drops, [[{ event: '' }, { code: 'invalid_request', details: [{ path: '/event' }] }]])
 })
 
-t.test('close delivers what is there and takes nothing more', async (t) => {
+t.test('close delivers the queue and accepts no more events', async (t) => {
   const { queue, names } = await queueTo(t, [answer(200, DONE)])
   queue.add(event(0))
   const closed = queue.close(HOUR_MS)
@@ -195,7 +195,7 @@ t.test('close delivers what is there and takes nothing more', async (t) => {
   t.strictSame(names(), [['e0']])
 })
 
-t.test('close gives up in time what cannot be delivered', async (t) => {
+t.test('close drops undelivered events at its timeout', async (t) => {
   const retry = { attempts: 50, baseDelayMs: HOUR_MS, maxDelayMs: HOUR_MS }
   for (const fault of [cut, () => undefined]) {
     const { queue, drops, received } = await queueTo(t, [fault], { flushAt: 1, queueRetry: retry })

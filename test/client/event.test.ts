@@ -11,7 +11,7 @@ import { parseOperations } from '../../src/model/profile-operations.js'
 
 const NOW = 1_700_000_000_000
 
-/** Fails to compile where the client's type lets through what the service's schema does not. */
+/** Does not compile if the client's type accepts what the service's schema refuses. */
 type Fits<Given extends Wanted, Wanted> = Given
 type Parsed = Omit<TrackEvent, 'properties' | 'timestamp'> & { properties?: object | null; timestamp?: number | null }
 export type Checked = [
@@ -19,7 +19,7 @@ export type Checked = [
   Fits<{ distinct_id: string; operations: ProfileOperations }, Static<typeof ProfileBody>>,
 ]
 
-t.test('what the client takes, the service takes; what it refuses, the service refuses', async (t) => {
+t.test('client and service accept and refuse the same events', async (t) => {
   const fitsService = TypeCompiler.Compile(TrackBody)
   const name = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.constantFrom('', '\ud800', '😀'.repeat(255)))
   const event = fc.record(
@@ -34,7 +34,7 @@ t.test('what the client takes, the service takes; what it refuses, the service r
   let taken = 0
   fc.assert(
     fc.property(event, (given) => {
-      // JSON has no NaN and no infinity; and a text as properties is the client's own.
+      // JSON has neither NaN nor infinity, and only the client accepts properties as a text.
       fc.pre(typeof given.properties !== 'string' && Number.isFinite(given.timestamp ?? 0))
       const fits = fitsService.Check(given)
       try {
@@ -50,7 +50,7 @@ t.test('what the client takes, the service takes; what it refuses, the service r
   t.ok(taken > 20, 'both cases come')
 })
 
-t.test('an event has the time of its call, or its own', async (t) => {
+t.test('an event gets its own time or that of the call', async (t) => {
   const time = (timestamp: TrackEvent['timestamp']) =>
     JSON.parse(formatEvent({ event: 'a', distinct_id: 'b', timestamp }, NOW)).timestamp
   t.equal(time(undefined), NOW)
@@ -60,7 +60,7 @@ t.test('an event has the time of its call, or its own', async (t) => {
   t.throws(() => time(new Date('never')), { code: 'invalid_request', details: [{ path: '/timestamp' }] })
 })
 
-t.test('properties given as a text stay that text', async (t) => {
+t.test('properties given as a text are kept as that text', async (t) => {
   const properties = '{ "n" : 12345678901234567890, "x":1.0,"e":1e400 ,"s":"\\u0061"}'
   const text = formatEvent({ event: 'a', distinct_id: 'b', properties }, NOW)
   t.equal(memberText(text, 'properties'), properties)
@@ -68,7 +68,7 @@ t.test('properties given as a text stay that text', async (t) => {
   t.equal(formatEvent(parseEvent(text), 1), text, 'one that was dropped can be tracked again')
 })
 
-t.test('what is no object is refused before it can spoil a body', async (t) => {
+t.test('a text that is not an object is refused before it can corrupt a body', async (t) => {
   const loop: Record<string, unknown> = {}
   loop.self = loop
   const bad = ['{}}', '{},"event":"b"', '[]', '1', '', '{"a":"\ud800"}', [], () => undefined, { n: 1n }, loop]
@@ -82,7 +82,7 @@ t.test('what is no object is refused before it can spoil a body', async (t) => {
   }
 })
 
-t.test('the service knows every operation of the type', async (t) => {
+t.test('the service supports every operation of the type', async (t) => {
   const all: Required<ProfileOperations> = {
     $set: { a: 1 },
     $add: { b: 1 },

@@ -5,7 +5,7 @@ import { type ExportOptions, exportEvents } from '../../src/client/export.js'
 import { SECRET_KEY } from '../helper.js'
 import { answer, cut, type Fault, failure, faultyServer } from './faulty-server.js'
 
-/** An answer with events of these ids. */
+/** A response with events of these ids. */
 const page = (ids: string, next: string | null, pending = 0) => {
   const events = [...ids].map((eventId) => ({ eventId, event: 'e', distinct_id: 'u', properties: {}, timestamp: 1 }))
   return answer(200, JSON.stringify({ status: 1, error: null, events, hasMore: next !== null, next, pending }))
@@ -23,7 +23,7 @@ async function walk(t: Test, answers: Parameters<typeof faultyServer>[1], option
   return { collect, ids, urls: () => received.map((request) => request.url) }
 }
 
-t.test('it goes on by the cursor, and a page that fails for the moment is read again', async (t) => {
+t.test('the export follows the cursor and retries a page that fails transiently', async (t) => {
   const { collect, urls } = await walk(t, [page('ab', 'c+1'), cut, page('cd', 'e'), page('e', null)], {
     pageSize: 2,
     event: 'a&b',
@@ -35,7 +35,7 @@ t.test('it goes on by the cursor, and a page that fails for the moment is read a
   t.strictSame(urls(), [first, `${first}&cursor=c%2B1`, `${first}&cursor=c%2B1`, `${first}&cursor=e`])
 })
 
-t.test('events that the store does not have yet are waited for, none given twice', async (t) => {
+t.test('the export waits for pending events, and yields none twice', async (t) => {
   const { collect } = await walk(t, [
     page('ab', 'c'),
     page('c', null, 3),
@@ -46,14 +46,14 @@ t.test('events that the store does not have yet are waited for, none given twice
   t.equal(await collect(), 'abcdef')
 })
 
-t.test('an export that cannot be complete says so at its end', async (t) => {
+t.test('an export that cannot be complete throws at its end', async (t) => {
   const { collect, ids, urls } = await walk(t, [page('ab', null, 7)])
   await t.rejects(collect(), { code: 'incomplete', message: /7 accepted events/ })
   t.strictSame(ids, ['a', 'b'])
   t.equal(urls().length, 12)
 })
 
-t.test('the newest first: what is pending would come first, so its first page is waited for', async (t) => {
+t.test('newest first: the first page waits for the pending events, which would come first', async (t) => {
   const { collect, urls } = await walk(t, [page('ba', null, 2), page('dc', 'b'), page('ba', null, 5)], {
     order: 'desc',
   })
@@ -68,7 +68,7 @@ t.test('the newest first: what is pending would come first, so its first page is
   t.strictSame([never.ids, never.urls().length], [['b', 'a'], 12])
 })
 
-t.test('the lines of an answer that breaks off, or stops, are not taken for all', async (t) => {
+t.test('a line stream that breaks off or stalls throws', async (t) => {
   const begin = (response: ServerResponse) => {
     response.writeHead(200, { 'content-type': 'application/x-ndjson; charset=utf-8' }).write('{"n":1}\n{"n":2}\n{"n"')
   }

@@ -17,7 +17,7 @@ async function pack(from: string, to: string): Promise<string> {
   return join(to, JSON.parse(stdout)[0].filename)
 }
 
-/** A project in an empty folder that has installed both packages as they are published. */
+/** An empty project that has installed both packages as they are published. */
 async function project(t: Test): Promise<string> {
   const folder = await temporaryFolder(t)
   await writeFile(join(folder, 'package.json'), '{"type":"module","private":true}')
@@ -32,7 +32,7 @@ async function example(heading: string): Promise<string> {
   return /```js\n(.*?)```/s.exec(section)?.[1] ?? ''
 }
 
-t.test('the service, as it is published, holds what is run, and no source', async (t) => {
+t.test('the published service contains what runs, and no source', async (t) => {
   const folder = await temporaryFolder(t)
   const { stdout } = await run('tar', ['-tzf', await pack('.', folder)])
   const files = stdout.split('\n')
@@ -44,11 +44,11 @@ t.test('the service, as it is published, holds what is run, and no source', asyn
   )
 })
 
-t.test('the packages of the clients, as they are published', async (t) => {
+t.test('the published client packages', async (t) => {
   const folder = await project(t)
   const modules = join(folder, 'node_modules')
 
-  t.test('bring nothing along, and have the version of the service', async (t) => {
+  t.test('have no dependencies, and the version of the service', async (t) => {
     const installed = (await readdir(modules)).filter((name) => !name.startsWith('.'))
     t.strictSame(installed.sort(), ['tallyhouse-browser', 'tallyhouse-client'])
     const { version, engines } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
@@ -67,8 +67,8 @@ t.test('the packages of the clients, as they are published', async (t) => {
     t.strictSame(client.engines, engines)
   })
 
-  t.test('have types under every way of resolution, from either kind of module', async (t) => {
-    // An interface has no index signature. What has no types would be `any`, and pass.
+  t.test('have types under every module resolution, for both kinds of module', async (t) => {
+    // An interface has no index signature. Without types everything would be `any`, and pass.
     const sample = `
       interface Plan { plan: string, seats?: number }
       const plan: Plan = { plan: 'pro' }
@@ -125,7 +125,7 @@ t.test('the packages of the clients, as they are published', async (t) => {
       code(`import { Tallyhouse } from 'tallyhouse-client'; import { TallyhouseSession } from 'tallyhouse-browser'`),
     )
     for (const file of ['old/required.js', 'imported.js']) {
-      // Node 20.19 would load an ES module by require as well, and say so.
+      // Node 20.19 would also require an ES module, and warn.
       const { stdout, stderr } = await run(process.execPath, ['--no-experimental-require-module', file], {
         cwd: folder,
       })

@@ -5,7 +5,7 @@ import { CALL_RETRY, isRetryable, pauseMs, QUEUE_RETRY, retry } from '../../src/
 const AT_ONCE = { attempts: 4, baseDelayMs: 0, maxDelayMs: 0 }
 const away = () => new TallyhouseError('network', 'away')
 
-t.test('what is worth another try', async (t) => {
+t.test('which errors are retryable', async (t) => {
   const answered = (status: number) => new TallyhouseError('some_code', 'no', { status })
   for (const status of [408, 429, 500, 502, 503, 504]) t.ok(isRetryable(answered(status)), String(status))
   for (const status of [200, 301, 400, 401, 403, 404, 409, 413, 415])
@@ -15,7 +15,7 @@ t.test('what is worth another try', async (t) => {
   t.notOk(isRetryable(new Error('a mistake in the code')))
 })
 
-t.test('it tries until it succeeds, fails for good, or has no tries left', async (t) => {
+t.test('it retries until it succeeds, fails permanently, or has no attempt left', async (t) => {
   const failing = (times: number, error: Error) => {
     let calls = 0
     const attempt = async () => {
@@ -36,7 +36,7 @@ t.test('it tries until it succeeds, fails for good, or has no tries left', async
   t.equal(refused.calls(), 1)
 })
 
-t.test('a signal ends the pause, and the failure before it is told', async (t) => {
+t.test('a signal ends the pause, and the last failure is the cause', async (t) => {
   const stop = new AbortController()
   const cause = away()
   const patient = { attempts: 2, baseDelayMs: 3_600_000, maxDelayMs: 3_600_000 }
@@ -47,7 +47,7 @@ t.test('a signal ends the pause, and the failure before it is told', async (t) =
   await t.rejects(retry(attempt, patient, stop.signal), { code: 'aborted', cause })
 })
 
-t.test('pauses double up to their limit, one half of each is random, and the server is heeded', async (t) => {
+t.test('pauses double up to their limit, half of each is random, and Retry-After is honoured', async (t) => {
   const policy = { attempts: 9, baseDelayMs: 100, maxDelayMs: 1_000 }
   const longest = [1, 2, 3, 4, 5, 6].map((tries) => pauseMs(policy, tries, null, 1))
   t.strictSame(longest, [100, 200, 400, 800, 1_000, 1_000])
@@ -60,7 +60,7 @@ t.test('pauses double up to their limit, one half of each is random, and the ser
   for (let i = 0; i < 100; i++) t.ok(pauseMs(policy, 3) >= 200 && pauseMs(policy, 3) <= 400)
 })
 
-t.test('the policies keep their words', async (t) => {
+t.test('the policies take as long as documented', async (t) => {
   const total = ({ attempts, ...policy }: typeof CALL_RETRY) =>
     Array.from({ length: attempts - 1 }, (_, i) => pauseMs({ attempts, ...policy }, i + 1, null, 1)).reduce(
       (a, b) => a + b,

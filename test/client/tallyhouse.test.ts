@@ -39,7 +39,7 @@ for (const storage of STORAGES) {
     const url = await client.app.listen({ port: 0 })
     const tallyhouse = connect(t, url)
 
-    t.test('events go in by the queue and come out, in their order and to the byte', async (t) => {
+    t.test('queued events are exported in their order and byte for byte', async (t) => {
       const properties = '{ "id":12345678901234567890, "price":9.90 }'
       const before = Date.now()
       await Promise.all([
@@ -66,7 +66,7 @@ for (const storage of STORAGES) {
       t.strictSame(await all(tallyhouse.exportEvents({ to: 5 })), [])
     })
 
-    t.test('an event that is sent at once has an id, by which it is edited and deleted', async (t) => {
+    t.test('an event that is sent at once has an id, with which it can be edited and deleted', async (t) => {
       const eventId = await tallyhouse.trackNow({ event: 'now', distinct_id: 'ann', properties: { n: 1 } })
       const find = async () => (await all(tallyhouse.exportEvents({ event: 'now', raw: true })))[0]
       t.match(await find(), { eventId, properties: '{"n":1}' })
@@ -95,7 +95,7 @@ for (const storage of STORAGES) {
       t.match(session, { session_id: 's/1', distinct_id: 'ann', state: 'active', properties: { a: 1 }, ended_at: null })
     })
 
-    t.test('one event, the newest first, and all that there is of a user', async (t) => {
+    t.test('one event, newest first, and all data of a user', async (t) => {
       const distinct_id = 'reader/ö'
       const properties = '{ "id":12345678901234567890, "price":9.90 }'
       const ids: string[] = []
@@ -144,7 +144,7 @@ for (const storage of STORAGES) {
       t.strictSame((await tallyhouse.listSessions({ distinct_id, to: new Date(5) })).sessions, [])
     })
 
-    t.test('what the service refuses is told', async (t) => {
+    t.test('refusals of the service are reported', async (t) => {
       const stranger = connect(t, url, { secretKey: 'sk_unknown' })
       await t.rejects(stranger.trackNow({ event: 'a', distinct_id: 'b' }), { code: 'unauthorized', status: 401 })
       await t.rejects(all(stranger.exportEvents()), TallyhouseError)
@@ -206,7 +206,7 @@ async function losingProxy(t: Test, target: string): Promise<{ url: string; lost
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, lost: () => lost }
 }
 
-t.test('nothing counts twice where answers are lost', async (t) => {
+t.test('nothing counts twice if responses are lost', async (t) => {
   for (const storage of STORAGES) {
     const client = await startApp(t, await settingsFor(t, storage))
     const proxy = await losingProxy(t, await client.app.listen({ port: 0 }))
