@@ -151,7 +151,7 @@ export class ClickHouse {
    * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
    * never a short stream. With `wait_end_of_query: 0` it does not, and such an error breaks the stream: what is read from
    * it is complete if, and only if, it ends. `limitMs` is for the answer to begin. What its reader does not take is held
-   * in memory within limits; beyond them the answer is cut off where another needs its connection.
+   * in memory within limits; beyond them the stream is aborted if another query needs its connection.
    */
   async bytes(
     query: string,
@@ -234,9 +234,8 @@ async function answered<T>(
     if (error instanceof ClickHouseError) throw storeError(error)
     if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
     const message = error instanceof Error ? error.message : String(error)
-    // Cut off before its number, it is of no known kind.
-    if (message.includes('DB::Exception'))
-      throw new StoreUnreachableError('ClickHouse answered an error that is cut off.')
+    // Truncated before its code, so its kind is unknown.
+    if (message.includes('DB::Exception')) throw new StoreUnreachableError('ClickHouse sent a truncated error.')
     throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })
   } finally {
     clearTimeout(timer)

@@ -15,7 +15,7 @@ export interface StreamOptions {
   connections: number
   /** a connection that nobody uses for so long is closed; less than the server keeps it, so that no request meets a closing one */
   idleMs: number
-  /** that the server may be silent, while a query is under way and all that it sent was read */
+  /** for how long the server may send nothing, while a query is running and everything it sent was read */
   silentMs: number
 }
 
@@ -45,7 +45,7 @@ export class QueryStreams {
   /**
    * Resolves with the answer once its headers are there and say that it is no error. An abort until then ends the query.
    * @param parameters go in the URL, which some proxies want below 8 KiB
-   * @throws ClickHouseError, or what Node says of a connection that was refused, cut or silent
+   * @throws ClickHouseError, or Node's error for a connection that was refused, reset or silent
    */
   async open(
     query: string,
@@ -77,7 +77,7 @@ export class QueryStreams {
       request.on('error', reject)
       const onSilence = () => {
         if (answer?.complete) return
-        // Then whoever reads this is slow, not the server; how long that may go on is not decided here.
+        // The reader is slow, not the server. Its limit is not enforced here.
         if (answer && answer.readableLength > 0) return answer.socket.setTimeout(this.#silentMs, onSilence)
         // Not the request where there is an answer: that would drop what was not read, and end the answer as if it were whole.
         const silent = answer ?? request
@@ -88,7 +88,7 @@ export class QueryStreams {
     })
   }
 
-  /** Ends the connections, whatever is under way on them; to be called when no query waits for one. */
+  /** Closes all connections, active ones too. Call it when no query is waiting for one. */
   close(): void {
     this.#agent.destroy()
   }

@@ -1,6 +1,6 @@
-/** How answers that are passed on share the connections to ClickHouse. */
+/** How streamed results share the connections to ClickHouse. */
 export interface SlotLimits {
-  /** answers that are read from ClickHouse at once */
+  /** results that are streamed at once */
   slots: number
   /** of these, how many may be one project's; fewer than all, so that no project keeps the others from reading */
   perProject: number
@@ -10,7 +10,7 @@ export interface SlotLimits {
   stalledMs: number
 }
 
-/** What is needed is in use; nothing was asked of ClickHouse. */
+/** All slots are in use; no query was sent. */
 export class NoSlotError extends Error {
   override readonly name = 'NoSlotError'
 }
@@ -67,9 +67,9 @@ export class Slot {
 }
 
 /**
- * Slots for answers that are passed on, each of which holds a connection to ClickHouse until it is read. Who waits is
- * served in the order of arrival, but for projects that have their share. A read never waits for a client that does not
- * read: its answer is cut off when the slot is needed.
+ * Slots for streamed results, each of which holds a connection to ClickHouse until it is read. Reads get slots in the
+ * order of arrival, except those of projects that use up their share. A read never waits for a client that does not
+ * read: its result is aborted when the slot is needed.
  */
 export class ReadSlots {
   readonly #limits: SlotLimits
@@ -135,15 +135,15 @@ export class ReadSlots {
     }
   }
 
-  /** For each read that waits one answer, unless one is being cut off for it already. */
+  /** Aborts one stalled result for each waiting read, unless one is being aborted for it already. */
   #cutOffStalled(): void {
     const now = performance.now()
     const stalled = [...this.#held]
       .filter((slot) => slot.stalledMs(now) >= this.#limits.stalledMs)
       .sort((a, b) => b.stalledMs(now) - a.stalledMs(now))
-    let underWay = [...this.#held].filter(({ isCut }) => isCut).length
+    let ending = [...this.#held].filter(({ isCut }) => isCut).length
     for (const { project } of this.#waiting) {
-      if (underWay-- > 0) continue
+      if (ending-- > 0) continue
       const hasShare = this.#heldBy(project) >= this.#limits.perProject
       const at = stalled.findIndex((slot) => !hasShare || slot.project === project)
       if (at >= 0) stalled.splice(at, 1)[0]?.cutOff()

@@ -48,7 +48,7 @@ export class Erasure {
   }
 
   /**
-   * The profiles go last: an erasure that was cut off finds the users again when it is repeated.
+   * The profiles go last: a retry of an interrupted erasure finds the users again.
    * @param distinctIds each once
    * @throws ContractError `unavailable` where the store does not have everything yet; then nothing was deleted
    */

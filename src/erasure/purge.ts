@@ -31,7 +31,7 @@ const RETRY_MS = 10 * 60_000
  * rewrites the months of events, and the parts of profiles and sessions, that hold such rows. Rewriting costs as much
  * however little was deleted, so none is rewritten by itself more than once in an interval.
  *
- * What is left to do is asked of the store each time: nothing is forgotten at a restart, and it does not matter which
+ * What is left to do is asked of the store each time: nothing is lost at a restart, and it does not matter which
  * process deleted something. One purge at a time; those who ask for one while one runs share the next.
  */
 export class Purge {
@@ -47,7 +47,7 @@ export class Purge {
     this.#options = options
   }
 
-  /** From now on, asks the store at once and then each minute what is due. A failure is logged, and tried again later. */
+  /** From now on, asks the store at once and then each minute what is due. A failure is logged and retried later. */
   start(): void {
     if (this.#isWatching) return
     this.#isWatching = true
@@ -89,10 +89,10 @@ export class Purge {
         await this.due()
       } catch (error) {
         if (signal.aborted) return
-        // That it is unreachable the writer says as well.
+        // The writer logs that ClickHouse is unavailable.
         if (!(error instanceof StoreUnreachableError)) {
           pauseMs = Math.max(pollMs, RETRY_MS)
-          log.warn({ err: error }, 'deleted data is still on the disk of ClickHouse; it is tried again in ten minutes')
+          log.warn({ err: error }, 'deleted data is still on the disk of ClickHouse; retrying in ten minutes')
         }
       }
       await wait(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)

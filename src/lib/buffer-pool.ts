@@ -1,35 +1,35 @@
-/** Of one piece of memory; bodies are laid into it one behind the other. */
+/** Bodies are placed into a slab one after the other. */
 const SLAB_BYTES = 2 * 1024 * 1024
-/** What is kept for later where nobody needs it now. */
+/** Free slabs that are kept for reuse. */
 const MAX_FREE_SLABS = 32
-/** Room for what the journal's tail and those who wait for the journal hold; bodies beyond get memory of their own. */
+/** Room for the journal's unstored entries and for bodies that wait to be committed. Further bodies are not pooled. */
 const MAX_SLABS = 96
 
 interface Slab {
   bytes: Buffer
-  /** bodies in it that nobody has given back */
-  lent: number
+  /** bodies in it that are not released yet */
+  pooled: number
 }
 
 /**
- * Memory for bodies, used again once they are stored. V8 counts the bytes of every buffer that has lived longer than a
+ * Memory for bodies, reused once they are stored. V8 counts the bytes of every buffer that has lived longer than a
  * moment, and marks its whole heap when some MB have come together: under full load of batches 20 times a second, for a
  * third of the process' CPU; under single events every 2 s, each time making some of them wait 40 ms.
  *
- * Giving back is voluntary: what nobody gives back is freed by the garbage collector, as any buffer, with its slab. Until
- * then one body that stays holds the whole slab, so the slabs that live are bounded.
+ * Releasing is optional: a body that is never released is garbage collected like any buffer, together with its slab.
+ * Until then one body keeps its whole slab alive, so the number of slabs is bounded.
  */
 export class BufferPool {
-  readonly #lentFrom = new WeakMap<ArrayBufferLike, Slab>()
+  readonly #slabs = new WeakMap<ArrayBufferLike, Slab>()
   readonly #free: Slab[] = []
   #current: Slab | null = null
   #used = 0
-  #living = 0
+  #alive = 0
   readonly #collected = new FinalizationRegistry(() => {
-    this.#living--
+    this.#alive--
   })
 
-  /** @returns one buffer with the bytes of all: a piece of a slab, or memory that is not lent where none has room */
+  /** @returns one buffer with all bytes: a piece of a slab, or an ordinary buffer if no slab has room */
   concat(chunks: Buffer[], length: number): Buffer {
     const slab = length > SLAB_BYTES / 2 ? null : this.#slabFor(length)
     if (!slab) return Buffer.concat(chunks, length)
@@ -40,19 +40,19 @@ export class BufferPool {
       at += chunk.length
     }
     this.#used = at
-    slab.lent++
+    slab.pooled++
     return body
   }
 
-  /** Nobody reads these bytes any more; to be said once of each. A buffer that is not from here is left alone. */
+  /** Must be called at most once for each buffer, after its last read. Ignores buffers that are not from this pool. */
   release(body: Buffer): void {
-    const slab = this.#lentFrom.get(body.buffer)
-    if (!slab || --slab.lent > 0) return
+    const slab = this.#slabs.get(body.buffer)
+    if (!slab || --slab.pooled > 0) return
     if (slab === this.#current) this.#used = 0
     else this.#keep(slab)
   }
 
-  /** The slab to lay a body into at #used; null where none has room and as many live as may. */
+  /** The slab that takes a body at #used; null if none has room and the limit is reached. */
   #slabFor(length: number): Slab | null {
     if (this.#current && this.#used + length <= SLAB_BYTES) return this.#current
     const slab = this.#free.pop() ?? this.#makeSlab()
@@ -63,11 +63,11 @@ export class BufferPool {
   }
 
   #makeSlab(): Slab | null {
-    if (this.#living >= MAX_SLABS) return null
-    const slab = { bytes: Buffer.allocUnsafeSlow(SLAB_BYTES), lent: 0 }
-    this.#lentFrom.set(slab.bytes.buffer, slab)
+    if (this.#alive >= MAX_SLABS) return null
+    const slab = { bytes: Buffer.allocUnsafeSlow(SLAB_BYTES), pooled: 0 }
+    this.#slabs.set(slab.bytes.buffer, slab)
     this.#collected.register(slab.bytes.buffer, undefined)
-    this.#living++
+    this.#alive++
     return slab
   }
 

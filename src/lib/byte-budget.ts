@@ -3,7 +3,7 @@ interface Waiting {
   resolve(): void
 }
 
-/** Bytes that may be in memory for one purpose; whoever finds too few left waits in line. */
+/** Limits the bytes that are in memory for one purpose. Callers that find too few left wait in line. */
 export class ByteBudget {
   readonly #size: number
   #taken = 0
@@ -15,7 +15,7 @@ export class ByteBudget {
   }
 
   /**
-   * Resolves when the bytes are left, in the order of the calls; more than the whole budget is granted alone. Whoever
+   * Resolves when the bytes are left, in the order of the calls; more than the whole budget is granted alone. A caller that
    * waits here must hold nothing of the same budget, or nobody might ever give any back.
    */
   take(bytes: number): Promise<void> {

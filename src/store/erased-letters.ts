@@ -71,7 +71,7 @@ async function eraseFromLetter(
     }
     const revision = isNamed ? await replaceLetter(clickhouse, at, rest.body ?? '') : at.revision
     if (revision === null) continue
-    // Also those that were left behind by an erasure that was cut off.
+    // Including those that an interrupted erasure left behind.
     const isAlone = !isNamed && Number(current.revisions) === 1
     if (!isAlone) await deleteLetter(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
     return users

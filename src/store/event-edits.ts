@@ -20,7 +20,7 @@ const MAX_BYTES = 8 * 1024 * 1024
 
 /**
  * Edits and deletes of stored events. Each statement makes a patch part however many events it names, so what arrives
- * while one is under way goes into the next. Within this process they hold in the order of their calls; two processes
+ * while one is running goes into the next. Within this process they hold in the order of their calls; two processes
  * that edit one event at the same moment are not ordered.
  */
 export class EventEdits {

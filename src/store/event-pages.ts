@@ -23,7 +23,7 @@ export interface EventPage extends EventFilter {
   /** the greatest id that may be in the answer */
   upTo: string
   limit: number
-  /** rows to pass over, from `startAt` on */
+  /** rows to skip, from `startAt` on */
   offset: number
   /** the id with which the page begins, as an earlier page's mark had it */
   startAt?: string

@@ -53,7 +53,7 @@ export class EventWalks {
 
   /**
    * A page, or where a filter finds too little in the time, what was found of it: fewer events than `limit`, even none,
-   * and a `next` from which the search goes on. Not for a page that is asked for by its number, as those of the pages
+   * and a `next` from which the search resumes. Not for a page that is asked for by its number, as those of the pages
    * after it would be others then.
    * @throws ContractError `unavailable` where such a page takes too long
    */

@@ -52,7 +52,7 @@ const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
 
 /**
  * The last position of a journal, from `first` on, whose events are stored; null where none is.
- * @throws StoreUnreachableError while an INSERT of the journal is under way, as its events count only when it is done
+ * @throws StoreUnreachableError while an INSERT of the journal is running: its events may still appear
  */
 export async function lastStoredPosition(
   clickhouse: ClickHouse,

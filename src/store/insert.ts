@@ -9,7 +9,7 @@ export type LineOf = (entry: Entry) => { head: string; tail: string }
 /** One line for the rows of an entry, whose position is their version. */
 export const versionedRows: LineOf = ({ position }) => ({ head: `{"version":${position},"rows":[`, tail: ']}\n' })
 
-/** Objects are read as the text that they are; what the tables do not know is passed over. */
+/** Objects are read as verbatim text; unknown fields are skipped. */
 const READ_VERBATIM: ClickHouseSettings = {
   input_format_json_read_objects_as_strings: 1,
   input_format_json_throw_on_bad_escape_sequence: 0,
@@ -23,7 +23,7 @@ const READ_VERBATIM: ClickHouseSettings = {
 }
 
 /**
- * A block becomes one part per partition: so a refused block has left nothing behind, and a repeated one is cut at the
+ * A block becomes one part per partition: so a refused block has left nothing behind, and a retried one is split at the
  * same places. Both limits are far above what a block may hold.
  */
 export const ONE_PIECE: ClickHouseSettings = {

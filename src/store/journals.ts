@@ -5,7 +5,7 @@ import { laterOf, type Position, START } from '../model/position.js'
 
 /**
  * Makes a journal the one that writes to this store. Where another did before, as when REDIS_URL was set or the data
- * folder was changed in between, the journal goes on behind everything that is there.
+ * folder was changed in between, the journal's positions advance past everything that is stored.
  */
 export async function takeOver(clickhouse: ClickHouse, journal: Journal, now: number): Promise<void> {
   const latest = await latestJournal(clickhouse)

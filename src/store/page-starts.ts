@@ -1,8 +1,8 @@
 import { offsetOf } from './page.js'
 
-/** Bytes that all walks may take. The one used longest ago is forgotten first. */
+/** Bytes of all walks. The least recently used one is evicted first. */
 const MAX_BYTES = 16 * 1024 * 1024
-/** Pages that are remembered of a walk. */
+/** Pages that are remembered per walk. */
 const MAX_PAGES = 2000
 /** An id in a Map: 36 characters, its header and the Map's own entry, with what a half-full table of it costs. */
 const PAGE_BYTES = 160
@@ -29,7 +29,7 @@ export class PageIndex {
     this.#maxBytes = maxBytes
   }
 
-  /** That are remembered, by an estimate that is rather too large. */
+  /** Bytes in use, by an estimate on the high side. */
   get bytes(): number {
     return this.#bytes
   }

@@ -5,7 +5,7 @@ import { literal } from '../clickhouse/parameters.js'
 import type { StateKind } from '../model/state-key.js'
 import { NAME_COLUMN } from './versioned.js'
 
-/** A mutation that takes longer is left to itself; ClickHouse goes on with it. */
+/** After this, nothing waits for the mutation any more; ClickHouse completes it by itself. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
 /** What one partition may take, which ClickHouse keeps under 150 GB. */
 const REWRITE_LIMIT_MS = 60 * 60 * 1000
@@ -82,7 +82,7 @@ function toLeftovers({ id, deleted, written }: { id: string; deleted: string; wr
 /**
  * Rewrites a partition of `events` without what was deleted before the call, and with the properties that replaced others.
  *
- * By a merge, not by a mutation: ClickHouse 26.7's APPLY PATCHES forgets the edits and deletes that are under way when it
+ * By a merge, not by a mutation: ClickHouse 26.7's APPLY PATCHES loses the edits and deletes that are running when it
  * begins (91 of 180 in a trial); a merge lets them stand.
  * @throws DiskSpaceError where there is no room for the copy
  */
@@ -96,7 +96,7 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
         {
           optimize_skip_merged_partitions: 0,
           optimize_throw_if_noop: 1,
-          // Else a connection on which nothing comes for two minutes would be given up.
+          // Otherwise the client would abort a connection that is silent for two minutes.
           send_progress_in_http_headers: 1,
           http_headers_progress_interval_ms: String(SIGN_OF_LIFE_MS),
         },
@@ -133,14 +133,14 @@ async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: 
   )
   return new DiskSpaceError(
     `The disk of ClickHouse is too full to take deleted events off it: the month ${partition} has ${sizes?.size}, ` +
-      `twice of which must be free for a moment, and ${sizes?.free} are. Free space or enlarge the disk; it is tried again by itself.`,
+      `twice of which must be free for a moment, and ${sizes?.free} are. Free space or enlarge the disk; the purge is retried automatically.`,
     { cause: error },
   )
 }
 
 /**
  * Removes all that came before a deletion. The row that says so stays, as it keeps an older one out that may still come;
- * it has no properties. Takes what is in `deletions`, some thousands at a time: one that was cut off goes on where it was.
+ * it has no properties. Takes what is in `deletions`, some thousands at a time: one that was interrupted resumes where it was.
  */
 export async function purgeOldRows(clickhouse: ClickHouse, table: StateKind, signal: AbortSignal): Promise<void> {
   const name = NAME_COLUMN[table]
@@ -206,7 +206,7 @@ async function mutate(clickhouse: ClickHouse, table: StateKind, change: string, 
     )
     if (!waiting) return
     if (Date.now() > deadline)
-      throw new Error(`${table} is not rewritten yet: ${waiting.latest_fail_reason || 'it takes long'}`)
+      throw new Error(`${table} is not rewritten yet: ${waiting.latest_fail_reason || 'it takes too long'}`)
     await wait(pollMs, undefined, { signal })
   }
 }

@@ -25,7 +25,7 @@ const EXPLAIN = 'EXPLAIN AST '
 
 /** A query may not starve the INSERTs of the service; what groups or sorts more than half of it goes to the disk. */
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
-/** ClickHouse stops by itself before this client gives up. */
+/** ClickHouse aborts the query by itself before this client does. */
 const GRACE_MS = 10_000
 
 const READ_ONLY = {
@@ -46,7 +46,7 @@ const READ_ONLY = {
 /**
  * Runs a query of the operator, which cannot change anything.
  *
- * Not promised: that it reads nothing but the tables. Whoever may run this may read what the store's user may read.
+ * Not promised: that it reads nothing but the tables. This can read whatever the store's user can read.
  *
  * @returns the result as ClickHouse writes it; it is complete if, and only if, the stream ends
  * @throws SqlRefusedError where it does not only read
