@@ -3,7 +3,7 @@ import { type Command, UsageError } from './cli/command.js'
 import { failureText } from './lib/failure-text.js'
 import { VERSION } from './version.js'
 
-/** Loaded when it is run, so that no command waits for what another one needs. */
+/** Each command is loaded when it runs, so that none pays for the imports of another. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   'dead-letters': () => import('./cli/dead-letters.js'),
   erase: () => import('./cli/erase.js'),
@@ -16,7 +16,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
 
 process.exitCode = await main(process.argv.slice(2))
 
-/** @returns the exit code: 0 done, 1 failed, 2 not understood */
+/** @returns the exit code: 0 success, 1 failure, 2 wrong usage */
 async function main([name = 'help', ...args]: string[]): Promise<number> {
   if (['help', '--help', '-h'].includes(name)) {
     process.stdout.write(await help())
@@ -46,7 +46,7 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
       stderr.write(`${failureText(error)}\n`)
       return 1
     }
-    // What is wrong comes last, where it is seen.
+    // The error comes last, where it is seen.
     stderr.write(`${command.usage}\n\n${failureText(error)}\n`)
     return 2
   }
@@ -58,5 +58,5 @@ async function help(): Promise<string> {
   const lines = await Promise.all(
     Object.entries(COMMANDS).map(async ([name, load]) => `  ${name.padEnd(width)}  ${(await load()).command.summary}`),
   )
-  return `Usage: tallyhouse <command> [options]\n\n${lines.join('\n')}\n\ntallyhouse <command> --help says more, tallyhouse --version which one this is.\n`
+  return `Usage: tallyhouse <command> [options]\n\n${lines.join('\n')}\n\ntallyhouse <command> --help shows the options, tallyhouse --version the version.\n`
 }

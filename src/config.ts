@@ -22,8 +22,9 @@ function isUrl(text: string): boolean {
 }
 
 /**
- * A comma-separated list of addresses and networks (CIDR), as Fastify's `trustProxy` takes it. Neither "all" nor a
- * number of proxies is offered: either would let a client that reaches the service directly claim any address.
+ * A comma-separated list of addresses and networks (CIDR), as Fastify's `trustProxy` takes it.
+ * Neither "all" nor a number of proxies is offered: either would let a client that reaches the
+ * service directly claim any address.
  */
 TypeRegistry.Set('ProxyList', (_schema, value) => typeof value === 'string' && value.split(',').every(isNetwork))
 
@@ -34,50 +35,51 @@ function isNetwork(text: string): boolean {
   return length > 0 && length <= bits
 }
 
-/** An origin as browsers send it, so that what can never match stops the start. */
+/** An origin exactly as browsers send it: one that can never match fails the start. */
 const isOrigin = (text: string) => URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text
 
 TypeRegistry.Set('OriginList', (_schema, value) => {
   return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
 })
 
-/** Shorter ones can be guessed. Those that the service makes have 46. */
+/** Shorter keys can be guessed. Generated keys have 46 characters. */
 const MIN_KEY_LENGTH = 16
 
 const key = () =>
-  Type.String({ minLength: MIN_KEY_LENGTH, says: `a key of at least ${MIN_KEY_LENGTH} characters`, isSecret: true })
+  Type.String({ minLength: MIN_KEY_LENGTH, message: `a key of at least ${MIN_KEY_LENGTH} characters`, isSecret: true })
 
-/** As a URL, also with the Sentinels of a Redis. */
+/** The URL of a Redis, or of its Sentinels. */
 TypeRegistry.Set('RedisUrl', (_schema, value) => {
   if (typeof value !== 'string') return false
   return isSentinelUrl(value) ? parseSentinelUrl(value) !== null : /^rediss?:\/\//.test(value) && isUrl(value)
 })
 
-const url = (pattern: string, says: string) => Type.Unsafe<string>({ [Kind]: 'Url', pattern, says, isSecret: true })
+const url = (pattern: string, message: string) =>
+  Type.Unsafe<string>({ [Kind]: 'Url', pattern, message, isSecret: true })
 
-/** Every setting that the service knows, with its type, its limits and its default; the README's table says the same. */
+/** Every setting, with its type, limits and default. docs/settings.md has the same table. */
 const Settings = Type.Object({
-  HOST: Type.String({ default: '127.0.0.1', says: 'an address to listen on' }),
-  PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65535, says: 'a port from 0 to 65535' }),
+  HOST: Type.String({ default: '127.0.0.1', message: 'an address to listen on' }),
+  PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65535, message: 'a port from 0 to 65535' }),
   CLICKHOUSE_URL: Type.Optional(url('^https?://[^/]', 'a URL such as http://user:password@host:8123/database')),
   REDIS_URL: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'RedisUrl',
-      says: 'a URL such as redis://host:6379 or sentinel://host:26379,host:26379/master',
+      message: 'a URL such as redis://host:6379 or sentinel://host:26379,host:26379/master',
       isSecret: true,
     }),
   ),
-  REDIS_REPLICAS: Type.Integer({ default: 0, minimum: 0, maximum: 16, says: 'a number of replicas from 0 to 16' }),
-  DATA_DIR: Type.String({ default: './data', says: 'a folder' }),
+  REDIS_REPLICAS: Type.Integer({ default: 0, minimum: 0, maximum: 16, message: 'a number of replicas from 0 to 16' }),
+  DATA_DIR: Type.String({ default: './data', message: 'a folder' }),
   PUBLIC_API_KEY: Type.Optional(key()),
   SECRET_KEY: Type.Optional(key()),
   ROLE: Type.Union([Type.Literal('all'), Type.Literal('api'), Type.Literal('writer')], {
     default: 'all',
-    says: 'one of all, api, writer',
+    message: 'one of all, api, writer',
   }),
-  WORKERS: Type.Integer({ default: 1, minimum: 1, maximum: 64, says: 'a number of processes from 1 to 64' }),
-  DELETE_USER_EVENTS: Type.Boolean({ default: false, says: 'true or false' }),
-  PURGE_INTERVAL: Type.Integer({ default: 1, minimum: 1, maximum: 8760, says: 'hours, 1 to 8760' }),
+  WORKERS: Type.Integer({ default: 1, minimum: 1, maximum: 64, message: 'a number of processes from 1 to 64' }),
+  DELETE_USER_EVENTS: Type.Boolean({ default: false, message: 'true or false' }),
+  PURGE_INTERVAL: Type.Integer({ default: 1, minimum: 1, maximum: 8760, message: 'hours, 1 to 8760' }),
   LOG_LEVEL: Type.Union(
     [
       Type.Literal('fatal'),
@@ -88,87 +90,93 @@ const Settings = Type.Object({
       Type.Literal('trace'),
       Type.Literal('silent'),
     ],
-    { default: 'info', says: 'one of fatal, error, warn, info, debug, trace, silent' },
+    { default: 'info', message: 'one of fatal, error, warn, info, debug, trace, silent' },
   ),
-  BODY_LIMIT: Type.Integer({ default: MIB, minimum: 1024, maximum: 256 * MIB, says: 'bytes, 1024 to 268435456' }),
+  BODY_LIMIT: Type.Integer({ default: MIB, minimum: 1024, maximum: 256 * MIB, message: 'bytes, 1024 to 268435456' }),
   BATCH_BODY_LIMIT: Type.Integer({
     default: 20 * MIB,
     minimum: 1024,
     maximum: 256 * MIB,
-    says: 'bytes, 1024 to 268435456',
+    message: 'bytes, 1024 to 268435456',
   }),
   BODY_MEMORY: Type.Integer({
     default: 256 * MIB,
     minimum: MIB,
     maximum: Number.MAX_SAFE_INTEGER,
-    says: 'bytes, at least 1048576',
+    message: 'bytes, at least 1048576',
   }),
   MAX_PROPERTY_DEPTH: Type.Integer({
     default: 64,
     minimum: 1,
     maximum: MAX_SCAN_DEPTH,
-    says: `levels, 1 to ${MAX_SCAN_DEPTH}`,
+    message: `levels, 1 to ${MAX_SCAN_DEPTH}`,
   }),
   MAX_PROFILE_BYTES: Type.Integer({
     default: MIB / 4,
     minimum: 1024,
     maximum: 4 * MIB,
-    says: 'bytes, 1024 to 4194304',
+    message: 'bytes, 1024 to 4194304',
   }),
   JOURNAL_MAX_BYTES: Type.Integer({
     default: 4096 * MIB,
     minimum: MIB,
     maximum: Number.MAX_SAFE_INTEGER,
-    says: 'bytes, at least 1048576',
+    message: 'bytes, at least 1048576',
   }),
   MAX_IDEMPOTENCY_KEYS: Type.Integer({
     default: 10_000_000,
     minimum: 0,
     maximum: 1e12,
-    says: 'a number of keys, 0 for any',
+    message: 'a number of keys, 0 for no limit',
   }),
-  RATE_LIMIT: Type.Integer({ default: 0, minimum: 0, maximum: 1e9, says: 'a number of requests, 0 for any' }),
-  RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, says: 'seconds, 1 to 86400' }),
+  RATE_LIMIT: Type.Integer({ default: 0, minimum: 0, maximum: 1e9, message: 'a number of requests, 0 for no limit' }),
+  RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, message: 'seconds, 1 to 86400' }),
   SESSION_ADDRESS_LIMIT: Type.Integer({
     default: 300_000,
     minimum: 0,
     maximum: 1e9,
-    says: 'a number of calls, 0 for any',
+    message: 'a number of calls, 0 for no limit',
   }),
   SESSION_KEY_LIMIT: Type.Integer({
     default: 1_200_000,
     minimum: 0,
     maximum: 1e9,
-    says: 'a number of calls, 0 for any',
+    message: 'a number of calls, 0 for no limit',
   }),
-  WRONG_KEY_LIMIT: Type.Integer({ default: 10_000, minimum: 0, maximum: 1e9, says: 'a number of requests, 0 for any' }),
-  MAX_CONNECTIONS: Type.Integer({ default: 10_000, minimum: 1, maximum: 1e6, says: 'a number of connections' }),
+  WRONG_KEY_LIMIT: Type.Integer({
+    default: 10_000,
+    minimum: 0,
+    maximum: 1e9,
+    message: 'a number of requests, 0 for no limit',
+  }),
+  MAX_CONNECTIONS: Type.Integer({ default: 10_000, minimum: 1, maximum: 1e6, message: 'a number of connections' }),
   TRUST_PROXY: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'ProxyList',
-      says: 'the addresses or networks of proxies, such as 127.0.0.1,10.1.0.0/16',
+      message: 'the addresses or networks of proxies, such as 127.0.0.1,10.1.0.0/16',
     }),
   ),
   CORS_ORIGIN: Type.Unsafe<string>({
     [Kind]: 'OriginList',
     default: '*',
-    says: 'origins without a path, such as https://example.com,https://shop.example.com, or * for any',
+    message: 'origins without a path, such as https://example.com,https://shop.example.com, or * for any',
   }),
 })
 
 export type Config = Static<typeof Settings>
 
-/** The names of all settings, as variables of the environment. */
+/** The names of all settings, which are environment variables. */
 export const SETTINGS = Object.keys(Settings.properties)
 
-/** A setting cannot be used; the message names it and says what it may be, and never holds a key. */
+/** An invalid setting. The message names it and its valid values, and never contains a key. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
 /**
- * The configuration from environment variables; an empty variable counts as absent, as in a compose file.
- * @throws ConfigError naming the first setting at fault
+ * Reads the configuration from environment variables. An empty variable counts as absent, as in a
+ * compose file.
+ * @throws ConfigError that names the first invalid setting
  */
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   const given: Record<string, unknown> = {}
@@ -181,7 +189,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   if (fault) {
     const name = fault.path.slice(1)
     const shown = fault.schema.isSecret ? '' : `, but is ${JSON.stringify(env[name])}`
-    throw new ConfigError(`${name} must be ${String(fault.schema.says)}${shown}.`)
+    throw new ConfigError(`${name} must be ${String(fault.schema.message)}${shown}.`)
   }
   const config = settings as Config
   for (const name of ['REDIS_URL', 'CLICKHOUSE_URL'] as const) {
@@ -216,7 +224,7 @@ export function splitList(text: string): string[] {
   return text.split(',').map((part) => part.trim())
 }
 
-/** Text that is not of the wanted type stays text, so that the check names it. */
+/** Text that does not parse as the type stays text, so that the validation reports it. */
 function fromText(text: string, type: string | undefined): unknown {
   if (type === 'integer') return /^\d{1,16}$/.test(text) ? Number(text) : text
   if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text

@@ -38,7 +38,10 @@ async function listen(server: App, config: Config): Promise<void> {
   }
 }
 
-/** Fails once, before the workers start, each of which would exit for the same reason. @throws as `listen` */
+/**
+ * Fails once, before the workers start, each of which would exit for the same reason.
+ * @throws as `listen`
+ */
 async function checkAddress(config: Config): Promise<void> {
   const server = createServer().listen({ host: config.HOST, port: config.PORT })
   try {
@@ -56,7 +59,10 @@ function cannotListen({ HOST, PORT }: Config, cause: unknown): Error {
   return new Error(`Cannot listen on HOST=${HOST} and PORT=${PORT}. ${advice}. (${reason})`, { cause })
 }
 
-/** Starts workers that serve the requests. This process runs the writer, and the embedded engine if there is one. */
+/**
+ * Starts workers that serve the requests. This process runs the writer, and the embedded engine if
+ * there is one.
+ */
 async function serveByWorkers(config: Config): Promise<void> {
   await checkAddress(config)
   const greeting = new Greeting(config)

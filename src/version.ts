@@ -1,4 +1,4 @@
 import { readFileSync } from 'node:fs'
 
-/** Of this package; its file is one folder above the sources as above what is built from them. */
+/** The version of this package. Its package.json is one folder above src/ as well as dist/. */
 export const VERSION = String(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version)

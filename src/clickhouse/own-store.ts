@@ -33,10 +33,11 @@ const QUIET = { info() {}, warn() {}, error() {} }
 export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
 
 /**
- * Opens ClickHouse as the service does: connects to CLICKHOUSE_URL, or else starts the embedded engine in DATA_DIR. Locks
- * DATA_DIR if the journal or ClickHouse is embedded. Does not wait for a server, nor migrate it.
- * @throws FolderInUseError, the error of an embedded engine that cannot start, or Error if there is no store and
- *   `mustExist`
+ * Opens ClickHouse as the service does: connects to CLICKHOUSE_URL, or else starts the embedded
+ * engine in DATA_DIR. Locks DATA_DIR if the journal or ClickHouse is embedded. Does not wait for a
+ * server, nor migrate it.
+ * @throws FolderInUseError, the error of an embedded engine that cannot start, or Error if there is
+ *   no store and `mustExist`
  */
 export async function openOwnStore(
   config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL'>>,

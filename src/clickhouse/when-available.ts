@@ -8,13 +8,16 @@ export interface WhenAvailableOptions {
   log: Pick<Log, 'info' | 'warn'>
   /** ends the retries */
   signal: AbortSignal
-  /** called if a retry fails for a reason that retrying cannot help, such as a schema that is too new */
+  /**
+   * called if a retry fails for a reason that retrying cannot help, such as a schema that is too
+   * new
+   */
   onFatal(error: unknown): void
 }
 
 /**
- * Runs a task that needs ClickHouse. Resolves after the first attempt: if ClickHouse is unavailable, the task is retried
- * in the background. Logs each failed attempt, and the recovery.
+ * Runs a task that needs ClickHouse. Resolves after the first attempt: if ClickHouse is
+ * unavailable, the task is retried in the background. Logs each failed attempt, and the recovery.
  * @throws the error of the first attempt, if retrying cannot help
  */
 export async function whenAvailable(

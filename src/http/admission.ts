@@ -8,6 +8,7 @@ import { acceptJson, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import type { ClientLimits } from './connection-limits.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
+import { SessionCalls } from './session-calls.js'
 import { WrongKeys } from './wrong-keys.js'
 
 /** Response headers that a page's script may read. */
@@ -19,6 +20,8 @@ export interface AdmissionSettings {
   /** s */
   RATE_LIMIT_WINDOW: number
   WRONG_KEY_LIMIT: number
+  SESSION_ADDRESS_LIMIT: number
+  SESSION_KEY_LIMIT: number
   /** bytes of the bodies in memory */
   BODY_MEMORY: number
   /** where the requests of keys are counted; in this process if absent */
@@ -34,6 +37,8 @@ export interface AdmissionOptions {
 
 /** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
 export class Admission {
+  /** the limits of the calls that browsers make */
+  readonly sessionCalls: SessionCalls
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
   readonly #intake: Intake
@@ -46,6 +51,8 @@ export class Admission {
     this.#keys = keys
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
     this.#intake = { pool: buffers, budget: new BodyBudget(settings.BODY_MEMORY), clientLimits }
+    const limit = { ofAddress: settings.SESSION_ADDRESS_LIMIT, ofKey: settings.SESSION_KEY_LIMIT }
+    this.sessionCalls = new SessionCalls(limit, log)
     this.#isRateLimited = settings.RATE_LIMIT > 0
     this.#counters = counters
     this.#log = log

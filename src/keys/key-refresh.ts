@@ -26,9 +26,10 @@ export interface KeysFound {
   /** number of valid keys, including those of the environment */
   valid: number
   /**
-   * Creates the first pair of keys; null if any key exists, even a revoked one. The pair is shown only once, so only a
-   * process that listens, and so can show it, calls this. Retries until ClickHouse has the pair. Resolves with null if
-   * another process was faster, or the service shuts down first.
+   * Creates the first pair of keys; null if any key exists, even a revoked one. The pair is shown
+   * only once, so only a process that listens, and so can show it, calls this. Retries until
+   * ClickHouse has the pair. Resolves with null if another process was faster, or the service
+   * shuts down first.
    */
   makeFirst: (() => Promise<KeyPair | null>) | null
 }
@@ -44,10 +45,11 @@ export interface KeyRefreshOptions {
 }
 
 /**
- * Refreshes a ring from the stored keys every 5 s, and when an unknown key arrives, so that a new key works at once.
+ * Refreshes a ring from the stored keys every 5 s, and when an unknown key arrives, so that a new
+ * key works at once.
  *
- * Not promised: while clients send wrong keys, a new key may be refused for up to a second. A revoked key works until
- * the next successful read.
+ * Not promised: while clients send wrong keys, a new key may be refused for up to a second. A
+ * revoked key works until the next successful read.
  */
 export class KeyRefresh {
   readonly #options: KeyRefreshOptions
@@ -104,7 +106,9 @@ export class KeyRefresh {
     return this.#reading
   }
 
-  /** Never waits while the store is known to be unavailable: then unknown keys are refused at once. */
+  /**
+   * Never waits while the store is known to be unavailable: then unknown keys are refused at once.
+   */
   async #lookUp(): Promise<void> {
     const now = performance.now()
     const isAllowed = this.#isReadable && now - this.#lookedUpAt >= LOOK_UP_MS

@@ -5,8 +5,8 @@ import { hashKey, type StoredKey } from './keys.js'
 const MAX_RECOGNIZED = 16
 
 /**
- * The keys that are valid now. A key is looked up by its hash, or compared in constant time, so that the time of a look-up
- * does not reveal how much of a key is right.
+ * The keys that are valid now. A key is looked up by its hash, or compared in constant time, so
+ * that the time of a look-up does not reveal how much of a key is right.
  */
 export class KeyRing {
   readonly #fixed: StoredKey[]
@@ -22,7 +22,10 @@ export class KeyRing {
     this.#grants = asMap(fixed)
   }
 
-  /** Whether the stored keys were read at least once. Before that, an unknown key may be a valid one. */
+  /**
+   * Whether the stored keys were read at least once. Before that, an unknown key may be a valid
+   * one.
+   */
   get isComplete(): boolean {
     return this.#isComplete
   }
@@ -37,7 +40,10 @@ export class KeyRing {
     this.#isComplete = true
   }
 
-  /** @param lookUp reads the stored keys again if that may help; resolves after `replaceStored` and never rejects */
+  /**
+   * @param lookUp reads the stored keys again if that may help; resolves after `replaceStored` and
+   *   never rejects
+   */
   lookUpBy(lookUp: () => Promise<void>): void {
     this.#lookUp = lookUp
   }

@@ -21,16 +21,25 @@ export interface KeyPair {
   secretKey: string
 }
 
+/** The project of the keys in the environment, and of the first pair. */
+export const DEFAULT_PROJECT = 'default'
+
 const PREFIX: Record<KeyKind, string> = { public: 'pk_', secret: 'sk_' }
 /** The prefix and 8 random characters, which leaves 208 secret bits. */
 const ID_LENGTH = 11
 
-/** A new key of 256 random bits, recognizable by its prefix. It is shown once; only its hash is stored. */
+/**
+ * A new key of 256 random bits, recognizable by its prefix. It is shown once; only its hash is
+ * stored.
+ */
 export function makeKey(kind: KeyKind): string {
   return PREFIX[kind] + randomBytes(32).toString('base64url')
 }
 
-/** A fast hash is enough: a generated key is random, so a slow hash would add no protection against guessing. */
+/**
+ * A fast hash is enough: a generated key is random, so a slow hash would add no protection against
+ * guessing.
+ */
 export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex')
 }
@@ -41,13 +50,12 @@ export function storedKey(key: string, { projectId, kind }: Grant): StoredKey {
 }
 
 /**
- * The keys of the environment, which belong to one project. Each is identified by its setting: of a short key, the first
+ * The keys of the environment. Each is identified by its setting: of a short key, the first
  * characters would give too much away.
  */
-export function environmentKeys(
-  { PUBLIC_API_KEY, SECRET_KEY }: { PUBLIC_API_KEY?: string; SECRET_KEY?: string },
-  projectId: string,
-): StoredKey[] {
+export function environmentKeys(settings: { PUBLIC_API_KEY?: string; SECRET_KEY?: string }): StoredKey[] {
+  const { PUBLIC_API_KEY, SECRET_KEY } = settings
+  const projectId = DEFAULT_PROJECT
   const keys: StoredKey[] = []
   if (PUBLIC_API_KEY) {
     keys.push({ ...storedKey(PUBLIC_API_KEY, { projectId, kind: 'public' }), id: 'PUBLIC_API_KEY' })

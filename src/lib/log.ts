@@ -5,19 +5,20 @@ import { type BaseLogger, type LevelWithSilent, type Logger, pino, stdSerializer
 export type Log = Pick<BaseLogger, 'fatal' | 'error' | 'warn' | 'info' | 'debug'>
 
 /**
- * The log of the process, as JSON lines on stdout; on a terminal, as lines for people. Of an error only its words are
- * taken: libraries hang more on it, ioredis the whole command with the data in it.
+ * The log of the process: JSON lines on stdout, or readable lines on a terminal. Of an error, only
+ * the message, stack and code are logged: libraries attach more, such as ioredis the whole command
+ * with its data.
  */
 export async function openLog(level: LevelWithSilent): Promise<Logger> {
   const { isTTY } = process.stdout
   return isTTY ? await openTerminalLog(level) : pino({ level, serializers: { err: describeError } })
 }
 
-/** A line for each entry, errors included: of their trace it has the place alone. */
+/** One line per entry. Of an error's stack, it has only the innermost frame. */
 export async function openTerminalLog(level: LevelWithSilent, destination?: Writable): Promise<Logger> {
   const { default: pretty } = await import('pino-pretty')
   const lines = pretty({ sync: true, ignore: 'pid,hostname', singleLine: true, destination: destination ?? 1 })
-  // Under the name `err` it would be spread over lines.
+  // pino-pretty would spread a field named `err` over several lines.
   const log = ({ err, ...rest }: Record<string, unknown>) => (err === undefined ? rest : { ...rest, ...inShort(err) })
   return pino({ level, formatters: { log } }, lines)
 }
@@ -35,9 +36,9 @@ interface ErrorDescription {
   code?: unknown
 }
 
-/** With the messages and traces of its causes. */
+/** Includes the messages and stacks of its causes. */
 export function describeError(error: unknown): ErrorDescription {
-  if (!(error instanceof Error)) return { message: 'something that is no error was thrown', type: typeof error }
+  if (!(error instanceof Error)) return { message: 'a value that is not an Error was thrown', type: typeof error }
   const { type, message, stack } = stdSerializers.err(error)
   return { type, message, stack, ...('code' in error && { code: error.code }) }
 }

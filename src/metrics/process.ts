@@ -20,7 +20,9 @@ export interface ProcessReading {
   eventLoopLag: { p50: number; p99: number; max: number }
 }
 
-/** Reads the resources of the process. Between readings it only samples the lag of the event loop. */
+/**
+ * Reads the resources of the process. Between readings it only samples the lag of the event loop.
+ */
 export class ProcessMonitor {
   readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: EVENT_LOOP_RESOLUTION_MS })
 

@@ -17,8 +17,8 @@ export interface MetricsSources {
 }
 
 /**
- * The metrics of this process. The parts count in plain fields; names and labels are made here, at a scrape. Every label
- * comes from a registered route or a list in the code, never from a request.
+ * The metrics of this process. The parts count in plain fields; names and labels are made here, at
+ * a scrape. Every label comes from a registered route or a list in the code, never from a request.
  */
 export class Metrics {
   readonly #sources: MetricsSources

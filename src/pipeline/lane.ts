@@ -14,12 +14,21 @@ import { ReadBarrier } from './read-barrier.js'
 import { StateStore } from './state-store.js'
 import { Writer } from './writer.js'
 
-/** Bytes of profiles and sessions that a process loads at a time; a change holds some four copies of each. */
+/**
+ * Bytes of profiles and sessions that a process loads at a time; a change holds some four copies
+ * of each.
+ */
 const STATE_MEMORY_BYTES = 32 * 1024 * 1024
-/** How long the writer may still store entries on shutdown. The rest stays in the journal until the next start. */
+/**
+ * How long the writer may still store entries on shutdown. The rest stays in the journal until the
+ * next start.
+ */
 const FLUSH_LIMIT_MS = 1_500
 
-/** The way of the data from a request to ClickHouse and back: journal → group commit → writer → read barrier. */
+/**
+ * The way of the data from a request to ClickHouse and back: journal → group commit → writer →
+ * read barrier.
+ */
 export interface Lane {
   journal: Journal
   /** memory of request bodies, which the journal releases once they are durable */

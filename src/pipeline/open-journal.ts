@@ -7,8 +7,8 @@ import type { Position } from '../model/position.js'
 import { lastPositionOfAll } from '../store/journals.js'
 
 /**
- * Opens the journal that the configuration selects: Redis with REDIS_URL, else LMDB in DATA_DIR. Only the selected one is
- * loaded, as LMDB is an optional package.
+ * Opens the journal that the configuration selects: Redis with REDIS_URL, else LMDB in DATA_DIR.
+ * Only the selected one is loaded, as LMDB is an optional package.
  * @param clickhouse where a Redis journal that lost its data looks up the last stored position
  * @throws Error that says what to do, if the embedded journal is not installed
  */

@@ -7,8 +7,9 @@ const CREATE_KEYS = 'create a new pair with: npx tallyhouse keys create --projec
 const NO_KEY = `All keys were revoked; ${CREATE_KEYS}`
 
 /**
- * Prints the address, the keys and calls to try, once the service listens. The first keys are created only then: a start
- * that fails shows none, so it must store none either. While ClickHouse is unavailable, the keys are printed later.
+ * Prints the address, the keys and calls to try, once the service listens. The first keys are
+ * created only then: a start that fails shows none, so it must store none either. While ClickHouse
+ * is unavailable, the keys are printed later.
  */
 export class Greeting {
   readonly #role: Config['ROLE']

@@ -3,7 +3,9 @@ import type { Log } from '../lib/log.js'
 
 /** How often `--parent` is checked. */
 const PARENT_CHECK_MS = 250
-/** A shutdown that takes longer is abandoned. Nothing acknowledged is lost: it is in the journal. */
+/**
+ * A shutdown that takes longer is abandoned. Nothing acknowledged is lost: it is in the journal.
+ */
 const CLOSE_LIMIT_MS = 4_500
 
 /** Ends the process: with exit code 0 on a signal, with 1 after a fatal error. */
@@ -24,8 +26,8 @@ export class Lifetime {
   }
 
   /**
-   * `npm start` passes `--parent=PID`: the service ends with that process, however it ends. npm forwards signals, but
-   * cannot forward the SIGKILL that kills npm itself.
+   * `npm start` passes `--parent=PID`: the service ends with that process, however it ends. npm
+   * forwards signals, but cannot forward the SIGKILL that kills npm itself.
    */
   #endWithParent(): void {
     const parent = Number(/^--parent=(\d+)$/.exec(process.argv[2] ?? '')?.[1])

@@ -9,12 +9,18 @@ import type { Metric } from '../metrics/metric.js'
 const SHORT_LIFE_MS = 5_000
 const MAX_SHORT_LIVES = 5
 const RESTART_PAUSE_MS = 500
-/** A worker that does not listen by then hangs: each request to Redis and ClickHouse during a start times out after 30 s. */
+/**
+ * A worker that does not listen by then hangs: each request to Redis and ClickHouse during a start
+ * times out after 30 s.
+ */
 const START_LIMIT_MS = 120_000
 /** The metrics of a process that takes longer to send them are left out. */
 const METRICS_LIMIT_MS = 1_000
 
-/** Between primary and workers. A worker requests the metrics of all processes, the primary those of one worker. */
+/**
+ * Between primary and workers. A worker requests the metrics of all processes, the primary those
+ * of one worker.
+ */
 type Message =
   | { type: 'metrics-request'; id: number }
   /** `id` is that of the request */
@@ -35,7 +41,10 @@ export interface WorkersOptions {
   startLimitMs?: number
 }
 
-/** The processes that serve requests on one port, which connections reach in turn. One that exits is replaced. */
+/**
+ * The processes that serve requests on one port, which connections reach in turn. One that exits
+ * is replaced.
+ */
 export class Workers {
   readonly #options: WorkersOptions
   readonly #places = new WeakMap<Worker, number>()
@@ -82,7 +91,10 @@ export class Workers {
     )
   }
 
-  /** @param place number of the worker; its replacement gets the same one, and so the same name in metrics */
+  /**
+   * @param place number of the worker; its replacement gets the same one, and so the same name in
+   *   metrics
+   */
   #fork(place: number): void {
     const startedAt = performance.now()
     const worker = cluster.fork(this.#options.env)
@@ -160,7 +172,10 @@ function living(): Worker[] {
   return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
 }
 
-/** Sends a request, and resolves with the metrics of its response. @throws Error if none comes in time */
+/**
+ * Sends a request, and resolves with the metrics of its response.
+ * @throws Error if none comes in time
+ */
 async function response(
   pending: Pending,
   id: number,

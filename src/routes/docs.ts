@@ -2,14 +2,17 @@ import helmet from '@fastify/helmet'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyPluginAsync } from 'fastify'
 
-/** Of the one style sheet that Swagger UI's script adds. The test in a browser fails where a new version adds another. */
+/**
+ * Hash of the style sheet that Swagger UI's script inlines. The browser test fails if a new
+ * version inlines another.
+ */
 const INLINE_STYLE = "'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='"
 
-/** The description of the calls for programs, and a page to try them. */
+/** The OpenAPI document, and a page to try the API. */
 export const docs: FastifyPluginAsync = async (app) => {
   app.get('/openapi.json', async () => app.swagger())
 
-  // In a scope of its own: only here does a browser show something.
+  // In its own scope: only these routes serve pages to browsers.
   app.register(async (page) => {
     await page.register(helmet, {
       contentSecurityPolicy: {
@@ -17,7 +20,7 @@ export const docs: FastifyPluginAsync = async (app) => {
         directives: {
           defaultSrc: ["'self'"],
           styleSrc: ["'self'", INLINE_STYLE],
-          // The logo of the page.
+          // The logo.
           imgSrc: ["'self'", 'data:'],
           objectSrc: ["'none'"],
           baseUri: ["'none'"],
@@ -25,7 +28,7 @@ export const docs: FastifyPluginAsync = async (app) => {
           frameAncestors: ["'none'"],
         },
       },
-      // Whether the host speaks TLS is for whoever puts it in front to say.
+      // The proxy that terminates TLS decides about this.
       strictTransportSecurity: false,
     })
     await page.register(swaggerUi, { routePrefix: '/docs', theme: { title: 'Tallyhouse API' } })

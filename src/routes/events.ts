@@ -10,7 +10,7 @@ import { given } from '../lib/given.js'
 import { formatCursor, type Order, parseCursor } from '../model/cursor.js'
 import { formatEventId, lastIdAt, parseEventId } from '../model/event-id.js'
 import type { ReadBarrier } from '../pipeline/read-barrier.js'
-import type { EventEdits } from '../store/event-edits.js'
+import { EventEdits } from '../store/event-edits.js'
 import { readEvent } from '../store/event-pages.js'
 import type { SearchLimits } from '../store/event-search.js'
 import { EventWalks } from '../store/event-walks.js'
@@ -19,18 +19,18 @@ import { wrapRows } from '../store/page.js'
 export interface EventsOptions {
   journal: Journal
   clickhouse: ClickHouse
-  edits: EventEdits
   barrier: ReadBarrier
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits | undefined
 }
 
-/** Gives events out, changes them and deletes them. */
+/** Reads, changes and deletes events. */
 export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   app,
-  { journal, clickhouse, edits, barrier, searchLimits },
+  { journal, clickhouse, barrier, searchLimits },
 ) => {
   const walks = new EventWalks(clickhouse, searchLimits)
+  const edits = new EventEdits(clickhouse)
 
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
@@ -39,7 +39,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const order = cursor?.order ?? query.order ?? 'asc'
     const { stored, pending, deletions } = await barrier.waitForProject(projectId)
     const filter = given({ event, distinctId, from, to })
-    // Only what the writer is done with: a block that is half in would let a walk skip the other half.
+    // Only complete blocks: a page that read half a block would make the walk skip the other half.
     const upTo = lastIdAt(stored)
     const wanted = { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }
 
@@ -47,8 +47,8 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const { rows, next } = await walks.read(format, wanted, signal)
     if (format === 'json') {
       reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
-      return wrapRows(rows, '{"status":1,"error":null,"events":[', (mark) => {
-        const first = next === undefined ? mark : next
+      return wrapRows(rows, '{"status":1,"error":null,"events":[', (nextId) => {
+        const first = next === undefined ? nextId : next
         walks.remember(wanted, first)
         const cursor = first && formatCursor(first, order)
         const rest = { page: page ?? 1, limit, hasMore: first !== null, next: cursor, pending }
@@ -64,7 +64,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     '/events/:eventId',
     { schema: { params: EventParams, querystring: NoQuery } },
     async ({ projectId, params, signal }, reply) => {
-      const event = await readEvent(clickhouse, { projectId, eventId: await arrived(params.eventId) }, signal)
+      const event = await readEvent(clickhouse, { projectId, eventId: await storedId(params.eventId) }, signal)
       if (!event) throw unknownEvent()
       reply.header('content-type', MEDIA_TYPES.json.contentType)
       return Buffer.concat([Buffer.from('{"status":1,"error":null,"event":'), event, Buffer.from('}')])
@@ -90,26 +90,26 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   )
 
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
-    const found = await edits.apply({ projectId, eventId: await arrived(id), properties })
+    const found = await edits.apply({ projectId, eventId: await storedId(id), properties })
     if (!found) throw unknownEvent()
     if (properties === null) await journal.noteDeletion(projectId)
   }
 
   /**
-   * Waits for an event that is still on its way to the store: its id says where in the journal it is.
-   * @returns the id as the store has it
+   * Waits until an accepted event is stored: its id contains its position in the journal.
+   * @returns the id as stored
    */
-  async function arrived(id: string): Promise<string> {
+  async function storedId(id: string): Promise<string> {
     const place = parseEventId(id)
     if (!place) throw unknownEvent()
     const { appended, stored } = await journal.progress()
-    const isOnItsWay = place.journalId === journal.id && place.position > stored && place.position <= appended
-    if (isOnItsWay) await barrier.waitFor(place.position)
+    const isPending = place.journalId === journal.id && place.position > stored && place.position <= appended
+    if (isPending) await barrier.waitFor(place.position)
     return formatEventId(place)
   }
 }
 
-/** What the envelope of a JSON page says, beside rows that have none. */
+/** The fields of a JSON page's envelope as headers, for formats that have no envelope. */
 function rowHeaders(format: RowFormat, next: string | null, pending: number): Record<string, string> {
   return {
     'content-type': MEDIA_TYPES[format].contentType,
@@ -129,7 +129,7 @@ function readCursor(text: string, order: Order | undefined): { id: string; order
   const cursor = parseCursor(text)
   if (cursor && cursor.order === (order ?? cursor.order)) return cursor
   const message = cursor
-    ? `is of a walk in the order ${cursor.order}; go on with that order`
+    ? `belongs to a walk in ${cursor.order} order; use that order`
     : 'must be the `next` of an earlier response'
   throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
 }

@@ -1,11 +1,11 @@
 import type { FastifyPluginAsync } from 'fastify'
 
 export interface HealthOptions {
-  /** each part that has to answer, by its name; a check throws where it does not */
+  /** by the name of the part; a check throws if the part is unavailable */
   checks: Record<string, () => Promise<void>>
 }
 
-/** Says whether the process serves, and whether what it stands on does. */
+/** Liveness of the process, and readiness of the parts that it depends on. */
 export const health: FastifyPluginAsync<HealthOptions> = async (app, { checks }) => {
   app.get('/health/live', async () => ({ status: 1, error: null }))
 

@@ -21,7 +21,7 @@ export interface SessionCallsOptions extends SessionsOptions {
   calls: SessionCalls
 }
 
-/** The calls that browsers make, with the public key. */
+/** Called by browsers, with the public key. */
 export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (app, { sessions, calls }) => {
   app.addHook('preValidation', calls.limit)
   for (const [path, call] of Object.entries({ '/start': startSession, '/update': updateSession })) {
@@ -60,7 +60,7 @@ export interface SessionReadsOptions extends SessionsOptions {
   barrier: ReadBarrier
 }
 
-/** Reading sessions, with the secret key. */
+/** Reads sessions, with the secret key. */
 export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = async (
   app,
   { sessions, clickhouse, barrier },
@@ -75,8 +75,8 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
       signal,
     )
     reply.header('content-type', 'application/json; charset=utf-8')
-    return wrapRows(rows, '{"status":1,"error":null,"sessions":[', (mark) => {
-      return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
+    return wrapRows(rows, '{"status":1,"error":null,"sessions":[', (nextId) => {
+      return `],"page":${page},"limit":${limit},"hasMore":${nextId !== null}}`
     })
   })
 

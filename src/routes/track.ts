@@ -10,22 +10,27 @@ import { ScannedBody } from '../model/scanned-body.js'
 import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 import type { GroupCommit } from '../pipeline/group-commit.js'
 
-/** bytes; a smaller event costs less in Node's own memory, as it is copied into an entry before it has lived long */
+/**
+ * In bytes. A smaller event is cheaper outside the pool: it is copied into an entry while it is
+ * still young garbage.
+ */
 const MIN_POOLED_EVENT = 4 * 1024
 
 export interface TrackOptions {
   journal: Journal
   commits: GroupCommit
-  /** bytes */
-  batchBodyLimit: number
-  /** levels of objects and arrays, the properties themselves included */
-  maxPropertyDepth: number
+  limits: {
+    /** bytes */
+    BATCH_BODY_LIMIT: number
+    /** levels of objects and arrays, including the properties object itself */
+    MAX_PROPERTY_DEPTH: number
+  }
 }
 
-/** Takes events in. A call is answered once its events are durable in the journal. */
+/** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { journal, commits, batchBodyLimit, maxPropertyDepth },
+  { journal, commits, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
 ) => {
   const idOf = eventIdFormatter(journal.id)
 
@@ -37,11 +42,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app.post('/track', one, async (request, reply) => {
     const { projectId, key, rawBody, body } = request
     const idempotencyKey = idempotencyKeyOf(request)
-    const kept = verbatimEvent(rawBody, body, key)
-    const place = idempotencyKey
-      ? await commits.appendKeyedEvent(projectId, kept, idempotencyKey)
-      : await commits.appendEvent(projectId, kept)
-    reply.header('x-event-id', idOf(place))
+    const event = verbatimEvent(rawBody, body, key)
+    const appended = idempotencyKey
+      ? await commits.appendKeyedEvent(projectId, event, idempotencyKey)
+      : await commits.appendEvent(projectId, event)
+    reply.header('x-event-id', idOf(appended))
     return { status: 1, error: null } as const
   })
 
@@ -49,7 +54,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app.post(
     '/track/batch',
     {
-      bodyLimit: batchBodyLimit,
+      bodyLimit,
       config: { scan: scanAll, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
       schema: { body: BatchBody, response: { 200: Accepted } },
     },

@@ -27,19 +27,18 @@ export interface UsersOptions {
   barrier: ReadBarrier
   erasure: Erasure
   purge: Purge
-  /** whether a user's events and sessions are deleted with it */
+  /** whether deleting a user also deletes its events and sessions */
   deletesEvents: boolean
 }
 
 const STATE = { maxWeight: MAX_STATE_WEIGHT }
-/** What takes longer to leave the disk goes on after the answer. */
+/** A purge that takes longer continues after the response. */
 const PURGE_WAIT_MS = 10_000
 const DISK_IS_FULL =
-  'The disk of ClickHouse is too full to rewrite what held them: free space or enlarge it. The log of the service says how much is needed. It is tried again by itself.'
-const NOT_PURGED =
-  'ClickHouse could not rewrite what held them; see the log of the service. It is tried again by itself.'
+  'The disk of ClickHouse is too full to rewrite the data: free space or enlarge it. The log of the service says how much is needed. The service retries on its own.'
+const NOT_PURGED = 'ClickHouse could not rewrite the data; see the log of the service. The service retries on its own.'
 
-/** Keeps the profiles of users. */
+/** Changes, reads, exports and erases users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app,
   { profiles, clickhouse, barrier, erasure, purge, deletesEvents },
@@ -86,10 +85,10 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 
   app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body }) => {
     const { users, unreadableLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
-    // Not before the journal's and the store's answers above: what is purged is what was deleted by now.
+    // Only now: a purge removes what has been deleted before it begins.
     let purgeError: string | null = null
     const purged = purge.now().catch((error) => {
-      app.log.warn({ err: error }, 'what was erased is hidden, but still on disk; it is tried again by itself')
+      app.log.warn({ err: error }, 'erased data is hidden, but still on disk; retrying later')
       purgeError = error instanceof DiskSpaceError ? DISK_IS_FULL : NOT_PURGED
       return null
     })
@@ -137,8 +136,8 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     await barrier.waitForAll()
     const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) }, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
-    return wrapRows(rows, '{"status":1,"error":null,"users":[', (mark) => {
-      return `],"page":${page},"limit":${limit},"hasMore":${mark !== null}}`
+    return wrapRows(rows, '{"status":1,"error":null,"users":[', (nextId) => {
+      return `],"page":${page},"limit":${limit},"hasMore":${nextId !== null}}`
     })
   })
 }
