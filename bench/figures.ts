@@ -1,5 +1,5 @@
 /** What a figure is to be: of its ratio to the limit, or of its value. */
-export interface Goal {
+interface Goal {
   of: 'ratio' | 'value'
   target: number
   stretch: number

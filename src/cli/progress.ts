@@ -51,7 +51,7 @@ export class ProgressLine {
 }
 
 /** @param first what was there when this run began, `seconds` ago */
-export function describeProgress(verb: string, { events, part }: Progress, first: Progress, seconds: number): string {
+function describeProgress(verb: string, { events, part }: Progress, first: Progress, seconds: number): string {
   const rate = seconds > 0 ? (events - first.events) / seconds : 0
   const moved = `${counted(events, 'event')} ${verb}, ${number(Math.round(rate))}/s`
   if (part === null) return moved

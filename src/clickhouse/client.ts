@@ -35,7 +35,7 @@ const CONNECTIONS = 32
 const MIB = 1024 * 1024
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 24, waitMs: 5_000, stalledMs: 3_000 }
 /** A page of 10 000 ordinary events is 2 MB. */
-export const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
+const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
 /** A query whose answer nobody waits for any more is cancelled, which ClickHouse does for queries that cannot write. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */

@@ -38,7 +38,7 @@ export interface Session<P = Properties> {
 }
 
 /** A page that is asked for by its number. */
-export interface NumberedPage {
+interface NumberedPage {
   page: number
   limit: number
   /** whether there is a next page */

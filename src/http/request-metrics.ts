@@ -12,7 +12,7 @@ declare module 'fastify' {
 const STATUSES = 600
 
 /** The metrics of one route. */
-export class RouteMetrics {
+class RouteMetrics {
   readonly method: string
   /**
    * the pattern and never the requested path: a path may contain a user's id, and paths are

@@ -10,7 +10,7 @@ export interface Operation {
   operand: string
 }
 
-export type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
+type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
 
 /**
  * Computes the text of a property's value after the operation from the one before; undefined means that the property does

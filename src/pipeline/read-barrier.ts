@@ -3,7 +3,7 @@ import type { Journal, Progress } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 
 /** How long a reader waits for the store, as the contract promises. */
-export const READ_BARRIER_MS = 5_000
+const READ_BARRIER_MS = 5_000
 /** Notifications are only hints, so the journal itself is polled this often. */
 const POLL_MS = 100
 

@@ -13,7 +13,7 @@ import type { StateStore } from '../pipeline/state-store.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/sessions.js'
 
-export interface SessionsOptions {
+interface SessionsOptions {
   sessions: StateStore<Session>
 }
 

@@ -133,7 +133,7 @@ async function lettersThatMayName(clickhouse: ClickHouse, projectId: string, nam
  * @returns whose something was in it, and the body without that, null where nothing else was in it; undefined where the
  * body cannot be read
  */
-export function withoutUsers(
+function withoutUsers(
   kind: EntryKind,
   body: string,
   projectId: string,

@@ -88,7 +88,7 @@ function unicodeEscape(unit: number): string {
 }
 
 /** The JSON text of any string. */
-export const stringText = fc.tuple(text, style).map(([given, how]) => spell(given, how))
+const stringText = fc.tuple(text, style).map(([given, how]) => spell(given, how))
 
 /** JSON texts that say the same in many ways: white space, escapes, names that come twice, numbers of any size. */
 export const { value: jsonText, object: objectText } = fc.letrec<{ value: string; object: string }>((tie) => ({

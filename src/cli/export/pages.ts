@@ -129,7 +129,7 @@ export class Pages {
 }
 
 /** Each line is a row that begins with its eventId. */
-export function lookAtNdjson(bytes: Uint8Array): { rows: number; lastId: string | null } {
+function lookAtNdjson(bytes: Uint8Array): { rows: number; lastId: string | null } {
   let rows = 0
   let last = 0
   for (let at = 0; at < bytes.length; rows++) {
@@ -144,7 +144,7 @@ export function lookAtNdjson(bytes: Uint8Array): { rows: number; lastId: string 
 }
 
 /** A line end in a quoted cell does not end its row; the first row has the names of the columns. */
-export function lookAtCsv(bytes: Uint8Array): { rows: number; lastId: string | null } {
+function lookAtCsv(bytes: Uint8Array): { rows: number; lastId: string | null } {
   let rows = -1
   let isQuoted = false
   let start = 0

@@ -26,7 +26,7 @@ export const OPTIONS = {
 } satisfies RedisOptions
 
 /** Too few replicas confirmed a script in time; whether it survives the loss of its master is open. */
-export class ReplicasError extends Error {
+class ReplicasError extends Error {
   override readonly name = 'ReplicasError'
 }
 
