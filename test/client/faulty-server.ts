@@ -33,8 +33,7 @@ export const cutInside: Fault = (response) => {
 export const silence: Fault = () => undefined
 
 /**
- * A server that is at fault: it answers each request by the next of the answers, and by the last
- * one ever after.
+ * A faulty server: it sends the next of the responses to each request, then repeats the last one.
  */
 export async function faultyServer(t: Test, answers: Fault[]) {
   const received: Received[] = []

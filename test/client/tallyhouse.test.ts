@@ -176,10 +176,7 @@ for (const storage of STORAGES) {
   })
 }
 
-/**
- * Hands each request to the service; of the answers to what changes something it loses every other
- * one.
- */
+/** Proxies each request to the service, and loses every other response to a change. */
 async function losingProxy(t: Test, target: string): Promise<{ url: string; lost: () => number }> {
   let changes = 0
   let lost = 0
