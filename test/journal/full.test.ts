@@ -16,7 +16,7 @@ const append = (bytes: number) => [
   { type: 'append' as const, projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x') },
 ]
 
-t.test('lmdb: a file that may not grow is a refusal, which leaves nothing behind and ends nothing', async (t) => {
+t.test('lmdb: a write beyond the file size limit is refused and changes nothing', async (t) => {
   const path = await temporaryFolder(t)
   const program = `
     import { openLmdbJournal } from '${dist}journal/lmdb/journal.js'
@@ -66,7 +66,7 @@ async function open(t: Test, { url }: RedisServer, maxBytes = 1e9): Promise<Jour
   return journal
 }
 
-t.test('redis: it refuses before Redis has to, can be drained, and takes again by itself', async (t) => {
+t.test('redis: the journal refuses before Redis does, can be drained, and then accepts writes again', async (t) => {
   const redis = await startRedis(t, ['--maxmemory', '24mb', '--maxmemory-policy', 'noeviction'])
   const admin = new Redis(redis.url)
   t.teardown(() => admin.disconnect())
@@ -91,7 +91,7 @@ t.test('redis: it refuses before Redis has to, can be drained, and takes again b
   )
 })
 
-t.test('redis: what others keep in it counts', async (t) => {
+t.test('redis: the data of other users of Redis counts', async (t) => {
   const redis = await startRedis(t, ['--maxmemory', '24mb', '--maxmemory-policy', 'noeviction'])
   const admin = new Redis(redis.url)
   t.teardown(() => admin.disconnect())
@@ -110,7 +110,7 @@ t.test('redis: what others keep in it counts', async (t) => {
   t.equal(await drain(journal), 2)
 })
 
-t.test('redis: where it is out of memory all the same, it can be drained, and takes again', async (t) => {
+t.test('redis: a journal can be drained while Redis is out of memory, and then accepts writes again', async (t) => {
   const redis = await startRedis(t)
   const admin = new Redis(redis.url)
   t.teardown(() => admin.disconnect())
@@ -128,7 +128,7 @@ t.test('redis: where it is out of memory all the same, it can be drained, and ta
   )
 })
 
-t.test('redis: one that would delete what was accepted is not used', async (t) => {
+t.test('redis: a server that may evict accepted data is refused', async (t) => {
   const redis = await startRedis(t, ['--maxmemory', '24mb', '--maxmemory-policy', 'allkeys-lru'])
   await t.rejects(open(t, redis), /maxmemory-policy to noeviction/)
 })

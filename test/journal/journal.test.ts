@@ -103,7 +103,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal(await journal.claim(ALL), null)
     })
 
-    t.test('a frozen block stays the same until it is settled, also for the next process', async (t) => {
+    t.test('a frozen block stays the same until it is acknowledged, also for the next process', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
       await journal.write([append('a'), append('b')])
@@ -128,7 +128,7 @@ for (const [name, open] of Object.entries(opened)) {
       )
     })
 
-    t.test('a block ends after maxBytes, with one entry at least', async (t) => {
+    t.test('a block ends after maxBytes, with at least one entry', async (t) => {
       const journal = await fresh(t)
       await journal.write([append('12345'), append('12345'), append('12345')])
       const block = await journal.claim(6)
@@ -137,7 +137,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.claim(1))?.entries.length, 1)
     })
 
-    t.test('settling moves on, forgets the entries and tells who listens', async (t) => {
+    t.test('acknowledging advances the stored position, removes the entries and notifies the listeners', async (t) => {
       const journal = await fresh(t)
       const told: Position[] = []
       journal.listen({ onStored: (position) => told.push(position) })
@@ -155,7 +155,7 @@ for (const [name, open] of Object.entries(opened)) {
       if (name === 'lmdb') t.strictSame(told, [block.last])
     })
 
-    t.test('a narrowed block leaves the rest for the next one', async (t) => {
+    t.test('a shrunk block leaves the rest for the next one', async (t) => {
       const journal = await fresh(t)
       const [first = START] = positions(await journal.write([append('a'), append('b'), append('c')]))
       const block = await journal.claim(ALL)
@@ -188,7 +188,7 @@ for (const [name, open] of Object.entries(opened)) {
       )
     })
 
-    t.test('a commit of a state that was forgotten counts only where it was read a short time ago', async (t) => {
+    t.test('a commit of an expired state succeeds only if its reading is recent', async (t) => {
       const journal = await fresh(t)
       const { readAt } = await journal.readStates([key('ada')], ALL)
       t.ok(Math.abs(readAt - Date.now()) < 60_000, 'the time is that of the journal')
@@ -207,7 +207,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal(next?.status, 'done', 'one that is there tells by its version')
     })
 
-    t.test('states are read up to a number of bytes, one at least', async (t) => {
+    t.test('states are read up to a number of bytes, at least one', async (t) => {
       const journal = await fresh(t)
       const names = ['a', 'b', 'c', 'none']
       await journal.write(names.slice(0, 3).map((name) => commit(name, START, name.repeat(1000))))
@@ -244,7 +244,7 @@ for (const [name, open] of Object.entries(opened)) {
       )
     })
 
-    t.test('a known request writes nothing again', async (t) => {
+    t.test('a repeated request writes nothing', async (t) => {
       const journal = await fresh(t)
       const idempotencyKey = request('r', 'body')
       t.equal(await journal.findRequest(idempotencyKey), null)
@@ -258,7 +258,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.depth()).entries, 1)
     })
 
-    t.test('a project has so many request keys, and no other one is harmed', async (t) => {
+    t.test('the maximum of idempotency keys is per project', async (t) => {
       const journal = await fresh(t, { maxRequestKeys: 2 })
       const keyed = (name: string, projectId: string) =>
         append(name, { projectId, idempotencyKey: request(name, name, projectId) })
@@ -281,7 +281,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.depth()).entries, 5)
     })
 
-    t.test('two of the same request in one write are one', async (t) => {
+    t.test('a request that is twice in one write is executed once', async (t) => {
       const journal = await fresh(t)
       const idempotencyKey = request('r', 'body')
       const outcomes = await journal.write([append('a', { idempotencyKey }), append('a', { idempotencyKey })])
@@ -302,7 +302,7 @@ for (const [name, open] of Object.entries(opened)) {
       )
     })
 
-    t.test('a full journal refuses, keeps what it has, and takes again when it was drained', async (t) => {
+    t.test('a full journal refuses writes, keeps what it has, and accepts writes again once drained', async (t) => {
       const journal = await fresh(t, { maxBytes: 10 })
       await journal.write([append('more than ten bytes')])
       await t.rejects(journal.write([append('x')]), new ApiError('overloaded', ''), 'overloaded')
@@ -312,7 +312,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.write([append('x')]))[0]?.status, 'done')
     })
 
-    t.test('states count until they are forgotten, also in a journal that has nothing to store', async (t) => {
+    t.test('states count until they expire, also in a journal that has nothing to store', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name, { maxBytes: 10_000 })
       const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(9_000))]))
@@ -331,7 +331,7 @@ for (const [name, open] of Object.entries(opened)) {
       await t.rejects(again.write([append('x')]), { code: 'overloaded' })
     })
 
-    t.test('the age of the oldest entry grows until that entry is settled', async (t) => {
+    t.test('the age of the oldest entry grows until that entry is acknowledged', async (t) => {
       const journal = await fresh(t)
       t.equal((await journal.depth()).oldestMs, 0)
       const [first = START] = positions(await journal.write([append('a')]))
@@ -367,7 +367,7 @@ for (const [name, open] of Object.entries(opened)) {
       t.strictSame((await again.claim(ALL))?.entries, block?.entries, 'the next process finds the same')
     })
 
-    t.test('a hurrying reader is heard', async (t) => {
+    t.test('a waiting reader wakes the writer', async (t) => {
       const journal = await fresh(t)
       let heard = false
       const stop = journal.listen({
@@ -383,7 +383,7 @@ for (const [name, open] of Object.entries(opened)) {
       await journal.ping()
     })
 
-    t.test('after a restart it knows what waits', async (t) => {
+    t.test('after a restart the journal has the waiting entries', async (t) => {
       const name = randomName('journal')
       const journal = await open(t, name)
       const [, second] = positions(await journal.write([append('abc', { count: 5 }), append('de')]))
@@ -404,7 +404,7 @@ t.test('lmdb: what the clock does', async (t) => {
   const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
   t.teardown(() => journal.close())
 
-  t.test('positions rise though it jumps back', async (t) => {
+  t.test('positions rise although the clock jumps back', async (t) => {
     const [before = START] = positions(await journal.write([append('a')]))
     now -= 3_600_000
     const [after = START] = positions(await journal.write([append('b')]))
@@ -457,7 +457,7 @@ t.test('lmdb: what the clock does', async (t) => {
   )
 })
 
-t.test('lmdb: a journal that is full of states takes again when they have expired', async (t) => {
+t.test('lmdb: a journal that is full of states accepts writes again once they have expired', async (t) => {
   let now = 1_700_000_000_000
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 100, now: () => now })
   t.teardown(() => journal.close())
@@ -470,7 +470,7 @@ t.test('lmdb: a journal that is full of states takes again when they have expire
   t.equal((await journal.depth()).stateBytes, 0)
 })
 
-t.test('redis: a journal that is full of states takes again when they have expired', async (t) => {
+t.test('redis: a journal that is full of states accepts writes again once they have expired', async (t) => {
   const server = await startRedis(t)
   const admin = new Redis(server.url)
   t.teardown(() => admin.disconnect())
@@ -493,7 +493,7 @@ t.test('redis: a journal that is full of states takes again when they have expir
   t.equal(await admin.hget('{j}:meta', 'states'), '0')
 })
 
-t.test('lmdb: it forgets requests as fast as they come, and no other ones', async (t) => {
+t.test('lmdb: requests are removed as fast as they arrive, and only expired ones', async (t) => {
   const path = await temporaryFolder(t)
   let now = 1_700_000_000_000
   const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })

@@ -485,7 +485,7 @@ const startRedisJournal: Start = async () => {
 }
 
 for (const [name, start] of Object.entries({ lmdb: startLmdb, redis: startRedisJournal })) {
-  t.test(`${name}: it does what its model does`, async (t) => {
+  t.test(`${name}: behaves as its model does`, async (t) => {
     const commands = [write, write, write, claim, claim, narrow, settle, settle, settleStale, crash, outrank, look]
     const arbitraries: fc.Arbitrary<Command>[] = name === 'lmdb' ? [...commands, turnClock] : commands
     const property = fc.asyncProperty(

@@ -14,7 +14,7 @@ const { small } = fc.letrec((tie) => ({
   ),
 }))
 
-t.test('canonical texts are equal just where the values are', async (t) => {
+t.test('canonical texts are equal if and only if the values are', async (t) => {
   fc.assert(
     fc.property(small, small, spaces, spaces, (a, b, spacesOfA, spacesOfB) => {
       return (canonical(spell(a, spacesOfA)) === canonical(spell(b, spacesOfB))) === isDeepStrictEqual(a, b)

@@ -83,7 +83,7 @@ t.test('memberText gives the last value of a name as it was spelled', async (t) 
   t.equal(memberText('{"a":null}', 'a'), 'null')
 })
 
-t.test('a part may be scanned where it stands', async (t) => {
+t.test('a part may be scanned in place', async (t) => {
   const text = '[7, {"a": [1 ,2.0]} ]'
   t.equal(memberText(text, 'a', 3), '[1 ,2.0]')
   t.same(members(text, 3), [{ name: 'a', start: 10, end: 18 }])
@@ -93,7 +93,7 @@ t.test('a part may be scanned where it stands', async (t) => {
   ])
 })
 
-t.test('another kind of value is refused', async (t) => {
+t.test('a value of another kind is refused', async (t) => {
   for (const text of ['[]', '1', '"{}"', '']) t.throws(() => members(text), TypeError, text)
   for (const text of ['{}', '1', '"[]"', '']) t.throws(() => elements(text), TypeError, text)
   t.throws(() => memberText('[]', 'a'), TypeError)

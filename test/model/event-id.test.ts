@@ -34,7 +34,7 @@ t.test('known ids', async (t) => {
   }
 })
 
-t.test('an id is a UUIDv7 that leads back to its place', async () => {
+t.test('an id is a UUIDv7 that encodes its place', async () => {
   fc.assert(
     fc.property(place, (place) => {
       const id = formatEventId(place)
@@ -53,7 +53,7 @@ t.test('the time of a UUIDv7 is that of the position', async () => {
   fc.assert(fc.property(place, (place) => Number(bits(formatEventId(place)) >> 80n) === Number(place.position >> 16n)))
 })
 
-t.test('every id that is read is written the same', async () => {
+t.test('every parsed id is formatted the same', async () => {
   fc.assert(
     fc.property(fc.uuid({ version: 7 }), (id) => {
       const place = parseEventId(id)
@@ -100,7 +100,7 @@ t.test('an id may be in upper case', async (t) => {
   t.not(id.toUpperCase(), id)
 })
 
-t.test('what is no id', async (t) => {
+t.test('texts that are not ids', async (t) => {
   const texts = [
     '',
     'x',

@@ -26,14 +26,14 @@ function refusal(run: () => unknown): [ErrorCode, string | undefined] | undefine
   return undefined
 }
 
-t.test('properties come back as they were spelled', async (t) => {
+t.test('properties are returned as they were sent', async (t) => {
   const text = '{"b":1.0,"2":1e400,"a":{"x" : 9007199254740993},"__proto__":"\\u0041","constructor":null}'
   t.equal(formatProperties(parseProperties(text)), text)
   t.equal(formatProperties(parseProperties('{"a":1,"b":2,"a":3}')), '{"a":3,"b":2}', 'the last duplicate wins')
   t.equal(formatProperties(parseProperties(' { "a\\"\\n" : 1 } ')), '{"a\\"\\n":1}')
 })
 
-t.test('identify creates, overwrites, and without properties only makes sure', async (t) => {
+t.test('identify creates, replaces, and without properties only ensures existence', async (t) => {
   const created = identify(null, null, 5)
   t.same(created, { properties: new Map(), createdAt: 5, updatedAt: 5 })
   const given = parseProperties('{"a":1}')
@@ -126,7 +126,7 @@ t.test('the order is that of the table, not of the request', async (t) => {
   )
 })
 
-t.test('operations that are no operations', async (t) => {
+t.test('invalid operations', async (t) => {
   const rows: [operations: string, path: string][] = [
     ['1', '/operations'],
     ['null', '/operations'],
@@ -264,7 +264,7 @@ function cpuMs(run: () => unknown): number {
   return (user + system) / 1000
 }
 
-t.test('no operation takes long, whatever it is given', async (t) => {
+t.test('no operation takes long, whatever its operand', async (t) => {
   const numbers = (count: number, first = 0) => JSON.stringify(Array.from({ length: count }, (_, i) => first + 10 * i))
   const names = (count: number) => Array.from({ length: count }, (_, i) => `"${i.toString(36)}"`)
   const every = (value: string) => `{${names(10_000).map((name) => `${name}:${value}`)}}`
@@ -289,7 +289,7 @@ t.test('no operation takes long, whatever it is given', async (t) => {
   }
 })
 
-t.test('what is compared is limited, also inside of the values', async (t) => {
+t.test('the number of compared values is limited, nested ones included', async (t) => {
   const tooLarge = (operator: string) => ['payload_too_large', `/operations/${operator}/l`]
   const list = (count: number) => `[${'1,'.repeat(count - 1)}2]`
   for (const values of [list(20_000), `[[${list(10_000)},${list(10_000)}]]`, `[{"a":${list(20_000)}}]`]) {
@@ -310,7 +310,7 @@ t.test('what is compared is limited, also inside of the values', async (t) => {
   t.equal(after(`{"l":["${'[,'.repeat(20_000)}"]}`, '{"$union":{"l":[]}}').length, 40_010, 'a string is one value')
 })
 
-t.test('a stored profile comes back the same', async (t) => {
+t.test('a stored profile is parsed to the same', async (t) => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.nat(), fc.nat(), (properties, createdAt, updatedAt) => {
       const profile = { properties: parseProperties(JSON.stringify(properties)), createdAt, updatedAt }

@@ -147,7 +147,7 @@ t.test('real events are known', async (t) => {
   }
 })
 
-t.test('what is wrong, or there twice, or spelled with an escape, is not known', async (t) => {
+t.test('invalid, duplicate and escaped fields are unknown', async (t) => {
   const twice = ['"event":"e"', '"distinct_id":"u"', '"timestamp":1,"timestamp":1', '"properties":{},"properties":{}']
   const rows = [
     ...['', ' ', '{}', '[]', 'null', '1', '"e"', '{', '}', '{"', '{,}', '\ufeff{}', `\ufeff${one()}`],
@@ -202,7 +202,7 @@ t.test('what is wrong, or there twice, or spelled with an escape, is not known',
   t.equal(scanned('batch', batchOf(...Array<string>(MAX_BATCH).fill(one())))?.count, MAX_BATCH)
 })
 
-t.test('what is right, but unusual, is left to the parser or taken as what it is', async (t) => {
+t.test('valid but unusual bodies are left to the parser or scanned correctly', async (t) => {
   const rows = [
     ...['-0', '0.0', '1.5', '1e3', '1E3', '1e-3', '9999999999999.0', '9999999999999.5', '0e99'].map((time) =>
       one(`"timestamp":${time}`),
@@ -300,7 +300,7 @@ t.test('values anywhere follow the grammar of JSON to the letter', async (t) => 
   t.same(misread(wrong.map((value): Row => ['batch', around(value), null])), [])
 })
 
-t.test('a body that is cut short is not known, wherever it is cut', async (t) => {
+t.test('a truncated body is unknown, wherever it ends', async (t) => {
   for (const kind of KINDS) {
     const raw = Buffer.from(SAMPLES[kind])
     t.not(scanned(kind, raw), null)
@@ -311,7 +311,7 @@ t.test('a body that is cut short is not known, wherever it is cut', async (t) =>
   }
 })
 
-t.test('no change of a single byte makes a scan know what is not so', async (t) => {
+t.test('no change of a single byte makes a scan accept an invalid body', async (t) => {
   const bytes = [...Buffer.from('"\\{}[],:019-+.eEuntfabdD8/ \n\t\r*'), 0x00, 0x01, 0x1f, 0x7f]
   for (const kind of KINDS) {
     const raw = Buffer.from(SAMPLES[kind])
@@ -390,7 +390,7 @@ const list = fc.array(objectOf(fields, others), { minLength: 1, maxLength: 5 }).
 const bodies = { event: objectOf(fields, others, keyField), batch: objectOf(list, others, keyField) }
 
 for (const kind of KINDS) {
-  t.test(`whatever an ordinary body looks like, it is known: ${kind}`, async () => {
+  t.test(`every ordinary body is known: ${kind}`, async () => {
     fc.assert(
       fc.property(bodies[kind], spaces, (body, spaces) => {
         const text = spread(body, spaces)
@@ -401,7 +401,7 @@ for (const kind of KINDS) {
     )
   })
 
-  t.test(`whatever is done to a body, a scan knows nothing that is not so: ${kind}`, async (t) => {
+  t.test(`a scan accepts no invalid body, however it was altered: ${kind}`, async (t) => {
     const token = fc.constantFrom(
       ...['"', '\\', '{', '}', '[', ']', ',', ':', '-', '.', 'e', '0', ' ', '\n', '\0', '\u001f', 'é', '😀', '\ud83d'],
       ...[
@@ -439,7 +439,7 @@ for (const kind of KINDS) {
   })
 }
 
-t.test('asterisks are put where the key is, and nowhere else', async (t) => {
+t.test('asterisks overwrite the key, and nothing else', async (t) => {
   const event = (key: string) => `{"é":"sk_1","apiKey" : "${key}","event":"sk_1","distinct_id":"u","x":"\\"apiKey\\":"}`
   const batch = (key: string) => `{"events":[{"event":"sk_1","distinct_id":"😀","apiKey":"sk_1"}],"apiKey":\n"${key}"}`
   const overwritten = (body: string, scan: (raw: Buffer) => ScannedBody | null) => {

@@ -63,7 +63,7 @@ t.test("another user's call is refused in every state, before anything else", as
   }
 })
 
-t.test('a call leaves the given session and properties alone', async (t) => {
+t.test('a call does not modify the given session and properties', async (t) => {
   const before = formatSession(active)
   const given = p('{"a":9}')
   for (const call of Object.values(calls)) call(active, 'ann')
@@ -113,7 +113,7 @@ t.test('without one it is the seconds between start and last call', async (t) =>
   t.equal(durationOf(endSession(ended, 'ann', 99_000)), 2.5, 'a repeated end is none')
 })
 
-t.test('whatever the calls and the clock, durations and times never go back', async () => {
+t.test('whatever the calls and the clock, durations and times never decrease', async () => {
   const call = fc.record({
     kind: fc.constantFrom('start', 'update', 'end'),
     now: fc.nat({ max: 100 }),
@@ -140,7 +140,7 @@ t.test('whatever the calls and the clock, durations and times never go back', as
   )
 })
 
-t.test('a stored session comes back the same', async (t) => {
+t.test('a stored session is parsed to the same', async (t) => {
   const awkward = p('{"state":"x","properties":{"b":1.0},"__proto__":1e400,"n":9007199254740993}')
   for (const session of [
     active,

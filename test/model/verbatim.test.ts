@@ -62,14 +62,14 @@ t.test('a key in the body is overwritten where it stands', async (t) => {
   t.equal(verbatimBatch(rawBatch, scanBatch(rawBatch, 1) ?? parseBatch(batch(KEY)), KEY), rawBatch)
 })
 
-t.test('a body without a key is kept as it is', async (t) => {
+t.test('a body without a key is stored verbatim', async (t) => {
   const body = ' {"event":"e" , "distinct_id":"u","more":[1.0]} '
   t.equal(kept(body), body)
   const batch = ' {"events":[ {"event":"e" , "distinct_id":"u","x":1} ],"more":"apiKey"} '
   t.equal(keptOfBatch(batch), batch)
 })
 
-t.test('a body that had to be parsed is written anew', async (t) => {
+t.test('a body that had to be parsed is rewritten', async (t) => {
   const event = (properties: string) => `{"event":"e","distinct_id":"u","timestamp":5,"properties":${properties}}`
   const body = ` { "apiKey":"${KEY}",${event('{ "a" : 1.0 }').slice(1)} `
   t.equal(keptParsed(body, KEY), event('"{ \\"a\\" : 1.0 }"'))
@@ -83,7 +83,7 @@ t.test('a body that had to be parsed is written anew', async (t) => {
   t.equal(raw.toString(), body, 'its bytes are left alone')
 })
 
-t.test('a body whose key is not found for certain is written anew', async (t) => {
+t.test('a body whose key cannot be located for certain is rewritten', async (t) => {
   const rest = '"event":"e","distinct_id":"u"'
   const rows: [body: string, key: string, name: string][] = [
     [`{"apiKey":"\\u0073${KEY.slice(1)}",${rest}}`, KEY, 'spelled with an escape'],
@@ -118,7 +118,7 @@ t.test('a body whose key is not found for certain is written anew', async (t) =>
   }
 })
 
-t.test('a key that an event holds, too, is not kept', async (t) => {
+t.test('a key that an event contains, too, is not stored', async (t) => {
   const event = (properties = '{}') =>
     `{"apiKey":"${KEY}","event":"e","distinct_id":"u","properties":${properties},"x":"${KEY}"}`
   const body = `{"apiKey":"${KEY}","events":[${event()},${event('{"a":1.0}')}]}`
@@ -130,7 +130,7 @@ t.test('a key that an event holds, too, is not kept', async (t) => {
   )
 })
 
-t.test('properties are data, even where they hold the key', async (t) => {
+t.test('properties are data, even if they contain the key', async (t) => {
   const properties = `{"note":"${KEY}","n":1.0}`
   const body = `{"apiKey":"${KEY}","event":"e","distinct_id":"u","properties":${properties}}`
   for (const text of [kept(body, KEY), kept(body.replace('{', '{"x":1,'), KEY), keptParsed(body, KEY)]) {
@@ -139,7 +139,7 @@ t.test('properties are data, even where they hold the key', async (t) => {
   }
 })
 
-t.test('names are data, even where they hold the key', async (t) => {
+t.test('names are data, even if they contain the key', async (t) => {
   const body = `{"apiKey":"${KEY}","event":"${KEY}","distinct_id":"u"}`
   for (const text of [kept(body, KEY), keptParsed(body, KEY)]) {
     t.equal(seen(text).event, KEY)
@@ -147,7 +147,7 @@ t.test('names are data, even where they hold the key', async (t) => {
   }
 })
 
-t.test('a name of a field that is spelled with escapes is written plainly', async (t) => {
+t.test('an escaped field name is written without escapes', async (t) => {
   const body = '{"\\u0065vent":"e","distinct\\u005fid":"u","times\\u0074amp":5,"propert\\u0069es":{"\\u0061":1.0}}'
   const text = kept(body)
   t.equal(text, '{"event":"e","distinct_id":"u","timestamp":5,"properties":"{\\"\\\\u0061\\":1.0}"}')
@@ -233,7 +233,7 @@ const eventWith = (...extra: fc.Arbitrary<string>[]) =>
     .map((fields) => `{${fields.join(',')}}`)
 const keyField = (key: string) => field('apiKey', spelled(key))
 
-t.test('whatever an event looks like, it is kept as it is read, without the key', async () => {
+t.test('every event is stored as it is parsed, without the key', async () => {
   fc.assert(
     fc.property(space, eventWith(keyField(KEY)), (space, body) => {
       return [kept(space + body + space, KEY), keptParsed(space + body + space, KEY)].every((result) => {
@@ -245,7 +245,7 @@ t.test('whatever an event looks like, it is kept as it is read, without the key'
   )
 })
 
-t.test('whatever a batch looks like, it is kept as it is read, without the key', async () => {
+t.test('every batch is stored as it is parsed, without the key', async () => {
   const batch = fc
     .tuple(
       fc.array(eventWith(), { minLength: 1, maxLength: 5 }),
@@ -276,7 +276,7 @@ t.test('whatever a batch looks like, it is kept as it is read, without the key',
   )
 })
 
-t.test('rewriteEntry keeps what is in an entry, whatever that looks like', async () => {
+t.test('rewriteEntry preserves the content of every entry', async () => {
   fc.assert(
     fc.property(fc.array(eventWith(), { minLength: 1, maxLength: 5 }), space, (events, space) => {
       const found = seenInBatch(rewriteEntry(Buffer.from(`{"events":[${events.join(`${space},`)}]}`)))
@@ -286,7 +286,7 @@ t.test('rewriteEntry keeps what is in an entry, whatever that looks like', async
   )
 })
 
-t.test('an entry where some events were written anew when they came is the same after rewriteEntry', async (t) => {
+t.test('an entry with events that were rewritten on arrival is the same after rewriteEntry', async (t) => {
   // Single events of the same moment share an entry; one of them had its names or key spelled with escapes.
   const events = [
     kept('{"event":"caf\\u0065","distinct_id":"u","properties":{"a":1.0}}'),

@@ -116,7 +116,7 @@ const request = (key: string, fingerprint = 'f'): IdempotencyKey => ({
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const all = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i))
 
-t.test('a change is there when it is answered', async (t) => {
+t.test('a change is visible once it resolves', async (t) => {
   const { states } = await openStates(t)
   const one = states()
   t.equal(await one.get('p', 'a'), null)
@@ -130,7 +130,7 @@ t.test('a change is there when it is answered', async (t) => {
   t.equal(await one.get('other', 'a'), null, 'a project has its own')
 })
 
-t.test('changes that wait take a turn together, in the order of their calls', async (t) => {
+t.test('waiting changes are committed as one batch, in the order of their calls', async (t) => {
   const { states, rows } = await openStates(t)
   const one = states()
   const seen: (number | null)[] = []
@@ -158,7 +158,7 @@ t.test('different values do not wait for each other', async (t) => {
   )
 })
 
-t.test('look-ups of one turn are one question to the store', async (t) => {
+t.test('look-ups of one turn of the event loop are one query to the store', async (t) => {
   const { states, reads } = await openStates(t)
   const one = states()
   await Promise.all(['a', 'b', 'c'].map((name) => one.get('p', name)))
@@ -180,7 +180,7 @@ t.test('two processes on one journal add exactly', async (t) => {
   t.equal(await both[1].get('p', 'b'), 200)
 })
 
-t.test('a conflict: the change is made again from what the other process left', async (t) => {
+t.test('a conflict: the change is retried on the value of the other process', async (t) => {
   const { journal, states, rows } = await openStates(t)
   const other = states()
   await other.change('p', 'a', () => 1)
@@ -195,7 +195,7 @@ t.test('a conflict: the change is made again from what the other process left', 
   t.equal(await rows(), 3)
 })
 
-t.test('a conflict: a refusal is decided by what the other process left', async (t) => {
+t.test('a conflict: the value of the other process decides on a refusal', async (t) => {
   const { journal, states } = await openStates(t)
   const other = states()
   await other.change('p', 'a', () => 1)
@@ -208,7 +208,7 @@ t.test('a conflict: a refusal is decided by what the other process left', async 
   t.equal(await other.get('p', 'a'), null)
 })
 
-t.test('a process that was suspended between reading and commit overwrites nobody', async (t) => {
+t.test('a process that was suspended between reading and commit overwrites nothing', async (t) => {
   const { journal, states, store, stored, advance } = await openStates(t)
   const other = states()
   await other.change('p', 'a', () => 1)
@@ -283,7 +283,7 @@ t.test('a change that throws rejects only itself', async (t) => {
   t.equal(await one.get('p', 'a'), 6)
 })
 
-t.test('where every change throws, nothing is written', async (t) => {
+t.test('if every change throws, nothing is written', async (t) => {
   const { states, rows } = await openStates(t)
   const one = states()
   await t.rejects(
@@ -309,7 +309,7 @@ t.test('the very same value is not written', async (t) => {
   t.equal((await journal.progress()).appended, appended)
   // The first takes its turn at once, the others wait for it.
   await Promise.all([add(1), add(1), add(-1)].map((change) => one.change('p', 'a', change)))
-  t.equal(await rows(), 2, 'nor what a turn leaves as it was')
+  t.equal(await rows(), 2, 'nor one that a batch leaves unchanged')
   t.equal(await one.get('p', 'b'), null)
 })
 
@@ -323,10 +323,10 @@ t.test('null deletes', async (t) => {
   await one.change('p', 'a', add(1))
   t.equal(await one.get('p', 'a'), 1, 'it begins anew')
   await Promise.all([one.change('p', 'a', () => null), one.change('p', 'a', add(3))])
-  t.equal(await one.get('p', 'a'), 3, 'within a turn, too')
+  t.equal(await one.get('p', 'a'), 3, 'within a batch, too')
 })
 
-t.test('what the journal has forgotten is read from the store', async (t) => {
+t.test('a value that has expired in the journal is read from the store', async (t) => {
   const { states, store, stored, journal, advance, reads } = await openStates(t)
   const one = states()
   await one.change('p', 'a', () => 5)
@@ -350,7 +350,7 @@ t.test('what the journal has forgotten is read from the store', async (t) => {
   t.equal(stored.get('p/a')?.value, 15)
 })
 
-t.test('a keyed change is made once', async (t) => {
+t.test('a keyed change is executed once', async (t) => {
   const { states, rows } = await openStates(t)
   const one = states()
   for (let i = 0; i < 3; i++) await one.change('p', 'a', add(1), request('k'))
@@ -363,7 +363,7 @@ t.test('a keyed change is made once', async (t) => {
   t.equal(await one.get('p', 'a'), 11)
 })
 
-t.test('a keyed change that was refused may be tried again', async (t) => {
+t.test('a keyed change that was refused may be retried', async (t) => {
   const { states } = await openStates(t)
   const one = states()
   const refuse = () => {
@@ -374,7 +374,7 @@ t.test('a keyed change that was refused may be tried again', async (t) => {
   t.equal(await one.get('p', 'a'), 1)
 })
 
-t.test('keyed changes take their turns alone, among others', async (t) => {
+t.test('keyed changes are batches of their own', async (t) => {
   const { states, rows } = await openStates(t)
   const one = states()
   const order: string[] = []
@@ -393,7 +393,7 @@ t.test('keyed changes take their turns alone, among others', async (t) => {
   ])
   t.same(order, ['1', '2', 'k', '3', '4', '5'], 'the repeated one is not even tried')
   t.equal(await one.get('p', 'a'), 6)
-  t.equal(await rows(), 5, 'the turns are 1 (at once), 2, k, 3, 4 and 5')
+  t.equal(await rows(), 5, 'the batches are 1 (at once), 2, k, 3, 4 and 5')
 })
 
 t.test('a keyed change by two processes counts once', async (t) => {
@@ -406,7 +406,7 @@ t.test('a keyed change by two processes counts once', async (t) => {
   }
 })
 
-t.test('a keyed change that another process makes meanwhile is answered as made', async (t) => {
+t.test('a keyed change that another process executes meanwhile succeeds', async (t) => {
   const { journal, states } = await openStates(t)
   // One that cannot be made a second time.
   const once = (value: number | null) => {
@@ -425,7 +425,7 @@ t.test('a keyed change that another process makes meanwhile is answered as made'
   })
 })
 
-t.test('a journal that is full refuses, and what waits is answered', async (t) => {
+t.test('a full journal refuses the waiting changes', async (t) => {
   const { journal, states, store } = await openStates(t)
   const one = states()
   const big = Buffer.alloc(MAX_BYTES + 1)
@@ -440,7 +440,7 @@ t.test('a journal that is full refuses, and what waits is answered', async (t) =
   await store()
 })
 
-t.test('a store that does not answer refuses, and the next change asks again', async (t) => {
+t.test('a change fails while the store is unavailable, and the next one reads the store again', async (t) => {
   const { journal, reads } = await openStates(t)
   const commits = new GroupCommit(journal, new BufferPool())
   t.teardown(() => commits.close())
@@ -465,7 +465,7 @@ t.test('a store that does not answer refuses, and the next change asks again', a
   t.equal(await states.get('p', 'a'), 1)
 })
 
-t.test('a change that comes while a turn is under way is in the next one', async (t) => {
+t.test('a change that arrives while a batch is in flight is in the next one', async (t) => {
   const { states } = await openStates(t)
   const one = states()
   const first = one.change('p', 'a', add(1))
@@ -495,7 +495,7 @@ t.test('a value may not grow over the limit, and one that is over it may shrink'
   t.equal(await limited.get('p', 'old'), 1000)
 })
 
-t.test('changes that take long do not hold up the process together', async (t) => {
+t.test('slow changes do not block the event loop together', async (t) => {
   const { states } = await openStates(t)
   const one = states()
   let longest = 0

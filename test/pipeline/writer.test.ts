@@ -92,7 +92,7 @@ t.test('an event is stored under the id of its place', async (t) => {
   )
 })
 
-t.test('an INSERT whose answer was lost is found to be there', async (t) => {
+t.test('an INSERT whose response was lost is found to be stored', async (t) => {
   let inserts = 0
   const { event, writer, stored, drained } = await start(t, (tables) => ({
     async insert(kind, entries, token, signal) {
@@ -111,7 +111,7 @@ t.test('an INSERT whose answer was lost is found to be there', async (t) => {
   )
 })
 
-t.test('events that come after a moment in which the clock was fast have the time of their acceptance', async (t) => {
+t.test('events that arrive after the clock was fast have the time of their acceptance', async (t) => {
   const { projectId, journal, commits, event, writer, drained } = await start(t)
   // Positions never fall back, so they stay at what the fast clock gave.
   const fast = Date.now() + 3_600_000
@@ -137,7 +137,7 @@ t.test('events that come after a moment in which the clock was fast have the tim
   t.ok(isAtAcceptance(letter?.received_at), `received_at of the dead letter is ${letter?.received_at}`)
 })
 
-t.test('a block that the journal has forgotten is not stored under another token', async (t) => {
+t.test('a block that the journal has lost is not stored under another token', async (t) => {
   const { projectId, event, writer, stored, drained, journal } = await start(t)
   const names = ['a', 'b']
   const places = []
@@ -182,7 +182,7 @@ t.test('a retried block stores nothing twice', async (t) => {
   )
 })
 
-t.test('what comes between a lost answer and its repetition is stored too', async (t) => {
+t.test('events that arrive between a lost response and the retry are stored too', async (t) => {
   let release = () => {}
   const gate = new Promise<void>((resolve) => {
     release = resolve
@@ -224,7 +224,7 @@ t.test('an entry that ClickHouse cannot read is rewritten and stored, and affect
   )
 })
 
-t.test('an entry that cannot be stored by any way becomes a dead letter, once', async (t) => {
+t.test('an entry that cannot be stored in any form becomes a dead letter, once', async (t) => {
   let lost = 0
   const { commits, projectId, event, writer, stored, drained } = await start(t, (tables) => ({
     async insertDeadLetter(entry, reason, token) {
@@ -283,7 +283,7 @@ t.test('no value of a refused entry reaches the log; the dead letter says why', 
   t.notMatch(JSON.stringify(describeError(failed)), 'private-4')
 })
 
-t.test('what is no JSON at all becomes a dead letter, and holds nobody up', async (t) => {
+t.test('an entry that is not JSON becomes a dead letter, and delays nothing', async (t) => {
   const { commits, projectId, event, writer, stored, drained, journal } = await start(t)
   const bodies = [
     'not JSON',
@@ -330,7 +330,7 @@ t.test('what is no JSON at all becomes a dead letter, and holds nobody up', asyn
   )
 })
 
-t.test('a backlog goes in blocks of the wanted size, in its order', async (t) => {
+t.test('a backlog is stored in order, in blocks of the configured size', async (t) => {
   const sizes: number[] = []
   const recording = (tables: Tables): Partial<Tables> => ({
     async insert(kind, entries, token, signal) {
@@ -382,7 +382,7 @@ async function appendBatches({ commits, projectId }: Pick<Started, 'commits' | '
 
 type Started = Awaited<ReturnType<typeof start>>
 
-t.test('a block that is too large for the memory of ClickHouse goes in parts', async (t) => {
+t.test('a block that is too large for the memory of ClickHouse is stored in parts', async (t) => {
   const small = new Small()
   t.teardown(() => small.close())
   const started = await start(t, undefined, { store: small })
@@ -424,7 +424,7 @@ t.test('while ClickHouse has memory for nothing, nothing is lost, and blocks do 
 
 const NO_MEMORY = new StoreError(241, new Error('no memory'))
 
-t.test('a block of which an INSERT may still be at work is not cut', async (t) => {
+t.test('a block is not shrunk while an INSERT of it may be running', async (t) => {
   const sizes: number[] = []
   const started = await start(t, (tables) => ({
     isInserting: async () => sizes.length < 2,
@@ -445,7 +445,7 @@ t.test('a block of which an INSERT may still be at work is not cut', async (t) =
   )
 })
 
-t.test('a block of which something is stored, as at the turn of a month, is not cut', async (t) => {
+t.test('a block that is stored in part, as across the end of a month, is not shrunk', async (t) => {
   const sizes: number[] = []
   const started = await start(t, (tables) => ({
     async insert(kind, entries, _token, signal) {
@@ -460,7 +460,7 @@ t.test('a block of which something is stored, as at the turn of a month, is not 
   t.strictSame(sizes, [4, 4, 4])
 })
 
-t.test('a block that an earlier writer froze is cut when that one cannot be at it any more', async (t) => {
+t.test('a block that an earlier writer froze is shrunk once no INSERT of it can be running', async (t) => {
   const path = await temporaryFolder(t)
   const small = new Small()
   t.teardown(() => small.close())
@@ -489,7 +489,7 @@ t.test('a block that an earlier writer froze is cut when that one cannot be at i
   )
 })
 
-t.test('closing stores what is there, if it may', async (t) => {
+t.test('closing stores what is waiting, within its time limit', async (t) => {
   const { event, writer, stored, journal } = await start(t)
   writer.start()
   await event('last')
@@ -535,7 +535,7 @@ t.test('a failover to a replica that lags stores nothing twice', async (t) => {
   t.strictSame(await names(), ['a', 'b', 'c', 'e', 'f', 'g', 'h'], 'nor does what was deleted come back')
 })
 
-t.test('also where the replica knows a block by other limits', async (t) => {
+t.test('nor if the replica has a block with other limits', async (t) => {
   let inserts = 0
   let isOver = false
   const { pair, event, writer, names, drained } = await startOnPair(t, (tables) => ({
@@ -557,7 +557,7 @@ t.test('also where the replica knows a block by other limits', async (t) => {
   t.strictSame(await names(), ['a', 'b', 'c', 'd'])
 })
 
-t.test('what is taken after a failover is stored, however far ahead the clock of the master was', async (t) => {
+t.test('events accepted after a failover are stored, however far ahead the clock of the master was', async (t) => {
   const { pair, event, otherEvent, writer, stored, names, drained } = await startOnPair(t)
   await event('a')
   await pair.detach()
@@ -574,7 +574,7 @@ t.test('what is taken after a failover is stored, however far ahead the clock of
   t.equal(new Set((await stored()).map(({ id }) => id)).size, 5)
 })
 
-t.test('an INSERT that is still under way is waited for before the store is asked what it has', async (t) => {
+t.test('a running INSERT is awaited before the stored positions are read', async (t) => {
   const { event, writer, stored, drained, journal } = await start(t)
   await event('a')
   // It holds the token of a block that this journal has forgotten.

@@ -23,7 +23,7 @@ function append(text: string, more: Partial<Append> = {}): Append {
   return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
 }
 
-t.test('a body stays until its entry is settled, and no longer', async (t) => {
+t.test('a body is kept until its entry is acknowledged, and no longer', async (t) => {
   const { journal, bodies } = await fresh(t)
   await journal.write([append('one'), append('two')])
   const kept = await bodies()
@@ -36,7 +36,7 @@ t.test('a body stays until its entry is settled, and no longer', async (t) => {
   t.match(await journal.depth(), { entries: 0, bytes: 0 })
 })
 
-t.test('what is refused or repeated leaves no body behind', async (t) => {
+t.test('a refused or repeated write leaves no body behind', async (t) => {
   const { journal, bodies } = await fresh(t, 10)
   const idempotencyKey = { projectId: 'p', key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
   await journal.write([append('first', { idempotencyKey })])
@@ -52,7 +52,7 @@ t.test('what is refused or repeated leaves no body behind', async (t) => {
   t.equal((await bodies()).length, 2)
 })
 
-t.test('a body that no entry came to refer to goes by itself', async (t) => {
+t.test('a body that no entry refers to expires', async (t) => {
   const { journal, prefix, bodies } = await fresh(t)
   await direct.hset(`${prefix}:meta`, 'id', 1)
   await t.rejects(journal.write([append('for another journal')]), { code: 'unavailable' })
@@ -80,7 +80,7 @@ t.test(
   },
 )
 
-t.test('what is written while a claim finds another writer at work is let go of in memory as well', async (t) => {
+t.test('entries written while a claim finds another writer are released from memory as well', async (t) => {
   const { journal, open } = await fresh(t)
   const other = await open()
   await other.write([append('first')])

@@ -46,7 +46,7 @@ async function drain(journal: Journal): Promise<string[]> {
   }
 }
 
-t.test('a process gives no position again that it was given by a master whose clock was ahead', async (t) => {
+t.test('positions assigned by a master whose clock was ahead are not assigned again', async (t) => {
   const { pair, journal } = await start(t)
   await write(journal, 'known to both')
   await pair.detach()
@@ -58,7 +58,7 @@ t.test('a process gives no position again that it was given by a master whose cl
   t.strictSame(await drain(journal), ['known to both', 'next'])
 })
 
-t.test('nor does a process that knows less, where the store knows it', async (t) => {
+t.test('nor by a process that has not seen them, if the store has', async (t) => {
   const asked: Position[] = []
   let stored = START
   const lastStored = async (from: Position) => {
@@ -76,7 +76,7 @@ t.test('nor does a process that knows less, where the store knows it', async (t)
   t.ok(asked.length > 0 && asked.every((from) => from === before), 'only behind what is known as stored')
 })
 
-t.test('nor where nobody knows it, as long as the clocks are 10 s apart at most', async (t) => {
+t.test('nor if nobody has seen them, as long as the clocks are at most 10 s apart', async (t) => {
   const lastStored = async () => {
     throw new Error('the store is unavailable')
   }
@@ -97,7 +97,7 @@ t.test('a reader need not wait for positions that were only skipped', async (t) 
   t.equal(appended, stored)
 })
 
-t.test('what a process still has in memory is not taken for what the replica has in its place', async (t) => {
+t.test('unstored entries in memory are not mistaken for those that the replica has in their place', async (t) => {
   const { pair, journal, other } = await start(t)
   t.equal(await journal.claim(ALL), null, 'a writer runs here')
   await write(journal, 'known to both')
@@ -110,7 +110,7 @@ t.test('what a process still has in memory is not taken for what the replica has
 })
 
 for (const isKnown of [true, false]) {
-  t.test(`a call without its answer is written once, where the replica ${isKnown ? 'has' : 'lacks'} it`, async (t) => {
+  t.test(`a call whose reply was lost is written once, if the replica ${isKnown ? 'has' : 'lacks'} it`, async (t) => {
     const { pair, journal } = await start(t)
     await write(journal, 'before')
     if (!isKnown) await pair.detach()
@@ -135,7 +135,7 @@ t.test('an era ends with each connection', async (t) => {
   t.not(journal.era, era)
 })
 
-t.test('a master that became a replica without ending its connections is left', async (t) => {
+t.test('the connection to a master that became a replica is abandoned', async (t) => {
   const { pair, journal } = await start(t)
   const { hostname, port } = new URL(pair.replica.url)
   await pair.detach()
@@ -149,7 +149,7 @@ t.test('a master that became a replica without ending its connections is left', 
   t.strictSame(await drain(journal), ['taken'])
 })
 
-t.test('without REDIS_REPLICAS nobody asks for replicas', async (t) => {
+t.test('without REDIS_REPLICAS, no WAIT is sent', async (t) => {
   const { pair, journal } = await start(t)
   const waits = pair.proxy.watch('$4\r\nWAIT')
   await write(journal, 'a')
@@ -157,7 +157,7 @@ t.test('without REDIS_REPLICAS nobody asks for replicas', async (t) => {
   t.equal(waits.seen, 0)
 })
 
-t.test('with REDIS_REPLICAS, a write is answered when the replica has it, and written once', async (t) => {
+t.test('with REDIS_REPLICAS, a write resolves once the replica has it, and is written once', async (t) => {
   const { pair, journal } = await start(t, { replicas: 1 })
   await write(journal, 'a')
   await pair.detach()
@@ -173,5 +173,5 @@ t.test('with REDIS_REPLICAS, a write is answered when the replica has it, and wr
   await pair.failOver()
   const next = await openRedisJournal({ url: pair.url, maxBytes: ALL, log: silent })
   t.teardown(() => next.close())
-  t.match(await next.depth(), { entries: 2 }, 'what was answered has outlived its master')
+  t.match(await next.depth(), { entries: 2 }, 'what was acknowledged outlives its master')
 })

@@ -14,7 +14,7 @@ const entry = (position: number, bytes = 1): Entry => ({
 const positions = (tail: UnstoredEntries, maxBytes = 1e9) =>
   tail.run(maxBytes, 100)?.entries.map(({ position }) => Number(position))
 
-t.test('a run is what was added and not forgotten', async (t) => {
+t.test('a run holds what was added and not removed', async (t) => {
   const tail = new UnstoredEntries()
   t.equal(tail.run(10, 100), null)
   tail.add(5, [entry(1), entry(2)])
@@ -26,14 +26,14 @@ t.test('a run is what was added and not forgotten', async (t) => {
   t.equal(tail.run(10, 100), null)
 })
 
-t.test('a run ends after maxBytes, with one entry at least', async (t) => {
+t.test('a run ends after maxBytes, with at least one entry', async (t) => {
   const tail = new UnstoredEntries()
   tail.add(0, [entry(1, 5), entry(2, 5), entry(3, 5)])
   t.strictSame(positions(tail, 6), [1, 2])
   t.strictSame(positions(tail, 1), [1])
 })
 
-t.test('it has no gap, whatever others write between and however full it gets', async () => {
+t.test('a run has no gap, whatever others write in between and however full it gets', async () => {
   // A journal that counts its entries, to which this process and another one write; the store forgets from the front.
   const step = fc.oneof(
     fc.record({ who: fc.constantFrom('own', 'other'), count: fc.integer({ min: 1, max: 4 }) }),
