@@ -5,14 +5,14 @@ import { type CommandIo, UsageError } from './command.js'
 
 type Transfer = (folder: string, config: Config, io: CommandIo) => Promise<boolean>
 
-/** Runs `export --all FOLDER` or `import --all FOLDER`, which stand beside the forms of these commands that talk to a service. */
+/** Runs `export --all FOLDER` or `import --all FOLDER`, which work on the store itself and not through a service. */
 export async function runAll(transfer: Transfer, args: string[], io: CommandIo): Promise<number> {
   const folder = folderOf(args)
   const isWhole = await transfer(folder, loadConfig(io.env), io).catch((error: unknown) => {
     throw error instanceof StoreError ? new Error(error.reason) : error
   })
   if (isWhole) return 0
-  io.stderr.write('It was interrupted. Run the same command again to resume.\n')
+  io.stderr.write('Interrupted. Rerun the command to resume.\n')
   return 1
 }
 
@@ -22,7 +22,7 @@ function folderOf(args: string[]): string {
     if (values.all) return values.all
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    throw new UsageError(`${message} Beside --all FOLDER there is no other option.`)
+    throw new UsageError(`${message} --all FOLDER takes no other option.`)
   }
   throw new UsageError('Name a folder: --all FOLDER.')
 }

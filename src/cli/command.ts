@@ -1,29 +1,29 @@
 import type { Readable, Writable } from 'node:stream'
 
-/** What a command may touch of its process. */
+/** The parts of the process that a command may use. */
 export interface CommandIo {
   env: NodeJS.ProcessEnv
   stdin: Readable
   stdout: Writable & { isTTY?: boolean; columns?: number }
-  /** progress and messages; `stdout` holds results only */
+  /** progress and messages; only results go to `stdout` */
   stderr: Writable & { isTTY?: boolean; columns?: number }
-  /** aborted by the first Ctrl-C or SIGTERM: the command finishes what would otherwise be lost, and ends */
+  /** aborted by the first Ctrl-C or SIGTERM: the command saves its progress and ends */
   signal: AbortSignal
 }
 
 export interface Command {
   /** one line for the list of commands */
   summary: string
-  /** the whole help text, without a line end */
+  /** the help text, without a final line end */
   usage: string
   /**
-   * @returns the exit code: 0 where all was done, 1 where something was not
-   * @throws UsageError where the arguments cannot be understood
+   * @returns the exit code: 0 if everything was done, 1 if not
+   * @throws UsageError if the arguments are not valid
    */
   run(args: string[], io: CommandIo): Promise<number>
 }
 
-/** The arguments cannot be understood; the message says what to write instead. */
+/** The arguments are not valid; the message says what to write instead. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }

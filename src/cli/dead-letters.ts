@@ -12,18 +12,21 @@ const USAGE = `Usage: tallyhouse dead-letters list [--limit N] [--json]
        tallyhouse dead-letters replay ID...
        tallyhouse dead-letters replay --all
 
-A dead letter is an accepted request, or several that were accepted together, that ClickHouse could not read in any
-spelling. It is kept as it is, and nothing else waits for it.
+A dead letter is an accepted request, or several that were accepted together, that ClickHouse
+refuses to store. It is kept unchanged, and does not block other requests.
 
-list    shows the letters that wait, oldest first, up to --limit (100), with the reason for each.
-show    writes a letter's body to the output, byte for byte.
-replay  stores letters, as after an update of ClickHouse or of this service. The events get the ids that they were
-        answered with. One that was stored is not offered again; one that is still refused stays, and the exit code is 1.
-        A replay may be cut off and repeated at any time: nothing is stored twice.
+list    lists the letters that are not stored yet, oldest first, up to --limit (default: 100), with
+        the reason for each.
+show    writes the body of a letter to standard output, byte for byte.
+replay  tries to store letters again, for example after an update of ClickHouse or of this service.
+        The events keep the ids that their response contained. A letter that is still refused is
+        kept, and the exit code is 1. You can interrupt a replay and rerun it: nothing is stored
+        twice.
 
-The service may run meanwhile. Its own settings say where the letters are: CLICKHOUSE_URL, or DATA_DIR.`
+The service may be running. The store is the one that its settings name: CLICKHOUSE_URL, or
+DATA_DIR. Its place is printed to standard error.`
 
-/** Letters that are asked for at once by `replay --all`. */
+/** Letters that `replay --all` reads at a time. */
 const PAGE = 100
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
@@ -41,7 +44,7 @@ type Action = (clickhouse: ClickHouse, args: Arguments, io: CommandIo) => Promis
 const ACTIONS: Record<string, Action> = { list, show, replay }
 
 export const command: Command = {
-  summary: 'lists, shows and replays what could not be stored',
+  summary: 'lists, shows and replays requests that could not be stored',
   usage: USAGE,
   async run([name = '', ...rest], io) {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
@@ -83,8 +86,8 @@ async function replay(clickhouse: ClickHouse, { all, positions }: Arguments, io:
     const result = await replayDeadLetter(clickhouse, letter, Date.now(), io.signal)
     if (result.isStored) stored++
     else refused++
-    const said = result.isStored ? 'stored' : `still refused: ${firstLine(result.reason)}`
-    io.stderr.write(`${formatPosition(letter.position)}  ${said}\n`)
+    const outcome = result.isStored ? 'stored' : `still refused: ${firstLine(result.reason)}`
+    io.stderr.write(`${formatPosition(letter.position)}  ${outcome}\n`)
   }
   io.stdout.write(`${stored} stored, ${refused} still refused.\n`)
   return refused > 0 || io.signal.aborted ? 1 : 0
@@ -99,7 +102,10 @@ async function* waiting(clickhouse: ClickHouse): AsyncGenerator<DeadLetter> {
   } while (after)
 }
 
-/** All of the named letters, or none: two journals may have given the same position, so there may be more than names. */
+/**
+ * Finds all of the named letters. Two journals may have used the same position, so there may be more letters than names.
+ * @throws Error if one of them does not exist
+ */
 async function find(clickhouse: ClickHouse, positions: Position[]): Promise<DeadLetter[]> {
   const letters: DeadLetter[] = []
   for (const at of positions) {
@@ -120,10 +126,10 @@ function parse(name: string, args: string[]): Arguments {
   if (name === 'list' && positionals.length > 0) throw new UsageError('list takes no ID. To see one: show ID.')
   if (name === 'show' && positionals.length !== 1) throw new UsageError('Name the one letter to show, by its ID.')
   if (name === 'replay' && positionals.length > 0 === all) {
-    throw new UsageError('Name the letters to replay by their IDs, or say --all.')
+    throw new UsageError('Name the letters to replay by their IDs, or give --all.')
   }
   const wrong = positionals.find((id) => !ID.test(id))
-  if (wrong !== undefined) throw new UsageError(`"${wrong}" is no ID of a dead letter, such as 1760000000000-0.`)
+  if (wrong !== undefined) throw new UsageError(`"${wrong}" is not the ID of a dead letter, such as 1760000000000-0.`)
   return { limit: count, json, all, positions: [...new Set(positionals)].map(parsePosition) }
 }
 
@@ -139,7 +145,7 @@ function parsed(args: string[]) {
   }
 }
 
-/** As `--json` shows it. */
+/** The fields that `--json` prints. */
 function described({ position, projectId, kind, size, receivedAt, reason }: DeadLetter) {
   return {
     id: formatPosition(position),
@@ -155,7 +161,7 @@ function row(received: string, kind: string, bytes: string, project: string): st
   return `${received.padEnd(26)}${kind.padEnd(10)}${bytes.padStart(9)}  ${project}`
 }
 
-/** A reason quotes what the client sent: one line of it, with nothing that a terminal would obey. */
+/** A reason may quote what the client sent, so only one line is shown, without control characters. */
 function firstLine(reason: string): string {
   const [line = ''] = reason.split('\n', 1)
   return line.replace(/\p{Cc}/gu, '\uFFFD').slice(0, 300)

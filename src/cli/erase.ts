@@ -12,22 +12,24 @@ import { readTarget, TARGET_USAGE } from './target.js'
 const USAGE = `Usage: tallyhouse erase --distinct-id ID [--distinct-id ID]... [options]
        tallyhouse erase --file LIST [options]
 
-Erases users with everything that a running service has of them: profile, events, sessions, what is still on its way to
-ClickHouse, and dead letters. The output has a line for each user with what was removed.
+Erases users with all their data from a running service: profile, events, sessions, events that are
+not in ClickHouse yet, and dead letters. Prints one line per user that says what was removed.
 
   --distinct-id ID   a user
-  --file LIST        a file with one distinct_id in each line; - is standard input
-  --json             the lines as JSON
+  --file LIST        a file with one distinct_id per line; - is standard input
+  --json             prints the lines as JSON
 ${TARGET_USAGE}
 
-No answer has anything of a user whose line was written. That it has left the disks of ClickHouse takes longer, and the
-command waits until it can say when; to end it then changes nothing. Backups are not touched. It may be cut off and repeated at any time. The exit code is 0 where all is erased.`
+Once a user's line is printed, no response contains the user's data. ClickHouse takes longer to
+remove the data from disk; the command waits until it can say when that is done. Interrupting it
+then changes nothing. Backups are not touched. You can rerun the command at any time. The exit code
+is 0 if everything is erased.`
 
 /** Users of one call. */
 const BATCH = 100
-/** The service waits for the store and for the purge before it answers. */
+/** The service waits for the store and for the purge before it responds. */
 const TIMEOUT_MS = 120_000
-/** How often, and for how long, it is asked when the data leave the disk. */
+/** How often, and for how long, the service is asked when the data has left the disk. */
 const PURGE_POLL_MS = 2_000
 const PURGE_LIMIT_MS = 60 * 60 * 1000
 
@@ -35,7 +37,7 @@ const PURGE_LIMIT_MS = 60 * 60 * 1000
 type Answer = Omit<ErasedUsers, 'purge_error'> & Partial<Pick<ErasedUsers, 'purge_error'>>
 
 export const command: Command = {
-  summary: 'erases users, with all that there is of them',
+  summary: 'erases users with all their data',
   usage: USAGE,
   async run(args, io) {
     const { names, file, json, ...target } = parse(args)
@@ -64,7 +66,7 @@ export const command: Command = {
       unreadable = Math.max(unreadable, answer.unreadable_dead_letters)
       last = { users, answer }
     }
-    if (!last) throw new UsageError('There is no distinct_id in the list.')
+    if (!last) throw new UsageError('The list contains no distinct_id.')
     const { users, unknown, events, sessions, dead_letters } = total
     io.stderr.write(
       `${counted(users, 'user')}, ${number(unknown)} of them unknown: ${counted(events, 'event')}, ${counted(sessions, 'session')} and parts of ${counted(dead_letters, 'dead letter')} were removed.\n`,
@@ -77,20 +79,20 @@ export const command: Command = {
     const { gone_at: goneAt, purge_error } = await whenGone(last.answer, () => erase(last.users.slice(0, 1)), io)
     io.stderr.write(
       goneAt !== null
-        ? `By ${new Date(goneAt).toISOString()} it has left the disks of ClickHouse; backups keep what they have.\n`
+        ? `By ${new Date(goneAt).toISOString()} the data has left the disks of ClickHouse; backups still contain it.\n`
         : purge_error
-          ? `No answer has them any more, but they are still on disk. ${purge_error}\n`
-          : 'ClickHouse is still rewriting its tables. Run the command again to see when the data have left its disks.\n',
+          ? `The data is in no response any more, but still on disk. ${purge_error}\n`
+          : 'ClickHouse is still rewriting its tables. Rerun the command to see when the data has left its disks.\n',
     )
     return goneAt === null || unreadable > 0 ? 1 : 0
   },
 }
 
-/** Erasing again changes nothing, and tells how far the purge is. */
+/** Waits until the data has left the disk. Erasing again changes nothing, and the response says how far the purge is. */
 async function whenGone(first: Answer, again: () => Promise<Answer>, { stderr, signal }: CommandIo): Promise<Answer> {
   const isOver = ({ gone_at, purge_error }: Answer) => gone_at !== null || Boolean(purge_error)
   if (isOver(first)) return first
-  stderr.write('ClickHouse is rewriting its tables without them.\n')
+  stderr.write('ClickHouse is removing the data from disk.\n')
   const deadline = Date.now() + PURGE_LIMIT_MS
   let answer = first
   while (!isOver(answer) && Date.now() < deadline && !signal.aborted) {
@@ -114,7 +116,7 @@ function parse(args: string[]) {
     })
     const { 'distinct-id': names = [], ...others } = values
     if ((names.length === 0) === (values.file === undefined)) {
-      throw new UsageError('Say whom to erase: --distinct-id ID, or --file LIST.')
+      throw new UsageError('Name the users to erase: --distinct-id ID, or --file LIST.')
     }
     return { names, file: undefined, ...others }
   } catch (error) {
@@ -144,7 +146,7 @@ function isUnknown({ profile, events, sessions, dead_letters }: ErasedUser): boo
 }
 
 function described(user: ErasedUser): string {
-  // Nothing that a terminal would obey.
+  // Without control characters, which a terminal would interpret.
   const name = user.distinct_id.replace(/\p{Cc}/gu, '\uFFFD')
   if (isUnknown(user)) return `${name}: unknown`
   const letters = user.dead_letters > 0 ? `, ${counted(user.dead_letters, 'dead letter')}` : ''

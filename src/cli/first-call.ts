@@ -3,31 +3,31 @@ import { TallyhouseError } from '../client/errors.js'
 import { retry } from '../client/retry.js'
 import { IMPORT_RETRY } from './import/send.js'
 
-/** Each is refused as invalid, after its key was looked at: it stores nothing, reads nothing, and a good key learns just that. */
+/** Calls that are refused as invalid, but only after the key was accepted. They store and read nothing. */
 const PROBES: Record<'send' | 'read', Call> = {
   send: { method: 'POST', path: '/public/track/batch', body: '{}' },
   read: { method: 'GET', path: '/public/events?limit=0' },
 }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }
 
-/** Of Node's and OpenSSL's errors, in words. */
+/** Descriptions of the errors of Node and OpenSSL. */
 const REASONS: [pattern: RegExp, words: string][] = [
   [/^ECONNREFUSED$/, 'nothing listens there'],
   [/^ENOTFOUND$/, 'its host name is not known'],
   [/^EAI_AGAIN$/, 'its host name cannot be looked up'],
-  [/^(EHOSTUNREACH|ENETUNREACH)$/, 'there is no way to its host'],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'the connection was closed without an answer'],
-  [/^(EPROTO|ERR_SSL_)/, 'no TLS is spoken there; is it http instead of https?'],
-  [/^HPE_/, 'no HTTP is spoken there; is it https instead of http?'],
+  [/^(EHOSTUNREACH|ENETUNREACH)$/, 'its host cannot be reached'],
+  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'the connection was closed without a response'],
+  [/^(EPROTO|ERR_SSL_)/, 'it does not speak TLS; is it http instead of https?'],
+  [/^HPE_/, 'it does not speak HTTP; is it https instead of http?'],
   [/CERT|^ERR_TLS_/, 'its TLS certificate is not accepted'],
 ]
 
 /**
- * Makes sure that the service which was meant answers and takes the key, before anything is noted as sent to it. What waiting does not
- * help against is said at once, with the address; later calls of the same command are tried again whatever happens. A
- * service that answers, but cannot for the moment, is waited for.
- * @param kind what the command is about to do with the key
- * @throws Error with a sentence for the user; TallyhouseError where the service refuses for other reasons, or the signal came
+ * Checks that the service responds and accepts the key, before anything is recorded as sent. A service that is unreachable
+ * is an error at once, with its address, since the address is probably wrong; later calls of the command are retried. A
+ * service that reports to be unavailable is waited for.
+ * @param kind what the command will do with the key
+ * @throws Error with a sentence for the user; TallyhouseError if the service refuses for another reason, or the signal came
  */
 export async function checkService(
   connection: Connection,
@@ -48,7 +48,7 @@ export async function checkService(
   await retry(attempt, IMPORT_RETRY, signal)
 }
 
-/** null for what the service itself said, or the signal ended. */
+/** @returns null if the service itself reported the error, or the signal ended the call */
 function reasonOf(error: TallyhouseError): string | null {
   switch (error.code) {
     case 'network': {
@@ -56,9 +56,9 @@ function reasonOf(error: TallyhouseError): string | null {
       return `${REASONS.find(([pattern]) => pattern.test(detail))?.[1] ?? 'the connection failed'} (${detail})`
     }
     case 'timeout':
-      return 'it does not answer'
+      return 'it does not respond'
     case 'unexpected_answer':
-      return `something else answers there, with status ${error.status}`
+      return `something else responds there, with status ${error.status}`
     case 'unauthorized':
     case 'wrong_key_kind':
       return error.message
@@ -69,10 +69,10 @@ function reasonOf(error: TallyhouseError): string | null {
 
 function sentence(url: string, { code }: TallyhouseError, reason: string): string {
   if (code === 'unauthorized' || code === 'wrong_key_kind') return `The service at ${url} refuses the key. ${reason}`
-  return `The service cannot be reached at ${url}: ${reason}. Is it running? Give its address by --url, or by HOST and PORT.`
+  return `The service cannot be reached at ${url}: ${reason}. Is it running? Set its address with --url, or with HOST and PORT.`
 }
 
-/** The code of the connection's error, which `fetch` hangs on its own; its message where it has none. */
+/** The code of the connection's error, which is the `cause` of the one that `fetch` throws; its message if it has no code. */
 function detailOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if ('code' in error) return String(error.code)

@@ -10,21 +10,23 @@ const USAGE = `Usage: tallyhouse keys create --project NAME [--kind public|secre
        tallyhouse keys rotate --project NAME [--kind public|secret] [--grace 24h]
        tallyhouse keys revoke ID...
 
-create  makes a pair of keys, or one of the kind. A project begins with its first key, and may have any number of each kind.
-list    shows the keys that are kept, and never a key itself.
-rotate  makes a new key for each kind that the project has. The earlier ones are good for as long as --grace says
-        (such as 30m, 24h or 7d; 0 for no longer), so that they can be replaced without a gap.
-revoke  has keys refused, named by their ID in the list or by the whole key.
+create  makes a public and a secret key, or one key of the given kind. A project comes into being
+        with its first key, and may have any number of each kind.
+list    lists the stored keys; it never shows a key itself.
+rotate  makes a new key of each kind that the project has. The old keys stay valid for --grace
+        (for example 30m, 24h or 7d; 0 for no time), so that clients can switch without a gap.
+revoke  revokes keys, named by their ID in the list or by the whole key.
 
-A key is shown once, when it is made. Running services take it at once, at the latest after 10 s, and refuse a revoked one
-within 10 s. The keys in PUBLIC_API_KEY and SECRET_KEY are not kept here; change them there.
+A key is shown only once, when it is made. Running services accept it at once, or after 10 s at
+the latest, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY and SECRET_KEY are not
+stored here; change them in the settings.
 
-The service's own settings say where the keys are: CLICKHOUSE_URL, or DATA_DIR. The store has to be there already: start the
-service once before. Its place is written to standard error.`
+The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
+must exist: start the service once before. Its place is printed to standard error.`
 
 const KINDS: KeyKind[] = ['public', 'secret']
 const VARIABLE: Record<KeyKind, string> = { public: 'PUBLIC_API_KEY', secret: 'SECRET_KEY' }
-/** Names go into addresses and lists, so they are kept plain. */
+/** Names appear in URLs and lists, so only plain characters are allowed. */
 const PROJECT = /^[A-Za-z0-9][\w.-]{0,63}$/
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
@@ -46,12 +48,12 @@ export const command: Command = {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
     if (!action) throw new UsageError('Say what to do with the keys: create, list, rotate or revoke.')
     const { options, ids } = parse(args)
-    // What is wrong is said before anything is opened.
+    // Check the arguments before anything is opened.
     if (name === 'create' || name === 'rotate') projectOf(options)
     kindsOf(options)
     graceOf(options)
     if ((name === 'revoke') !== ids.length > 0) {
-      throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `"${ids[0]}" means nothing here.`)
+      throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `Unexpected argument "${ids[0]}".`)
     }
     return await withStore(io, (clickhouse) => action(clickhouse, options, ids, io))
   },
@@ -84,7 +86,7 @@ async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], 
     io,
   )
   await revokeKeys(clickhouse, earlier, graceOf(options))
-  const until = graceOf(options) === 0 ? 'Refused within 10 s' : `Good for another ${options.grace}`
+  const until = graceOf(options) === 0 ? 'Refused within 10 s' : `Valid for another ${options.grace}`
   io.stderr.write(`${until}: ${earlier.map(({ id }) => id).join(', ')}.\n`)
   return 0
 }
@@ -94,9 +96,10 @@ async function revoke(clickhouse: ClickHouse, _options: Options, ids: string[], 
   const chosen = ids.map((text) => {
     const found = good.filter(({ id, hash }) => id === text || hash === hashKey(text))
     const [key] = found
-    // What was given may be a key, so it is not repeated.
-    if (!key) throw new Error('One of these is no key that is good at the moment, so none was revoked. See: keys list.')
-    if (found.length > 1) throw new Error(`There are several keys ${key.id}, so none was revoked. Give the whole key.`)
+    // The argument may be a key, so the message does not repeat it.
+    if (!key) throw new Error('One of these is not a valid key, so none was revoked. See: keys list.')
+    if (found.length > 1)
+      throw new Error(`Several keys have the ID ${key.id}, so none was revoked. Give the whole key.`)
     return key
   })
   await revokeKeys(clickhouse, chosen)
@@ -104,7 +107,7 @@ async function revoke(clickhouse: ClickHouse, _options: Options, ids: string[], 
   return 0
 }
 
-/** Shows the new keys on stdout, in the form of a settings file. */
+/** Prints the new keys on stdout, in the format of a settings file. */
 async function make(clickhouse: ClickHouse, projectId: string, kinds: KeyKind[], io: CommandIo): Promise<void> {
   const lines: string[] = []
   const made: StoredKey[] = []
@@ -115,7 +118,7 @@ async function make(clickhouse: ClickHouse, projectId: string, kinds: KeyKind[],
   }
   await insertKeys(clickhouse, made, Date.now())
   io.stdout.write(lines.join(''))
-  io.stderr.write(`New in project ${projectId}, and shown only now: ${made.map(({ id }) => id).join(', ')}.\n`)
+  io.stderr.write(`New in project ${projectId}, shown only this once: ${made.map(({ id }) => id).join(', ')}.\n`)
 }
 
 function table(keys: KeyRecord[]): string {

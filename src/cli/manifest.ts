@@ -5,26 +5,26 @@ import { join } from 'node:path'
 import { StateFile } from '../lib/checkpoint-file.js'
 import type { Digest, JournalRow, Range } from '../store/dump.js'
 
-/** What a folder holds that `export --all` has written. */
+/** Describes a folder that `export --all` has written. */
 export interface Manifest {
   version: 1
-  /** number of the last migration; the store that takes it in has to have the same */
+  /** number of the last migration; the store that imports the folder must have the same */
   schema: number
   source: {
     /** of the database */
     id: string
-    /** the last position that the journal had given out: when another has been, the store is no longer the same */
+    /** the last position that the journal had assigned: if it has assigned another since, the store has changed */
     appended: string
   }
   journals: JournalRow[]
   chunks: Chunk[]
-  /** of each table, taken when all chunks were written */
+  /** of each table, computed after all chunks were written */
   totals: Record<string, Digest>
-  /** ISO 8601; null while something is missing */
+  /** ISO 8601; null until the export is complete */
   finishedAt: string | null
 }
 
-/** A run of rows of a table in a file of its own. */
+/** Consecutive rows of a table, in a file of their own. */
 export interface Chunk extends Range, Digest {
   table: string
   file: string
@@ -39,7 +39,7 @@ export function manifestFile(folder: string): StateFile<Manifest> {
   return new StateFile(join(folder, MANIFEST))
 }
 
-/** @throws Error where a file is not what was written */
+/** @throws Error if the file is not the one that was written */
 export async function checkFile(folder: string, { file, bytes, sha256 }: Chunk): Promise<void> {
   const path = join(folder, file)
   const { size } = await stat(path).catch(() => ({ size: -1 }))

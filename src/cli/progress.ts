@@ -1,10 +1,10 @@
 import type { CommandIo } from './command.js'
 
-/** How far a transfer is. */
+/** The progress of a transfer. */
 export interface Progress {
   /** events transferred */
   events: number
-  /** from 0 to 1; null where the end is not known */
+  /** from 0 to 1; null if the total is not known */
   part: number | null
 }
 
@@ -13,8 +13,8 @@ const TERMINAL_MS = 100
 const LINES_MS = 5_000
 
 /**
- * Shows how far a transfer is: one line that is drawn again and again on a terminal, else a line every five seconds.
- * Other messages go through `say`, which leaves the line whole.
+ * Shows the progress of a transfer: a line that is redrawn on a terminal, otherwise a new line every five seconds. Print
+ * other messages with `say`, which keeps the line intact.
  */
 export class ProgressLine {
   readonly #stderr: CommandIo['stderr']
@@ -24,7 +24,7 @@ export class ProgressLine {
   readonly #first: Progress
   readonly #timer: NodeJS.Timeout
 
-  /** @param verb what is done to the events, such as "imported" */
+  /** @param verb what happens to the events, such as "imported" */
   constructor(stderr: CommandIo['stderr'], verb: string, read: () => Progress) {
     this.#stderr = stderr
     this.#verb = verb
@@ -50,7 +50,7 @@ export class ProgressLine {
   }
 }
 
-/** @param first what was there when this run began, `seconds` ago */
+/** @param first the progress when this run began, `seconds` ago */
 function describeProgress(verb: string, { events, part }: Progress, first: Progress, seconds: number): string {
   const rate = seconds > 0 ? (events - first.events) / seconds : 0
   const moved = `${counted(events, 'event')} ${verb}, ${number(Math.round(rate))}/s`
@@ -61,7 +61,7 @@ function describeProgress(verb: string, { events, part }: Progress, first: Progr
   return `[${bar}] ${Math.floor(part * 100)} %, ${moved}${left === null ? '' : `, ${duration(left)} left`}`
 }
 
-/** Such as `1 event` and `2 000 events`. */
+/** For example `1 event` and `2 000 events`. */
 export function counted(value: number, noun: string): string {
   return `${number(value)} ${noun}${value === 1 ? '' : 's'}`
 }

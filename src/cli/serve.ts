@@ -2,9 +2,9 @@ import type { Command } from './command.js'
 
 export const command: Command = {
   summary: 'runs the service, as npm start does',
-  usage: 'Usage: tallyhouse serve\n\nIt is configured by environment variables; the README lists them.',
+  usage: 'Usage: tallyhouse serve\n\nIt is configured by environment variables, which the README lists.',
   async run() {
-    // It ends the process itself.
+    // The service ends the process itself.
     await import('../main.js')
     return await new Promise<never>(() => undefined)
   },

@@ -7,23 +7,26 @@ import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse sql [options] [QUERY]
 
-Runs a query of ClickHouse's SQL on the store and prints its result, such as
+Runs a query in ClickHouse's SQL on the store and prints its result, for example
 
   tallyhouse sql "SELECT event, count() FROM events GROUP BY event ORDER BY 2 DESC"
 
-Without QUERY it is read from standard input. It only reads: nothing can be changed, and no file or other server be read.
+Without QUERY, the query is read from standard input. Queries are read-only: they can change
+nothing, and can read no file and no other server.
 
-  --format FORMAT    table, tsv, csv, ndjson, json or parquet, or a format of ClickHouse by its name, such as Vertical. A
-                     table on a terminal and tsv elsewhere where it is not given; a FORMAT in the query wins
-  --timeout SECONDS  after which the query is ended, 1 to 3600 (60)
+  --format FORMAT    table, tsv, csv, ndjson, json or parquet, or the name of any ClickHouse format,
+                     such as Vertical. The default is table on a terminal, tsv otherwise; a FORMAT
+                     clause in the query takes precedence
+  --timeout SECONDS  when to cancel the query, 1 to 3600 (default: 60)
 
-The tables are events, profiles, sessions, api_keys (hashes only), dead_letters, dead_letter_replays, deletions, journals and
-schema_migrations. Profiles, sessions and keys are read as they are now, without FINAL. What was accepted in the last second may
-still wait in the journal.
+The tables are events, profiles, sessions, api_keys (hashes only), dead_letters,
+dead_letter_replays, deletions, journals and schema_migrations. Profiles, sessions and keys show
+their current state without FINAL. Events of the last second may still be in the journal.
 
-The service's own settings say where the store is: CLICKHOUSE_URL, or DATA_DIR, whether the service runs or not.`
+The store is the one that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. It does not
+matter whether the service is running. Its place is printed to standard error.`
 
-/** What the short names stand for; with names of the columns where the format can have them. */
+/** ClickHouse's names for the short ones, with a header line if the format can have one. */
 const FORMATS: Record<string, string> = {
   table: 'PrettyCompact',
   tsv: 'TSVWithNames',
@@ -35,7 +38,7 @@ const FORMATS: Record<string, string> = {
 const MAX_SECONDS = 3600
 
 export const command: Command = {
-  summary: "runs a query of ClickHouse's SQL on the store, reading only",
+  summary: 'runs a read-only SQL query on the store',
   usage: USAGE,
   async run(args, io) {
     const { format, limitSeconds, query } = await parse(args, io)
@@ -46,7 +49,7 @@ export const command: Command = {
         return 0
       } catch (error) {
         if (io.signal.aborted) throw new Error('The query was interrupted.', { cause: error })
-        // Whoever read the output, such as `head`, has enough.
+        // The reader of the output, such as `head`, has closed it.
         if (isClosedPipe(error)) return 0
         throw new Error(describeSqlError(error, limitSeconds), { cause: error })
       }
@@ -61,7 +64,7 @@ function isClosedPipe(error: unknown): boolean {
 async function parse(args: string[], io: CommandIo) {
   const { values, positionals } = read(args)
   if (positionals.length > 1) {
-    throw new UsageError('Put the query into quotes: it must be one argument.')
+    throw new UsageError('Put the query in quotes: it must be one argument.')
   }
   const name = values.format ?? (io.stdout.isTTY ? 'table' : 'tsv')
   const format = Object.hasOwn(FORMATS, name) ? (FORMATS[name] ?? name) : name

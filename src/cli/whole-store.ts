@@ -8,7 +8,7 @@ import type { Journal } from '../journal/journal.js'
 import { CloseStack } from '../lib/close-stack.js'
 import { openJournal } from '../pipeline/open-journal.js'
 
-/** A store and the journal in front of it, as the service has them, for a command that needs both to itself. */
+/** A store and the journal in front of it, for a command that needs both exclusively. */
 export interface WholeStore {
   clickhouse: ClickHouse
   journal: Journal
@@ -18,9 +18,9 @@ export interface WholeStore {
 }
 
 /**
- * Opens what the service's settings name, in the place of a service that is stopped. A data folder is locked meanwhile; that no
- * service uses the servers is for the caller to find out.
- * @param mustExist else what is missing is made
+ * Opens the store and the journal that the service's settings name, in place of the service, which must be stopped. A data
+ * folder is locked until `close`. With servers, the caller must check that no service uses them.
+ * @param mustExist if false, what is missing is created
  * @throws FolderInUseError, SchemaError, StoreUnreachableError, or an Error with a sentence for the user
  */
 export async function openWholeStore(config: Config, { mustExist }: { mustExist: boolean }): Promise<WholeStore> {

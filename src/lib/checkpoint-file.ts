@@ -1,7 +1,7 @@
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-/** JSON in a file that is replaced as a whole: a reader, also one after a crash, finds the old state or the new one. */
+/** A JSON file that is replaced atomically: a reader, even one after a crash, finds the old state or the new one. */
 export class StateFile<State> {
   readonly path: string
   #wanted: State | null = null
@@ -11,7 +11,10 @@ export class StateFile<State> {
     this.path = path
   }
 
-  /** @returns null where there is none; @throws Error where it holds something else than JSON */
+  /**
+   * @returns null if there is no file
+   * @throws Error if the file is not valid JSON
+   */
   async read(): Promise<State | null> {
     const text = await readFile(this.path, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return null
@@ -21,14 +24,14 @@ export class StateFile<State> {
     try {
       return JSON.parse(text) as State
     } catch {
-      throw new Error(`${this.path} is damaged. Without it, it is not known what was done; see the help text.`)
+      throw new Error(`${this.path} is damaged, so the progress is unknown. See the help text.`)
     }
   }
 
-  /** Resolves when this state, or a later one, is on disk. States that come faster than the disk takes them are skipped. */
+  /** Resolves when this state, or a later one, is on disk. States that come faster than the disk writes are skipped. */
   async write(state: State): Promise<void> {
     this.#wanted = state
-    // What is being written now is older.
+    // The write in flight has an older state.
     await this.#writing?.catch(() => undefined)
     this.#writing ??= this.#writeWanted().finally(() => {
       this.#writing = null
@@ -55,7 +58,7 @@ export class StateFile<State> {
   }
 }
 
-/** So that the new name survives a power cut; not every system lets a folder be opened. */
+/** Makes the rename survive a power failure. Not every system can open a directory. */
 async function syncFolder(path: string): Promise<void> {
   const handle = await open(path).catch(() => null)
   await handle?.sync().catch(() => undefined)

@@ -1,4 +1,4 @@
-/** How an input writes its times: ISO 8601, or seconds or milliseconds since 1970. */
+/** How an input writes its times: as ISO 8601, or as seconds or milliseconds since 1970. */
 export const TIME_FORMATS = ['iso', 's', 'ms'] as const
 export type TimeFormat = (typeof TIME_FORMATS)[number]
 
@@ -8,10 +8,10 @@ const DECIMAL = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i
 const MINUTE_MS = 60_000
 
 /**
- * A time as whole milliseconds since 1970; parts of a millisecond are cut off, except that seconds are rounded to the
- * nearest one. An ISO time without a zone is one of UTC.
- * @param text a number as it is spelled, or the content of a string
- * @returns null where the text is no such time
+ * Converts a time to whole milliseconds since 1970. Fractions of a millisecond are truncated, except that a time in seconds
+ * is rounded to the nearest millisecond. An ISO time without a zone is in UTC.
+ * @param text a number as the input spells it, or the content of a string
+ * @returns null if the text is not a time in this format
  */
 export function toMilliseconds(text: string, format: TimeFormat): number | null {
   if (format === 'iso') return fromIso(text)
@@ -27,7 +27,7 @@ function fromIso(text: string): number | null {
     .map((part) => Number(part ?? 0))
   const ms = Math.trunc(Number(`0.${match[7] ?? 0}`) * 1000)
   const utc = Date.UTC(year, month - 1, day, hour, minute, second, ms)
-  // A month has no 31st day, a day no 25th hour: Date.UTC would go on into the next.
+  // Date.UTC would turn 31 April into 1 May, so such dates are refused.
   const isReal = new Date(utc).toISOString().startsWith(`${text.slice(0, 10)}T`) && minute < 60 && second < 60
   return isReal && hour < 24 ? utc - zoneMinutes(match[8]) * MINUTE_MS : null
 }

@@ -152,6 +152,6 @@ t.test('what cannot be understood is said', async (t) => {
   await t.rejects(run('show'), /Name the one letter/)
   await t.rejects(run('replay'), /--all/)
   await t.rejects(run('replay', '1-0', '--all'), /--all/)
-  await t.rejects(run('replay', "1-0' OR 1"), /is no ID/)
+  await t.rejects(run('replay', "1-0' OR 1"), /is not the ID/)
   await t.rejects(run('list', '--what'), /--what/)
 })

@@ -117,7 +117,7 @@ for (const storage of STORAGES) {
       t.notMatch(whole.err, NO_KEY)
       await answers(t, clients, other.secretKey, 401)
       await answers(t, clients, mine.publicKey, 401)
-      await t.rejects(run(keys, ['revoke', other.secretKey], env), { message: /no key that is good/ })
+      await t.rejects(run(keys, ['revoke', other.secretKey], env), { message: /not a valid key/ })
       await t.rejects(run(keys, ['revoke', other.publicKey, 'sk_unknown'], env), { message: /none was revoked/ })
       await answers(t, clients, other.publicKey, 403)
     })
@@ -173,7 +173,7 @@ t.test('without a service, keys are made in a store that a start has made, and n
   }
   t.strictSame(await start(SECRET_KEY), { status: 401, valid: 0, isFirst: true })
   const created = await command('create', '--project', 'p')
-  t.match(created.err, env.DATA_DIR, 'it says which store it used')
+  t.match(created.err, env.DATA_DIR, 'it names the store')
   const { secretKey } = printedKeys(created.out)
   t.strictSame(await start(secretKey), { status: 200, valid: 2, isFirst: false })
   for (const { id } of await listed(env)) await command('revoke', id)
@@ -197,7 +197,7 @@ t.test('a database without the tables is no store for a command', async (t) => {
   await t.rejects(run(keys, ['create', '--project', 'p'], { CLICKHOUSE_URL: other.href }), tables)
 })
 
-t.test('what cannot be understood is said before anything is opened', async (t) => {
+t.test('usage errors are reported before anything is opened', async (t) => {
   const bad: [string[], RegExp][] = [
     [[], /create, list, rotate or revoke/],
     [['toString'], /create, list, rotate or revoke/],
@@ -206,7 +206,7 @@ t.test('what cannot be understood is said before anything is opened', async (t) 
     [['create', '--project', '../x'], /name of a project/],
     [['create', '--project', 'x'.repeat(65)], /name of a project/],
     [['create', '--project', 'p', '--kind', 'both'], /public or secret/],
-    [['create', '--project', 'p', 'q'], /"q" means nothing/],
+    [['create', '--project', 'p', 'q'], /Unexpected argument "q"/],
     [['create', '--projects', 'p'], /projects/],
     [['rotate', '--project', 'p', '--grace', '1w'], /--grace/],
     [['rotate', '--project', 'p', '--grace=-1h'], /--grace/],

@@ -58,10 +58,10 @@ t.test('a first call that waiting does not help ends the command at once, and sa
   const faults: [url: string, reason: RegExp][] = [
     [`http://127.0.0.1:${await freePort()}`, /nothing listens there \(ECONNREFUSED\)/],
     ['http://tallyhouse.invalid', /its host name (is not known|cannot be looked up)/],
-    [page.url, /something else answers there, with status 200/],
-    [busy.url, /something else answers there, with status 503/],
-    [closed.url, /closed without an answer/],
-    [page.url.replace('http', 'https'), /no TLS is spoken there/],
+    [page.url, /something else responds there, with status 200/],
+    [busy.url, /something else responds there, with status 503/],
+    [closed.url, /closed without a response/],
+    [page.url.replace('http', 'https'), /does not speak TLS/],
     [strange.url, /refuses the key/],
   ]
   const startedAt = performance.now()
@@ -79,7 +79,7 @@ t.test('a first call that waiting does not help ends the command at once, and sa
     }
   }
   t.ok(performance.now() - startedAt < 30_000)
-  t.strictSame(await readdir(folder), ['events.ndjson'], 'nothing is noted')
+  t.strictSame(await readdir(folder), ['events.ndjson'], 'no state is written')
 })
 
 t.test('events that only the service can refuse are rejected, and the others are stored', async (t) => {

@@ -136,7 +136,7 @@ t.test('a store moves from the embedded parts to servers, and back', async (t) =
 
   await run('export', folder, env, 2)
   const done = await filesDone('export', folder)
-  t.match(await run('import', folder, env), { code: 1, said: /not whole/ })
+  t.match(await run('import', folder, env), { code: 1, said: /not complete/ })
   const exported = await run('export', folder, env)
   t.match(exported, { code: 0, said: /1 002 events, 2 profiles, 1 session, 1 key, 1 dead letter\./ })
   t.ok((await filesDone('export', folder)) > done, `killed after ${done} files`)
@@ -148,7 +148,7 @@ t.test('a store moves from the embedded parts to servers, and back', async (t) =
   await again.app.close()
   t.match(
     await run('import', folder, env),
-    { code: 1, said: /has 1 002 events already/ },
+    { code: 1, said: /already contains 1 002 events/ },
     'not into a store that is in use',
   )
 
@@ -163,7 +163,7 @@ t.test('a store moves from the embedded parts to servers, and back', async (t) =
   const back = join(await temporaryFolder(t), 'back')
   t.match(await run('export', back, { ...servers, REDIS_URL: undefined, DATA_DIR: await temporaryFolder(t) }), {
     code: 1,
-    said: /written through another journal/,
+    said: /belongs to another journal/,
   })
   t.match(await run('export', back, servers), { code: 0, said: /1 003 events/ })
   const after = await startApp(t, servers)

@@ -8,31 +8,35 @@ import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
 import { exportEvents } from './export-file.js'
 
-const FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
+const OUTPUT_FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
 
 const USAGE = `Usage: tallyhouse export [options]
        tallyhouse export --all FOLDER
 
-Writes the events of a project in the order in which they were accepted, all of them or those that are asked for.
+Exports the events of a project, or a selection of them, in the order in which they were accepted.
 
 ${TARGET_USAGE}
-  --format FORMAT    ndjson, csv or parquet; ndjson where it is not given
-  --output FILE      where the events go; standard output where it is not given. Parquet needs a folder: it gets numbered files
-                     of up to 10 000 events each, which readers of Parquet take as one table (such as events-*.parquet)
-  --event NAME       only events of this name
-  --distinct-id ID   only those of this user
-  --from TIME        only those at this time or later, in milliseconds since 1970 or ISO 8601 (UTC where it names no zone)
-  --to TIME          only those before this time
-  --since CURSOR     only those that were accepted after an earlier export, which said this cursor at its end
-  --state FILE       where it is noted what is done; FILE.export.json beside the output where it is not given
+  --format FORMAT    ndjson (default), csv or parquet
+  --output FILE      where the events are written (default: standard output). Parquet needs a
+                     folder: it is written as numbered files of up to 10 000 events each, which Parquet
+                     readers read as one table (for example events-*.parquet)
+  --event NAME       only events with this name
+  --distinct-id ID   only events of this user
+  --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
+                     if it has no zone)
+  --to TIME          only events before this time
+  --since CURSOR     only events accepted after an earlier export, which printed this cursor
+  --state FILE       where progress is kept (default: FILE.export.json next to the output)
 
-An export to a file that was interrupted goes on when the same command is given again. At the end the number of events is
-checked against the service's own count, and the cursor is said with which a later export goes on from there. The exit code is
-0 where all events were written, 1 where they were not, 2 where the command was not understood.
+Transient failures are retried. An interrupted export to a file resumes when you rerun the command.
+At the end the number of events is checked against the service's own count, and the command prints
+the cursor with which a later export continues. The exit code is 0 if all events were written, 1 if
+not, and 2 for a usage error.
 
-With --all it does not talk to a service: it reads the store and the journal that the service's settings name (CLICKHOUSE_URL,
-REDIS_URL, DATA_DIR) while the service is stopped, and writes everything into FOLDER: all projects, events with their ids,
-profiles, sessions, keys and dead letters. import --all makes the same store of it elsewhere. Run it again to resume.`
+With --all, the command does not talk to a service. While the service is stopped, it reads the store
+and the journal that the service's settings name (CLICKHOUSE_URL, REDIS_URL, DATA_DIR) and writes
+everything to FOLDER: all projects, events with their ids, profiles, sessions, keys and dead
+letters. import --all restores it elsewhere. Rerun it to resume.`
 
 export const command: Command = {
   summary: 'writes events of a running service to a file',
@@ -42,17 +46,17 @@ export const command: Command = {
       return await runAll((await import('./export-all.js')).exportAll, args, io)
     }
     const values = parse(args)
-    const format = FORMATS.find((candidate) => candidate === values.format)
-    if (!format) throw new UsageError(`--format must be one of ${FORMATS.join(', ')}.`)
+    const format = OUTPUT_FORMATS.find((candidate) => candidate === values.format)
+    if (!format) throw new UsageError(`--format must be one of ${OUTPUT_FORMATS.join(', ')}.`)
     const output = values.output === undefined || values.output === '-' ? null : values.output
     if (format === 'parquet' && output === null) {
       throw new UsageError('Parquet is written to several files. Name a folder for them with --output.')
     }
     if (output === null && values.state !== undefined) {
-      throw new UsageError('Standard output cannot be gone on with, so --state needs --output.')
+      throw new UsageError('An export to standard output cannot be resumed, so --state needs --output.')
     }
     if (values.since !== undefined && parseCursor(values.since)?.order !== 'asc') {
-      throw new UsageError('--since must be a cursor that an earlier export said at its end.')
+      throw new UsageError('--since must be a cursor that an earlier export printed.')
     }
     const options = {
       target: await readTarget(values, io),
@@ -69,13 +73,11 @@ export const command: Command = {
     }
     const { rows, next, pending, isWhole } = await exportEvents(options, io)
     io.stderr.write(`${counted(rows, 'event')} exported${output === null ? '' : ` to ${output}`}.\n`)
-    if (next !== null) io.stderr.write(`Later ones: --since ${next}\n`)
+    if (next !== null) io.stderr.write(`To export later events: --since ${next}\n`)
     if (pending > 0) {
-      io.stderr.write(
-        `${number(pending)} more were accepted that the store does not have yet. Give the same command again.\n`,
-      )
+      io.stderr.write(`${number(pending)} more were accepted but are not in the store yet. Rerun the command.\n`)
     } else if (!isWhole) {
-      io.stderr.write(`It was interrupted.${output === null ? '' : ' Give the same command again to go on.'}\n`)
+      io.stderr.write(`Interrupted.${output === null ? '' : ' Rerun the command to resume.'}\n`)
     }
     return isWhole ? 0 : 1
   },
@@ -103,7 +105,7 @@ function parse(args: string[]) {
   }
 }
 
-/** Digits are milliseconds, as in the service's own query; no ISO time is made of digits alone. */
+/** Digits are milliseconds, as in the API's query; no ISO time consists of digits only. */
 function readTime(name: string, text: string | undefined): string | undefined {
   if (text === undefined || /^\d+$/.test(text)) return text
   const ms = toMilliseconds(text, 'iso')

@@ -28,7 +28,7 @@ import { type Chunk, MANIFEST, type Manifest, manifestFile } from '../manifest.j
 import { counted, ProgressLine } from '../progress.js'
 import { openWholeStore, type WholeStore } from '../whole-store.js'
 
-/** How long nothing may leave the journal until it is given up. */
+/** How long the journal may stay at the same length before the export gives up. */
 const STUCK_MS = 30_000
 const POLL_MS = 100
 const FIRST_ROWS = 20_000
@@ -36,9 +36,9 @@ const MIN_ROWS = 100
 const MAX_ROWS = 250_000
 
 /**
- * Writes everything that a store holds into a folder, from which `importAll` makes the same store elsewhere. The service has to be
- * stopped: what waits in its journal is stored first, and what changes meanwhile is found, and is an error.
- * @returns whether it came to the end, and was not interrupted
+ * Writes everything in a store to a folder, from which `importAll` restores it elsewhere. The service must be stopped: the
+ * entries in its journal are stored first, and a change of the store meanwhile is detected and an error.
+ * @returns false if it was interrupted
  * @throws Error with a sentence for the user; the same call resumes
  */
 export async function exportAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
@@ -47,7 +47,7 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
   const file = manifestFile(folder)
   const earlier = await file.read()
   if (!earlier && (await readdir(folder)).length > 0) {
-    throw new Error(`${folder} is not empty, and no export to go on with. Name another folder.`)
+    throw new Error(`${folder} is not empty and holds no export to resume. Name another folder.`)
   }
   if (earlier?.finishedAt) {
     say(`${folder} was exported at ${earlier.finishedAt}. To export again, name another folder.`)
@@ -71,8 +71,8 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
 }
 
 /**
- * Stores what waits in the journal.
- * @throws Error where it is another journal than the store's, or ClickHouse does not take it
+ * Stores the entries in the journal.
+ * @throws Error if it is not the journal of this store, or ClickHouse does not accept its entries
  */
 async function drain(
   { clickhouse, journal, place }: WholeStore,
@@ -82,17 +82,17 @@ async function drain(
   const latest = (await readJournals(clickhouse)).at(-1)
   if (latest && latest.id !== journal.id) {
     throw new Error(
-      `The store at ${place} was written through another journal. Set REDIS_URL, or DATA_DIR, as the service has it.`,
+      `The store at ${place} belongs to another journal. Set REDIS_URL or DATA_DIR to the service's value.`,
     )
   }
   let { entries } = await journal.depth()
   if (entries === 0) return
-  say(`Storing what waits in the journal first: ${counted(entries, 'request')}.`)
+  say(`Storing the journal first: ${counted(entries, 'request')}.`)
   let failure = ''
-  const note = ({ err }: { err?: Error }) => {
+  const remember = ({ err }: { err?: Error }) => {
     if (err) failure = ` (${err instanceof StoreError ? err.reason : err.message})`
   }
-  const log = { info() {}, warn: note, error: note }
+  const log = { info() {}, warn: remember, error: remember }
   const writer = new Writer({ journal, tables: openTables(clickhouse, journal.id), log })
   const { appended } = await journal.progress()
   writer.start()
@@ -101,14 +101,14 @@ async function drain(
       await wait(POLL_MS)
       if (signal.aborted) return
       if ((await journal.progress()).appended !== appended) {
-        throw new Error('The service still takes requests. Stop every process of it, and run this again.')
+        throw new Error('The service still accepts requests. Stop all of its processes and rerun the command.')
       }
       const now = (await journal.depth()).entries
       if (now !== entries) stuckSince = performance.now()
       entries = now
       if (performance.now() - stuckSince > STUCK_MS) {
         throw new Error(
-          `ClickHouse does not take what still waits in the journal: ${counted(entries, 'request')}${failure}.`,
+          `ClickHouse does not accept what is left in the journal: ${counted(entries, 'request')}${failure}.`,
         )
       }
     }
@@ -139,7 +139,7 @@ async function begin({ clickhouse, journal }: WholeStore, earlier: Manifest | nu
 
 function changed(folder: string): Error {
   return new Error(
-    `The store is not as it was when the export to ${folder} began. Stop the service, remove the folder, and begin anew.`,
+    `The store has changed since the export to ${folder} began. Stop the service, remove the folder and start over.`,
   )
 }
 
@@ -172,7 +172,7 @@ async function writeTables(
   }
 }
 
-/** The ranges of a table that are not written yet, in their order. */
+/** The ranges of a table that are not written yet, in order. */
 async function* walk({ clickhouse }: WholeStore, table: DumpTable, manifest: Manifest): AsyncGenerator<Range> {
   const written = (project: string | null) => {
     return manifest.chunks.findLast((chunk) => chunk.table === table.name && chunk.project === project)
@@ -192,7 +192,7 @@ async function* walk({ clickhouse }: WholeStore, table: DumpTable, manifest: Man
   }
 }
 
-/** A file has its name once it is whole; one that is not noted in the manifest is written again. */
+/** The file is renamed to its name when it is complete. One that is not in the manifest is written again. */
 async function writeChunk(
   { clickhouse }: WholeStore,
   table: DumpTable,
@@ -221,7 +221,7 @@ async function writeChunk(
   return { table: table.name, ...range, ...digest, file: name, bytes, sha256: hash.digest('hex') }
 }
 
-/** @throws Error where the chunks are not all that the store holds, as when it was changed meanwhile */
+/** @throws Error if the chunks do not add up to what the store holds, since it was changed meanwhile */
 async function finish({ clickhouse, journal }: WholeStore, manifest: Manifest): Promise<void> {
   const { appended } = await journal.progress()
   for (const table of DUMP_TABLES) {
@@ -231,8 +231,8 @@ async function finish({ clickhouse, journal }: WholeStore, manifest: Manifest): 
       .reduce<{ rows: number; hash: string }>(addDigests, { rows: 0, hash: '0' })
     if (total.rows !== written.rows || total.hash !== written.hash || String(appended) !== manifest.source.appended) {
       throw new Error(
-        'The store was changed while it was exported. Stop every process of the service, remove ' +
-          `the folder (it holds ${MANIFEST}), and begin anew.`,
+        'The store was changed while it was exported. Stop all processes of the service, remove ' +
+          `the folder (it holds ${MANIFEST}) and start over.`,
       )
     }
     manifest.totals[table.name] = total
@@ -244,7 +244,7 @@ function rowsIn({ chunks }: Manifest, table: string): number {
   return chunks.reduce((sum, chunk) => sum + (chunk.table === table ? chunk.rows : 0), 0)
 }
 
-/** What is in a manifest, for people. */
+/** The contents of a folder, for messages. */
 export function describe(manifest: Manifest): string {
   const names = {
     events: 'event',

@@ -14,14 +14,14 @@ export interface ExportOptions {
   target: Target
   format: RowFormat
   filter: Filter
-  /** the cursor to begin at; null for the beginning */
+  /** the cursor to start at; null for the beginning */
   since: string | null
   /** a file, for Parquet a folder; null for standard output */
   output: string | null
   stateFile: string | undefined
 }
 
-/** What an export has written, kept in a file beside its output, so that it can be ended at any moment and go on. */
+/** The progress of an export, kept in a file next to its output, so that the export can be killed at any time and resume. */
 interface ExportState {
   version: 1
   url: string
@@ -29,7 +29,7 @@ interface ExportState {
   format: RowFormat
   filter: Filter
   since: string | null
-  /** the cursor that the next page begins at */
+  /** the cursor of the next page */
   next: string | null
   rows: number
   pages: number
@@ -41,27 +41,45 @@ interface ExportState {
 
 export interface Exported {
   rows: number
-  /** what `--since` is to be given for the events that come later; null where there is no event yet */
+  /** the `--since` of a later export; null if there is no event yet */
   next: string | null
-  /** accepted events that are missing, as the store did not have them in time */
+  /** accepted events that are missing because they are not in the store yet */
   pending: number
   isWhole: boolean
 }
 
 /**
- * Writes all events, or those that a filter names, in the order of their acceptance; goes on where an earlier export to
- * the same output was ended.
+ * Exports all events, or those that match a filter, in the order in which they were accepted. Resumes an earlier export to
+ * the same output that was interrupted.
  * @throws Error with a sentence for the user
  */
 export async function exportEvents(options: ExportOptions, io: CommandIo): Promise<Exported> {
-  const { target, format, filter, since, output: path } = options
-  const say = (text: string) => void io.stderr.write(`${text}\n`)
-  const file = path === null ? null : new StateFile<ExportState>(options.stateFile ?? `${path}.export.json`)
+  const { target, output: path } = options
+  const { state, file } = await beginOrResume(options)
+  if (state.finishedAt !== null) {
+    io.stderr.write(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.\n`)
+    return { rows: state.rows, next: nextTime(state), pending: 0, isWhole: true }
+  }
+  if (state.rows > 0) io.stderr.write(`${path}: resuming after ${counted(state.rows, 'event')}.\n`)
+  const connection = new Connection({ url: target.url, secretKey: target.secretKey })
+  try {
+    await checkService(connection, target.url, 'read', io.signal)
+    await file?.write(state)
+    return await writePages(connection, options, state, file, io)
+  } catch (error) {
+    if (!io.signal.aborted) throw error
+    return { rows: state.rows, next: state.next, pending: 0, isWhole: false }
+  }
+}
+
+/** @throws Error if the earlier export to this output had another target or other options, or the output is in use */
+async function beginOrResume({ target, format, filter, since, output: path, stateFile }: ExportOptions) {
   const begun: ExportState = {
     version: 1,
     url: target.url,
     key: target.keyDigest,
     format,
+    // As it will be read back from the file.
     filter: JSON.parse(JSON.stringify(filter)),
     since,
     next: since,
@@ -71,26 +89,23 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
     lastId: null,
     finishedAt: null,
   }
-  const state = (await file?.read()) ?? begun
-  if (file && path !== null) {
-    if (state === begun) await refuseExisting(path)
-    else checkSame(state, begun, path, file.path)
-    await checkBytes(path, state, file.path)
-  }
-  if (state.finishedAt !== null) {
-    say(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.`)
-    return { rows: state.rows, next: nextTime(state), pending: 0, isWhole: true }
-  }
-  if (state.rows > 0) say(`${path}: going on after ${counted(state.rows, 'event')}.`)
-  const connection = new Connection({ url: target.url, secretKey: target.secretKey })
-  try {
-    await checkService(connection, target.url, 'read', io.signal)
-  } catch (error) {
-    if (!io.signal.aborted) throw error
-    return { rows: state.rows, next: state.next, pending: 0, isWhole: false }
-  }
-  await file?.write(state)
+  if (path === null) return { state: begun, file: null }
+  const file = new StateFile<ExportState>(stateFile ?? `${path}.export.json`)
+  const state = (await file.read()) ?? begun
+  if (state === begun) await refuseExisting(path)
+  else checkSame(state, begun, path, file.path)
+  await checkBytes(path, state, file.path)
+  return { state, file }
+}
 
+/** Writes the pages from `state.next` to the end, and updates the state after each. */
+async function writePages(
+  connection: Connection,
+  { format, filter, since, output: path }: ExportOptions,
+  state: ExportState,
+  file: StateFile<ExportState> | null,
+  io: CommandIo,
+): Promise<Exported> {
   const pages = new Pages(connection, format, filter)
   const output = await openOutput(path, format, state, io)
   const line = new ProgressLine(io.stderr, 'exported', () => ({ events: state.rows, part: null }))
@@ -114,9 +129,6 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
         return { rows: state.rows, next: state.next, pending: page.pending, isWhole: page.pending === 0 }
       }
     }
-  } catch (error) {
-    if (!io.signal.aborted) throw error
-    return { rows: state.rows, next: state.next, pending: 0, isWhole: false }
   } finally {
     line.stop()
     await output.close()
@@ -124,36 +136,36 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
 }
 
 /**
- * There may be more, of a page that was not noted, or of whoever adds later exports to the file.
- * @throws Error where something of what was written is gone
+ * The output may be longer, by a page that was not recorded or by later exports appended to the file.
+ * @throws Error if a part of what was written is missing
  */
 async function checkBytes(path: string, { format, pages, bytes }: ExportState, file: string): Promise<void> {
   const found = await bytesOnDisk(path, format, pages)
   if (found >= bytes) return
   throw new Error(
-    `${path} has ${found} bytes, where ${bytes} were written. To export it again, remove what is left of it and ${file}.`,
+    `${path} has ${found} bytes, but ${bytes} were written. To export it again, remove what is left of it and ${file}.`,
   )
 }
 
-/** The cursor for the events that come after all that was written. */
+/** The cursor for events that are accepted after those written. */
 function nextTime({ lastId, next }: ExportState): string | null {
   return lastId === null ? next : cursorAfter(lastId)
 }
 
 /**
- * Asks the service which event comes at the place that the last one has in the output, by its own count.
- * @throws Error where the output lacks events
+ * Asks the service for the event at the position of the last one in the output, by its own count.
+ * @throws Error if events are missing in the output
  */
 async function checkCount(pages: Pages, { rows, lastId }: ExportState, line: ProgressLine, signal: AbortSignal) {
   if (lastId === null) return
   const found = await pages.eventIdAt(rows, signal)
   if (found === lastId) return
-  // Ids sort as the events were accepted.
+  // Ids sort in the order of acceptance.
   if (found === null || found > lastId) {
-    line.say('Events that the export has were deleted while it ran.')
+    line.say('Some exported events were deleted while the export ran.')
     return
   }
-  throw new Error(`The service has more events up to ${lastId} than the ${rows} that were exported. Export them again.`)
+  throw new Error(`The service has more events up to ${lastId} than the ${rows} exported. Export them again.`)
 }
 
 async function refuseExisting(path: string): Promise<void> {
@@ -161,19 +173,21 @@ async function refuseExisting(path: string): Promise<void> {
     (info) => !info.isDirectory() || isParquetIn(path),
     () => false,
   )
-  if (isThere) throw new Error(`${path} is there already, and is not overwritten. Remove it, or give another --output.`)
+  if (isThere) throw new Error(`${path} exists already and is not overwritten. Remove it, or give another --output.`)
 }
 
 async function isParquetIn(folder: string): Promise<boolean> {
   return (await readdir(folder)).some((name) => name.endsWith('.parquet'))
 }
 
-/** @throws Error where what was begun is not what would go on now */
+/** @throws Error if resuming would not export the same events in the same format */
 function checkSame(earlier: ExportState, now: ExportState, path: string, file: string): void {
-  const begin = `To begin anew, remove ${path} and ${file}.`
+  const restart = `To start over, remove ${path} and ${file}.`
   for (const name of ['version', 'url', 'key', 'format', 'filter', 'since'] as const) {
     if (JSON.stringify(earlier[name]) !== JSON.stringify(now[name])) {
-      throw new Error(`The export to ${path} was begun with another ${NAMES[name]}. Give the same again. ${begin}`)
+      throw new Error(
+        `The export to ${path} was begun with another ${NAMES[name]}. Rerun it with the same one. ${restart}`,
+      )
     }
   }
 }
@@ -183,6 +197,6 @@ const NAMES = {
   url: 'URL',
   key: 'secret key',
   format: '--format',
-  filter: 'choice of events',
+  filter: 'selection of events',
   since: '--since',
 }

@@ -4,7 +4,7 @@ import type { RowFormat } from '../../contract/formats.js'
 import type { CommandIo } from '../command.js'
 import { csvHeaderLength, type Page } from './pages.js'
 
-/** What an output has from before. */
+/** What was written before. */
 export interface Written {
   pages: number
   /** of the file; of all files of a folder */
@@ -13,7 +13,7 @@ export interface Written {
 
 /** Where the pages of an export go. */
 export interface Output {
-  /** Resolves when the page is there for good. @returns the bytes that it takes */
+  /** Resolves when the page is on disk. @returns the bytes written */
   write(page: Page, before: Written): Promise<number>
   close(): Promise<void>
 }
@@ -29,7 +29,7 @@ export async function openOutput(
   return format === 'parquet' ? await folderOutput(path) : await fileOutput(path, format, before)
 }
 
-/** The bytes that an output has on disk: its file, or the files of its pages; 0 for what is missing. */
+/** The size on disk of an output: of its file, or of the files of its pages. A missing file counts as 0. */
 export async function bytesOnDisk(path: string, format: RowFormat, pages: number): Promise<number> {
   const files = format === 'parquet' ? Array.from({ length: pages }, (_, page) => pageFile(path, page)) : [path]
   let bytes = 0
@@ -42,7 +42,7 @@ export async function bytesOnDisk(path: string, format: RowFormat, pages: number
   return bytes
 }
 
-/** One file; what was written behind the pages that are noted is cut off. */
+/** A single file. It is truncated after the recorded pages. */
 async function fileOutput(path: string, format: RowFormat, { bytes }: Written): Promise<Output> {
   const handle = await open(path, bytes > 0 ? 'r+' : 'w', 0o600)
   await handle.truncate(bytes)
@@ -57,7 +57,7 @@ async function fileOutput(path: string, format: RowFormat, { bytes }: Written): 
   }
 }
 
-/** A folder of Parquet files, one for each page, numbered in their order; each has its name when it is whole. */
+/** A folder of Parquet files, one per page, numbered in order. A file is renamed to its name when it is complete. */
 async function folderOutput(path: string): Promise<Output> {
   await mkdir(path, { recursive: true })
   return {
@@ -83,7 +83,7 @@ function pageFile(folder: string, page: number): string {
 }
 
 function streamOutput(stdout: CommandIo['stdout'], format: RowFormat): Output {
-  // A write whose reader is gone fails by its callback; the event would end the process.
+  // If the reader is gone, the write's callback reports it; an unhandled event would end the process.
   const ignore = () => undefined
   stdout.on('error', ignore)
   return {
@@ -98,10 +98,10 @@ function streamOutput(stdout: CommandIo['stdout'], format: RowFormat): Output {
 }
 
 function closedBefore(cause: NodeJS.ErrnoException): Error {
-  return cause.code === 'EPIPE' ? new Error('Whoever reads the output closed it before its end.', { cause }) : cause
+  return cause.code === 'EPIPE' ? new Error('The reader of the output closed it before the end.', { cause }) : cause
 }
 
-/** The names of the columns come once. */
+/** Only the first page keeps the names of the columns. */
 function rowsOf({ bytes }: Page, format: RowFormat, { pages }: Written): Uint8Array {
   return format === 'csv' && pages > 0 ? bytes.subarray(csvHeaderLength(bytes)) : bytes
 }

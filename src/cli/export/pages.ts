@@ -5,16 +5,16 @@ import { MAX_PAGE } from '../../contract/limits.js'
 import { LINE_FEED, QUOTE } from '../../json/bytes.js'
 import { memberText } from '../../json/spans.js'
 
-/** About six minutes of pauses, as an import has. */
+/** About six minutes of pauses, as for an import. */
 const EXPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 
-/** Pages of rows are kept near this size, as each is held in memory. */
+/** Pages of rows are kept near this size, since each is held in memory. */
 const PAGE_BYTES = 8 * 1024 * 1024
 const FIRST_PAGE = 1000
 const UUID_LENGTH = 36
 const ATTEMPTS = 5
 
-/** Which events are exported; what is undefined is not asked for. */
+/** Which events are exported; an undefined property does not restrict them. */
 export interface Filter {
   event?: string | undefined
   distinct_id?: string | undefined
@@ -26,14 +26,14 @@ export interface Filter {
 
 /** A page of an export. */
 export interface Page {
-  /** in the export's format; CSV with the names of its columns in front */
+  /** in the export's format; each CSV page begins with the names of its columns */
   bytes: Uint8Array
   rows: number
-  /** the eventId of its last row; null where it has none */
+  /** the eventId of its last row; null if it is empty */
   lastId: string | null
-  /** the cursor of the next page; null where there is none yet */
+  /** the cursor of the next page; null if there is none yet */
   next: string | null
-  /** accepted events that the store did not have yet */
+  /** accepted events that were not in the store yet */
   pending: number
 }
 
@@ -49,26 +49,26 @@ export class Pages {
     this.#connection = connection
     this.#format = format
     this.#filter = filter
-    // A Parquet file should hold as many rows as it can.
+    // Parquet files should be as large as the service allows.
     this.#limit = format === 'parquet' ? MAX_PAGE : FIRST_PAGE
   }
 
-  /** @throws Error where the page cannot be read, or is not whole */
+  /** @throws Error if the page cannot be read or is truncated */
   async read(cursor: string | null, signal: AbortSignal): Promise<Page> {
     if (this.#format === 'parquet') return await this.#readParquet(cursor, signal)
     const page = await this.#readRows(cursor, this.#limit, signal)
     const { rows, lastId } = this.#format === 'csv' ? lookAtCsv(page.bytes) : lookAtNdjson(page.bytes)
     const isShort = page.next !== null && rows !== this.#limit
     this.#hasShortPages ||= isShort
-    // With a filter that finds little, a page has what was found in the time.
+    // With a filter that matches few events, a page ends when the service's search time is over.
     if (isShort && !this.#isFiltered) {
-      throw new Error(`A page of ${this.#limit} events came with ${rows} rows. Give the same command again to go on.`)
+      throw new Error(`A page of ${this.#limit} events came with ${rows} rows. Rerun the command to resume.`)
     }
     if (rows > 0) this.#limit = Math.min(Math.max(Math.floor((PAGE_BYTES * rows) / page.bytes.length), 1), MAX_PAGE)
     return { ...page, rows, lastId }
   }
 
-  /** Whether the service has given pages before they were full; then it cannot count to a place in the walk in time either. */
+  /** Whether any page was shorter than requested; the service then has no time to count all events either. */
   get hasShortPages(): boolean {
     return this.#hasShortPages
   }
@@ -77,7 +77,7 @@ export class Pages {
     return Object.values(this.#filter).some((value) => value !== undefined)
   }
 
-  /** The event at a place in the whole walk, from 1, by the service's own count; null where it has fewer. */
+  /** The event at a position among all matching ones, from 1, by the service's own count; null if there are fewer. */
   async eventIdAt(place: number, signal: AbortSignal): Promise<string | null> {
     const { ids } = await this.#readIds(null, 1, signal, place)
     return ids[0] ?? null
@@ -90,8 +90,8 @@ export class Pages {
   }
 
   /**
-   * How many rows a Parquet file has, and which is the last, is told by the same page as JSON. It is read before and after:
-   * where it differs, events came or went meanwhile, and it is read again.
+   * The number of rows in a Parquet file and the last of them come from the same page as JSON, read before and after. If
+   * the two differ, events were stored or deleted meanwhile, and the page is read again.
    */
   async #readParquet(cursor: string | null, signal: AbortSignal): Promise<Page> {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -109,7 +109,7 @@ export class Pages {
         pending: before.pending,
       }
     }
-    throw new Error('Events are being deleted faster than a page is read. Give the same command again to go on.')
+    throw new Error('Events are deleted faster than a page is read. Rerun the command to resume.')
   }
 
   async #readIds(cursor: string | null, limit: number, signal: AbortSignal, page?: number) {
@@ -128,14 +128,14 @@ export class Pages {
   }
 }
 
-/** Each line is a row that begins with its eventId. */
+/** Counts the rows, one per line, and reads the eventId of the last. */
 function lookAtNdjson(bytes: Uint8Array): { rows: number; lastId: string | null } {
   let rows = 0
   let last = 0
   for (let at = 0; at < bytes.length; rows++) {
     last = at
     const end = bytes.indexOf(LINE_FEED, at)
-    if (end === -1) throw new Error('A page of the export was cut off.')
+    if (end === -1) throw new Error('A page of the export was truncated.')
     at = end + 1
   }
   if (rows === 0) return { rows, lastId: null }
@@ -143,7 +143,7 @@ function lookAtNdjson(bytes: Uint8Array): { rows: number; lastId: string | null 
   return { rows, lastId: JSON.parse(memberText(line, 'eventId') ?? 'null') as string | null }
 }
 
-/** A line end in a quoted cell does not end its row; the first row has the names of the columns. */
+/** Counts the rows after the names of the columns. A line end in a quoted cell does not end the row. */
 function lookAtCsv(bytes: Uint8Array): { rows: number; lastId: string | null } {
   let rows = -1
   let isQuoted = false
@@ -158,13 +158,13 @@ function lookAtCsv(bytes: Uint8Array): { rows: number; lastId: string | null } {
       start = at + 1
     }
   }
-  if (start !== bytes.length) throw new Error('A page of the export was cut off.')
+  if (start !== bytes.length) throw new Error('A page of the export was truncated.')
   // The first cell is the eventId in quotes.
   const id = new TextDecoder().decode(bytes.subarray(last + 1, last + 1 + UUID_LENGTH))
   return rows > 0 ? { rows, lastId: id } : { rows: Math.max(rows, 0), lastId: null }
 }
 
-/** Where the rows of a CSV page begin, behind the names of its columns. */
+/** The length of the line with the names of the columns. */
 export function csvHeaderLength(bytes: Uint8Array): number {
   return bytes.indexOf(LINE_FEED) + 1
 }

@@ -44,8 +44,8 @@ ${TARGET_USAGE}
                      because events were changed since (default); send sends them again; skip
                      leaves them out
 
-The field "properties" holds an event's properties. If a row has this field, its other fields are
-ignored. If not, all its other fields become the properties; those from CSV are strings, and empty
+The field "properties" holds an event's properties. If a row has this field, fields that are not
+the event's are ignored. If not, they become the properties; those from CSV are strings, and empty
 cells are left out.
 
 Transient failures are retried. An interrupted import resumes when you rerun the command, and no

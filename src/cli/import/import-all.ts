@@ -23,33 +23,33 @@ import { type Chunk, checkFile, type Manifest, manifestFile } from '../manifest.
 import { number, ProgressLine } from '../progress.js'
 import { openWholeStore, type WholeStore } from '../whole-store.js'
 
-/** How far the import of a folder into one store has come; kept in the folder. */
+/** The progress of importing a folder into one store; kept in the folder. */
 interface ImportAllState {
   version: 1
   /** of the database */
   target: string
-  /** chunks that are stored, from the first */
+  /** the number of chunks stored, from the first */
   done: number
   finishedAt: string | null
 }
 
-/** What has to be empty; keys may be there, as the first start of a service makes a pair. */
+/** Tables that must be empty. Keys may exist, as a service makes a pair when it starts for the first time. */
 const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
 const ATTEMPTS = 6
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 
 /**
- * Makes the store that `exportAll` has written into a folder, in an empty one: the same events under the same ids, profiles,
- * sessions, keys and dead letters. The service has to be stopped.
- * @returns whether it came to the end, and was not interrupted
+ * Restores what `exportAll` wrote to a folder into an empty store: the same events with the same ids, profiles, sessions,
+ * keys and dead letters. The service must be stopped.
+ * @returns false if it was interrupted
  * @throws Error with a sentence for the user; the same call resumes
  */
 export async function importAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
   const say = (text: string) => void io.stderr.write(`${text}\n`)
   const manifest = await manifestFile(folder).read()
-  if (!manifest) throw new Error(`${folder} holds no manifest.json, so it is not what export --all writes.`)
+  if (!manifest) throw new Error(`${folder} holds no manifest.json, so it was not written by export --all.`)
   if (manifest.version !== 1) throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
-  if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not whole. Run it again to resume it.`)
+  if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not complete. Rerun it to resume.`)
   const store = await openWholeStore(config, { mustExist: false })
   try {
     const { state, file } = await begin(store, manifest, folder)
@@ -73,7 +73,7 @@ async function begin({ clickhouse, journal, place }: WholeStore, manifest: Manif
   const schema = await schemaVersion(clickhouse)
   if (schema !== manifest.schema) {
     throw new Error(
-      `${folder} is of schema ${manifest.schema}, and the store at ${place} of ${schema}. Export and import by the same version.`,
+      `${folder} has schema ${manifest.schema}, but the store at ${place} has ${schema}. Export and import with the same version.`,
     )
   }
   const target = await storeId(clickhouse)
@@ -82,18 +82,18 @@ async function begin({ clickhouse, journal, place }: WholeStore, manifest: Manif
   if (earlier?.target === target) return { state: earlier, file }
   const { entries } = await journal.depth()
   if (entries > 0) {
-    throw new Error(`${number(entries)} requests wait in the journal, and an import needs an empty store and journal.`)
+    throw new Error(`${number(entries)} requests are in the journal, but an import needs an empty store and journal.`)
   }
   for (const table of DUMP_TABLES.filter(({ name }) => EMPTY_TABLES.includes(name))) {
     const { rows } = await digestOf(clickhouse, table, EVERYTHING)
     if (rows === 0) continue
     const what = table.name.replace('_', ' ')
     throw new Error(
-      `The store at ${place} has ${number(rows)} ${what} already. An import of everything needs an empty store: name another database or DATA_DIR.`,
+      `The store at ${place} already contains ${number(rows)} ${what}. import --all needs an empty store: name another database or DATA_DIR.`,
     )
   }
   const state: ImportAllState = { version: 1, target, done: 0, finishedAt: null }
-  // Before anything is stored: from then on the store is known by this file.
+  // Before anything is stored: this file marks the store as one that may be resumed.
   await file.write(state)
   return { state, file }
 }
@@ -131,7 +131,7 @@ async function insertChunks(
   }
 }
 
-/** Stores a chunk once, whatever an earlier try has left of it. */
+/** Stores a chunk exactly once, whatever an earlier attempt has left of it. */
 async function storeChunk(
   clickhouse: ClickHouse,
   chunk: Chunk,
@@ -145,16 +145,16 @@ async function storeChunk(
   const isThere = async () => isSame(table, chunk, await digestOf(clickhouse, table, chunk))
   for (let attempt = 1; ; attempt++) {
     try {
-      // What has versions can be stored again without harm, and may stand beside other rows.
+      // Versioned rows can be stored again without harm, and other rows may lie between them.
       if (!table.isVersioned && (await isThere())) return
       const token = `${source}:${chunk.file}`
       await insert(token)
       if (await isThere()) return
-      // Taken for a repetition of a try whose parts were lost before they were whole; so nothing of it is there.
+      // ClickHouse dropped it as a duplicate of an earlier attempt, of which nothing was stored.
       if ((await digestOf(clickhouse, table, chunk)).rows === 0) await insert(`${token}:again`)
       if (await isThere()) return
       throw new Error(
-        `The store does not hold what ${chunk.file} has. Was it in use meanwhile? Drop the database, and begin anew.`,
+        `The store does not match ${chunk.file}. Was it in use meanwhile? Drop the database and start over.`,
       )
     } catch (error) {
       const isPassing =
@@ -165,23 +165,23 @@ async function storeChunk(
   }
 }
 
-/** @throws Error where the store is not the one that was exported */
+/** @throws Error if the store does not match the one that was exported */
 async function finish({ clickhouse, journal }: WholeStore, manifest: Manifest): Promise<void> {
   for (const table of DUMP_TABLES) {
     const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
     const found = await digestOf(clickhouse, table, EVERYTHING)
     if (!isSame(table, wanted, found)) {
       throw new Error(
-        `${table.name} has ${number(found.rows)} rows, where ${number(wanted.rows)} were exported. Was the store in use meanwhile? Drop the database, and begin anew.`,
+        `${table.name} has ${number(found.rows)} rows, but ${number(wanted.rows)} were exported. Was the store in use meanwhile? Drop the database and start over.`,
       )
     }
   }
   await mergeJournals(clickhouse, manifest.journals, Date.now())
-  // From now on the journal gives out positions behind all that was imported, whoever uses it.
+  // From now on the journal assigns positions after all imported ones.
   await takeOver(clickhouse, journal, Date.now())
 }
 
-/** Beside the keys of the exported store there may be those that a first start has made. */
+/** The store may contain more keys than the exported one: those that a first start has made. */
 function isSame({ name }: DumpTable, wanted: { rows: number; hash: string }, found: { rows: number; hash: string }) {
   return name === 'api_keys' ? found.rows >= wanted.rows : found.rows === wanted.rows && found.hash === wanted.hash
 }

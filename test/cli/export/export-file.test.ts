@@ -69,7 +69,7 @@ t.test('what was imported is exported', async (t) => {
     await writeFile(path, 'half a page', { flag: 'a' })
     const last = await runCommand(to('--output', path))
     t.equal(last.code, 0, last.stderr)
-    t.match(last.stderr, /going on after/)
+    t.match(last.stderr, /resuming after/)
     t.ok((await readFile(path, 'utf8')) === whole.stdout, 'the same file')
     const again = await runCommand(to('--output', path))
     t.match(again, { code: 0, stderr: /was exported at/ })
@@ -79,7 +79,7 @@ t.test('what was imported is exported', async (t) => {
     })
     const other = join(folder, 'precious')
     await writeFile(other, 'x')
-    t.match(await runCommand(to('--output', other)), { code: 1, stderr: /is there already, and is not overwritten/ })
+    t.match(await runCommand(to('--output', other)), { code: 1, stderr: /exists already and is not overwritten/ })
     t.equal(await readFile(other, 'utf8'), 'x')
   })
 
@@ -94,7 +94,7 @@ t.test('what was imported is exported', async (t) => {
       await truncate(file, 100)
       t.match(await again(), { code: 1, stderr: /has 100 bytes/ }, 'of one that is finished')
       await writeFile(`${path}.export.json`, JSON.stringify({ ...state, finishedAt: null }))
-      t.match(await again(), { code: 1, stderr: /has 100 bytes/ }, 'of one that goes on')
+      t.match(await again(), { code: 1, stderr: /has 100 bytes/ }, 'of one that resumes')
       await rm(file)
       t.match(await again(), { code: 1, stderr: /has 0 bytes/ })
     }
