@@ -264,12 +264,12 @@ t.test('trusted proxies are named, neither counted nor all that there are', asyn
   t.equal(loadConfig({}).TRUST_PROXY, undefined)
 })
 
-t.test('what is not a setting is passed over', async (t) => {
+t.test('unknown variables are ignored', async (t) => {
   const config = loadConfig({ PATH: '/bin', port: '1', UNKNOWN: 'x' })
   t.strictSame(config, loadConfig({}))
 })
 
-t.test('nothing is kept between two calls', async (t) => {
+t.test('no state is shared between two calls', async (t) => {
   loadConfig({ PORT: '1', DELETE_USER_EVENTS: 'true' })
   t.equal(loadConfig({}).PORT, 3000)
   t.equal(loadConfig({}).DELETE_USER_EVENTS, false)

@@ -325,7 +325,7 @@ for (const storage of STORAGES) {
       await check('csv')
     })
 
-    t.test('a walk under a filter goes on past what is deleted or comes meanwhile', async (t) => {
+    t.test('a filtered walk continues past events that are deleted or arrive meanwhile', async (t) => {
       for (const format of ['json', 'ndjson'] as const) {
         const user = randomName('walked')
         const other = randomName('other')

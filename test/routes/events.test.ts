@@ -361,7 +361,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a cursor goes on in its own order, and in no other', async (t) => {
+    t.test('a cursor resumes in its own order, and in no other', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 5)
       const ids = idsOf(await stored(distinct_id))
@@ -407,7 +407,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('a cursor goes on where its event was deleted', async (t) => {
+    t.test('a cursor resumes although its event was deleted', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 4)
       const ids = idsOf(await stored(distinct_id))

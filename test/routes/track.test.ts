@@ -428,7 +428,7 @@ for (const storage of STORAGES) {
     })
 
     if (storage === 'embedded') {
-      t.test('the key is not kept on disk', async (t) => {
+      t.test('the key is not stored on disk', async (t) => {
         const distinct_id = user()
         const rest = `"event":"kept-event","distinct_id":"${distinct_id}"`
         const key = `"apiKey":"${SECRET_KEY}"`
@@ -451,7 +451,7 @@ for (const storage of STORAGES) {
     }
 
     if (storage === 'embedded') {
-      t.test('a key that a later null takes back is not kept on disk either', async (t) => {
+      t.test('a key that a later null overrides is not stored on disk either', async (t) => {
         const distinct_id = user()
         const body = `{"apiKey":"${SECRET_KEY}","event":"taken-back","distinct_id":"${distinct_id}","apiKey":null}`
         t.equal((await track(body)).statusCode, 200)
@@ -660,7 +660,7 @@ for (const storage of STORAGES) {
       }
     })
 
-    t.test('properties are kept byte for byte', async (t) => {
+    t.test('properties are stored byte for byte', async (t) => {
       const distinct_id = user()
       const bodies = EXACT.map((text) => `{"event":"e","distinct_id":"${distinct_id}","properties":${text}}`)
       for (const body of bodies) t.equal((await track(body)).statusCode, 200)
