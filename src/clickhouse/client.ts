@@ -14,46 +14,46 @@ import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
 import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
 
 export interface StoreOptions {
-  /** http://user:password@host:8123/database; the database is made where it is missing */
+  /** http://user:password@host:8123/database; the database is created if missing */
   url: string
-  /** an INSERT that takes longer, in ms, is sent again; the token of its block keeps it from being stored twice */
+  /** timeout of an INSERT in ms; the block is then retried, and its token prevents duplicates */
   insertTimeoutMs?: number
-  /** how answers that are passed on share connections; default: `SLOT_LIMITS` */
+  /** how streamed results share connections; default: `SLOT_LIMITS` */
   slotLimits?: SlotLimits
-  /** what they may hold that nobody has taken yet; default: `SPOOL_LIMITS` */
+  /** how much may be buffered for slow clients; default: `SPOOL_LIMITS` */
   spoolLimits?: SpoolLimits
 }
 
 const QUERY_TIMEOUT_MS = 30_000
 const INSERT_TIMEOUT_MS = 120_000
 const PING_TIMEOUT_MS = 2_000
-/** Within an answer that has begun; a query that finds little sends little. */
+/** Without a byte within a result that has begun: a query that finds little sends little. */
 const SILENT_MS = 120_000
-/** A statement may hold what a request's body held, in base64. */
+/** A statement may contain a request's body in base64. */
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
 const CONNECTIONS = 32
 const MIB = 1024 * 1024
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 24, waitMs: 5_000, stalledMs: 3_000 }
 /** A page of 10 000 ordinary events is 2 MB. */
 const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
-/** A query whose answer nobody waits for any more is cancelled, which ClickHouse does for queries that cannot write. */
+/** ClickHouse cancels a query when its client disconnects, if the query cannot write. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
 
-/** How a query is waited for. */
+/** Limits of one query. */
 export interface Reading {
-  /** whose answer it is, where its bytes are passed on; no project's answers take all connections */
+  /** the project of a streamed result; no project can use all connections */
   project?: string
-  /** an abort cancels the query, and breaks the answer */
+  /** an abort cancels the query and breaks the stream */
   signal?: AbortSignal | undefined
-  /** how long the answer's first byte may take, ms; 30 s where absent */
+  /** timeout of the first byte in ms; default 30 s */
   limitMs?: number | undefined
 }
 
 /**
- * Queries over HTTP, alike for the embedded engine and a cluster. Every call ends in bounded time; how long the answer of
- * `bytes` may be read is for its reader to say.
+ * Queries over HTTP, for the embedded engine and a cluster alike. Every call ends in bounded time; only the stream that
+ * `bytes` returns has no limit of its own.
  */
 export class ClickHouse {
   readonly #client: ClickHouseClient
@@ -103,7 +103,7 @@ export class ClickHouse {
     })
   }
 
-  /** Runs a statement that has no rows to give. Its parameters go in the URL, so large values belong into its text. */
+  /** Runs a statement without a result. Parameters go in the URL, so large values belong in the statement. */
   async command(
     query: string,
     parameters: Parameters = {},
@@ -120,12 +120,12 @@ export class ClickHouse {
     )
   }
 
-  /** Runs a statement in no database, for making one. */
+  /** Runs a statement outside our database, to create it. */
   async commandWithoutDatabase(query: string): Promise<void> {
     await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
   }
 
-  /** The rows as objects; 64-bit integers are texts. Large parameters go in the body. An abort cancels the query. */
+  /** The rows as objects; 64-bit integers are strings. Large parameters go in the body. An abort cancels the query. */
   async rows<Row>(
     query: string,
     parameters: Parameters = {},
@@ -147,10 +147,10 @@ export class ClickHouse {
   }
 
   /**
-   * The answer's bytes in the format that the query names. The server completes its answer before it sends the first
+   * The bytes of the result in the query's format. The server completes the result before it sends the first
    * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
    * never a short stream. With `wait_end_of_query: 0` it does not, and such an error breaks the stream: what is read from
-   * it is complete if, and only if, it ends. `limitMs` is for the answer to begin. What its reader does not take is held
+   * it is complete if, and only if, it ends. `limitMs` limits the first byte. Bytes not read yet are buffered
    * in memory within limits; beyond them the stream is aborted if another query needs its connection.
    */
   async bytes(
@@ -170,7 +170,7 @@ export class ClickHouse {
     for (const event of ['end', 'close']) answer.once(event, () => slot.release())
     const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
     if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
-      // Something on the way took the header off, and may as well complete a transfer that ClickHouse broke.
+      // A proxy removed the header, so it may also complete a transfer that ClickHouse broke.
       answer.destroy()
       return await this.bytes(query, parameters, { ...settings, wait_end_of_query: 1 }, reading)
     }
@@ -189,13 +189,13 @@ export class ClickHouse {
         clickhouse_settings: { ...settings, wait_end_of_query: 1 },
         abort_signal,
       })
-      // An answer that is left unread holds its connection.
+      // An unread response keeps its connection.
       for await (const _ of stream);
     }
     await answered(this.#insertTimeoutMs, insert, signal)
   }
 
-  /** @throws when the store does not answer a query within 2 s, which it also does not with a wrong password */
+  /** @throws if ClickHouse does not respond to a query within 2 s, or refuses the login */
   async ping(): Promise<void> {
     await answered(PING_TIMEOUT_MS, async (abort_signal) => {
       const result = await this.#client.ping({ select: true, abort_signal })
@@ -243,7 +243,7 @@ async function answered<T>(
   }
 }
 
-/** Every failure reaches the caller as an exception, who logs it with what it meant. */
+/** Every failure reaches the caller as an exception; the caller logs it in context. */
 class Silent {
   trace(): void {}
   debug(): void {}

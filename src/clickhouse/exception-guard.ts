@@ -3,14 +3,14 @@ import { parseError } from '@clickhouse/client'
 import { MAX_ERROR_BYTES } from './errors.js'
 
 /**
- * Guards an answer that is sent while its query still runs, which may fail when a part of the rows is on its way. Then
- * ClickHouse writes the error behind them, and breaks the transfer. The error begins with a line of its own and a tag
- * that is drawn at random for each answer, so no text of a user can look like it. It breaks this stream too, even where
- * something on the way has completed the transfer, and nothing of its text passes.
+ * Guards a result that is streamed while its query is still running, which may fail after some rows were sent. Then
+ * ClickHouse appends the error to the rows and breaks the transfer. The error starts with a marker line and a tag that is
+ * random for each response, so no user's text can look like it. This stream fails too, even if a proxy has completed the
+ * transfer, and passes on nothing of the error's text.
  *
- * @param tag the answer's X-ClickHouse-Exception-Tag
- * @param wrap makes the stream's error of a ClickHouseError
- * @returns the rows; it ends only where the answer was complete, else it fails
+ * @param tag the response's X-ClickHouse-Exception-Tag
+ * @param wrap makes the stream's error from a ClickHouseError
+ * @returns the rows; it ends only if the result is complete, and fails otherwise
  */
 export function untilException(answer: Readable, tag: string, wrap: (error: Error) => Error): Readable {
   return pipeline(answer, new ExceptionGuard(tag, wrap), () => undefined)
@@ -19,9 +19,9 @@ export function untilException(answer: Readable, tag: string, wrap: (error: Erro
 class ExceptionGuard extends Transform {
   readonly #marker: Buffer
   readonly #wrap: (error: Error) => Error
-  /** the end of what has passed, in which a marker may begin */
+  /** the last bytes that were passed on, in which a marker may start */
   #passed: Buffer = Buffer.alloc(0)
-  /** what came from the marker on, or from a little before it */
+  /** the bytes from the marker on, or from just before it */
   #exception: Buffer | null = null
 
   constructor(tag: string, wrap: (error: Error) => Error) {

@@ -6,7 +6,7 @@ import type { ClickHouse } from './client.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
 
-/** The schema cannot be brought to this version; waiting does not help. */
+/** The schema cannot be migrated to this version; retrying does not help. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError'
 }
@@ -19,9 +19,9 @@ interface Migration {
 }
 
 /**
- * Applies the numbered files of `schema/` that the store does not have yet, in their order. Each file may be applied
- * twice without harm, so services that start at the same time do not disturb each other.
- * @throws SchemaError where the store has a newer schema, or one from files that have been changed since
+ * Applies the numbered files of `schema/` that the store does not have yet, in order. Each file is idempotent, so
+ * services may start at the same time.
+ * @throws SchemaError if the store has a newer schema, or one from files that were changed since
  */
 export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): Promise<void> {
   const migrations = await readMigrations(folder)
@@ -58,7 +58,7 @@ export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): P
   }
 }
 
-/** Repeated blocks are recognised by this setting's help, so there is no doing without it. */
+/** Deduplication of retried blocks needs this setting. */
 async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   const [server] = await clickhouse.rows<{ version: string; known: string }>(
     "SELECT version() AS version, count() AS known FROM system.settings WHERE name = 'deduplicate_insert_select'",

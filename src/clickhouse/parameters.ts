@@ -7,8 +7,8 @@ export type Parameters = Record<string, Scalars[string] | string[]>
 const MAX_FIELD_BYTES = 120_000
 
 /**
- * The values of one statement that may be too large for a single parameter. What the methods return stands for the value
- * in the statement.
+ * The parameters of one statement, some of which may be too large for a single one. The methods return the placeholder
+ * for the statement.
  */
 export class QueryParameters {
   readonly parameters: Parameters = {}

@@ -20,8 +20,8 @@ export interface StreamOptions {
 }
 
 /**
- * Queries whose answers are passed on as they come. For these alone not by @clickhouse/client, which takes 2 ms more for
- * each, a fifth of a page of 10 000 events: it waits for a timer first, and sends the query's text as a stream.
+ * Streams query results. Only these do not use @clickhouse/client, which takes 2 ms more for each, a fifth of a page of
+ * 10 000 events: it waits for a timer first, and sends the query as a stream.
  */
 export class QueryStreams {
   readonly #silentMs: number
@@ -43,7 +43,7 @@ export class QueryStreams {
   }
 
   /**
-   * Resolves with the answer once its headers are there and say that it is no error. An abort until then ends the query.
+   * Resolves with the response once its headers have arrived and it is not an error. An abort before that cancels the query.
    * @param parameters go in the URL, which some proxies want below 8 KiB
    * @throws ClickHouseError, or Node's error for a connection that was refused, reset or silent
    */
@@ -107,7 +107,7 @@ async function errorText(answer: Readable): Promise<string> {
 
 const ESCAPES: Record<string, string> = { '\t': '\\t', '\n': '\\n', '\r': '\\r', '\\': '\\\\' }
 
-/** As ClickHouse reads it, which takes texts apart as it does those of TabSeparated. */
+/** Escapes a parameter: ClickHouse parses it like a field of TabSeparated. */
 function formatParameter(value: Scalars[string]): string {
   return String(value).replace(/[\t\n\r\\]/g, (character) => ESCAPES[character] ?? character)
 }

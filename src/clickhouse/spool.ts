@@ -1,14 +1,14 @@
 import { Readable } from 'node:stream'
 
-/** What answers may hold that their clients have not taken yet. */
+/** How much may be buffered for slow clients. */
 export interface SpoolLimits {
-  /** bytes of one answer */
+  /** bytes of one result */
   answerBytes: number
-  /** bytes of all answers of the process */
+  /** bytes of all results of the process */
   totalBytes: number
 }
 
-/** The memory that all spooled answers of a process share. */
+/** The memory that all buffered results of a process share. */
 export class SpoolMemory {
   readonly limits: SpoolLimits
   #held = 0
@@ -32,8 +32,8 @@ export class SpoolMemory {
 }
 
 /**
- * Passes an answer on as it comes while its client keeps up, without a copy, and holds in memory what a slow client has
- * not taken, so that its source can end. Only where that is too much the source is paused.
+ * Streams a result without copying it while the client keeps up. For a slow client, buffers the rest in memory so that
+ * the source can end. Pauses the source only when the buffer is full.
  */
 export class Spool extends Readable {
   readonly #source: Readable

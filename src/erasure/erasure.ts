@@ -37,8 +37,8 @@ export interface ErasedUsers {
 const AT_ONCE = 100
 
 /**
- * Deletes users with everything that the service has of them: what was accepted before the call is gone from every
- * later answer. That it leaves the disk as well is up to the Purge.
+ * Deletes users with everything that the service has of them: no later response contains what was accepted before the
+ * call. The Purge takes it off the disk.
  */
 export class Erasure {
   readonly #parts: ErasureOptions
@@ -50,7 +50,7 @@ export class Erasure {
   /**
    * The profiles go last: a retry of an interrupted erasure finds the users again.
    * @param distinctIds each once
-   * @throws ContractError `unavailable` where the store does not have everything yet; then nothing was deleted
+   * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was deleted
    */
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
     const { clickhouse, barrier } = this.#parts

@@ -18,7 +18,7 @@ export interface PurgeOptions {
   log: Pick<Log, 'warn'>
   /** what is deleted within this time of the last rewriting of its table or month waits for the next one, ms */
   intervalMs: number
-  /** how often the store is asked whether something is due, ms */
+  /** how often to check whether something is due, ms */
   pollMs?: number
 }
 
@@ -32,7 +32,7 @@ const RETRY_MS = 10 * 60_000
  * however little was deleted, so none is rewritten by itself more than once in an interval.
  *
  * What is left to do is asked of the store each time: nothing is lost at a restart, and it does not matter which
- * process deleted something. One purge at a time; those who ask for one while one runs share the next.
+ * process deleted something. One purge runs at a time; calls during it share the next one.
  */
 export class Purge {
   readonly #options: PurgeOptions
@@ -57,7 +57,7 @@ export class Purge {
   /**
    * Resolves when everything deleted before the call is in no part that is in use, which may take as long as rewriting
    * the tables; with the time by which the parts from before have left the disk, in epoch milliseconds.
-   * @throws DiskSpaceError where the store has no room for the copies
+   * @throws DiskSpaceError if the store has no room for the copies
    */
   now(): Promise<number> {
     this.#next ??= this.#after(this.#running)
@@ -122,7 +122,7 @@ export class Purge {
     }
   }
 
-  /** One that cannot be rewritten does not keep the others from it. */
+  /** A failure of one does not stop the others. */
   async #run(isWanted: (leftovers: Leftovers) => boolean): Promise<void> {
     const { clickhouse } = this.#options
     const { signal } = this.#stop

@@ -1,10 +1,10 @@
-/** Keys that one fetch is asked for at most. */
+/** Keys of one fetch at most. */
 const MAX_KEYS = 1000
 
 /**
- * Gathers the look-ups of one turn of the event loop, so that they cost one question.
- * @param fetch answers in the order of its keys, where an answer takes longer than others with a promise of it; for as many
- *   of the first keys as it likes, one at least, and is asked for the rest then
+ * Batches the look-ups of one turn of the event loop into one fetch.
+ * @param fetch returns values in the order of its keys; a promise for a value that takes longer than the others. It may
+ *   return fewer values than keys, but at least one, and is then called again for the rest
  */
 export function batchLoader<Key, Value>(
   fetch: (keys: Key[]) => Promise<(Value | Promise<Value>)[]>,
@@ -18,7 +18,7 @@ export function batchLoader<Key, Value>(
       const some = asked.slice(start, start + MAX_KEYS)
       try {
         const values = await fetch(some.map(({ key }) => key))
-        if (values.length === 0) throw new Error('a fetch answered for none of its keys')
+        if (values.length === 0) throw new Error('a fetch returned no value')
         values.forEach((value, i) => {
           some[i]?.resolve(value)
         })

@@ -1,4 +1,4 @@
-/** What the file system refuses, in words; of the error's path. */
+/** Sentences for errors of the file system, by the error's path. */
 const IN_WORDS: Record<string, (path: string) => string> = {
   ENOENT: (path) => `${path} does not exist.`,
   EACCES: (path) => `This user may not access ${path}.`,
@@ -13,12 +13,12 @@ const IN_WORDS: Record<string, (path: string) => string> = {
   ENAMETOOLONG: (path) => `The name ${path} is too long.`,
 }
 
-/** An error as a person at a terminal reads it: in words, and on one line. */
+/** An error as one line of text for a terminal. */
 export function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { code, path } = error as NodeJS.ErrnoException
   const words = code !== undefined && Object.hasOwn(IN_WORDS, code) ? IN_WORDS[code] : undefined
-  // A message of ours is in words already, and begins with no code.
+  // Our own messages are sentences already, and do not start with a code.
   if (words && error.message.startsWith(`${code}:`)) {
     if (path !== undefined) return words(path)
     // Of a read or a write.

@@ -1,8 +1,8 @@
-/** How often values were seen in each of some ranges. Counting one costs a few comparisons and makes nothing. */
+/** Counts values by bucket. Counting one costs a few comparisons and allocates nothing. */
 export class Histogram {
-  /** the upper ends of the ranges, rising; what is above the last is counted in one more */
+  /** upper bounds of the buckets, ascending; one more bucket counts values above the last */
   readonly bounds: readonly number[]
-  /** one for each bound, and one for what is above */
+  /** one for each bound, and one for larger values */
   readonly counts: number[]
   sum = 0
 
@@ -23,5 +23,5 @@ export class Histogram {
   }
 }
 
-/** For times in seconds: from the answer of a memory to the limits of queries. */
+/** Bounds for durations in seconds, from a memory access to the timeout of a query. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]

@@ -4,14 +4,14 @@ import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Entry, EntryKind } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 
-/** An entry that could not be stored by any way, without its body, which may be as large as a request. */
+/** An entry that ClickHouse rejected, without its body, which may be as large as a request. */
 export interface DeadLetter {
   position: Position
   /** the journal that gave the position; 0 where that was not written down yet */
   journalId: number
   projectId: string
   kind: EntryKind
-  /** what ClickHouse said */
+  /** ClickHouse's error */
   reason: string
   /** bytes of the body */
   size: number
@@ -19,7 +19,7 @@ export interface DeadLetter {
   receivedAt: number
 }
 
-/** Keeps an entry that could not be stored as what it is, with the reason, so that it can be looked at and replayed. */
+/** Stores a rejected entry verbatim with the reason, so that it can be inspected and replayed. */
 export async function insertDeadLetter(
   clickhouse: ClickHouse,
   journalId: number,

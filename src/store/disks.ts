@@ -8,8 +8,8 @@ export interface Disk {
 }
 
 /**
- * @returns none where the user of the connection may not see them
- * @throws StoreUnreachableError where there is no answer before the signal
+ * @returns none if the user of the connection may not see them
+ * @throws StoreUnreachableError if there is no result before the signal
  */
 export async function readDisks(clickhouse: ClickHouse, signal: AbortSignal): Promise<Disk[]> {
   const rows = await clickhouse.rows<{ name: string; free: string; total: string }>(

@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 
-/** What is to become of one stored event. */
+/** A change of one stored event. */
 export interface Edit {
   projectId: string
   eventId: string
@@ -32,7 +32,7 @@ export class EventEdits {
     this.#clickhouse = clickhouse
   }
 
-  /** @returns false where the project has no such event; resolves when every later answer shows the change */
+  /** @returns false if the project has no such event; resolves when every later read shows the change */
   apply(edit: Edit): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...edit, resolve, reject })

@@ -20,12 +20,12 @@ export interface EventPage extends EventFilter {
   projectId: string
   /** `asc` where absent */
   order?: Order
-  /** the greatest id that may be in the answer */
+  /** the greatest id of the page */
   upTo: string
   limit: number
   /** rows to skip, from `startAt` on */
   offset: number
-  /** the id with which the page begins, as an earlier page's mark had it */
+  /** the first id of the page, as an earlier page gave it */
   startAt?: string
 }
 
@@ -64,7 +64,7 @@ const ROWS: Record<RowFormat, { columns: string; format: string; settings: Click
   parquet: { columns: COLUMNS, format: 'Parquet', settings: {} },
 }
 
-/** A page of events as JSON texts; its mark is the first id of the next page. */
+/** A page of events as JSON texts, followed by the first id of the next page. */
 export async function readEventPage(clickhouse: ClickHouse, page: EventPage, reading: Reading = {}): Promise<Readable> {
   const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
   const query = pageOf({ json: eventJson('properties'), nextId: 'toString(event_id)', from })

@@ -2,11 +2,11 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isTimeout } from '../clickhouse/errors.js'
 import { type EventPage, findEventIds, findPageStart } from './event-pages.js'
 
-/** How long events that a filter picks are looked for. */
+/** Limits of a filtered search. */
 export interface SearchLimits {
   /** ms that a page may take to begin before its events are searched for step by step */
   directMs: number
-  /** ms of a search; then the answer has what was found, and a cursor for the rest */
+  /** ms of a search; after that, the page has what was found, and a cursor for the rest */
   searchMs: number
   /** events of the project that the first step looks through; later ones as many as take a fair part of the time */
   stepRows: number
@@ -14,7 +14,7 @@ export interface SearchLimits {
 
 export const SEARCH_LIMITS: SearchLimits = { directMs: 5_000, searchMs: 10_000, stepRows: 1_000_000 }
 
-/** Events of one answer at most, as each is asked for by its id. */
+/** Events of one page at most: each is fetched by its id. */
 const MAX_FOUND = 1000
 /** A step takes at most this part of the time of a search, so that a smaller one can follow. */
 const STEPS = 4

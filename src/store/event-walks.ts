@@ -36,7 +36,7 @@ export interface WantedPage {
 export interface ReadPage {
   /** in the format; rows of JSON have commas between them */
   rows: Readable
-  /** the first id of the next page, null where there is none; undefined where the mark behind the rows of JSON tells */
+  /** the first id of the next page, null where there is none; undefined if it follows the rows of JSON */
   next: string | null | undefined
 }
 
@@ -55,7 +55,7 @@ export class EventWalks {
    * A page, or where a filter finds too little in the time, what was found of it: fewer events than `limit`, even none,
    * and a `next` from which the search resumes. Not for a page that is asked for by its number, as those of the pages
    * after it would be others then.
-   * @throws ContractError `unavailable` where such a page takes too long
+   * @throws ApiError `unavailable` where such a page takes too long
    */
   async read(format: Format, wanted: WantedPage, signal: AbortSignal): Promise<ReadPage> {
     const { startAt, page: number = 1 } = wanted

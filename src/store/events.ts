@@ -25,7 +25,7 @@ FORMAT JSONEachRow`
 
 /**
  * Stores the events of the entries; a token that was used before stores nothing.
- * @throws StoreError where ClickHouse refused them, StoreUnreachableError where it is not known what became of them
+ * @throws StoreError if ClickHouse rejected them, StoreUnreachableError if it is unknown whether they were stored
  */
 export async function insertEvents(
   clickhouse: ClickHouse,
@@ -131,7 +131,7 @@ export async function deleteErasedEvents(clickhouse: ClickHouse, projectId: stri
   if (size > 0) await deleteEventsOfUsers(clickhouse, projectId, [''])
 }
 
-/** How many events each of these users has in the store; who has none is missing. */
+/** The number of stored events by user; users without events are missing. */
 export async function countEventsOfUsers(
   clickhouse: ClickHouse,
   projectId: string,

@@ -13,7 +13,7 @@ export const versionedRows: LineOf = ({ position }) => ({ head: `{"version":${po
 const READ_VERBATIM: ClickHouseSettings = {
   input_format_json_read_objects_as_strings: 1,
   input_format_json_throw_on_bad_escape_sequence: 0,
-  // A fraction is to come out as it went in, to the last bit.
+  // Fractions must come back exact to the last bit.
   precise_float_parsing: 1,
   input_format_skip_unknown_fields: 1,
   input_format_json_ignore_unknown_keys_in_named_tuple: 1,
@@ -34,7 +34,7 @@ export const ONE_PIECE: ClickHouseSettings = {
 
 /** Small bodies are joined into pieces of this size; those from this size on go as they are, and are not copied. */
 const PIECE_BYTES = 32 * 1024
-/** How long the event loop is held at a time: a block of single events took 8 ms, by which every request was late. */
+/** How long the event loop is blocked at a time: a block of single events took 8 ms, which delayed every request. */
 const SLICE_MS = 1
 
 /** Sends the entries' bodies as they are and lets ClickHouse take them apart. */
@@ -84,7 +84,7 @@ async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer>
   yield joined()
 }
 
-/** Whether the server still works on an INSERT whose token begins like this, so that its rows may yet appear. */
+/** Whether an INSERT whose token starts like this is still running, so that its rows may still appear. */
 export async function isInserting(clickhouse: ClickHouse, prefix: string): Promise<boolean> {
   const rows = await clickhouse.rows(
     "SELECT 1 FROM system.processes WHERE startsWith(Settings['insert_deduplication_token'], {prefix:String}) LIMIT 1",

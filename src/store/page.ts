@@ -1,11 +1,11 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
 
-/** Every mark has this length, so that it is found at the end of a stream that nobody parses. */
+/** The id of the next page has a fixed length, so that it is found at the end of a stream without parsing it. */
 const MARK_BYTES = 36
 const MARK = /^[0-9a-f-]{36}$/
 
-/** Rows as they are, with commas between them. */
+/** Rows verbatim, with commas between them. */
 export const PAGE_SETTINGS: ClickHouseSettings = {
   format_custom_escaping_rule: 'Raw',
   format_custom_field_delimiter: '',
@@ -17,12 +17,12 @@ export const PAGE_SETTINGS: ClickHouseSettings = {
   output_format_json_escape_forward_slashes: 0,
 }
 
-/** Else ClickHouse may find out which rows these are before it reads the first of them, which takes longer. */
+/** Otherwise ClickHouse may first find all row numbers before it reads the first row, which is slower. */
 export const IN_ORDER: ClickHouseSettings = { query_plan_optimize_lazy_materialization: 0 }
 
 /**
- * The rows are sent while ClickHouse reads the next ones. An error before 64 KiB of them are made is still an error of the
- * call, a later one breaks the stream.
+ * ClickHouse sends rows while it reads the next ones. An error within the first 64 KiB is still an error of the call; a
+ * later one breaks the stream.
  */
 export const STREAMED: ClickHouseSettings = {
   ...IN_ORDER,
@@ -35,11 +35,11 @@ export const STREAMED: ClickHouseSettings = {
 export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
 
 /**
- * A query for `{limit:UInt32}` rows from `{offset:UInt64}` on, each as a JSON text. Where there is one more row, its
- * mark comes instead of it: by that a reader knows, at the end of the stream, that there is a next page and where.
+ * A query for `{limit:UInt32}` rows from `{offset:UInt64}` on, each as a JSON text. If there is one more row, its id
+ * comes instead of it: so a reader learns at the end of the stream whether there is a next page, and where it starts.
  *
  * @param json an expression for the JSON text of an object
- * @param mark an expression for a text of exactly 36 hexadecimal digits and hyphens
+ * @param nextId an expression for a text of exactly 36 hexadecimal digits and hyphens
  * @param from an ordered SELECT of the columns that the two need
  */
 export function pageOf({ json, nextId, from }: { json: string; nextId: string; from: string }): string {
@@ -55,10 +55,10 @@ export function offsetOf(page: number, limit: number): number {
 }
 
 /**
- * The bytes of an answer around the rows of a page, which pass through untouched.
- * @param tail makes what follows the rows; its argument is the mark, null on the last page
+ * Wraps the rows of a page, which pass through untouched, into the rest of the response.
+ * @param tail makes the bytes after the rows; its argument is the id of the next page, null on the last page
  */
-export function wrapRows(rows: Readable, head: string, tail: (mark: string | null) => string): Readable {
+export function wrapRows(rows: Readable, head: string, tail: (nextId: string | null) => string): Readable {
   let held: Buffer = Buffer.alloc(0)
   const around = new Transform({
     transform(chunk: Buffer, _encoding, done) {
@@ -74,7 +74,7 @@ export function wrapRows(rows: Readable, head: string, tail: (mark: string | nul
       const mark = hasMark ? held.toString('latin1', end) : null
       if (mark !== null && !MARK.test(mark)) return done(new Error('the rows of a page end in the middle of one'))
       const rest = tail(mark)
-      // Between the last row and the mark there is a comma.
+      // There is a comma between the last row and the next id.
       done(null, Buffer.concat([held.subarray(0, hasMark ? end - 1 : end), Buffer.from(rest)]))
     },
   })

@@ -1,15 +1,15 @@
 /**
- * The entry of the child process that is the embedded ClickHouse. Only `clickhouse.ts` starts it, with `fork(…, [path, port, configFile])`
+ * The entry of the child process that is the embedded ClickHouse. Only `engine-process.ts` starts it, with `fork(…, [path, port, configFile])`
  * and, in the environment, the secrets that the configuration file names.
  *
  * The engine runs in a thread of its own, so this main thread stays free for the three things that end it:
  * - the IPC channel closes (the parent is gone, however it went): SIGKILL to itself at once. What ClickHouse acknowledged survives that.
  * - SIGTERM, or the message `stop`: the query that keeps the engine running is killed, which shuts the engine down; SIGKILL at the limit.
- * - the engine ends by itself: what it had to say is on stderr already.
+ * - the engine exits by itself: its messages are on stderr already.
  * SIGINT and SIGHUP are ignored: the terminal sends them to the whole process group, and the parent decides what they mean.
  */
 
-/** Sent to the parent when the engine cannot be loaded at all; trying again would not help. */
+/** Sent to the parent if the engine cannot be loaded at all; a retry would not help. */
 export interface LoadFailure {
   loadFailure: string
 }
