@@ -8,27 +8,27 @@ export interface Bench {
   rounds: number
   /** of one measured stretch */
   seconds: number
-  /** how many stored events a benchmark starts from, where the command names no other number */
+  /** number of stored events a benchmark starts from, unless the command names another */
   events(usual: number): number
   /** opens a line of the table */
   figure(name: string, options: FigureOptions): (value: number, limit?: number) => void
   /** a line below the table */
   note(text: string): void
-  /** tells the terminal that a round begins */
+  /** reports to the terminal that a round begins */
   round(number: number): void
 }
 
 export type Benchmark = (bench: Bench) => Promise<void>
 
-/** Short, so that the code is compiled and the connections of the store are open; what it finds is thrown away. */
+/** Compiles the code and opens the connections of the store; its results are discarded. */
 export const WARM_UP_SECONDS = 1
 const VISIBLE_LIMIT_MS = 120_000
-/** A median of times needs less than a rate does. @returns s */
+/** A median of times needs fewer samples than a rate. @returns s */
 export function forTimes({ seconds }: Bench): number {
   return Math.ceil(seconds / 2)
 }
 
-/** Runs the rounds; what one left in ClickHouse is merged before the next. */
+/** Runs the rounds; ClickHouse finishes its merges before each. */
 export async function eachRound(bench: Bench, store: Store | null, measure: (round: number) => Promise<void>) {
   for (let round = 0; round < bench.rounds; round++) {
     bench.round(round + 1)
@@ -47,19 +47,19 @@ export async function untilVisible(url: string): Promise<void> {
   }
 }
 
-/** Resolves when a count is reached, asked for as often as a reader would. */
+/** Resolves when a count is reached, polling as often as a reader would. */
 export async function untilCount(count: () => Promise<number>, wanted: number): Promise<void> {
   const deadline = Date.now() + VISIBLE_LIMIT_MS
   for (;;) {
     const reached = await count()
     if (reached >= wanted) return
-    if (Date.now() > deadline) throw new Error(`waited for ${wanted} events in vain, ${reached} are there`)
+    if (Date.now() > deadline) throw new Error(`timed out waiting for ${wanted} events; ${reached} are there`)
     await wait(5)
   }
 }
 
 export async function get<Answer>(url: string): Promise<Answer> {
   const response = await fetch(url, { headers: { 'x-api-key': SECRET_KEY } })
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`)
+  if (!response.ok) throw new Error(`${url} returned ${response.status}: ${await response.text()}`)
   return (await response.json()) as Answer
 }

@@ -2,10 +2,10 @@ import type { LoadResult } from './load.js'
 import type { HttpRequest, RequestList } from './requests.js'
 import { type Filled, PROJECT, type Store } from './store.js'
 
-/** A prime, so that its multiples come to every event before they come to one twice. */
+/** A prime, so that its multiples reach every event before they repeat one. */
 const STRIDE = 7_368_787
 
-/** Ids of `count` different events from all over the project. */
+/** Ids of `count` different events, scattered over the project. */
 export function scattered(filled: Filled, count: number): string[] {
   return Array.from({ length: count }, (_, i) => filled.id((i * STRIDE) % filled.count))
 }
@@ -18,7 +18,7 @@ export function remove(id: string): HttpRequest {
   return { method: 'DELETE', path: `/public/events/${id}` }
 }
 
-/** What the fastest service could ask ClickHouse for: `size` events with one statement. */
+/** The statements of the fastest possible service: `size` events with one statement. */
 export function statements(store: Store, ids: string[], size: number): HttpRequest[] {
   return Array.from({ length: Math.floor(ids.length / size) }, (_, i) => {
     const some = ids.slice(i * size, (i + 1) * size).map((id) => `'${id}'`)
@@ -31,7 +31,7 @@ export function statements(store: Store, ids: string[], size: number): HttpReque
   })
 }
 
-/** Requests that are used up from stretch to stretch: none is sent twice before all were sent. */
+/** Requests that successive measurements consume: none is sent twice before all were sent. */
 export class Supply {
   readonly #requests: RequestList
   #from = 0
@@ -40,7 +40,7 @@ export class Supply {
     this.#requests = requests
   }
 
-  /** how many were sent so far */
+  /** number sent so far */
   get used(): number {
     return this.#from
   }
@@ -50,7 +50,7 @@ export class Supply {
     send: (some: { requests: RequestList; from: number; connections: number }) => Promise<LoadResult>,
   ): Promise<LoadResult> {
     const result = await send({ requests: this.#requests, from: this.#from, connections })
-    // At the end of a stretch each connection has one under way, which is not counted, and wrk skips one at its start.
+    // At the end each connection has one request in flight, which is not counted, and wrk skips one at its start.
     this.#from += result.requests + connections + 1
     return result
   }

@@ -1,4 +1,4 @@
-/** What a figure is to be: of its ratio to the limit, or of its value. */
+/** Target of a result: for its ratio to the limit, or for its value. */
 interface Goal {
   of: 'ratio' | 'value'
   target: number
@@ -7,7 +7,7 @@ interface Goal {
 
 export interface FigureOptions {
   unit: 'req/s' | 'events/s' | 'ops/s' | 'ms' | 'MB/s' | 'MiB'
-  /** what its limit is; absent where there is none */
+  /** name of its limit; absent if there is none */
   over?: string
   goal?: Goal
 }
@@ -26,12 +26,12 @@ export interface Spread {
   max: number
 }
 
-/** The figures of a run, in the order in which they first came. */
+/** The results of a run, in the order of their first appearance. */
 export class Figures {
   readonly all: Figure[] = []
   readonly notes: string[] = []
 
-  /** @returns how to add what a round measured */
+  /** @returns a function that adds the result of a round */
   open(benchmark: string, name: string, options: FigureOptions): (value: number, limit?: number) => void {
     const figure: Figure = { benchmark, name, ...options, values: [], limits: [] }
     this.all.push(figure)
@@ -50,7 +50,7 @@ export function spreadOf(values: number[]): Spread {
   return { median, min: at(0), max: at(sorted.length - 1) }
 }
 
-/** The ratio of each round, whose two sides had the same machine at nearly the same time; null where there is no limit. */
+/** Ratio per round, both sides measured on the same machine at nearly the same time; null without a limit. */
 export function ratioOf({ values, limits }: Figure): Spread | null {
   if (limits.length === 0) return null
   return spreadOf(values.map((value, i) => value / (limits[i] ?? Number.NaN)))
@@ -61,7 +61,7 @@ export function isSmallerBetter({ unit }: Figure): boolean {
   return unit === 'ms' || unit === 'MiB'
 }
 
-/** null where the figure has no goal */
+/** null without a goal */
 export function verdictOn(figure: Figure): 'stretch' | 'met' | 'missed' | null {
   const { goal } = figure
   if (!goal) return null

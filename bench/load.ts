@@ -9,10 +9,10 @@ const WITH_WRK = hasWrk()
 export interface Stretch {
   url: string
   requests: RequestList
-  /** of the list to pass over at first */
+  /** requests of the list to skip at first */
   from?: number
   connections: number
-  /** whole ones, at least 1 */
+  /** a whole number, at least 1 */
   seconds: number
 }
 
@@ -20,7 +20,7 @@ export interface LoadResult {
   requests: number
   seconds: number
   perSecond: number
-  /** when the first request that counts was sent, as `performance.now()` has it here */
+  /** time of the first counted request, by this process's `performance.now()` */
   startedAt: number
   /** ms */
   p50: number
@@ -35,15 +35,15 @@ export interface Printed {
   read: number
   write: number
   timeout: number
-  /** answers other than 2xx */
+  /** responses other than 2xx */
   status: number
   p50: number
   p99: number
 }
 
 /**
- * Sends requests from a process of their own, each connection the next one as soon as it has its answer.
- * @throws where one of them failed: a figure that counts failures means nothing
+ * Sends requests from a separate process; each connection sends the next one when it has its response.
+ * @throws Error if a request failed: a result that counts failures means nothing
  */
 export async function load(servers: Servers, stretch: Stretch): Promise<LoadResult> {
   const { url, requests, from = 0, connections, seconds } = stretch
@@ -54,8 +54,8 @@ export async function load(servers: Servers, stretch: Stretch): Promise<LoadResu
 }
 
 /**
- * Sends `perSecond` requests a second, evenly, whether or not answers come. A latency counts from the moment when its
- * request was due, so that one slow answer does not hide those that had to wait for it. Neither tool can do it: wrk has no
+ * Sends `perSecond` requests a second, evenly, whether or not responses arrive. A latency counts from the moment its
+ * request was due, so that one slow response does not hide those that had to wait for it. Neither tool can do it: wrk has no
  * rate, and autocannon sends what is due in a second in one burst at its beginning.
  */
 export async function pacedLoad(servers: Servers, stretch: Stretch & { perSecond: number }): Promise<LoadResult> {
@@ -74,7 +74,7 @@ async function measure(servers: Servers, stretch: Stretch, command: string, args
     const what = failed.map(([kind, count]) => `${kind} ${count}`).join(', ')
     const answer = await answerTo(servers, stretch)
     throw new Error(
-      `Of ${requests} requests some failed: ${what || 'there was not one answer'}. One more was answered:\n${answer}`,
+      `Some of ${requests} requests failed: ${what || 'there was no response'}. Response to one more:\n${answer}`,
     )
   }
   const seconds = us / 1e6
@@ -88,7 +88,7 @@ async function measure(servers: Servers, stretch: Stretch, command: string, args
   }
 }
 
-/** What the first request of a stretch gets when it is sent once more, to see why it failed. */
+/** Sends the first request of a measurement once more, to show why it failed. */
 async function answerTo(servers: Servers, { url, requests, from = 0 }: Stretch): Promise<string> {
   const args = [programFile('download'), url, requests.file, String(from + 1)]
   return await servers.run('the load', process.execPath, args)

@@ -6,7 +6,7 @@ import type { Store } from './store.js'
 
 const GIB = 1024 ** 3
 
-/** What the figures hold for; a figure without its machine means nothing. */
+/** The machine that the results hold for; a result without it means nothing. */
 export interface Machine {
   cpu: string
   cores: number
@@ -19,7 +19,7 @@ export interface Machine {
   commit: string
 }
 
-/** @param store a ClickHouse that runs, which is asked for its version */
+/** @param store a running ClickHouse, which is asked for its version */
 export async function describeMachine(store: Store): Promise<Machine> {
   return {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',

@@ -32,16 +32,16 @@ const BASELINE = fileURLToPath(new URL('../../baseline.json', import.meta.url))
 const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [options]
 
   --rounds N            rounds of each benchmark (5)
-  --seconds N           whole seconds of each measured stretch (2)
-  --events N            stored events to begin with, in export, edit and growth (5, 10 and 20 million); in the file of import (1 million)
-  --journal redis|lmdb  what Tallyhouse accepts into (redis)
-  --set NAME=VALUE      a setting for Tallyhouse; may come again
-  --cpu-prof            lets Tallyhouse write a profile of its CPU into bench/data
-  --markdown            prints the table for the README
+  --seconds N           whole seconds of each measurement (2)
+  --events N            events stored beforehand in export, edit and growth (5, 10 and 20 million), or in the file of import (1 million)
+  --journal redis|lmdb  the journal of Tallyhouse (redis)
+  --set NAME=VALUE      a setting for Tallyhouse; may be repeated
+  --cpu-prof            writes a CPU profile of Tallyhouse into bench/data
+  --markdown            prints the table as Markdown, for docs/benchmarks.md
   --compare             shows the change against bench/baseline.json
-  --save                keeps the figures in bench/baseline.json`
+  --save                saves the results to bench/baseline.json`
 
-/** What is open at the moment, for the end by a signal. */
+/** Open servers, which a signal closes. */
 let servers: Servers | undefined
 let endedBy: NodeJS.Signals | undefined
 
@@ -145,18 +145,18 @@ function wholeNumber(name: string, text: string): number {
 }
 
 async function readBaseline(): Promise<Baseline> {
-  if (!existsSync(BASELINE)) throw new Error(`${BASELINE} is missing; --save makes it.`)
+  if (!existsSync(BASELINE)) throw new Error(`${BASELINE} is missing; --save creates it.`)
   return JSON.parse(await readFile(BASELINE, 'utf8')) as Baseline
 }
 
-/** What this run has not measured stays as it was, where the file is of this machine. */
+/** Results that this run has not measured are kept if the file is from this machine. */
 async function keep(run: Baseline): Promise<void> {
   const measured = new Set(run.figures.map(({ benchmark }) => benchmark))
   const before = existsSync(BASELINE) ? await readBaseline() : null
   const isSameMachine = before?.machine.cpu === run.machine.cpu && before.machine.cores === run.machine.cores
   const kept = isSameMachine ? before.figures.filter(({ benchmark }) => !measured.has(benchmark)) : []
   await writeFile(BASELINE, `${JSON.stringify({ ...run, figures: [...kept, ...run.figures] }, null, 2)}\n`)
-  console.log(`\nKept in ${BASELINE}.`)
+  console.log(`\nSaved to ${BASELINE}.`)
 }
 
 function progress(text: string): void {

@@ -25,7 +25,7 @@ export function servicePageAt(cursor: string): HttpRequest {
   return { method: 'GET', path: `/public/events?limit=${PAGE}&cursor=${cursor}` }
 }
 
-/** The query by which the service reads a page, for ClickHouse itself. */
+/** The query with which the service reads a page, as a request to ClickHouse. */
 export async function directPage(
   store: Store,
   page: Pick<EventPage, 'offset'> & Partial<EventPage>,
@@ -41,7 +41,7 @@ export async function directPage(
   }
 }
 
-/** Lets the service's own code make its query and keeps what it would send. */
+/** Records the query that the service's own code would send. */
 async function pageQuery(page: EventPage): Promise<Query> {
   let sent: Query | undefined
   const recorder = {

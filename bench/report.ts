@@ -1,7 +1,7 @@
 import { type Figure, isSmallerBetter, ratioOf, type Spread, spreadOf, verdictOn } from './figures.js'
 import type { Machine } from './machine.js'
 
-/** A run that was kept, to compare others with. */
+/** A saved run, to compare others with. */
 export interface Baseline {
   date: string
   machine: Machine
@@ -11,7 +11,7 @@ export interface Baseline {
 }
 
 const HEAD = ['', 'figure', 'median', 'min–max', 'limit', 'ratio', 'min–max', 'target', 'stretch', '']
-/** Texts stand to the left, numbers to the right. */
+/** Columns of text, which are left-aligned. */
 const LEFT = new Set([0, 1, 4, 9])
 
 export function describeRun({ machine, rounds, seconds, date }: Omit<Baseline, 'figures'>): string {
@@ -36,7 +36,7 @@ export function asText(figures: Figure[], baseline: Baseline | null): string {
     .join('\n')
 }
 
-/** The same table for the README. */
+/** The same table as Markdown. */
 export function asMarkdown(figures: Figure[], baseline: Baseline | null): string {
   const [head = [], ...rows] = tableOf(figures, baseline)
   const line = (cells: string[]) => `| ${cells.join(' | ')} |`
@@ -71,7 +71,7 @@ function tableOf(figures: Figure[], baseline: Baseline | null): string[][] {
   return [[...HEAD, ...(baseline ? ['baseline → now'] : [])], ...rows]
 }
 
-/** Of the ratio where there is one, as it depends less on the machine; else of the value. */
+/** Change of the ratio if there is one, because it depends less on the machine; else of the value. */
 function changeOf(figure: Figure, { figures }: Baseline): string {
   const before = figures.find(({ benchmark, name }) => benchmark === figure.benchmark && name === figure.name)
   if (!before) return 'new'
@@ -86,7 +86,7 @@ function formatRange({ min, max }: Spread): string {
   return `${format(min)}–${format(max)}`
 }
 
-/** Three digits that count, or all those before the point. */
+/** Three significant digits, or all before the point. */
 function format(number: number): string {
   if (number >= 100) return Math.round(number).toLocaleString('en').replaceAll(',', ' ')
   return String(Number(number.toPrecision(3)))

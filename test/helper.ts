@@ -24,25 +24,25 @@ const WAIT_LIMIT_MS = 20_000
 /** npm and tap run everything in the root of the repository. */
 const MAIN = join(process.cwd(), 'dist/main.js')
 
-/** What ends the things that are started for it: a test, or a program that is no test. */
+/** Owns what is started for it and closes it at its end: a test, or another program. */
 export interface Scope {
   teardown(close: () => unknown): unknown
 }
 
-/** A folder that is gone after the test. */
+/** A folder that is removed after the test. */
 export async function temporaryFolder(t: Scope): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'tallyhouse-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   return folder
 }
 
-/** Waits for a condition; fails the test with `what` where it does not come. */
+/** Waits for a condition; fails the test with `what` if it does not come true in time. */
 export async function until<T>(what: string, condition: () => Promise<T | undefined | false> | T | undefined | false) {
   const deadline = Date.now() + WAIT_LIMIT_MS
   for (;;) {
     const value = await condition()
     if (value) return value
-    if (Date.now() > deadline) throw new Error(`waited ${WAIT_LIMIT_MS} ms in vain for ${what}`)
+    if (Date.now() > deadline) throw new Error(`timed out after ${WAIT_LIMIT_MS} ms waiting for ${what}`)
     await wait(10)
   }
 }
@@ -50,13 +50,13 @@ export async function until<T>(what: string, condition: () => Promise<T | undefi
 export interface RedisServer {
   url: string
   process: ChildProcess
-  /** ends it at once; its data stay */
+  /** kills it; its data stay */
   kill(): Promise<void>
-  /** starts it again on the same port, with its data */
+  /** restarts it on the same port, with its data */
   restart(): Promise<void>
 }
 
-/** Valkey serves as well, where only that is installed. */
+/** Valkey is used if only that is installed. */
 const REDIS_SERVER = spawnSync('redis-server', ['--version']).status === 0 ? 'redis-server' : 'valkey-server'
 
 /** A command under the limits that the shell sets, such as `ulimit -f 8000`. */
@@ -65,7 +65,7 @@ function limited(limits: string, command: string, args: string[]): [command: str
 }
 
 /**
- * A real Redis with its own folder, every write on disk before it is answered.
+ * A real Redis with its own folder, every write on disk before it is acknowledged.
  * @param limits for the shell to set, until a restart
  */
 export async function startRedis(t: Scope, args: string[] = [], limits = ''): Promise<RedisServer> {
@@ -100,18 +100,18 @@ export async function startRedis(t: Scope, args: string[] = [], limits = ''): Pr
   return server
 }
 
-/** A ClickHouse that is reached over HTTP, as a server is; the service under test does not know that it is embedded. */
+/** A ClickHouse reached over HTTP like a server; the service under test does not know that it is embedded. */
 export async function startClickHouse(t: Scope) {
   const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
   t.teardown(() => engine.close())
   return engine
 }
 
-/** The two forms of storage that every promise holds on. */
+/** The two kinds of storage; every promise holds on both. */
 export const STORAGES = ['embedded', 'servers'] as const
 export type Storage = (typeof STORAGES)[number]
 
-/** The settings for a form of storage: LMDB and the embedded engine, or Redis and ClickHouse over HTTP. */
+/** The settings for a kind of storage: LMDB and the embedded engine, or Redis and ClickHouse over HTTP. */
 export async function settingsFor(t: Test, storage: Storage): Promise<NodeJS.ProcessEnv> {
   const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
   if (storage === 'embedded') return { ...common, DATA_DIR: await temporaryFolder(t) }
@@ -177,7 +177,7 @@ export interface Service {
   url: string
   process: ChildProcess
   output(): string
-  /** resolves with the exit code, or the signal that ended it */
+  /** resolves with the exit code or the signal */
   ended: Promise<number | string>
 }
 
