@@ -160,7 +160,7 @@ class SupervisedEngine implements EmbeddedClickHouse {
     this.#state = next
     switch (next) {
       case 'up':
-        this.#log.info({ pid: this.#engine.process.pid, port: this.#address.port }, reason)
+        this.#log.info({ enginePid: this.#engine.process.pid, port: this.#address.port }, reason)
         break
       case 'restarting':
         this.#log.warn({ reason }, 'embedded ClickHouse exited, restarting it')
