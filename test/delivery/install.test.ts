@@ -13,10 +13,12 @@ const INSTALL_LIMIT_MS = 240_000
 /** What is committed or staged, as a clone has it. */
 const folder = await temporaryFolder(t)
 await run('git', ['checkout-index', '--all', `--prefix=${folder}/`])
+/** The environment without what the npm that runs the tests has added: the certificates of a proxy stay. */
+const ENV = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('npm_')))
 const shell = async (command: string, env: NodeJS.ProcessEnv = {}) => {
   return await run('sh', ['-c', command], {
     cwd: folder,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    env: { ...ENV, ...env },
     timeout: INSTALL_LIMIT_MS,
     maxBuffer: 1e8,
   })
@@ -26,7 +28,7 @@ const shell = async (command: string, env: NodeJS.ProcessEnv = {}) => {
 async function npmStart(env: NodeJS.ProcessEnv) {
   const npm = spawn('npm', ['start'], {
     cwd: folder,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', LOG_LEVEL: 'warn', ...env },
+    env: { ...ENV, PORT: '0', LOG_LEVEL: 'warn', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   })
@@ -106,7 +108,9 @@ t.test('the package, installed globally, has the command', async (t) => {
     t.match(list, `package/${name}`)
   }
   const prefix = await temporaryFolder(t)
-  await shell(`npm install --global --silent --prefix "${prefix}" ./${file}`)
+  // --prefix would move npm's global configuration along, which names the certificates of a proxy.
+  const { stdout: globalConfig } = await shell('npm config get globalconfig')
+  await shell(`npm install --global --silent --prefix "${prefix}" --globalconfig "${globalConfig.trim()}" ./${file}`)
   const { stdout: version } = await run(join(prefix, 'bin/tallyhouse'), ['--version'])
   t.match(version, /^tallyhouse \d/)
 })
