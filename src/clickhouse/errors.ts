@@ -1,4 +1,5 @@
 import { ClickHouseError } from '@clickhouse/client'
+import { ApiError } from '../contract/errors.js'
 
 /** The error codes of ClickHouse (src/Common/ErrorCodes.cpp) that anything here depends on. No other file spells one. */
 const CODES = {
@@ -165,9 +166,13 @@ export function isTimeout(error: unknown): boolean {
   return error instanceof StoreTimeoutError || isStoreError(error, 'TIMEOUT_EXCEEDED')
 }
 
-/** Whether retrying cannot help: ClickHouse refuses the login, or the error is not about ClickHouse at all. */
+/**
+ * Whether retrying cannot help: ClickHouse refuses the login, or the error is neither about ClickHouse nor about a journal
+ * that is unavailable or full.
+ */
 export function isFatal(error: unknown): boolean {
   if (error instanceof StoreError) return LOGIN_ERRORS.has(error.code)
+  if (error instanceof ApiError) return error.status !== 503
   return !(error instanceof StoreUnreachableError)
 }
 

@@ -1,3 +1,4 @@
+import { ApiError } from '../contract/errors.js'
 import { type Backoff, retry } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { isFatal } from './errors.js'
@@ -16,7 +17,7 @@ export interface WhenAvailableOptions {
 }
 
 /**
- * Runs a task that needs ClickHouse. Resolves after the first attempt: if ClickHouse is
+ * Runs a task that needs ClickHouse and the journal. Resolves after the first attempt: if one of them is
  * unavailable, the task is retried in the background. Logs each failed attempt, and the recovery.
  * @throws the error of the first attempt, if retrying cannot help
  */
@@ -28,15 +29,22 @@ export async function whenAvailable(
     await task()
   } catch (error) {
     if (isFatal(error)) throw error
-    log.warn({ err: error }, 'ClickHouse is unavailable; accepted events wait in the journal')
+    const missing = missingPart(error)
+    const consequence = missing === 'ClickHouse' ? 'accepted events wait in the journal' : 'the start is retried'
+    log.warn({ err: error }, `${missing} is unavailable; ${consequence}`)
     retry(task, {
       backoff: BACKOFF,
       signal,
       failures: 1,
       isRetryable: (error) => !isFatal(error),
-      onFailure: (error, next) => log.warn({ err: error, ...next }, 'ClickHouse is still unavailable'),
+      onFailure: (error, next) => log.warn({ err: error, ...next }, `${missingPart(error)} is still unavailable`),
     }).then((isDone) => {
-      if (isDone) log.info('ClickHouse is available again')
+      if (isDone) log.info(`${missing} is available again`)
     }, onFatal)
   }
+}
+
+/** Only the journal throws errors of the contract. */
+function missingPart(error: unknown): 'ClickHouse' | 'the journal' {
+  return error instanceof ApiError ? 'the journal' : 'ClickHouse'
 }

@@ -132,7 +132,7 @@ export class StateStore<Value> {
     this.#queues.delete(key.stateKey)
   }
 
-  /** @returns what each change threw, for the changes that fit the batch's time */
+  /** @returns what each change threw, for the first changes of the batch, at least one; the rest are still to be executed */
   async #runBatch(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     const idempotencyKey = waiting[0]?.idempotencyKey
     if (idempotencyKey && (await this.#isRepeated(idempotencyKey))) return [undefined]
@@ -187,14 +187,24 @@ export class StateStore<Value> {
     return bytes > maxBytes && (before === null || bytes > this.#table.sizeOf(before))
   }
 
-  /** Refuses the change that makes the value too large, and executes the others of its batch one by one. */
+  /**
+   * Refuses the change that makes the value too large, and executes the others of its batch one by one. If one fails,
+   * those before it are committed all the same; those after it go into the next batch.
+   */
   async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
       const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
       return [new ApiError('payload_too_large', message)]
     }
     const refusals: unknown[] = []
-    for (const one of waiting) refusals.push(...(await this.#runBatch(key, [one])))
+    for (const one of waiting) {
+      try {
+        refusals.push(...(await this.#runBatch(key, [one])))
+      } catch (error) {
+        refusals.push(error)
+        break
+      }
+    }
     return refusals
   }
 

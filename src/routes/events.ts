@@ -44,18 +44,18 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     const wanted = { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }
 
     const format = query.format ?? acceptedFormat(headers.accept)
-    const { rows, next } = await walks.read(format, wanted, signal)
+    const { rows, next, isShort } = await walks.read(format, wanted, signal)
     if (format === 'json') {
       reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
       return wrapRows(rows, '{"status":1,"error":null,"events":[', (nextId) => {
         const first = next === undefined ? nextId : next
-        walks.remember(wanted, first)
+        walks.remember(wanted, isShort ? null : first)
         const cursor = first && formatCursor(first, order)
         const rest = { page: page ?? 1, limit, hasMore: first !== null, next: cursor, pending }
         return `],${JSON.stringify(rest).slice(1)}`
       })
     }
-    walks.remember(wanted, next ?? null)
+    walks.remember(wanted, isShort ? null : (next ?? null))
     reply.headers(rowHeaders(format, next ? formatCursor(next, order) : null, pending))
     return rows
   })

@@ -34,7 +34,8 @@ export interface FoundEvents {
  * Looks for the events of a page in one range of the project's events after the other, so that it is known how far it
  * came when the time is up. Where a range ends is found among ids alone, which takes little time, however dear the
  * filter is.
- * @throws StoreUnreachableError, StoreError where not even the smallest range can be looked through in the time
+ * @throws StoreUnreachableError, StoreError where not even the smallest range at the start can be looked through in the
+ *   time; later on, what was found before it is returned
  */
 export async function searchEvents(
   clickhouse: ClickHouse,
@@ -63,9 +64,14 @@ export async function searchEvents(
       if (end === null) return { ids, next: null }
       startAt = end
     } catch (error) {
-      // Nothing was found out about this range; a part of it may be looked through in the time.
-      if (!isTimeout(error) || rows === leastRows) throw error
-      rows = Math.max(Math.floor(rows / SHRINKING), leastRows)
+      if (!isTimeout(error)) throw error
+      if (rows === leastRows) {
+        if (startAt === page.startAt) throw error
+        break
+      }
+      // Nothing was found out about this range; a part of it may be looked through. Once the time is up, only one more
+      // attempt is made, with the smallest part, and only where there is no progress to return.
+      rows = performance.now() < deadline ? Math.max(Math.floor(rows / SHRINKING), leastRows) : leastRows
       continue
     }
     if (performance.now() - began < stepMs / GROWTH) rows = Math.min(rows * GROWTH, MAX_STEP_ROWS)

@@ -38,6 +38,8 @@ export interface ReadPage {
   rows: Readable
   /** the first id of the next page, null where there is none; undefined if it follows the rows of JSON */
   next: string | null | undefined
+  /** the page may have fewer events than `limit`, so that `next` is not where the next page by its number begins */
+  isShort: boolean
 }
 
 /** Reads the pages of walks through the events of projects. */
@@ -69,20 +71,26 @@ export class EventWalks {
         return {
           rows: await readEventPage(this.#clickhouse, { ...page, ...start }, { signal, limitMs }),
           next: undefined,
+          isShort: false,
         }
       }
       const bounds = await findPageBounds(this.#clickhouse, { ...page, ...start }, { signal, limitMs })
-      return { rows: await readEventRows(this.#clickhouse, format, page, bounds, { signal }), next: bounds.next }
+      const rows = await readEventRows(this.#clickhouse, format, page, bounds, { signal })
+      return { rows, next: bounds.next, isShort: false }
     } catch (error) {
       if (!isTimeout(error)) throw error
       if (!canBeShort) throw isFiltered(wanted.filter) ? tooSlowByNumber() : error
       const from = startAt === null ? page : { ...page, startAt }
       const { ids, next } = await searchEvents(this.#clickhouse, from, this.#limits, signal)
-      return { rows: await readEventsById(this.#clickhouse, format, { projectId, order, ids }, { signal }), next }
+      const rows = await readEventsById(this.#clickhouse, format, { projectId, order, ids }, { signal })
+      return { rows, next, isShort: ids.length < limit }
     }
   }
 
-  /** To be told of each page that was read, so that the one after it is found at once by its number. */
+  /**
+   * To be told of each page that was read, so that the one after it is found at once by its number.
+   * @param next null at the end, and after a short page
+   */
   remember(wanted: WantedPage, next: string | null): void {
     const { order, startAt, page = 1 } = wanted
     if (startAt !== null) return

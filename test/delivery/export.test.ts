@@ -6,8 +6,8 @@ import type { AppOptions } from '../../src/app.js'
 import { ClickHouse, SLOT_LIMITS } from '../../src/clickhouse/client.js'
 import { storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
-import { SECRET_KEY, settingsFor, startApp, startClickHouse, startService, until } from '../helper.js'
-import { TcpProxy } from './tcp-proxy.js'
+import { SECRET_KEY, type StoredEvent, settingsFor, startApp, startClickHouse, startService, until } from '../helper.js'
+import { clickHouseError, TcpProxy } from './tcp-proxy.js'
 
 const FORMATS = ['json', 'ndjson', 'csv', 'parquet'] as const
 const MIB = 1024 * 1024
@@ -18,9 +18,9 @@ const OLD_ID = `reinterpret(bitOr(
   toUInt128(bitShiftLeft(toUInt64(1600000000000), 16) + 0x7000)), 'UUID')`
 
 /** Events of the project as if they had been tracked long ago. */
-async function fill(clickhouse: ClickHouse, count: number, properties: string): Promise<void> {
+async function fill(clickhouse: ClickHouse, count: number, properties: string, event = `'e'`): Promise<void> {
   await clickhouse.command(
-    `INSERT INTO events SELECT 'default', ${OLD_ID}, 'e', concat('u', toString(number % 10)), number, 0, ${properties} FROM numbers(${count})`,
+    `INSERT INTO events SELECT 'default', ${OLD_ID}, ${event}, concat('u', toString(number % 10)), number, 0, ${properties} FROM numbers(${count})`,
   )
 }
 
@@ -368,6 +368,44 @@ t.test('a filter that finds little in the time answers what it has found, and go
   if (response.statusCode !== 200) {
     t.equal(response.statusCode, 503)
     t.match(JSON.parse(Buffer.concat(await response.toArray()).toString()), { code: 'unavailable', error: /cursor/ })
+  }
+})
+
+t.test('a search that runs out of time on its way answers what it has found, and page 2 stays page 2', async (t) => {
+  const settings = await settingsFor(t, 'servers')
+  const direct = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
+  t.teardown(() => direct.close())
+  const proxy = await TcpProxy.open(t, settings.CLICKHOUSE_URL ?? '')
+  // Nothing takes so long by itself: which queries are out of time is up to the proxy.
+  const searchLimits = { directMs: 30_000, searchMs: 120_000, stepRows: 100 }
+  const { call } = await startApp(t, { ...settings, CLICKHOUSE_URL: proxy.url }, { searchLimits })
+  await fill(direct, 2500, `'{}'`, `if(number IN (3, 1000, 1001, 2400), 'rare', 'e')`)
+  const ids = await direct.rows<{ id: string }>(
+    `SELECT toString(event_id) AS id FROM events WHERE timestamp = 100 OR event = 'rare' ORDER BY timestamp`,
+  )
+  const [third, hundredth = '', ...rest] = ids.map(({ id }) => id)
+  const read = async (query: string) => {
+    const response = await call('GET', `/public/events?event=rare&limit=2${query}`)
+    t.equal(response.statusCode, 200, response.body)
+    const { events, next } = response.json<{ events: StoredEvent[]; next: string | null }>()
+    return { found: events.map(({ eventId }) => eventId), next }
+  }
+
+  for (const format of ['json', 'ndjson']) {
+    const timeout = clickHouseError(159, 'TIMEOUT_EXCEEDED', 'Timeout exceeded')
+    // The page itself; then the second step of the search, which begins with four times the rows of the first one.
+    const first = format === 'json' ? 'toJSONString(event)' : 'rowNumberInAllBlocks'
+    const outOfTime = [proxy.answer(first, timeout), proxy.answer(`param_startAt=${hundredth}`, timeout, 2)]
+    const url = `/public/events?event=rare&limit=2&format=${format}`
+    const short = await call('GET', url)
+    t.equal(short.statusCode, 200, short.body)
+    await Promise.all(outOfTime)
+    t.strictSame(short.body.match(/[\da-f]{8}-[\da-f]{4}-7[\da-f-]{21}/g), [third], `${format}: what was found`)
+    const next = format === 'json' ? short.json().next : short.headers['x-next-cursor']
+    t.strictSame((await read('&page=2')).found, rest.slice(1), `${format}: the third and the fourth by their number`)
+    const second = await read(`&cursor=${next}`)
+    t.strictSame(second.found, rest.slice(0, 2), `${format}: the cursor resumes`)
+    t.strictSame((await read(`&cursor=${second.next}`)).found, rest.slice(2))
   }
 })
 

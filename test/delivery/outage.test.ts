@@ -1,6 +1,19 @@
+import { createHash } from 'node:crypto'
 import t from 'tap'
 import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
-import { freePort, PUBLIC_KEY, SECRET_KEY, silent, startApp, startRedis, temporaryFolder, until } from '../helper.js'
+import { ADVANCE_PAST } from '../../src/journal/redis/scripts/history.js'
+import {
+  type Client,
+  freePort,
+  PUBLIC_KEY,
+  SECRET_KEY,
+  silent,
+  startApp,
+  startRedis,
+  temporaryFolder,
+  until,
+} from '../helper.js'
+import { TcpProxy } from './tcp-proxy.js'
 
 t.test('ClickHouse away and back', async (t) => {
   const redis = await startRedis(t)
@@ -120,4 +133,28 @@ t.test('a journal that comes back after another has written goes on behind it', 
   await visit('redis', { ...embedded, REDIS_URL: redis.url })
   await visit('lmdb again', embedded)
   await visit('redis again', { ...embedded, REDIS_URL: redis.url })
+})
+
+t.test('a start from which Redis is away for a moment is retried', async (t) => {
+  const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
+  t.teardown(() => engine.close())
+  const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', CLICKHOUSE_URL: engine.url }
+  const names = async ({ events }: Client) => (await events()).map(({ event }) => event)
+  const track = async ({ call }: Client, event: string) => {
+    t.equal((await call('POST', '/public/track', { event, distinct_id: 'u' })).statusCode, 200)
+  }
+  const other = await startApp(t, { ...settings, DATA_DIR: await temporaryFolder(t) })
+  await track(other, 'before')
+  t.strictSame(await names(other), ['before'])
+  await other.app.close()
+
+  const redis = await startRedis(t)
+  const proxy = await TcpProxy.open(t, redis.url)
+  const lost = proxy.loseRequest(createHash('sha1').update(ADVANCE_PAST).digest('hex'))
+  const client = await startApp(t, { ...settings, REDIS_URL: proxy.url })
+  await lost
+  const isReady = async () => (await client.call('GET', '/public/events')).statusCode === 200
+  await until('the service', isReady)
+  await track(client, 'after')
+  t.strictSame(await names(client), ['before', 'after'])
 })

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readdir, readlink } from 'node:fs/promises'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
@@ -515,6 +516,24 @@ t.test('lmdb: requests are removed as fast as they arrive, and only expired ones
   t.equal(root.openDB({ name: 'requests-by-time', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
   t.equal(root.openDB({ name: 'request-counts', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 1)
   await root.close()
+})
+
+const hasProc = process.platform === 'linux'
+t.test('lmdb: a journal that cannot be opened is closed again', { skip: !hasProc && 'needs /proc' }, async (t) => {
+  const path = await temporaryFolder(t)
+  const { open } = await import('lmdb')
+  const root = open({ path, maxDbs: 8 })
+  await root.openDB({ name: 'meta', encoding: 'json' }).put('meta', { id: 1, stored: 'no position', frozen: null })
+  await root.close()
+  await t.rejects(openLmdbJournal({ path, maxBytes: ALL }), { name: 'SyntaxError' })
+  const files = await Promise.all(
+    (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
+  )
+  t.strictSame(
+    files.filter((file) => file.startsWith(path)),
+    [],
+    'none of its files is open',
+  )
 })
 
 t.test('requests that an earlier version remembered are known', async (t) => {

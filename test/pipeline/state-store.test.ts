@@ -87,9 +87,14 @@ async function openStates(t: Test) {
   }
 }
 
-/** The journal, where something happens between the first answer of one of its calls and whoever asked. */
-function after(journal: Journal, call: 'readStates' | 'findRequest', happens: () => Promise<void>): Journal {
-  let isFirst = true
+/** The journal, where something happens once, between the first (or nth) answer of one of its calls and whoever asked. */
+function after(
+  journal: Journal,
+  call: 'readStates' | 'findRequest',
+  happens: () => Promise<unknown>,
+  nth = 1,
+): Journal {
+  let calls = 0
   return new Proxy(journal, {
     get(target, name) {
       const value = Reflect.get(target, name)
@@ -97,10 +102,7 @@ function after(journal: Journal, call: 'readStates' | 'findRequest', happens: ()
       if (name !== call) return value.bind(target)
       return async (...args: unknown[]) => {
         const answer = await value.apply(target, args)
-        if (isFirst) {
-          isFirst = false
-          await happens()
-        }
+        if (++calls === nth) await happens()
         return answer
       }
     },
@@ -493,6 +495,21 @@ t.test('a value may not grow over the limit, and one that is over it may shrink'
   await t.rejects(limited.change('p', 'old', set(100_000)), tooLarge)
   await limited.change('p', 'old', set(1000))
   t.equal(await limited.get('p', 'old'), 1000)
+})
+
+t.test('changes that are executed one by one fail one by one', async (t) => {
+  const { journal, states } = await openStates(t)
+  const fill = () => journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
+  // The value is read for the first change, for the others together, and then for each of them. The fifth reading is
+  // that of the one after the change that is too large.
+  const limited = states(after(journal, 'readStates', fill, 5), { maxBytes: 99 })
+  const changes = [add(1), add(10), () => 1000, add(2), add(2)]
+  const results = await Promise.allSettled(changes.map((change) => limited.change('p', 'a', change)))
+  t.strictSame(
+    results.map((result) => (result.status === 'fulfilled' ? 'done' : result.reason.code)),
+    ['done', 'done', 'payload_too_large', 'overloaded', 'overloaded'],
+  )
+  t.equal(await limited.get('p', 'a'), 11, 'what resolved is stored, and nothing else')
 })
 
 t.test('slow changes do not block the event loop together', async (t) => {

@@ -7,6 +7,15 @@ const ENTRY_HEADER_BYTES = 7
 /** Added to the kind of an entry whose position is ahead of the clock; the clock's time follows its header. */
 const HAS_TIME = 0x80
 
+/** What the journal knows of itself, as JSON. */
+export interface Meta {
+  id: number
+  stored: string
+  frozen: [first: string, last: string] | null
+  /** no position at or before it is assigned; absent if `advancePast` was never called */
+  outranked?: string
+}
+
 export const EMPTY = Buffer.alloc(0)
 
 export function positionKey(position: Position): Buffer {

@@ -21,7 +21,7 @@ import {
   type StoredState,
   type Write,
 } from '../journal.js'
-import { decodeEntry, EMPTY, encodeEntry, expiryKey, positionKey, withPosition } from './encoding.js'
+import { decodeEntry, EMPTY, encodeEntry, expiryKey, type Meta, positionKey, withPosition } from './encoding.js'
 import { LmdbRequests } from './requests.js'
 import { transact } from './transact.js'
 
@@ -47,17 +47,14 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
   // overlappingSync off: a commit resolves only when it is on disk, as this journal promises.
   // eventTurnBatching off: lmdb leaves its own promise of a failed commit unhandled, which would end the process.
   const root = open({ path: options.path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 8 })
-  const journal = new LmdbJournal(root, options)
-  await journal.initialise()
-  return journal
-}
-
-interface Meta {
-  id: number
-  stored: string
-  frozen: [first: string, last: string] | null
-  /** no position at or before it is assigned; absent if `advancePast` was never called */
-  outranked?: string
+  try {
+    const journal = new LmdbJournal(root, options)
+    await journal.initialise()
+    return journal
+  } catch (error) {
+    await root.close()
+    throw error
+  }
 }
 
 /**
