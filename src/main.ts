@@ -13,15 +13,15 @@ import { WorkerChannel, Workers } from './process/workers.js'
 /** Serves in this process, which may be one of several workers. */
 async function serve(config: Config): Promise<void> {
   const greeting = new Greeting(config)
+  const log = await openLog(config.LOG_LEVEL)
   const options: AppOptions = cluster.isWorker
     ? {
         shareMetrics: (own) => {
-          const channel = new WorkerChannel(own)
+          const channel = new WorkerChannel(own, log)
           return () => channel.metricsOfAll()
         },
       }
     : { onKeys: (keys) => greeting.onKeys(keys) }
-  const log = await openLog(config.LOG_LEVEL)
   const lifetime = new Lifetime(log)
   const server = await buildApp(config, { ...options, log, onFatal: (error) => lifetime.fail(error) })
   lifetime.endWith(() => server.close())

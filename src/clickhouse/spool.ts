@@ -81,6 +81,8 @@ export class Spool extends Readable {
   }
 
   #take(chunk: Buffer): void {
+    // Nothing would take it from the count again.
+    if (this.destroyed) return
     this.push(chunk)
     const held = this.readableLength
     if (held === 0) return

@@ -1,4 +1,5 @@
 import { isAscii, isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
@@ -73,6 +74,24 @@ export function normalizeCodings(app: FastifyInstance): void {
   })
 }
 
+/**
+ * Drains what a response leaves unread of a compressed body. Node does so only for a body that
+ * nothing reads, and the decompression has begun to: the next request on the connection would wait
+ * behind the rest.
+ */
+export function drainUnread(app: FastifyInstance): void {
+  app.addHook('onSend', ({ raw }, _reply, _payload, done) => {
+    if (raw.headers['content-encoding'] !== undefined && !raw.readableEnded) drain(raw)
+    done()
+  })
+}
+
+/** Discards the rest of a body, and inflates no more of it. */
+function drain(raw: IncomingMessage): void {
+  raw.unpipe()
+  raw.resume()
+}
+
 /** A request's body as it arrives, decompressed. */
 interface Payload extends Readable {
   /** compressed bytes received so far; absent if the body is not compressed */
@@ -103,8 +122,7 @@ function readBody(request: FastifyRequest, payload: Payload, intake: Intake, key
       // The rest is drained, or the client might see a reset instead of the response; but it is no
       // longer inflated.
       if (payload !== request.raw) {
-        request.raw.unpipe()
-        request.raw.resume()
+        drain(request.raw)
         payload.pause()
       }
     }

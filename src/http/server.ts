@@ -2,7 +2,7 @@ import compress from '@fastify/compress'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import { normalizeCodings } from './body.js'
+import { drainUnread, normalizeCodings } from './body.js'
 import {
   type ClientLimits,
   cutOffSlowReader,
@@ -85,6 +85,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   // Registered before the routes, which it describes.
   server.register(swagger, documentation)
   normalizeCodings(server)
+  drainUnread(server)
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })
   return { server, requests, closing }

@@ -1,11 +1,12 @@
 import type { Admission } from '../http/admission.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
+import { inTime } from '../lib/in-time.js'
 import type { Lane } from '../pipeline/lane.js'
 import { VERSION } from '../version.js'
 import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
-import type { StorageReading } from './storage.js'
+import { READING_LIMIT_MS, type StorageReading } from './storage.js'
 
 export interface MetricsSources {
   role: string
@@ -45,7 +46,7 @@ export class Metrics {
     const { lane, role } = this.#sources
     const [process, depth, storage] = await Promise.all([
       this.#process.read(),
-      lane.journal.depth().catch(() => null),
+      inTime(lane.journal.depth(), READING_LIMIT_MS).catch(() => null),
       this.#sources.storage(),
     ])
     return [

@@ -10,6 +10,11 @@ const MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
+const REFUSALS = {
+  unavailable: 'The service is stopping. Try again in a moment.',
+  overloaded: 'Too many requests are waiting to be stored. Try again in a moment.',
+}
+
 const OPEN = Buffer.from('{"events":[')
 const COMMA = Buffer.from(',')
 const CLOSE = Buffer.from(']}')
@@ -60,7 +65,7 @@ interface Group {
  * time; its duration is the back-pressure.
  *
  * A body that is appended belongs to the group commit, which releases it to the pool: an event once it is copied into its
- * entry, an entry when the journal reports that it no longer needs it.
+ * entry, an entry when the journal reports that it no longer needs it, and either if it is not admitted to the queue.
  */
 export class GroupCommit {
   readonly metrics: CommitMetrics = {
@@ -86,7 +91,7 @@ export class GroupCommit {
   /** Appends one event, a JSON object. It shares its entry with other events of the moment. */
   appendEvent(projectId: string, body: Buffer): Promise<Appended> {
     return new Promise((resolve, reject) => {
-      this.#admit(body.length, 1)
+      this.#admit(body.length, 1, body)
       this.#events.push({ projectId, body, bytes: body.length, resolve, reject })
     })
   }
@@ -123,19 +128,21 @@ export class GroupCommit {
 
   #enqueue(write: Write, bytes: number): Promise<Outcome> {
     return new Promise((resolve, reject) => {
-      this.#admit(bytes, eventsOf(write))
+      this.#admit(bytes, eventsOf(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
     })
   }
 
-  #admit(bytes: number, events: number): void {
-    if (this.#closed) {
-      this.metrics.refused.unavailable += events
-      throw new ApiError('unavailable', 'The service is stopping. Try again in a moment.')
-    }
-    if (this.#queuedBytes > 0 && this.#queuedBytes + bytes > MAX_QUEUED_BYTES) {
-      this.metrics.refused.overloaded += events
-      throw new ApiError('overloaded', 'Too many requests are waiting to be stored. Try again in a moment.')
+  /**
+   * @param body released if it is refused, as nothing has kept it yet
+   * @throws ApiError `unavailable` or `overloaded`
+   */
+  #admit(bytes: number, events: number, body: Buffer | null): void {
+    if (this.#closed || (this.#queuedBytes > 0 && this.#queuedBytes + bytes > MAX_QUEUED_BYTES)) {
+      const code = this.#closed ? 'unavailable' : 'overloaded'
+      this.metrics.refused[code] += events
+      if (body) this.#pool.release(body)
+      throw new ApiError(code, REFUSALS[code])
     }
     this.#queuedBytes += bytes
     this.#running ??= this.#run()

@@ -8,7 +8,9 @@ const PARENT_CHECK_MS = 250
  */
 const CLOSE_LIMIT_MS = 4_500
 
-/** Ends the process: with exit code 0 on a signal, with 1 after a fatal error. */
+/**
+ * Ends the process: with exit code 0 on a signal, with 1 after a fatal error or a failed shutdown.
+ */
 export class Lifetime {
   readonly #log: Log
   #close: (() => Promise<unknown>) | null = null
@@ -52,7 +54,12 @@ export class Lifetime {
     if (this.#isEnding) return
     this.#isEnding = true
     setTimeout(() => process.exit(1), CLOSE_LIMIT_MS).unref()
-    await this.#close?.()
+    try {
+      await this.#close?.()
+    } catch (error) {
+      this.#log.error({ err: error }, 'the shutdown failed')
+      process.exit(1)
+    }
     process.exit(code)
   }
 }

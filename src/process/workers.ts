@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { inTime } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
 import { mergeMetrics, type ProcessMetrics } from '../metrics/merge.js'
 import type { Metric } from '../metrics/metric.js'
@@ -129,11 +130,20 @@ export class Workers {
   }
 
   async #readAll(): Promise<Metric[]> {
-    const writer = this.#options.metrics().then((metrics): ProcessMetrics => ['writer', metrics])
+    const writer = this.#readOwn().then((metrics): ProcessMetrics => ['writer', metrics])
     const workers = living().map(async (worker): Promise<ProcessMetrics> => {
       return [`worker-${this.#places.get(worker)}`, await this.#read(worker)]
     })
     return mergeMetrics(await Promise.all([writer, ...workers]))
+  }
+
+  async #readOwn(): Promise<Metric[]> {
+    try {
+      return await inTime(this.#options.metrics(), METRICS_LIMIT_MS)
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'the metrics of the primary process could not be read')
+      return []
+    }
   }
 
   async #read(worker: Worker): Promise<Metric[]> {
@@ -152,10 +162,15 @@ export class WorkerChannel {
   #requests = 0
 
   /** @param metrics reads those of this process */
-  constructor(metrics: () => Promise<Metric[]>) {
-    process.on('message', async (message: Message) => {
-      if (message.type === 'metrics-response') this.#pending.get(message.id)?.(message.metrics)
-      else sendToPrimary({ type: 'metrics-response', id: message.id, metrics: await metrics() })
+  constructor(metrics: () => Promise<Metric[]>, log: Log) {
+    process.on('message', (message: Message) => {
+      if (message.type === 'metrics-response') {
+        this.#pending.get(message.id)?.(message.metrics)
+        return
+      }
+      metrics()
+        .then((metrics) => sendToPrimary({ type: 'metrics-response', id: message.id, metrics }))
+        .catch((error) => log.warn({ err: error }, 'the metrics of this worker could not be read'))
     })
   }
 
@@ -182,15 +197,13 @@ async function response(
   request: () => void,
   limitMs = METRICS_LIMIT_MS,
 ): Promise<Metric[]> {
-  let timer: NodeJS.Timeout | undefined
   try {
-    return await new Promise((resolve, reject) => {
+    const metrics = new Promise<Metric[]>((resolve) => {
       pending.set(id, resolve)
-      timer = setTimeout(() => reject(new Error(`no response within ${limitMs} ms`)), limitMs)
       request()
     })
+    return await inTime(metrics, limitMs)
   } finally {
-    clearTimeout(timer)
     pending.delete(id)
   }
 }

@@ -4,6 +4,7 @@ import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import type { Journal } from '../journal/journal.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
 import { eventIdFormatter } from '../model/event-id.js'
 import { scanBatch, scanEvent } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
@@ -18,6 +19,8 @@ const MIN_POOLED_EVENT = 4 * 1024
 
 export interface TrackOptions {
   journal: Journal
+  /** has the bodies of requests */
+  buffers: BufferPool
   commits: GroupCommit
   limits: {
     /** bytes */
@@ -30,9 +33,13 @@ export interface TrackOptions {
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { journal, commits, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
+  { journal, buffers, commits, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
 ) => {
   const idOf = eventIdFormatter(journal.id)
+  /** A body that was rewritten is read no more; one stored verbatim belongs to the group commit. */
+  const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
+    if (stored !== rawBody) buffers.release(rawBody)
+  }
 
   const scanOne = (raw: Buffer) => scanEvent(raw, maxPropertyDepth)
   const one = {
@@ -43,6 +50,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { projectId, key, rawBody, body } = request
     const idempotencyKey = idempotencyKeyOf(request)
     const event = verbatimEvent(rawBody, body, key)
+    releaseUnless(event, rawBody)
     const appended = idempotencyKey
       ? await commits.appendKeyedEvent(projectId, event, idempotencyKey)
       : await commits.appendEvent(projectId, event)
@@ -63,7 +71,9 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
       const body: typeof request.body | ScannedBody = request.body
       const idempotencyKey = idempotencyKeyOf(request)
       const count = body instanceof ScannedBody ? body.count : body.events.length
-      await commits.appendBatch(projectId, verbatimBatch(rawBody, body, key), count, idempotencyKey)
+      const entry = verbatimBatch(rawBody, body, key)
+      releaseUnless(entry, rawBody)
+      await commits.appendBatch(projectId, entry, count, idempotencyKey)
       return { status: 1, error: null, accepted: count } as const
     },
   )

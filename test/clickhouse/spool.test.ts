@@ -58,3 +58,14 @@ t.test('it ends only where its source has ended', async (t) => {
   }
   t.equal(memory.held, 0)
 })
+
+t.test('what its source still sends after its end is not counted', async (t) => {
+  const memory = new SpoolMemory({ answerBytes: 100 * KIB, totalBytes: 100 * KIB })
+  const source = new PassThrough()
+  const spool = new Spool(source, memory, () => undefined)
+  source.emit('data', Buffer.alloc(KIB))
+  t.equal(memory.held, KIB)
+  spool.destroy()
+  source.emit('data', Buffer.alloc(KIB))
+  t.equal(memory.held, 0)
+})

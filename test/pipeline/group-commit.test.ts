@@ -88,3 +88,33 @@ t.test('the buffers of events and of the entries built from them are reused', as
   )
   t.strictSame(events?.sort(), Array.from({ length: 1000 }, (_, n) => textOf(n)).sort())
 })
+
+t.test('the buffers of what is not admitted are released once', async (t) => {
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
+  t.teardown(() => journal.close())
+  const pool = new BufferPool()
+  const commits = new GroupCommit(journal, pool)
+  await commits.close()
+  const take = (length: number, fill: string) => pool.concat([Buffer.alloc(length, fill)], length)
+  const idempotencyKey = { projectId: 'p', key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
+  const appends = [
+    (body: Buffer) => commits.appendEvent('p', body),
+    (body: Buffer) => commits.appendBatch('p', body, 1),
+    (body: Buffer) => commits.appendKeyedEvent('p', body, idempotencyKey),
+  ]
+  for (const append of appends) {
+    const slabs = new Set<ArrayBufferLike>()
+    for (let i = 0; i < 100; i++) {
+      const body = take(100_000, 'b')
+      slabs.add(body.buffer)
+      await t.rejects(append(body), { code: 'unavailable' })
+    }
+    t.equal(slabs.size, 1, '10 MB of refused bodies needed one slab of the pool')
+    // Released twice, a body would count for the one beside it as well, which would be overwritten.
+    const kept = take(100_000, 'k')
+    await t.rejects(append(take(100_000, 'b')), { code: 'unavailable' })
+    const next = take(1_000_000, 'n')
+    t.ok(kept.equals(Buffer.alloc(100_000, 'k')))
+    for (const body of [kept, next]) pool.release(body)
+  }
+})

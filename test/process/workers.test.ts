@@ -8,7 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
 import { Workers } from '../../src/process/workers.js'
-import { startRedis, startService, temporaryFolder, until } from '../helper.js'
+import { startClickHouse, startRedis, startService, temporaryFolder, until } from '../helper.js'
 
 t.test('workers share one port, the primary stores, and a worker that is killed is replaced', async (t) => {
   const redis = await startRedis(t)
@@ -71,6 +71,28 @@ t.test('workers share one port, the primary stores, and a worker that is killed 
 
   process.kill('SIGTERM')
   t.equal(await ended, 0)
+})
+
+t.test('the metrics show a journal and a store that do not respond', async (t) => {
+  const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
+  const env = { REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url, WORKERS: '2', LOG_LEVEL: 'error' }
+  const { url } = await startService(t, { ...env, DATA_DIR: await temporaryFolder(t) })
+  const up = async (part: string) => {
+    const answer = await fetch(`${url}/metrics`)
+    t.equal(answer.status, 200)
+    const samples = (await answer.text()).matchAll(
+      new RegExp(`^tallyhouse_${part}_up\\{process="(.*)"\\} (\\d)$`, 'gm'),
+    )
+    return Array.from(samples, ([, name, value]) => `${name} ${value}`).sort()
+  }
+  const all = (value: number) => ['worker-1', 'worker-2', 'writer'].map((name) => `${name} ${value}`)
+  await until('all processes', async () => (await up('store')).join() === all(1).join())
+  const engine = clickhouse.pid()
+  if (engine === undefined) throw new Error('the engine has no process')
+  process.kill(engine, 'SIGSTOP')
+  t.strictSame(await up('store'), all(0))
+  redis.process.kill('SIGSTOP')
+  t.strictSame(await up('journal'), all(0))
 })
 
 t.test('a start whose workers never listen fails with a reason and kills them', async (t) => {

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { elements, memberText } from '../../src/json/spans.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { type Client, PUBLIC_KEY, randomName, SECRET_KEY, STORAGES, settingsFor, startApp } from '../helper.js'
 
 const BODY_LIMIT = 64 * 1024
@@ -817,3 +818,30 @@ for (const storage of STORAGES) {
     })
   })
 }
+
+t.test('the buffers of bodies that are rewritten are reused', async (t) => {
+  const slabs = new Set<ArrayBufferLike>()
+  const { concat } = BufferPool.prototype
+  BufferPool.prototype.concat = function (chunks, length) {
+    const body = concat.call(this, chunks, length)
+    slabs.add(body.buffer)
+    return body
+  }
+  t.teardown(() => {
+    BufferPool.prototype.concat = concat
+  })
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  // One is found by the scan, and one is not accepted by it.
+  const unusual = ['"x":"\\\\n","event":"e"', '"\\u0065vent":"e"']
+  const wanted: string[] = []
+  for (let n = 0; n < 200; n++) {
+    const properties = `{"text":"${'x'.repeat(60_000)}${n}"}`
+    const event = `{${unusual[n % 2]},"distinct_id":"u","properties":${properties}}`
+    wanted.push(properties)
+    const [path, body] = n % 4 < 2 ? ['/public/track', event] : ['/public/track/batch', `{"events":[${event}]}`]
+    t.equal((await client.call('POST', path, body)).statusCode, 200)
+  }
+  t.ok(slabs.size <= 3, `12 MB of bodies needed ${slabs.size} slabs of the pool`)
+  const stored = (await storedOf(client, 'u')).map(({ properties }) => properties)
+  t.ok(stored.join() === wanted.join(), 'each is stored as it was sent')
+})

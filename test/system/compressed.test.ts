@@ -1,11 +1,13 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import { Transform } from 'node:stream'
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp } from '../helper.js'
+import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const gunzip = promisify(zlib.gunzip)
 
@@ -144,6 +146,46 @@ t.test('a bomb is inflated up to the limit and no further', async (t) => {
   const control = await gunzip(bomb.subarray(0, 50 * megabyte.length))
   const ofBomb = inflated() - control.length
   t.ok(ofBomb > limit && ofBomb < 2 * limit, `${ofBomb} of 500 million bytes were inflated`)
+})
+
+t.test('the rest of a body that is not read does not block its connection', async (t) => {
+  const { app } = await startApp(t, { ...(await settingsFor(t, 'embedded')), BODY_LIMIT: `${LIMIT}` })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  // Random bytes, so that they do not fit the buffers between the socket and the decompression.
+  const body = zlib.gzipSync(randomBytes(3_000_000))
+  const track = 'POST /public/track'
+  const key = `x-api-key: ${SECRET_KEY}`
+  const calls: [status: number, call: string, header: string, type: string][] = [
+    [401, track, 'x-api-key: sk_unknown', 'application/json'],
+    [413, track, key, 'application/json'],
+    [415, track, key, 'text/html'],
+    [200, 'GET /public/events', key, 'application/json'],
+  ]
+  for (const [status, call, header, type] of calls) {
+    t.test(`${status} after ${call}`, async (t) => {
+      const socket = connect(port, '127.0.0.1')
+      t.teardown(() => socket.destroy())
+      let answers = ''
+      socket.on('data', (chunk) => {
+        answers += chunk
+      })
+      const statuses = () => answers.match(/HTTP\/1\.1 \d+/g) ?? []
+      const headers = [
+        'host: x',
+        header,
+        `content-type: ${type}`,
+        'content-encoding: gzip',
+        `content-length: ${body.length}`,
+      ]
+      socket.write(`${call} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`)
+      socket.write(body)
+      await until(`the ${status}`, () => statuses().length === 1)
+      socket.write('GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n')
+      await until(`the response after the ${status}`, () => statuses().length === 2)
+      t.strictSame(statuses(), [`HTTP/1.1 ${status}`, 'HTTP/1.1 200'])
+    })
+  }
 })
 
 /** @returns a function that reports the bytes inflated in this process since */
