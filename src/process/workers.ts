@@ -15,8 +15,11 @@ const RESTART_PAUSE_MS = 500
  * times out after 30 s.
  */
 const START_LIMIT_MS = 120_000
-/** The metrics of a process that takes longer to send them are left out. */
-const METRICS_LIMIT_MS = 1_000
+/**
+ * The metrics of a process that takes longer to send them are left out. A scrape takes two such
+ * limits at most, well within the 10 s that Prometheus waits.
+ */
+const METRICS_LIMIT_MS = 2_000
 
 /**
  * Between primary and workers. A worker requests the metrics of all processes, the primary those

@@ -41,7 +41,11 @@ t.test('workers share one port, the primary stores, and a worker that is killed 
     ])
 
   for (let i = 0; i < 10; i++) t.equal(await track(`event ${i}`), 200)
-  const text = await metrics()
+  // The start ends with the first worker that listens.
+  const text = await until('the metrics of all three processes', async () => {
+    const text = await metrics()
+    return accepted(text).length === 3 && text
+  })
   t.strictSame(
     accepted(text)
       .map(([name]) => name)
