@@ -3,6 +3,11 @@ import { type Backoff, retry } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { isFatal } from './errors.js'
 
+const UNAVAILABLE = {
+  ClickHouse: 'ClickHouse is unavailable; accepted events wait in the journal',
+  'the journal': 'the journal is unavailable; the start is retried',
+}
+
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 2_000 }
 
 export interface WhenAvailableOptions {
@@ -30,8 +35,7 @@ export async function whenAvailable(
   } catch (error) {
     if (isFatal(error)) throw error
     const missing = missingPart(error)
-    const consequence = missing === 'ClickHouse' ? 'accepted events wait in the journal' : 'the start is retried'
-    log.warn({ err: error }, `${missing} is unavailable; ${consequence}`)
+    log.warn({ err: error }, UNAVAILABLE[missing])
     retry(task, {
       backoff: BACKOFF,
       signal,
@@ -45,6 +49,6 @@ export async function whenAvailable(
 }
 
 /** Only the journal throws errors of the contract. */
-function missingPart(error: unknown): 'ClickHouse' | 'the journal' {
+function missingPart(error: unknown): keyof typeof UNAVAILABLE {
   return error instanceof ApiError ? 'the journal' : 'ClickHouse'
 }
