@@ -77,10 +77,11 @@ export function normalizeCodings(app: FastifyInstance): void {
 /**
  * Drains what a response leaves unread of a compressed body. Node does so only for a body that
  * nothing reads, and the decompression has begun to: the next request on the connection would wait
- * behind the rest.
+ * behind the rest. Not before the end of the response: `request.signal` aborts with the end of the
+ * body, and a streamed response with it.
  */
 export function drainUnread(app: FastifyInstance): void {
-  app.addHook('onSend', ({ raw }, _reply, _payload, done) => {
+  app.addHook('onResponse', ({ raw }, _reply, done) => {
     if (raw.headers['content-encoding'] !== undefined && !raw.readableEnded) drain(raw)
     done()
   })
