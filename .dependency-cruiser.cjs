@@ -17,8 +17,8 @@ const ROOMS = {
   erasure: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   http: ['clickhouse/errors.ts', 'contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
   routes: [
-    ...['http', 'erasure', 'metrics', 'pipeline', 'store', 'clickhouse', 'journal', 'keys', 'model', 'contract'],
-    ...['json', 'version.ts', 'lib'],
+    ...['http', 'erasure', 'metrics', 'pipeline', 'store', 'clickhouse', 'journal', 'keys', 'vendors', 'model'],
+    ...['contract', 'json', 'version.ts', 'lib'],
   ],
   metrics: ['http', 'pipeline', 'store', 'clickhouse', 'journal', 'contract', 'version.ts', 'lib'],
   process: ['app.ts', 'config.ts', 'keys', 'metrics', 'lib'],
@@ -63,7 +63,7 @@ const rooms = Object.entries(ROOMS).map(([room, others]) => ({
 /** Where a package may be imported; a type is an import, too. */
 const HOMES = {
   fastify: ['src/http/', 'src/routes/', 'src/app.ts', 'src/metrics/'],
-  ioredis: ['src/journal/redis/', 'src/lib/open-redis.ts', 'src/http/rate-limits.ts'],
+  ioredis: ['src/journal/redis/', 'src/lib/open-redis.ts', 'src/lib/redis-cluster.ts', 'src/http/rate-limits.ts'],
   lmdb: ['src/journal/lmdb'],
   '@clickhouse/client': ['src/clickhouse/', 'src/store/'],
 }

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FigureOptions } from './figures.js'
+import type { Layout } from './machines.js'
 import { SECRET_KEY, type Servers } from './servers.js'
 import type { Store } from './store.js'
 
@@ -10,12 +11,22 @@ export interface Bench {
   seconds: number
   /** number of stored events a benchmark starts from, unless the command names another */
   events(usual: number): number
+  /** what `scale` compares */
+  machines: MachinePlan
   /** opens a line of the table */
   figure(name: string, options: FigureOptions): (value: number, limit?: number) => void
   /** a line below the table */
   note(text: string): void
   /** reports to the terminal that a round begins */
   round(number: number): void
+}
+
+interface MachinePlan {
+  /** how many at a time; 1 is what the others are compared with */
+  counts: number[]
+  /** of one core, for each */
+  share: number
+  layout: Layout
 }
 
 export type Benchmark = (bench: Bench) => Promise<void>

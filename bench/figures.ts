@@ -6,10 +6,10 @@ interface Goal {
 }
 
 export interface FigureOptions {
-  unit: 'req/s' | 'events/s' | 'ops/s' | 'ms' | 'MB/s' | 'MiB'
+  unit: 'req/s' | 'events/s' | 'ops/s' | 'ms' | 'µs' | 'MB/s' | 'MiB'
   /** name of its limit; absent if there is none */
   over?: string
-  goal?: Goal
+  goal?: Goal | undefined
 }
 
 /** One line of the table: a value, and its limit of the same round, for each round. */
@@ -58,7 +58,7 @@ export function ratioOf({ values, limits }: Figure): Spread | null {
 
 /** Times and memory are better when smaller. */
 export function isSmallerBetter({ unit }: Figure): boolean {
-  return unit === 'ms' || unit === 'MiB'
+  return unit === 'ms' || unit === 'µs' || unit === 'MiB'
 }
 
 /** null without a goal */

@@ -10,7 +10,9 @@ import { exportPages } from './benchmarks/export.js'
 import { growth } from './benchmarks/growth.js'
 import { importFile } from './benchmarks/import.js'
 import { profile } from './benchmarks/profile.js'
+import { scale } from './benchmarks/scale.js'
 import { track } from './benchmarks/track.js'
+import { vendors } from './benchmarks/vendors.js'
 import { Figures } from './figures.js'
 import { describeMachine } from './machine.js'
 import { asMarkdown, asText, type Baseline, describeRun } from './report.js'
@@ -26,6 +28,8 @@ const BENCHMARKS: Record<string, Benchmark> = {
   profile,
   growth,
   direct,
+  scale,
+  vendors,
 }
 const BASELINE = fileURLToPath(new URL('../../baseline.json', import.meta.url))
 
@@ -34,6 +38,9 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measurement (2)
   --events N            events stored beforehand in export, edit and growth (5, 10 and 20 million), or in the file of import (1 million)
+  --machines N,N…       how many machines scale compares (1,2,3,4,6)
+  --share N             of a core for each machine, in percent (20)
+  --cells               gives each machine a store of its own: what could be reached if they shared nothing
   --journal redis|lmdb  the journal of Tallyhouse (redis)
   --set NAME=VALUE      a setting for Tallyhouse; may be repeated
   --cpu-prof            writes a CPU profile of Tallyhouse into bench/data
@@ -79,6 +86,7 @@ async function main(args: string[]): Promise<void> {
         servers,
         rounds,
         seconds,
+        machines: options.plan,
         events: (usual) => options.events ?? usual,
         figure: (title, figure) => figures.open(name, title, figure),
         note: (text) => figures.notes.push(text),
@@ -111,6 +119,9 @@ function readArguments(args: string[]) {
       rounds: { type: 'string', default: '5' },
       seconds: { type: 'string', default: '2' },
       events: { type: 'string' },
+      machines: { type: 'string', default: '1,2,3,4,6' },
+      share: { type: 'string', default: '20' },
+      cells: { type: 'boolean', default: false },
       journal: { type: 'string', default: 'redis' },
       set: { type: 'string', multiple: true, default: [] },
       'cpu-prof': { type: 'boolean', default: false },
@@ -133,6 +144,11 @@ function readArguments(args: string[]) {
       rounds: wholeNumber('--rounds', values.rounds),
       seconds: wholeNumber('--seconds', values.seconds),
       events: values.events === undefined ? undefined : wholeNumber('--events', values.events),
+      plan: {
+        counts: values.machines.split(',').map((count) => wholeNumber('--machines', count)),
+        share: wholeNumber('--share', values.share) / 100,
+        layout: values.cells ? 'cells' : 'lanes',
+      },
       settings: Object.fromEntries(values.set.map((pair) => pair.split(/=(.*)/s).slice(0, 2) as [string, string])),
       cpuProfile: values['cpu-prof'],
     },

@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../src/clickhouse/client.js'
 import type { Parameters } from '../src/clickhouse/parameters.js'
+import { Shards } from '../src/clickhouse/shards.js'
 import { lastIdAt } from '../src/model/event-id.js'
 import { type EventPage, readEventPage } from '../src/store/event-pages.js'
 import type { HttpRequest } from './requests.js'
@@ -49,7 +50,7 @@ async function pageQuery(page: EventPage): Promise<Query> {
       sent = { query, parameters, settings }
     },
   }
-  await readEventPage(recorder as unknown as ClickHouse, page)
+  await readEventPage(Shards.of(recorder as unknown as ClickHouse), page)
   if (!sent) throw new Error('readEventPage no longer asks through ClickHouse.bytes')
   return sent
 }

@@ -6,8 +6,9 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
+import { type EmbeddedClickHouse, startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
 import { freePort } from '../src/lib/free-port.js'
+import { startNode } from './node.js'
 
 /** The root of the repository, seen from `bench/dist/bench/`. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
@@ -15,7 +16,7 @@ const SERVICE = join(ROOT, 'dist/main.js')
 /** Not in the system's folder for temporary files, which may be in memory, where a write to disk costs nothing. */
 const DATA = join(ROOT, 'bench/data')
 
-const START_LIMIT_MS = 20_000
+const START_LIMIT_MS = 60_000
 /** The service itself gives up its clean end after 4.5 s. */
 const STOP_LIMIT_MS = 6_000
 const KEPT_OUTPUT = 4_000
@@ -50,12 +51,13 @@ export class Servers {
   readonly folder: string
   readonly #options: ServersOptions
   readonly #closers: (() => Promise<unknown>)[] = []
-  readonly #children: Child[] = []
+  readonly #children: Child[]
   #closed: Promise<void> | undefined
 
-  private constructor(folder: string, options: ServersOptions) {
+  private constructor(folder: string, options: ServersOptions, children: Child[] = []) {
     this.folder = folder
     this.#options = options
+    this.#children = children
     this.#closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   }
 
@@ -64,15 +66,27 @@ export class Servers {
     return new Servers(await mkdtemp(join(DATA, 'run-')), options)
   }
 
-  /** @returns its URL; what it answers survives its crash, and a power cut takes its last second at most */
-  async redis(): Promise<string> {
+  /** For some that can be closed before the others are; with the others, at the latest. */
+  async inner(): Promise<Servers> {
+    const inner = new Servers(await mkdtemp(join(this.folder, 'inner-')), this.#options, this.#children)
+    this.onClose(() => inner.close())
+    return inner
+  }
+
+  /** @param close called once everything has ended that is started after this */
+  onClose(close: () => Promise<unknown>): void {
+    this.#closers.push(close)
+  }
+
+  /** What it answers survives its crash, and a power cut takes its last second at most. */
+  async redis(): Promise<Running> {
     const dir = await mkdtemp(join(this.folder, 'redis-'))
     const port = String(await freePort())
     const options = ['--port', port, '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--loglevel', 'warning']
     const durable = ['--appendonly', 'yes', '--appendfsync', 'everysec']
     const child = this.spawn('redis-server', 'redis-server', [...options, ...durable])
     await until(child, () => isListening(Number(port)))
-    return `redis://127.0.0.1:${port}`
+    return { url: `redis://127.0.0.1:${port}`, process: child.process }
   }
 
   /** @returns the URL of a ClickHouse that is reached over HTTP, as a server is */
@@ -80,20 +94,26 @@ export class Servers {
     const path = await mkdtemp(join(this.folder, 'clickhouse-'))
     const log = { info() {}, warn: console.error, error: console.error }
     const engine = await startEmbeddedClickHouse({ path, log })
-    this.#closers.push(() => engine.close())
+    this.onClose(() => engine.close())
     return engine.url
   }
 
-  /** The service as `npm start` runs it, with a journal of its own. */
-  async tallyhouse(clickhouseUrl: string): Promise<Running> {
+  /** A ClickHouse that can be a shard: others of this kind read from it. */
+  async node(): Promise<EmbeddedClickHouse> {
+    const node = await startNode(await mkdtemp(join(this.folder, 'clickhouse-')))
+    this.onClose(() => node.close())
+    return node
+  }
+
+  /**
+   * The service as `npm start` runs it.
+   * @param journal settings that name it; default: one of its own
+   */
+  async tallyhouse(clickhouseUrl: string, journal?: Record<string, string>): Promise<Running> {
     if (!existsSync(SERVICE)) throw new Error(`${SERVICE} is missing; run npm run build`)
-    const journal =
-      this.#options.journal === 'redis'
-        ? { REDIS_URL: await this.redis() }
-        : { DATA_DIR: await mkdtemp(join(this.folder, 'lmdb-')) }
     const profile = this.#options.cpuProfile ? ['--cpu-prof', `--cpu-prof-dir=${DATA}`] : []
     const child = this.spawn('Tallyhouse', process.execPath, ['--v8-pool-size=1', ...profile, SERVICE], {
-      ...journal,
+      ...(journal ?? (await this.#ownJournal())),
       CLICKHOUSE_URL: clickhouseUrl,
       SECRET_KEY,
       PORT: '0',
@@ -102,6 +122,11 @@ export class Servers {
     })
     const [, url = ''] = await said(child, /Tallyhouse serves at (\S+)/)
     return { url, process: child.process }
+  }
+
+  async #ownJournal(): Promise<Record<string, string>> {
+    if (this.#options.journal === 'redis') return { REDIS_URL: (await this.redis()).url }
+    return { DATA_DIR: await mkdtemp(join(this.folder, 'lmdb-')) }
   }
 
   /** A server of `bench/programs/`; it says where it listens. */

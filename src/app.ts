@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { migrate } from './clickhouse/migrate.js'
 import { openOwnStore } from './clickhouse/own-store.js'
+import { prepareAvailable } from './clickhouse/prepare-shards.js'
 import type { SlotLimits } from './clickhouse/read-slots.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir } from './config.js'
@@ -17,7 +17,11 @@ import { openLog } from './lib/log.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
-import { openLane } from './pipeline/lane.js'
+import { openLanes } from './pipeline/lanes.js'
+import { checkLayout, findLayout } from './pipeline/layout.js'
+import { readGuard } from './pipeline/open-journal.js'
+import { redisOf } from './pipeline/redis-urls.js'
+import { startLanes } from './pipeline/start-lanes.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
@@ -26,9 +30,13 @@ import { root } from './routes/root.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
+import { amplitude } from './routes/vendors/amplitude.js'
+import { mixpanel } from './routes/vendors/mixpanel.js'
+import { openpanel } from './routes/vendors/openpanel.js'
+import { posthog } from './routes/vendors/posthog.js'
+import { jitsu, segment } from './routes/vendors/segment.js'
 import { keyTable } from './store/api-keys.js'
 import type { SearchLimits } from './store/event-search.js'
-import { takeOver } from './store/journals.js'
 
 const HOUR_MS = 3_600_000
 
@@ -91,48 +99,80 @@ async function open(
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
   const store = opened.add(await openOwnStore(config, { log, slotLimits }))
-  const { clickhouse } = store
-  onClickHouse?.(store.url)
-  const lane = opened.add(await openLane(config, clickhouse, { log, closing }))
-  const { journal, buffers, writer, barrier } = lane
+  const { clickhouse, shards } = store
+  onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
+  const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
+  const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
+  const { buffers, barrier } = lanes
   const keys = new KeyRing(environmentKeys(config))
   const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs })
-  const purge = opened.add(new Purge({ clickhouse, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }))
+  const purge = opened.add(
+    new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }),
+  )
+  let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
+  let keysFound: KeysFound | undefined
   const start = async () => {
-    await migrate(clickhouse)
-    await takeOver(clickhouse, journal, Date.now())
-    const found = await keyRefresh.start(DEFAULT_PROJECT)
-    onKeys?.(found)
-    if (config.ROLE === 'api') return
-    writer.start()
-    purge.start()
+    prepared = prepared?.failure === null ? prepared : await prepareAvailable(shards)
+    const { ready, failure } = prepared
+    await checkLayout(shards, layout)
+    lanes.noteLayout(layout.version === 1)
+    keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
+    onKeys?.(keysFound)
+    onKeys = undefined
+    const isWriter = config.ROLE !== 'api'
+    const missing = await startLanes(shards, {
+      lanes: lanes.all.filter(({ shard }) => ready.includes(shard)),
+      isWriter,
+    })
+    // The lanes of a shard that is down follow when it is back.
+    if (failure) throw failure
+    if (isWriter) purge.start()
+    // So do those that are down themselves.
+    if (missing) throw missing
   }
   await whenAvailable(start, { log, signal: closing, onFatal })
-  const admission = opened.add(await openAdmission(server, config, { keys, buffers, clientLimits, log }))
-  const storage = () => readStorage(clickhouse, usesDataDir(config) ? config.DATA_DIR : null)
-  const metrics = opened.add(new Metrics({ role: config.ROLE, requests, admission, lane, storage }))
-  return { store, lane, purge, admission, metrics: { read: shareMetrics(() => metrics.read()) } }
+  // Requests are counted in one place, whichever lane they write to.
+  const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisOf(config, 0)) }
+  const admission = opened.add(await openAdmission(server, limits, { keys, buffers, clientLimits, log }))
+  const storage = () => readStorage(shards, usesDataDir(config) ? config.DATA_DIR : null)
+  const metrics = opened.add(
+    new Metrics({ role: config.ROLE, requests, admission, lanes: lanes.all, storage, aliases: lanes.aliases }),
+  )
+  return { store, lanes, purge, admission, metrics: { read: shareMetrics(() => metrics.read()) } }
 }
 
 /** Every role serves these, without a key. */
-function registerOperation(server: App, { ROLE }: Config, { store, lane, metrics }: Parts): void {
-  server.register(health, { checks: { journal: () => lane.journal.ping(), store: () => store.ping() } })
+function registerOperation(server: App, { ROLE }: Config, { store, lanes, metrics }: Parts): void {
+  server.register(health, {
+    lanes: lanes.all.map(
+      ({ journal }) =>
+        () =>
+          journal.ping(),
+    ),
+    shards: store.shards.areSeveral
+      ? store.shards.all.map((shard) => () => shard.clickhouse.ping())
+      : [() => store.ping()],
+  })
   server.register(metricsRoute, metrics)
   const api = ROLE === 'writer' ? {} : { docs: '/docs', openapi: '/openapi.json' }
   server.register(root, { links: { ...api, health: '/health/ready', metrics: '/metrics' } })
 }
 
 function registerApi(server: App, config: Config, { searchLimits }: AppOptions, parts: Parts): void {
-  const { purge, admission } = parts
-  const data = { ...parts.lane, clickhouse: parts.store.clickhouse }
+  const { purge, admission, lanes, store } = parts
+  const { clickhouse, shards } = store
+  const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
   server.register(docs)
+  const vendor = { ...data, admission, bodyLimit: config.BATCH_BODY_LIMIT, maxDepth: config.MAX_PROPERTY_DEPTH }
+  for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
   server.register(
-    async (secret) => {
-      admission.guard(secret, 'secret', ['application/json'])
-      secret.register(track, { ...data, limits: config })
-      secret.register(events, { ...data, searchLimits })
-      secret.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
-      secret.register(sessionReads, data)
+    async (scope) => {
+      allowOrigins(scope, splitList(config.CORS_ORIGIN))
+      admission.guard(scope, ['application/json'])
+      scope.register(track, { ...data, limits: config })
+      scope.register(events, { ...data, searchLimits })
+      scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
+      scope.register(sessionReads, data)
     },
     { prefix: '/public' },
   )
@@ -140,10 +180,9 @@ function registerApi(server: App, config: Config, { searchLimits }: AppOptions, 
     async (browser) => {
       allowOrigins(browser, splitList(config.CORS_ORIGIN))
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
-      admission.guard(browser, 'public', ['application/json', 'text/plain'])
+      admission.guard(browser, ['application/json', 'text/plain'])
       browser.register(sessionCalls, { ...data, calls: admission.sessionCalls })
     },
-    // Not /public: pages of other origins must not make the other calls.
     { prefix: '/public/sessions' },
   )
 }

@@ -6,11 +6,13 @@ import { VERSION } from './version.js'
 /** Each command is loaded when it runs, so that none pays for the imports of another. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   'dead-letters': () => import('./cli/dead-letters.js'),
+  doctor: () => import('./cli/doctor.js'),
   erase: () => import('./cli/erase.js'),
   serve: () => import('./cli/serve.js'),
   keys: () => import('./cli/keys.js'),
   import: () => import('./cli/import/command.js'),
   export: () => import('./cli/export/command.js'),
+  lanes: () => import('./cli/lanes.js'),
   sql: () => import('./cli/sql.js'),
 }
 

@@ -6,11 +6,7 @@ import { isSentinelUrl, parseSentinelUrl } from './lib/redis-url.js'
 
 const MIB = 1024 * 1024
 
-/** A URL whose parts can be decoded. It may hold a password, so it is never shown. */
-TypeRegistry.Set<{ pattern: string }>('Url', ({ pattern }, value) => {
-  return typeof value === 'string' && new RegExp(pattern).test(value) && isUrl(value)
-})
-
+/** Whether it is a URL whose parts can be decoded. It may hold a password, so it is never shown. */
 function isUrl(text: string): boolean {
   try {
     const { username, password, pathname } = new URL(text)
@@ -48,28 +44,55 @@ const MIN_KEY_LENGTH = 16
 const key = () =>
   Type.String({ minLength: MIN_KEY_LENGTH, message: `a key of at least ${MIN_KEY_LENGTH} characters`, isSecret: true })
 
-/** The URL of a Redis, or of its Sentinels. */
-TypeRegistry.Set('RedisUrl', (_schema, value) => {
-  if (typeof value !== 'string') return false
-  return isSentinelUrl(value) ? parseSentinelUrl(value) !== null : /^rediss?:\/\//.test(value) && isUrl(value)
+/** URLs of Redis, or of Sentinels. */
+TypeRegistry.Set('RedisUrls', (_schema, value) => typeof value === 'string' && splitUrls(value).every(isRedisUrl))
+
+/** A comma in a host is one that should have separated two URLs. */
+function isRedisUrl(text: string): boolean {
+  if (isSentinelUrl(text)) return parseSentinelUrl(text) !== null
+  return /^rediss?:\/\//.test(text) && isUrl(text) && !new URL(text).hostname.includes(',')
+}
+
+/** URLs of ClickHouse: shards, each with its replicas. */
+TypeRegistry.Set('ClickHouseUrls', (_schema, value) => {
+  return typeof value === 'string' && splitUrls(value).flatMap(splitReplicas).every(isClickHouseUrl)
 })
 
-const url = (pattern: string, message: string) =>
-  Type.Unsafe<string>({ [Kind]: 'Url', pattern, message, isSecret: true })
+function isClickHouseUrl(text: string): boolean {
+  return /^https?:\/\/[^/]/.test(text) && isUrl(text) && !new URL(text).hostname.includes(',')
+}
+
+/** The most lanes, and so the most shards, of a store. */
+export const MAX_LANES = 64
 
 /** Every setting, with its type, limits and default. docs/settings.md has the same table. */
 const Settings = Type.Object({
   HOST: Type.String({ default: '127.0.0.1', message: 'an address to listen on' }),
   PORT: Type.Integer({ default: 3000, minimum: 0, maximum: 65535, message: 'a port from 0 to 65535' }),
-  CLICKHOUSE_URL: Type.Optional(url('^https?://[^/]', 'a URL such as http://user:password@host:8123/database')),
+  CLICKHOUSE_URL: Type.Optional(
+    Type.Unsafe<string>({
+      [Kind]: 'ClickHouseUrls',
+      message: 'a URL such as http://user:password@host:8123/database, or several: shards with commas, replicas with |',
+      isSecret: true,
+    }),
+  ),
   REDIS_URL: Type.Optional(
     Type.Unsafe<string>({
-      [Kind]: 'RedisUrl',
-      message: 'a URL such as redis://host:6379 or sentinel://host:26379,host:26379/master',
+      [Kind]: 'RedisUrls',
+      message: 'a URL such as redis://host:6379 or sentinel://host:26379,host:26379/master, or several with commas',
       isSecret: true,
     }),
   ),
   REDIS_REPLICAS: Type.Integer({ default: 0, minimum: 0, maximum: 16, message: 'a number of replicas from 0 to 16' }),
+  LANES: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: MAX_LANES, message: `a number of lanes from 1 to ${MAX_LANES}` }),
+  ),
+  HOME_LANE: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: MAX_LANES - 1, message: `the number of a lane, 0 to ${MAX_LANES - 1}` }),
+  ),
+  CLICKHOUSE_CLUSTER: Type.Optional(
+    Type.String({ pattern: '^[A-Za-z_][\\w.-]{0,127}$', message: "a cluster's name in the servers' configuration" }),
+  ),
   DATA_DIR: Type.String({ default: './data', message: 'a folder' }),
   PUBLIC_API_KEY: Type.Optional(key()),
   SECRET_KEY: Type.Optional(key()),
@@ -163,7 +186,10 @@ const Settings = Type.Object({
   }),
 })
 
-export type Config = Static<typeof Settings>
+export type Config = Static<typeof Settings> & {
+  /** default: one per URL of REDIS_URL, else 1 */
+  LANES: number
+}
 
 /** The names of all settings, which are environment variables. */
 export const SETTINGS = Object.keys(Settings.properties)
@@ -191,7 +217,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     const shown = fault.schema.isSecret ? '' : `, but is ${JSON.stringify(env[name])}`
     throw new ConfigError(`${name} must be ${String(fault.schema.message)}${shown}.`)
   }
-  const config = settings as Config
+  const config = withLanes(settings as Static<typeof Settings>)
   for (const name of ['REDIS_URL', 'CLICKHOUSE_URL'] as const) {
     if (config.ROLE !== 'all' && config[name] === undefined) {
       throw new ConfigError(
@@ -212,6 +238,51 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     throw new ConfigError('SECRET_KEY and PUBLIC_API_KEY must differ: the public one is shown to every browser.')
   }
   return config
+}
+
+/** @throws ConfigError if lanes, shards and the home lane do not fit together */
+function withLanes(settings: Static<typeof Settings>): Config {
+  const LANES = settings.LANES ?? Math.max(1, journalUrls(settings).length)
+  const shards = shardUrls(settings)
+  if (LANES > MAX_LANES) throw new ConfigError(`REDIS_URL names ${LANES} servers; at most ${MAX_LANES} are possible.`)
+  if (shards.length > LANES) {
+    throw new ConfigError(
+      `CLICKHOUSE_URL names ${shards.length} shards, but there are only ${LANES} lanes, each of which writes to one. Set LANES to ${shards.length} or more.`,
+    )
+  }
+  const servers = shards
+    .flat()
+    .map((url) => new URL(url))
+    .map(({ host, pathname }) => `${host}${pathname}`)
+  if (new Set(servers).size < servers.length) {
+    throw new ConfigError('CLICKHOUSE_URL names a server twice. Each shard and each replica needs its own.')
+  }
+  if (settings.HOME_LANE !== undefined && settings.HOME_LANE >= LANES) {
+    throw new ConfigError(`HOME_LANE must be below the number of lanes, ${LANES}, but is ${settings.HOME_LANE}.`)
+  }
+  return { ...settings, LANES }
+}
+
+/**
+ * The URLs of REDIS_URL: one for all lanes, or one per lane, or the seeds of a Redis Cluster. None if the journal is
+ * embedded.
+ */
+export function journalUrls({ REDIS_URL }: Pick<Config, 'REDIS_URL'>): string[] {
+  return REDIS_URL === undefined ? [] : splitUrls(REDIS_URL)
+}
+
+/** The URLs of CLICKHOUSE_URL by shard, the replicas of each. None if ClickHouse is embedded. */
+export function shardUrls({ CLICKHOUSE_URL }: Pick<Config, 'CLICKHOUSE_URL'>): string[][] {
+  return CLICKHOUSE_URL === undefined ? [] : splitUrls(CLICKHOUSE_URL).map(splitReplicas)
+}
+
+/** URLs at the commas before a scheme: `sentinel://a,b/m0,sentinel://a,b/m1` are two. */
+function splitUrls(text: string): string[] {
+  return text.split(/,(?=[a-z]+:\/\/)/)
+}
+
+function splitReplicas(text: string): string[] {
+  return text.split(/\|(?=[a-z]+:\/\/)/)
 }
 
 /** Whether the journal or ClickHouse is embedded, and so keeps its data in DATA_DIR. */

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parse } from 'yaml'
-import { ConfigError, loadConfig, SETTINGS } from '../src/config.js'
+import { ConfigError, journalUrls, loadConfig, SETTINGS, shardUrls } from '../src/config.js'
 import { parseSentinelUrl } from '../src/lib/redis-url.js'
 
 /** Both, so that every ROLE is allowed. */
@@ -244,6 +244,74 @@ t.test('several workers need Redis, and a service that does everything', async (
   for (const WORKERS of ['0', '65', 'two']) t.match(refusal({ WORKERS, ...SERVERS }), /WORKERS must be/)
   t.equal(loadConfig({ WORKERS: '2', REDIS_URL: SERVERS.REDIS_URL }).WORKERS, 2)
   t.equal(loadConfig({}).WORKERS, 1)
+})
+
+t.test('several Redis are one lane each, unless LANES says more', async (t) => {
+  const sentinels = 'sentinel://a,b:26380/m0,sentinel://a,b:26380/m1'
+  const lists: Record<string, string[]> = {
+    'redis://a': ['redis://a'],
+    'redis://a:6379,rediss://:p,w@b/1': ['redis://a:6379', 'rediss://:p,w@b/1'],
+    [sentinels]: ['sentinel://a,b:26380/m0', 'sentinel://a,b:26380/m1'],
+    'redis://a,sentinel://b,c/m,redis://d': ['redis://a', 'sentinel://b,c/m', 'redis://d'],
+  }
+  for (const [REDIS_URL, urls] of Object.entries(lists)) {
+    const config = loadConfig({ REDIS_URL })
+    t.strictSame(journalUrls(config), urls)
+    t.equal(config.LANES, urls.length)
+    t.equal(loadConfig({ REDIS_URL, LANES: '4' }).LANES, 4, 'of one Redis, or seeds of a cluster')
+  }
+  t.strictSame(journalUrls(loadConfig({})), [])
+  t.equal(loadConfig({}).LANES, 1)
+  t.equal(loadConfig({ LANES: '3' }).LANES, 3, 'an embedded journal may have lanes, too')
+  for (const LANES of ['0', '65', 'two', '1.5']) t.match(refusal({ LANES }), /^LANES must be a number of lanes/)
+  const many = Array.from({ length: 65 }, (_, i) => `redis://r${i}`).join()
+  t.match(refusal({ REDIS_URL: many }), /^REDIS_URL names 65 servers/)
+  for (const REDIS_URL of ['redis://a,b', 'redis://a,', 'redis://a,http://b', 'redis://a, redis://b'])
+    t.match(refusal({ REDIS_URL }), /^REDIS_URL must be/, REDIS_URL)
+})
+
+t.test('several ClickHouse are shards, each with replicas', async (t) => {
+  const lists: Record<string, string[][]> = {
+    'http://a:8123/db': [['http://a:8123/db']],
+    'http://a/db,https://u:p,|w@b/db': [['http://a/db'], ['https://u:p,|w@b/db']],
+    'http://a|http://b,http://c|http://d': [
+      ['http://a', 'http://b'],
+      ['http://c', 'http://d'],
+    ],
+  }
+  for (const [CLICKHOUSE_URL, shards] of Object.entries(lists)) {
+    t.strictSame(shardUrls(loadConfig({ CLICKHOUSE_URL, LANES: '2' })), shards)
+  }
+  t.strictSame(shardUrls(loadConfig({})), [])
+  const two = 'http://a,http://b'
+  t.match(refusal({ CLICKHOUSE_URL: two }), /^CLICKHOUSE_URL names 2 shards, but there are only 1 lanes/)
+  t.match(refusal({ CLICKHOUSE_URL: two, REDIS_URL: 'redis://a' }), /Set LANES to 2 or more\.$/)
+  t.equal(refusal({ CLICKHOUSE_URL: two, REDIS_URL: 'redis://a,redis://b' }), undefined)
+  const LANES = '4'
+  for (const CLICKHOUSE_URL of [
+    'http://a,tcp://b',
+    'http://a,b',
+    'http://a|',
+    'http://a,redis://b',
+    'http://a| http://b',
+  ])
+    t.match(refusal({ CLICKHOUSE_URL, LANES }), /^CLICKHOUSE_URL must be/, CLICKHOUSE_URL)
+  for (const CLICKHOUSE_URL of ['http://a/db,http://b/db,http://a/db', 'http://u:x@a/db|http://a:80/db'])
+    t.match(refusal({ CLICKHOUSE_URL, LANES }), /^CLICKHOUSE_URL names a server twice/, CLICKHOUSE_URL)
+  t.equal(refusal({ CLICKHOUSE_URL: 'http://a/db0,http://a/db1', LANES }), undefined, 'two databases of one server')
+})
+
+t.test('the home lane is one of the lanes', async (t) => {
+  t.equal(loadConfig({}).HOME_LANE, undefined)
+  t.equal(loadConfig({ LANES: '3', HOME_LANE: '2' }).HOME_LANE, 2)
+  t.match(refusal({ LANES: '3', HOME_LANE: '3' }), 'HOME_LANE must be below the number of lanes, 3, but is 3.')
+  for (const HOME_LANE of ['-1', '64', 'first']) t.match(refusal({ HOME_LANE }), /^HOME_LANE must be the number/)
+})
+
+t.test('the name of a cluster is one that ClickHouse can have', async (t) => {
+  t.equal(loadConfig({ CLICKHOUSE_CLUSTER: 'main-eu_1.a' }).CLICKHOUSE_CLUSTER, 'main-eu_1.a')
+  for (const CLICKHOUSE_CLUSTER of ["a'b", 'a b', '{cluster}', '1st', 'x'.repeat(129)])
+    t.match(refusal({ CLICKHOUSE_CLUSTER }), /^CLICKHOUSE_CLUSTER must be/, CLICKHOUSE_CLUSTER)
 })
 
 t.test('trusted proxies are named, neither counted nor all that there are', async (t) => {

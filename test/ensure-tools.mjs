@@ -1,4 +1,5 @@
-// Run before the tests, which need a real Redis >= 7.0 or Valkey, and a Chromium: installs what is missing where it can.
+// Run before the tests, which need a real Redis >= 7.0 or Valkey, and a Chromium, and can use faketime: installs what is
+// missing where it can.
 import { spawnSync } from 'node:child_process'
 
 const TOOLS = [
@@ -25,15 +26,18 @@ const TOOLS = [
   },
 ]
 
+/** Sets the clocks of servers apart on Linux; the tests go without where it is missing. */
+const FAKETIME = { isThere: isFaketimeThere, debian: 'faketime', isOptional: true }
+
 const hadRedis = outputOf('redis-server', ['--version']) !== null
-const missing = TOOLS.filter(({ isThere }) => !isThere())
+const missing = [...TOOLS, FAKETIME].filter(({ isThere }) => !isThere())
 if (missing.length > 0) {
   const commands = installation(missing)
   if (commands.length > 0) console.log(`Installing for the tests: ${commands.map((c) => c.join(' ')).join(' ; ')}`)
   for (const command of commands) run(command)
 }
-for (const { isThere, how } of missing) {
-  if (isThere()) continue
+for (const { isThere, how, isOptional } of missing) {
+  if (isThere() || isOptional) continue
   console.error(how)
   process.exitCode = 1
 }
@@ -48,6 +52,10 @@ function isRedisThere() {
 function isChromiumThere() {
   const onMac = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
   return ['chromium', 'chromium-browser', 'google-chrome', onMac].some((name) => outputOf(name, ['--version']) !== null)
+}
+
+function isFaketimeThere() {
+  return process.platform !== 'linux' || outputOf('faketime', ['-f', '+0s', 'true']) !== null
 }
 
 /** The commands, in their order; none where it cannot be done without a person. */

@@ -37,12 +37,16 @@ export async function temporaryFolder(t: Scope): Promise<string> {
 }
 
 /** Waits for a condition; fails the test with `what` if it does not come true in time. */
-export async function until<T>(what: string, condition: () => Promise<T | undefined | false> | T | undefined | false) {
-  const deadline = Date.now() + WAIT_LIMIT_MS
+export async function until<T>(
+  what: string,
+  condition: () => Promise<T | undefined | false> | T | undefined | false,
+  limitMs = WAIT_LIMIT_MS,
+) {
+  const deadline = Date.now() + limitMs
   for (;;) {
     const value = await condition()
     if (value) return value
-    if (Date.now() > deadline) throw new Error(`timed out after ${WAIT_LIMIT_MS} ms waiting for ${what}`)
+    if (Date.now() > deadline) throw new Error(`timed out after ${limitMs} ms waiting for ${what}`)
     await wait(10)
   }
 }
@@ -67,14 +71,20 @@ function limited(limits: string, command: string, args: string[]): [command: str
 /**
  * A real Redis with its own folder, every write on disk before it is acknowledged.
  * @param limits for the shell to set, until a restart
+ * @param env further environment variables, which stay
  */
-export async function startRedis(t: Scope, args: string[] = [], limits = ''): Promise<RedisServer> {
+export async function startRedis(
+  t: Scope,
+  args: string[] = [],
+  limits = '',
+  env: Record<string, string> = {},
+): Promise<RedisServer> {
   const dir = await temporaryFolder(t)
-  const port = await freePort()
-  const options = ['--port', port, '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes']
+  let port = await freePort()
+  const options = ['--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes']
   const start = async (limits: string): Promise<ChildProcess> => {
-    const all = [...options.map(String), '--appendfsync', 'always', ...args]
-    const child = spawn(...limited(limits, REDIS_SERVER, all), { stdio: 'pipe' })
+    const all = ['--port', String(port), ...options, '--appendfsync', 'always', ...args]
+    const child = spawn(...limited(limits, REDIS_SERVER, all), { stdio: 'pipe', env: { ...process.env, ...env } })
     let output = ''
     child.stdout.on('data', (chunk) => {
       output += chunk
@@ -83,6 +93,14 @@ export async function startRedis(t: Scope, args: string[] = [], limits = ''): Pr
     if (child.exitCode !== null) throw new Error(`Redis ended: ${output}`)
     return child
   }
+  /** A port that is free may be taken by another test in between. */
+  const startFirst = () =>
+    start(limits).catch(async (error: Error) => {
+      if (!error.message.includes('Address already in use')) throw error
+      port = await freePort()
+      return await start(limits)
+    })
+  const first = await startFirst()
   const kill = async () => {
     if (server.process.exitCode !== null || server.process.signalCode !== null) return
     server.process.kill('SIGKILL')
@@ -90,7 +108,7 @@ export async function startRedis(t: Scope, args: string[] = [], limits = ''): Pr
   }
   const server: RedisServer = {
     url: `redis://127.0.0.1:${port}`,
-    process: await start(limits),
+    process: first,
     kill,
     restart: async () => {
       server.process = await start('')
@@ -109,14 +127,17 @@ export async function startClickHouse(t: Scope) {
 
 /** The two kinds of storage; every promise holds on both. */
 export const STORAGES = ['embedded', 'servers'] as const
-export type Storage = (typeof STORAGES)[number]
+/** Further kinds, with three journals each: `lanes` is as `servers`, `embedded lanes` as `embedded`. */
+export const LAYOUTS = [...STORAGES, 'embedded lanes', 'lanes'] as const
+export type Storage = (typeof LAYOUTS)[number]
 
 /** The settings for a kind of storage: LMDB and the embedded engine, or Redis and ClickHouse over HTTP. */
 export async function settingsFor(t: Test, storage: Storage): Promise<NodeJS.ProcessEnv> {
   const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
-  if (storage === 'embedded') return { ...common, DATA_DIR: await temporaryFolder(t) }
+  const lanes = storage.endsWith('lanes') && { LANES: '3' }
+  if (storage.startsWith('embedded')) return { ...common, DATA_DIR: await temporaryFolder(t), ...lanes }
   const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
-  return { ...common, REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url }
+  return { ...common, REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url, ...lanes }
 }
 
 export interface Client {

@@ -18,7 +18,7 @@ export const direct: Benchmark = async (bench) => {
        ENGINE = MergeTree ORDER BY (event, timestamp)`,
     )
   }
-  const env = { CLICKHOUSE_URL: clickhouse, REDIS_URL: await servers.redis() }
+  const env = { CLICKHOUSE_URL: clickhouse, REDIS_URL: (await servers.redis()).url }
   const program = await servers.program('direct', env)
   await servers.program('textbook-worker', env)
   const textbook = await servers.program('textbook', env)

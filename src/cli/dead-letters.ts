@@ -1,6 +1,6 @@
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
 import { formatPosition, type Position, parsePosition } from '../model/position.js'
 import { replayDeadLetter } from '../pipeline/replay.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
@@ -24,7 +24,8 @@ replay  tries to store letters again, for example after an update of ClickHouse 
         twice.
 
 The service may be running. The store is the one that its settings name: CLICKHOUSE_URL, or
-DATA_DIR. Its place is printed to standard error.`
+DATA_DIR. Its place is printed to standard error. A letter lies on the shard of its lane, and is
+replayed there; of several shards, all must be up.`
 
 /** Letters that `replay --all` reads at a time. */
 const PAGE = 100
@@ -39,7 +40,7 @@ interface Arguments {
   positions: Position[]
 }
 
-type Action = (clickhouse: ClickHouse, args: Arguments, io: CommandIo) => Promise<number>
+type Action = (shards: Shards, args: Arguments, io: CommandIo) => Promise<number>
 
 const ACTIONS: Record<string, Action> = { list, show, replay }
 
@@ -50,12 +51,12 @@ export const command: Command = {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
     if (!action) throw new UsageError('Say what to do with the dead letters: list, show or replay.')
     const args = parse(name, rest)
-    return await withStore(io, (clickhouse) => action(clickhouse, args, io))
+    return await withStore(io, (shards) => action(shards, args, io))
   },
 }
 
-async function list(clickhouse: ClickHouse, { limit, json }: Arguments, io: CommandIo): Promise<number> {
-  const letters = await readDeadLetters(clickhouse, { limit })
+async function list(shards: Shards, { limit, json }: Arguments, io: CommandIo): Promise<number> {
+  const letters = await readDeadLetters(shards, { limit })
   if (json) {
     for (const letter of letters) io.stdout.write(`${JSON.stringify(described(letter))}\n`)
   } else {
@@ -66,24 +67,24 @@ async function list(clickhouse: ClickHouse, { limit, json }: Arguments, io: Comm
       io.stdout.write(`${id.padEnd(width)}${row(received_at, kind, String(bytes), project)}\n  ${firstLine(reason)}\n`)
     }
   }
-  const more = letters.length < limit ? 0 : (await countDeadLetters(clickhouse)) - letters.length
+  const more = letters.length < limit ? 0 : (await countDeadLetters(shards)) - letters.length
   if (more > 0) io.stderr.write(`${more} more: see --limit.\n`)
   return 0
 }
 
-async function show(clickhouse: ClickHouse, { positions }: Arguments, io: CommandIo): Promise<number> {
-  for (const letter of await find(clickhouse, positions)) {
-    await pipeline(await readDeadLetterBody(clickhouse, letter), io.stdout, { end: false })
+async function show(shards: Shards, { positions }: Arguments, io: CommandIo): Promise<number> {
+  for (const letter of await find(shards, positions)) {
+    await pipeline(await readDeadLetterBody(letter), io.stdout, { end: false })
   }
   return 0
 }
 
-async function replay(clickhouse: ClickHouse, { all, positions }: Arguments, io: CommandIo): Promise<number> {
+async function replay(shards: Shards, { all, positions }: Arguments, io: CommandIo): Promise<number> {
   let stored = 0
   let refused = 0
-  for await (const letter of all ? waiting(clickhouse) : await find(clickhouse, positions)) {
+  for await (const letter of all ? waiting(shards) : await find(shards, positions)) {
     if (io.signal.aborted) break
-    const result = await replayDeadLetter(clickhouse, letter, Date.now(), io.signal)
+    const result = await replayDeadLetter(shards, letter, Date.now(), io.signal)
     if (result.isStored) stored++
     else refused++
     const outcome = result.isStored ? 'stored' : `still refused: ${firstLine(result.reason)}`
@@ -93,10 +94,10 @@ async function replay(clickhouse: ClickHouse, { all, positions }: Arguments, io:
   return refused > 0 || io.signal.aborted ? 1 : 0
 }
 
-async function* waiting(clickhouse: ClickHouse): AsyncGenerator<DeadLetter> {
+async function* waiting(shards: Shards): AsyncGenerator<DeadLetter> {
   let after: DeadLetter | undefined
   do {
-    const letters = await readDeadLetters(clickhouse, { limit: PAGE, ...(after && { after }) })
+    const letters = await readDeadLetters(shards, { limit: PAGE, ...(after && { after }) })
     yield* letters
     after = letters.at(-1)
   } while (after)
@@ -106,10 +107,10 @@ async function* waiting(clickhouse: ClickHouse): AsyncGenerator<DeadLetter> {
  * Finds all of the named letters. Two journals may have used the same position, so there may be more letters than names.
  * @throws Error if one of them does not exist
  */
-async function find(clickhouse: ClickHouse, positions: Position[]): Promise<DeadLetter[]> {
+async function find(shards: Shards, positions: Position[]): Promise<DeadLetter[]> {
   const letters: DeadLetter[] = []
   for (const at of positions) {
-    const found = await readDeadLetters(clickhouse, { limit: PAGE, at })
+    const found = await readDeadLetters(shards, { limit: PAGE, at })
     if (found.length === 0) throw new Error(`No dead letter ${formatPosition(at)} waits. See: dead-letters list.`)
     letters.push(...found)
   }

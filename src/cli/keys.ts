@@ -1,17 +1,19 @@
 import { parseArgs } from 'node:util'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { hashKey, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
+import { hashKey, KEY_KINDS, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
 import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { withStore } from './store.js'
 
-const USAGE = `Usage: tallyhouse keys create --project NAME [--kind public|secret]
-       tallyhouse keys list [--project NAME] [--kind public|secret] [--json]
-       tallyhouse keys rotate --project NAME [--kind public|secret] [--grace 24h]
+const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND]
+       tallyhouse keys list [--project NAME] [--kind KIND] [--json]
+       tallyhouse keys rotate --project NAME [--kind KIND] [--grace 24h]
        tallyhouse keys revoke ID...
 
 create  makes a public and a secret key, or one key of the given kind. A project comes into being
-        with its first key, and may have any number of each kind.
+        with its first key, and may have any number of each kind: public keys make session calls,
+        write keys send events and profile changes and may be in a browser, read keys read, and
+        secret keys do everything but session calls.
 list    lists the stored keys; it never shows a key itself.
 rotate  makes a new key of each kind that the project has. The old keys stay valid for --grace
         (for example 30m, 24h or 7d; 0 for no time), so that clients can switch without a gap.
@@ -24,8 +26,16 @@ stored here; change them in the settings.
 The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
 must exist: start the service once before. Its place is printed to standard error.`
 
-const KINDS: KeyKind[] = ['public', 'secret']
-const VARIABLE: Record<KeyKind, string> = { public: 'PUBLIC_API_KEY', secret: 'SECRET_KEY' }
+const KINDS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(KEY_KINDS)
+/** What `create` makes unless it is told the kind. */
+const PAIR: KeyKind[] = ['public', 'secret']
+/** As in a settings file. Only the first two are settings of the service. */
+const VARIABLE: Record<KeyKind, string> = {
+  public: 'PUBLIC_API_KEY',
+  secret: 'SECRET_KEY',
+  write: 'WRITE_KEY',
+  read: 'READ_KEY',
+}
 /** Names appear in URLs and lists, so only plain characters are allowed. */
 const PROJECT = /^[A-Za-z0-9][\w.-]{0,63}$/
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -55,12 +65,12 @@ export const command: Command = {
     if ((name === 'revoke') !== ids.length > 0) {
       throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `Unexpected argument "${ids[0]}".`)
     }
-    return await withStore(io, (clickhouse) => action(clickhouse, options, ids, io))
+    return await withStore(io, ({ first }) => action(first, options, ids, io))
   },
 }
 
 async function create(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
-  await make(clickhouse, projectOf(options), kindsOf(options), io)
+  await make(clickhouse, projectOf(options), options.kind === undefined ? PAIR : kindsOf(options), io)
   return 0
 }
 
@@ -158,8 +168,8 @@ function projectOf({ project }: Options): string {
 }
 
 function kindsOf({ kind }: Options): KeyKind[] {
-  const kinds = KINDS.filter((known) => kind === undefined || kind === known)
-  if (kinds.length === 0) throw new UsageError(`--kind is public or secret, not "${kind}".`)
+  const kinds = KEY_KINDS.filter((known) => kind === undefined || kind === known)
+  if (kinds.length === 0) throw new UsageError(`--kind is ${KINDS}, not "${kind}".`)
   return kinds
 }
 

@@ -7,14 +7,14 @@ import type { Digest, JournalRow, Range } from '../store/dump.js'
 
 /** Describes a folder that `export --all` has written. */
 export interface Manifest {
-  version: 1
+  version: typeof MANIFEST_VERSION
   /** number of the last migration; the store that imports the folder must have the same */
   schema: number
   source: {
-    /** of the database */
-    id: string
-    /** the last position that the journal had assigned: if it has assigned another since, the store has changed */
-    appended: string
+    /** of the database of each shard */
+    ids: string[]
+    /** the last position that each lane's journal had assigned: if one has assigned another since, the store has changed */
+    appended: string[]
   }
   journals: JournalRow[]
   chunks: Chunk[]
@@ -34,6 +34,8 @@ export interface Chunk extends Range, Digest {
 }
 
 export const MANIFEST = 'manifest.json'
+/** 1 was of a store that had one shard. */
+export const MANIFEST_VERSION = 2
 
 export function manifestFile(folder: string): StateFile<Manifest> {
   return new StateFile(join(folder, MANIFEST))

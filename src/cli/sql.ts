@@ -19,9 +19,14 @@ nothing, and can read no file and no other server.
                      clause in the query takes precedence
   --timeout SECONDS  when to cancel the query, 1 to 3600 (default: 60)
 
-The tables are events, profiles, sessions, api_keys (hashes only), dead_letters,
-dead_letter_replays, deletions, journals and schema_migrations. Profiles, sessions and keys show
-their current state without FINAL. Events of the last second may still be in the journal.
+The tables are events, profiles, sessions, aliases, api_keys (hashes only), dead_letters,
+dead_letter_replays, deletions, journals, layouts, shard_identity and schema_migrations. Profiles,
+sessions, aliases and keys show their current state without FINAL. Events of the last second may
+still be in the journal.
+
+With several shards, these are the first shard's own tables, and the ones whose names end in _all,
+such as events_all, have the rows of all shards. A query that names a table without _all is run,
+and a line on standard error points it out.
 
 The store is the one that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. It does not
 matter whether the service is running. Its place is printed to standard error.`
@@ -42,10 +47,13 @@ export const command: Command = {
   usage: USAGE,
   async run(args, io) {
     const { format, limitSeconds, query } = await parse(args, io)
-    return await withStore(io, async (clickhouse) => {
+    return await withStore(io, async (shards) => {
       try {
-        const result = await readSql(clickhouse, query, { format, limitSeconds, signal: io.signal })
-        await pipeline(result, io.stdout, { end: false })
+        const result = await readSql(shards, query, { format, limitSeconds, signal: io.signal })
+        for (const table of result.ofFirstShard) {
+          io.stderr.write(`${table} is the first of ${shards.all.length} shards; ${table}_all has the rows of all.\n`)
+        }
+        await pipeline(result.rows, io.stdout, { end: false })
         return 0
       } catch (error) {
         if (io.signal.aborted) throw new Error('The query was interrupted.', { cause: error })

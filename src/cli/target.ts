@@ -23,8 +23,7 @@ export const TARGET_USAGE = `  --url URL          address of the service (defaul
  */
 export async function readTarget(values: { url?: string; 'key-file'?: string }, io: CommandIo): Promise<Target> {
   const config = loadConfig(io.env)
-  const url = (values.url ?? defaultUrl(config)).replace(/\/+$/, '')
-  if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--url must be like http://127.0.0.1:3000.`)
+  const url = urlOf(values.url ?? addressOf(config))
   const file = values['key-file']
   const secretKey = file === undefined ? config.SECRET_KEY : (await readFile(file, 'utf8')).trim()
   if (!secretKey) {
@@ -33,8 +32,26 @@ export async function readTarget(values: { url?: string; 'key-file'?: string }, 
   return { url, secretKey, keyDigest: digest(secretKey), config }
 }
 
+/**
+ * @returns the URL without slashes at its end
+ * @throws UsageError
+ */
+export function urlOf(given: string): string {
+  const url = given.replace(/\/+$/, '')
+  if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--url must be like http://127.0.0.1:3000.`)
+  return url
+}
+
+/**
+ * The address of a service with these settings, on this machine.
+ * @throws ConfigError if a setting is not valid
+ */
+export function defaultUrl(env: NodeJS.ProcessEnv): string {
+  return addressOf(loadConfig(env))
+}
+
 /** A service that listens on all addresses is reached on the loopback one. */
-function defaultUrl({ HOST, PORT }: Config): string {
+function addressOf({ HOST, PORT }: Config): string {
   const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST.includes(':') ? `[${HOST}]` : HOST
   return `http://${host}:${PORT}`
 }

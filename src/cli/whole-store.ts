@@ -1,41 +1,70 @@
 import { pino } from 'pino'
-import type { ClickHouse } from '../clickhouse/client.js'
-import { migrate } from '../clickhouse/migrate.js'
 import { placeOf, requireTables } from '../clickhouse/open.js'
 import { openOwnStore } from '../clickhouse/own-store.js'
+import { prepareShards } from '../clickhouse/prepare-shards.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
 import type { Journal } from '../journal/journal.js'
 import { CloseStack } from '../lib/close-stack.js'
-import { openJournal } from '../pipeline/open-journal.js'
+import { layoutNumber } from '../model/layout.js'
+import { checkLayout, findLayout } from '../pipeline/layout.js'
+import { openJournal, readGuard } from '../pipeline/open-journal.js'
 
-/** A store and the journal in front of it, for a command that needs both exclusively. */
-export interface WholeStore {
-  clickhouse: ClickHouse
+/** A lane without what a service puts around it. */
+export interface BareLane {
+  /** from 0 */
+  number: number
+  /** that its writer stores on */
+  shard: Shard
   journal: Journal
+}
+
+/** A store and the journals in front of it, for a command that needs all of them exclusively. */
+export interface WholeStore {
+  shards: Shards
+  /** all of them, by their numbers */
+  lanes: readonly BareLane[]
   /** for messages; without a password */
   place: string
   close(): Promise<void>
 }
 
 /**
- * Opens the store and the journal that the service's settings name, in place of the service, which must be stopped. A data
+ * Opens the store and the journals that the service's settings name, in place of the service, which must be stopped. A data
  * folder is locked until `close`. With servers, the caller must check that no service uses them.
- * @param mustExist if false, what is missing is created
- * @throws FolderInUseError, SchemaError, StoreUnreachableError, or an Error with a sentence for the user
+ * @param mustExist if false, what is missing is created, with the layout of the settings
+ * @throws FolderInUseError, SchemaError, WrongLayoutError, StoreUnreachableError, or an Error with a sentence for the user
  */
 export async function openWholeStore(config: Config, { mustExist }: { mustExist: boolean }): Promise<WholeStore> {
-  const { CLICKHOUSE_URL, DATA_DIR } = config
+  const { CLICKHOUSE_URL, DATA_DIR, LANES } = config
   const parts = new CloseStack()
   const log = pino({ level: 'silent' })
   try {
-    const { clickhouse } = parts.add(await openOwnStore(config, { mustExist, isShared: false }))
+    const { clickhouse, shards } = parts.add(await openOwnStore(config, { mustExist, isShared: false }))
     const place = CLICKHOUSE_URL === undefined ? DATA_DIR : placeOf(CLICKHOUSE_URL)
     if (mustExist) await requireTables({ clickhouse, place })
-    await migrate(clickhouse)
-    const journal = parts.add(await openJournal(config, log, clickhouse))
-    return { clickhouse, journal, place, close: () => parts.close() }
+    await prepareShards(shards)
+    const layout = await findLayout(shards, LANES, () => readGuard(config, log))
+    await checkLayout(shards, layout)
+    const lanes: BareLane[] = []
+    for (let number = 0; number < LANES; number++) {
+      const journal = parts.add(await openJournal(config, log, shards, { lane: number, layout: layoutNumber(layout) }))
+      lanes.push({ number, shard: shards.at(number % shards.all.length), journal })
+    }
+    return { shards, lanes, place, close: () => parts.close() }
   } catch (error) {
     await parts.close()
     throw error
   }
+}
+
+/** The last position that each lane has assigned, as texts. */
+export async function lastPositions(lanes: readonly BareLane[]): Promise<string[]> {
+  return await Promise.all(lanes.map(async ({ journal }) => String((await journal.progress()).appended)))
+}
+
+/** Requests that wait in the journals. */
+export async function waitingIn(lanes: readonly BareLane[]): Promise<number> {
+  const depths = await Promise.all(lanes.map(({ journal }) => journal.depth()))
+  return depths.reduce((sum, { entries }) => sum + entries, 0)
 }

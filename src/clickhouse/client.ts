@@ -1,20 +1,16 @@
 import { addAbortSignal, type Readable } from 'node:stream'
-import {
-  type ClickHouseClient,
-  ClickHouseError,
-  type ClickHouseSettings,
-  createClient,
-  EXCEPTION_TAG_HEADER_NAME,
-} from '@clickhouse/client'
-import { StoreTimeoutError, StoreUnreachableError, storeError } from './errors.js'
+import { setTimeout as wait } from 'node:timers/promises'
+import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NAME } from '@clickhouse/client'
+import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS } from './connection.js'
+import { isStoreError, StoreUnreachableError, storeError } from './errors.js'
 import { untilException } from './exception-guard.js'
 import type { Parameters, Scalars } from './parameters.js'
-import { QueryStreams } from './query-stream.js'
 import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
+import { READ_SETTINGS, Replicas, type ReplicasOptions } from './replicas.js'
 import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
 
-export interface StoreOptions {
-  /** http://user:password@host:8123/database; the database is created if missing */
+export interface StoreOptions extends ReplicasOptions {
+  /** http://user:password@host:8123/database; the database is created if missing. Replicas are separated by `|` */
   url: string
   /** timeout of an INSERT in ms; the block is then retried, and its token prevents duplicates */
   insertTimeoutMs?: number
@@ -25,21 +21,21 @@ export interface StoreOptions {
 }
 
 const QUERY_TIMEOUT_MS = 30_000
-const INSERT_TIMEOUT_MS = 120_000
 const PING_TIMEOUT_MS = 2_000
-/** Without a byte within a result that has begun: a query that finds little sends little. */
-const SILENT_MS = 120_000
 /** A statement may contain a request's body in base64. */
 const MAX_QUERY_BYTES = String(512 * 1024 * 1024)
-const CONNECTIONS = 32
 const MIB = 1024 * 1024
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 24, waitMs: 5_000, stalledMs: 3_000 }
 /** A page of 10 000 ordinary events is 2 MB. */
 const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
 /** ClickHouse cancels a query when its client disconnects, if the query cannot write. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
-/** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
-const IDLE_SOCKET_MS = 2_500
+
+/** How long a statement waits for its turn, and how often it may. */
+const TURN_MS = 100
+const MAX_TURNS = 50
+/** An edit of events, and their table. */
+const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 
 /** Limits of one query. */
 export interface Reading {
@@ -56,8 +52,7 @@ export interface Reading {
  * `bytes` returns has no limit of its own.
  */
 export class ClickHouse {
-  readonly #client: ClickHouseClient
-  readonly #streams: QueryStreams
+  readonly #replicas: Replicas
   readonly #slots: ReadSlots
   readonly #spooled: SpoolMemory
   readonly #insertTimeoutMs: number
@@ -68,38 +63,35 @@ export class ClickHouse {
     insertTimeoutMs = INSERT_TIMEOUT_MS,
     slotLimits = SLOT_LIMITS,
     spoolLimits = SPOOL_LIMITS,
+    ...replicas
   }: StoreOptions) {
     this.#slots = new ReadSlots(slotLimits)
     this.#spooled = new SpoolMemory(spoolLimits)
     this.#insertTimeoutMs = insertTimeoutMs
-    const address = new URL(url)
-    this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
-    const user = decodeURIComponent(address.username) || 'default'
-    const password = decodeURIComponent(address.password)
-    this.#streams = new QueryStreams({
-      origin: address.origin,
-      user,
-      password,
-      connections: CONNECTIONS,
-      idleMs: IDLE_SOCKET_MS,
-      silentMs: SILENT_MS,
-    })
-    this.#client = createClient({
-      url: address.origin,
-      username: user,
-      password,
-      database: this.database,
-      application: 'tallyhouse',
-      max_open_connections: CONNECTIONS,
-      request_timeout: INSERT_TIMEOUT_MS,
-      keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },
-      clickhouse_settings: {
-        // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
-        async_insert: 0,
-        // A patch part; the table's setting of this name does not decide, and without it a DELETE is a mutation.
-        lightweight_delete_mode: 'lightweight_update_force',
-      },
-      log: { LoggerClass: Silent },
+    this.#replicas = new Replicas(url.split(/\|(?=[a-z]+:\/\/)/), replicas)
+    this.database = this.#replicas.current.database
+  }
+
+  /** Whether the tables are to be replicated: there are several servers for them. */
+  get hasReplicas(): boolean {
+    return this.#replicas.areSeveral
+  }
+
+  /**
+   * Prepares every replica, as by making its tables: the one in use now, then the others, and those that are down before they
+   * are used. A preparation takes the place of an earlier one of its name.
+   * @param run `model` is a replica that has been prepared already; null for the first
+   * @throws the error of the replica in use, and those of others that do not pass by themselves
+   */
+  async prepare(name: string, run: (server: ClickHouse, model: ClickHouse | null) => Promise<void>): Promise<void> {
+    if (!this.hasReplicas) return await run(this, null)
+    await this.#replicas.prepare(name, async (server, model) => {
+      const parts = [server, model].map((one) => one && new ClickHouse({ url: one.url }))
+      try {
+        await run(parts[0] as ClickHouse, parts[1] ?? null)
+      } finally {
+        await Promise.all(parts.map((part) => part?.close()))
+      }
     })
   }
 
@@ -110,14 +102,18 @@ export class ClickHouse {
     settings: ClickHouseSettings = {},
     limitMs = QUERY_TIMEOUT_MS,
   ): Promise<void> {
-    await answered(limitMs, (abort_signal) =>
-      this.#client.command({
-        query,
-        query_params: parameters,
-        clickhouse_settings: { ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
-        abort_signal,
-      }),
+    await this.#write((connection) =>
+      connection.run(limitMs, (abort_signal) =>
+        connection.client.command({
+          query,
+          query_params: parameters,
+          clickhouse_settings: { ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
+          abort_signal,
+        }),
+      ),
     )
+    const edited = this.hasReplicas ? EDIT.exec(query)?.[1] : undefined
+    if (edited) await this.#replicas.confirm(edited)
   }
 
   /** Runs a statement outside our database, to create it. */
@@ -132,8 +128,8 @@ export class ClickHouse {
     settings: ClickHouseSettings = {},
     { signal, limitMs = QUERY_TIMEOUT_MS }: Reading = {},
   ): Promise<Row[]> {
-    const read = async (abort_signal: AbortSignal) => {
-      const result = await this.#client.query({
+    const read = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
+      const result = await client.query({
         query,
         query_params: parameters,
         use_multipart_params_auto: true,
@@ -143,7 +139,10 @@ export class ClickHouse {
       })
       return await result.json<Row>()
     }
-    return await answered(limitMs, read, signal)
+    return await this.#read(
+      (connection) => connection.run(limitMs, (abort) => read(connection.client, abort), signal),
+      signal,
+    )
   }
 
   /**
@@ -160,10 +159,13 @@ export class ClickHouse {
     reading: Reading = {},
   ): Promise<Readable> {
     const { signal, limitMs = QUERY_TIMEOUT_MS, project = '' } = reading
-    const all = { database: this.database, wait_end_of_query: 1, ...READ, ...settings } as const
+    const consistent = this.hasReplicas ? READ_SETTINGS : {}
+    const all = { database: this.database, wait_end_of_query: 1, ...READ, ...consistent, ...settings } as const
     const slot = await this.#slots.take(project, signal).catch(unreachable)
-    const read = (abort: AbortSignal) => this.#streams.open(query, parameters, all, abort)
-    const answer = await answered(limitMs, read, signal).catch((error) => {
+    const open = (connection: Connection) => {
+      return connection.run(limitMs, (abort) => connection.streams.open(query, parameters, all, abort), signal)
+    }
+    const answer = await this.#read(open, signal).catch((error) => {
       slot.release()
       throw error
     })
@@ -182,8 +184,8 @@ export class ClickHouse {
 
   /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */
   async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
-    const insert = async (abort_signal: AbortSignal) => {
-      const { stream } = await this.#client.exec({
+    const insert = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
+      const { stream } = await client.exec({
         query,
         values,
         clickhouse_settings: { ...settings, wait_end_of_query: 1 },
@@ -192,62 +194,66 @@ export class ClickHouse {
       // An unread response keeps its connection.
       for await (const _ of stream);
     }
-    await answered(this.#insertTimeoutMs, insert, signal)
+    await this.#onOne(
+      (connection) => connection.run(this.#insertTimeoutMs, (abort) => insert(connection.client, abort), signal),
+      signal,
+    )
   }
 
   /** @throws if ClickHouse does not respond to a query within 2 s, or refuses the login */
   async ping(): Promise<void> {
-    await answered(PING_TIMEOUT_MS, async (abort_signal) => {
-      const result = await this.#client.ping({ select: true, abort_signal })
+    const ping = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
+      const result = await client.ping({ select: true, abort_signal })
       if (!result.success) throw result.error
-    })
+    }
+    await this.#onOne((connection) => connection.run(PING_TIMEOUT_MS, (abort) => ping(connection.client, abort)))
   }
 
   async close(): Promise<void> {
-    this.#streams.close()
-    await this.#client.close()
+    await this.#replicas.close()
+  }
+
+  /** A read; a replica that lacks a block which others have fetches it first. */
+  async #read<T>(read: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    try {
+      return await this.#onOne(read, signal)
+    } catch (error) {
+      if (!isStoreError(error, 'REPLICA_IS_NOT_IN_QUORUM')) throw error
+      await this.#replicas.catchUp()
+      return await this.#onOne(read, signal)
+    }
+  }
+
+  /**
+   * A statement. INSERTs with a quorum take turns per table, so one that comes while another is under way is refused, and
+   * repeated here: it has stored nothing, or has a token.
+   */
+  async #write(run: (connection: Connection) => Promise<unknown>): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#onOne(run)
+        return
+      } catch (error) {
+        const isTaken = isStoreError(error, 'UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE')
+        if (!isTaken || tries === MAX_TURNS) throw error
+        await wait(TURN_MS)
+      }
+    }
+  }
+
+  /** Runs a request on the server in use. If it fails and there are replicas, looks whether another one has to take over. */
+  async #onOne<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    if (!this.hasReplicas) return await run(this.#replicas.current)
+    await this.#replicas.choosing
+    try {
+      return await run(this.#replicas.current)
+    } catch (error) {
+      if (!signal?.aborted) this.#replicas.suspect(error)
+      throw error
+    }
   }
 }
 
 function unreachable(error: NoSlotError): never {
   throw new StoreUnreachableError(`ClickHouse was not asked: ${error.message}`, { cause: error })
-}
-
-async function answered<T>(
-  limitMs: number,
-  request: (signal: AbortSignal) => Promise<T>,
-  outer?: AbortSignal,
-): Promise<T> {
-  const controller = new AbortController()
-  const abort = () => controller.abort()
-  let isOver = false
-  const timer = setTimeout(() => {
-    isOver = true
-    abort()
-  }, limitMs)
-  // Not AbortSignal.any: Node 20.0 has none, and the signal outlives a million requests, which are to leave nothing on it.
-  outer?.addEventListener('abort', abort)
-  if (outer?.aborted) abort()
-  try {
-    return await request(controller.signal)
-  } catch (error) {
-    if (error instanceof ClickHouseError) throw storeError(error)
-    if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
-    const message = error instanceof Error ? error.message : String(error)
-    // Truncated before its code, so its kind is unknown.
-    if (message.includes('DB::Exception')) throw new StoreUnreachableError('ClickHouse sent a truncated error.')
-    throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })
-  } finally {
-    clearTimeout(timer)
-    outer?.removeEventListener('abort', abort)
-  }
-}
-
-/** Every failure reaches the caller as an exception; the caller logs it in context. */
-class Silent {
-  trace(): void {}
-  debug(): void {}
-  info(): void {}
-  warn(): void {}
-  error(): void {}
 }

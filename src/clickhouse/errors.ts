@@ -8,6 +8,7 @@ const CODES = {
   CANNOT_PARSE_QUOTED_STRING: 26,
   CANNOT_PARSE_INPUT_ASSERTION_FAILED: 27,
   CANNOT_PRINT_FLOAT_OR_DOUBLE_NUMBER: 28,
+  ATTEMPT_TO_READ_AFTER_EOF: 32,
   CANNOT_READ_ALL_DATA: 33,
   TYPE_MISMATCH: 53,
   UNKNOWN_TABLE: 60,
@@ -28,11 +29,16 @@ const CODES = {
   TOO_MANY_SIMULTANEOUS_QUERIES: 202,
   SOCKET_TIMEOUT: 209,
   NETWORK_ERROR: 210,
+  ABORTED: 236,
   MEMORY_LIMIT_EXCEEDED: 241,
   TABLE_IS_READ_ONLY: 242,
   NOT_ENOUGH_SPACE: 243,
   TOO_MANY_PARTS: 252,
+  ALL_CONNECTION_TRIES_FAILED: 279,
   TOO_DEEP_RECURSION: 306,
+  TOO_FEW_LIVE_REPLICAS: 285,
+  UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE: 286,
+  REPLICA_IS_NOT_IN_QUORUM: 289,
   UNKNOWN_STATUS_OF_INSERT: 319,
   CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN: 349,
   CANNOT_ASSIGN_OPTIMIZE: 388,
@@ -91,10 +97,14 @@ const LOGGABLE = new Set([
     'TOO_MANY_SIMULTANEOUS_QUERIES',
     'SOCKET_TIMEOUT',
     'NETWORK_ERROR',
+    'ALL_CONNECTION_TRIES_FAILED',
     'MEMORY_LIMIT_EXCEEDED',
     'TABLE_IS_READ_ONLY',
     'NOT_ENOUGH_SPACE',
     'TOO_MANY_PARTS',
+    'TOO_FEW_LIVE_REPLICAS',
+    'UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE',
+    'REPLICA_IS_NOT_IN_QUORUM',
     'UNKNOWN_STATUS_OF_INSERT',
     'CANNOT_ASSIGN_OPTIMIZE',
     'QUERY_WAS_CANCELLED',
@@ -138,6 +148,21 @@ export class StoreTimeoutError extends StoreUnreachableError {
   override readonly name = 'StoreTimeoutError'
 }
 
+/** One of several shards did not respond. The message names it, and is meant for callers too. */
+export class ShardUnreachableError extends StoreUnreachableError {
+  override readonly name = 'ShardUnreachableError'
+
+  /** @param shard its number, and its host:port */
+  constructor(shard: { number: number; name: string }, cause: unknown) {
+    super(`Shard ${shard.number} (${shard.name}) of the store is unavailable. Try again in a moment.`, { cause })
+  }
+}
+
+/** The shards cannot be one store as they are set up; the message says what to do, and a retry does not help. */
+export class ShardsError extends Error {
+  override readonly name = 'ShardsError'
+}
+
 /** Wraps an error that ClickHouse sent; returns any other error unchanged. */
 export function storeError(error: Error): Error {
   return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
@@ -174,6 +199,18 @@ export function isFatal(error: unknown): boolean {
   if (error instanceof StoreError) return LOGIN_ERRORS.has(error.code)
   if (error instanceof ApiError) return error.status !== 503
   return !(error instanceof StoreUnreachableError)
+}
+
+/** Whether the server could not read from another one, or is ending itself. */
+export function isShardLost(error: unknown): error is StoreError {
+  return isStoreError(
+    error,
+    'ALL_CONNECTION_TRIES_FAILED',
+    'NETWORK_ERROR',
+    'SOCKET_TIMEOUT',
+    'ATTEMPT_TO_READ_AFTER_EOF',
+    'ABORTED',
+  )
 }
 
 /** What an operator can act on; all other errors of ClickHouse are `store`. */

@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from './client.js'
+import { isLocal, replicated } from './replicated.js'
 
 const SCHEMA_FOLDER = fileURLToPath(new URL('../../schema/', import.meta.url))
 
@@ -11,20 +12,64 @@ export class SchemaError extends Error {
   override readonly name = 'SchemaError'
 }
 
-interface Migration {
+export interface Migration {
   number: number
   name: string
   statements: string[]
   checksum: string
 }
 
+/** The statement that a server gets for one of a file. */
+type Spelling = (statement: string) => string
+
 /**
  * Applies the numbered files of `schema/` that the store does not have yet, in order. Each file is idempotent, so
- * services may start at the same time.
- * @throws SchemaError if the store has a newer schema, or one from files that were changed since
+ * services may start at the same time. With replicas, one gets the tables from the files and the others from that one.
+ * @throws SchemaError if the store has a newer schema, or one from files that were changed since, or cannot be replicated
  */
 export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): Promise<void> {
   const migrations = await readMigrations(folder)
+  await clickhouse.prepare('migrations', async (server, model) => {
+    const isReplicated = await checkReplication(server, clickhouse.hasReplicas)
+    const spell: Spelling = isReplicated ? (text) => replicated(text, server.database) : (text) => text
+    if (model) await copyTables(server, model, migrations)
+    else await applyAll(server, migrations, spell)
+  })
+}
+
+/** Applies what a server does not have yet. */
+async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: Spelling): Promise<void> {
+  for (const { number, name, statements, checksum } of await missing(clickhouse, migrations)) {
+    for (const statement of statements) await clickhouse.command(spell(statement))
+    await note(clickhouse, { number, name, checksum })
+  }
+}
+
+/**
+ * Makes a server the replica of another that is up to date. Its tables have to be as the other's are now: the Keeper knows
+ * their columns, and refuses a table that begins as the first file has it. What later files did to the tables' contents and
+ * columns comes from the Keeper; their settings do not.
+ */
+export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migrations: Migration[]): Promise<void> {
+  const left = await missing(clickhouse, migrations)
+  if (left.length === 0) return
+  const tables = await model.rows<{ sql: string }>(
+    `SELECT create_table_query AS sql FROM system.tables
+     WHERE database = currentDatabase() AND (engine LIKE '%MergeTree' OR engine = 'MaterializedView')
+       AND name != 'schema_migrations' AND NOT startsWith(name, '.inner')
+     ORDER BY engine = 'MaterializedView', name`,
+  )
+  for (const { sql } of tables) {
+    await clickhouse.command(sql.replace(/^CREATE (TABLE|MATERIALIZED VIEW) /, 'CREATE $1 IF NOT EXISTS '))
+  }
+  for (const { number, name, statements, checksum } of left) {
+    for (const statement of statements.filter(isLocal)) await clickhouse.command(statement)
+    await note(clickhouse, { number, name, checksum })
+  }
+}
+
+/** The migrations that a server does not have. It notes them for itself, also where it is one of several replicas. */
+async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise<Migration[]> {
   await checkVersion(clickhouse)
   await clickhouse.commandWithoutDatabase(`CREATE DATABASE IF NOT EXISTS ${quoteName(clickhouse.database)}`)
   await clickhouse.command(
@@ -49,13 +94,51 @@ export async function migrate(clickhouse: ClickHouse, folder = SCHEMA_FOLDER): P
     }
     known.delete(number)
   }
-  for (const { number, name, statements, checksum } of known.values()) {
-    for (const statement of statements) await clickhouse.command(statement)
-    await clickhouse.command(
-      'INSERT INTO schema_migrations SELECT {number:UInt32}, {name:String}, {checksum:String}, now()',
-      { number, name, checksum },
+  return [...known.values()]
+}
+
+async function note(clickhouse: ClickHouse, { number, name, checksum }: Omit<Migration, 'statements'>): Promise<void> {
+  await clickhouse.command(
+    'INSERT INTO schema_migrations SELECT {number:UInt32}, {name:String}, {checksum:String}, now()',
+    { number, name, checksum },
+  )
+}
+
+/** A query fails if its default database does not exist. */
+const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
+
+async function engineOfEvents(clickhouse: ClickHouse): Promise<{ engine: string }[]> {
+  return await clickhouse.rows<{ engine: string }>(
+    "SELECT engine FROM system.tables WHERE database = {database:String} AND name = 'events'",
+    { database: clickhouse.database },
+    WITHOUT_DATABASE,
+  )
+}
+
+/**
+ * Whether the tables of a server are replicated, or are to be. A store whose replicas were reduced to one keeps its tables.
+ * @throws SchemaError if they are not although there are several servers, or if the server has no name as a replica
+ */
+async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): Promise<boolean> {
+  const [events] = await engineOfEvents(clickhouse)
+  if (!hasReplicas) return events?.engine.startsWith('Replicated') ?? false
+  if (events && !events.engine.startsWith('Replicated')) {
+    throw new SchemaError(
+      'CLICKHOUSE_URL has replicas, but the tables were made without. Move the store with tallyhouse export --all and ' +
+        'import --all, as docs/scale.md says.',
     )
   }
+  const macros = await clickhouse.rows<{ macro: string }>(
+    "SELECT macro FROM system.macros WHERE macro IN ('shard', 'replica')",
+    {},
+    WITHOUT_DATABASE,
+  )
+  if (macros.length < 2) {
+    throw new SchemaError(
+      'ClickHouse has to be told which replica it is: its configuration needs the macros shard and replica, and a Keeper.',
+    )
+  }
+  return true
 }
 
 /** Deduplication of retried blocks needs this setting. */
@@ -63,14 +146,15 @@ async function checkVersion(clickhouse: ClickHouse): Promise<void> {
   const [server] = await clickhouse.rows<{ version: string; known: string }>(
     "SELECT version() AS version, count() AS known FROM system.settings WHERE name = 'deduplicate_insert_select'",
     {},
-    { database: 'default' } as ClickHouseSettings,
+    WITHOUT_DATABASE,
   )
   if (server && Number(server.known) === 0) {
     throw new SchemaError(`ClickHouse ${server.version} is too old: 26.2 or later is needed.`)
   }
 }
 
-async function readMigrations(folder: string): Promise<Migration[]> {
+/** The files of a folder, in their order. */
+export async function readMigrations(folder = SCHEMA_FOLDER): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => /^\d{3}_\w+\.sql$/.test(name)).sort()
   return await Promise.all(
     names.map(async (name) => {

@@ -1,11 +1,13 @@
 import { resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { Config } from '../config.js'
-import { ClickHouse } from './client.js'
+import { type Config, shardUrls } from '../config.js'
+import type { ClickHouse } from './client.js'
 import { FolderInUseError } from './embedded/data-dir.js'
-import { migrate } from './migrate.js'
+import { openShards } from './open-shards.js'
 import { openOwnStore, SETTINGS } from './own-store.js'
+import { prepareAvailable, prepareShards } from './prepare-shards.js'
+import type { Shards } from './shards.js'
 
 /** How long the owner of the data folder may take to start its engine, or to exit. */
 const OWNER_LIMIT_MS = 10_000
@@ -15,6 +17,8 @@ const PAUSE_MS = 50
 const WITHOUT_DATABASE = { database: 'default' } as ClickHouseSettings
 
 export interface OpenStore {
+  shards: Shards
+  /** the first shard */
   clickhouse: ClickHouse
   /** for messages: the folder, or the server and the database, without the password */
   place: string
@@ -31,21 +35,22 @@ export interface OpenStore {
  * Not promised: when a service stops, its engine stops too, even if a command uses it. While a command owns the folder,
  * no service can start.
  *
+ * @param options `areAllNeeded`: whether a shard other than the first that is down is an error; default true
  * @throws Error that says what to do, if there is no store, or if the owner's engine does not respond within
  *   `ownerLimitMs`
  * @throws SchemaError, StoreError, StoreUnreachableError if the store cannot be used
  */
 export async function openStore(
-  config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'>,
-  { ownerLimitMs = OWNER_LIMIT_MS } = {},
+  config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'CLICKHOUSE_CLUSTER'>>,
+  { ownerLimitMs = OWNER_LIMIT_MS, areAllNeeded = true } = {},
 ): Promise<OpenStore> {
   const store =
     config.CLICKHOUSE_URL === undefined
       ? await openEmbedded(config.DATA_DIR, ownerLimitMs)
-      : connect(config.CLICKHOUSE_URL, placeOf(config.CLICKHOUSE_URL))
+      : connect(config.CLICKHOUSE_URL, placeOf(config.CLICKHOUSE_URL), config.CLICKHOUSE_CLUSTER)
   try {
     if (config.CLICKHOUSE_URL !== undefined) await requireTables(store)
-    await migrate(store.clickhouse)
+    await (areAllNeeded ? prepareShards : prepareAvailable)(store.shards)
     return store
   } catch (error) {
     await store.close()
@@ -57,8 +62,11 @@ async function openEmbedded(dataDir: string, ownerLimitMs: number): Promise<Open
   const giveUpAt = performance.now() + ownerLimitMs
   for (;;) {
     try {
-      const { clickhouse, close } = await openOwnStore({ DATA_DIR: dataDir }, { mustExist: true, isShared: false })
-      return { clickhouse, place: resolve(dataDir), close }
+      const { shards, clickhouse, close } = await openOwnStore(
+        { DATA_DIR: dataDir },
+        { mustExist: true, isShared: false },
+      )
+      return { shards, clickhouse, place: resolve(dataDir), close }
     } catch (error) {
       if (!(error instanceof FolderInUseError)) throw error
       const store = error.clickhouse && (await ofOwner(error.clickhouse, dataDir))
@@ -81,9 +89,9 @@ async function ofOwner(url: string, dataDir: string): Promise<OpenStore | undefi
   }
 }
 
-function connect(url: string, place: string): OpenStore {
-  const clickhouse = new ClickHouse({ url })
-  return { clickhouse, place, close: () => clickhouse.close() }
+function connect(url: string, place: string, cluster?: string): OpenStore {
+  const shards = openShards(url, { cluster })
+  return { shards, clickhouse: shards.first, place, close: () => shards.close() }
 }
 
 /** @throws Error if no service has ever used the database */
@@ -99,10 +107,13 @@ export async function requireTables({ clickhouse, place }: Pick<OpenStore, 'clic
   throw new Error(`The store was not found: ${place} ${fault}. Set ${SETTINGS}, or start the service first.`)
 }
 
-/** The server and the database of a URL, without its password. */
+/** The servers of CLICKHOUSE_URL and their database, without passwords. */
 export function placeOf(url: string): string {
-  const { origin, pathname } = new URL(url)
-  return `database ${decodeURIComponent(pathname.slice(1)) || 'default'} of ${origin}`
+  const urls = shardUrls({ CLICKHOUSE_URL: url })
+    .flat()
+    .map((one) => new URL(one))
+  const database = decodeURIComponent(urls[0]?.pathname.slice(1) ?? '') || 'default'
+  return `database ${database} of ${urls.map(({ origin }) => origin).join(', ')}`
 }
 
 function ownerWithoutEngine({ message, clickhouse }: FolderInUseError): Error {

@@ -3,15 +3,19 @@ import { join, resolve } from 'node:path'
 import { type Config, usesDataDir } from '../config.js'
 import { CloseStack } from '../lib/close-stack.js'
 import type { Log } from '../lib/log.js'
-import { ClickHouse } from './client.js'
+import type { ClickHouse } from './client.js'
 import { lockDataFolder } from './embedded/data-dir.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/engine.js'
+import { openShards } from './open-shards.js'
 import type { SlotLimits } from './read-slots.js'
+import type { Shards } from './shards.js'
 
 /** ClickHouse, opened by the process that owns the data folder. */
 export interface OwnStore {
+  shards: Shards
+  /** the first shard */
   clickhouse: ClickHouse
-  /** password included; stays the same when the embedded engine restarts */
+  /** of all shards, password included; stays the same when the embedded engine restarts */
   url: string
   /** @throws if ClickHouse is unavailable, or the embedded engine is not up */
   ping(): Promise<void>
@@ -40,7 +44,7 @@ export const SETTINGS = 'CLICKHOUSE_URL or DATA_DIR as for the service'
  *   no store and `mustExist`
  */
 export async function openOwnStore(
-  config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL'>>,
+  config: Pick<Config, 'CLICKHOUSE_URL' | 'DATA_DIR'> & Partial<Pick<Config, 'REDIS_URL' | 'CLICKHOUSE_CLUSTER'>>,
   { log = QUIET, slotLimits, mustExist = false, isShared = true }: OwnStoreOptions,
 ): Promise<OwnStore> {
   const { CLICKHOUSE_URL, DATA_DIR } = config
@@ -59,8 +63,8 @@ export async function openOwnStore(
       if (isShared) await folder?.announce(engine.url)
     }
     const url = CLICKHOUSE_URL ?? engine?.url ?? ''
-    const clickhouse = parts.add(new ClickHouse({ url, ...(slotLimits && { slotLimits }) }))
-    return { clickhouse, url, ping: () => ping(clickhouse, engine), close: () => parts.close() }
+    const shards = parts.add(openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, log }))
+    return { shards, clickhouse: shards.first, url, ping: () => ping(shards, engine), close: () => parts.close() }
   } catch (error) {
     await parts.close()
     throw error
@@ -78,7 +82,7 @@ async function requireFolder(path: string, dataDir: string): Promise<void> {
   )
 }
 
-async function ping(clickhouse: ClickHouse, engine: EmbeddedClickHouse | null): Promise<void> {
+async function ping(shards: Shards, engine: EmbeddedClickHouse | null): Promise<void> {
   if (engine && engine.state() !== 'up') throw new Error(`the embedded ClickHouse is ${engine.state()}`)
-  await clickhouse.ping()
+  await shards.each(({ clickhouse }) => clickhouse.ping())
 }

@@ -54,3 +54,14 @@ export function literal(value: string | Buffer): string {
   const bytes = typeof value === 'string' ? Buffer.from(value) : value
   return `base64Decode('${bytes.toString('base64')}')`
 }
+
+/**
+ * One literal for any number of texts, which as one each would be too many for ClickHouse's parser. A statement with many
+ * needs LARGE_QUERY.
+ */
+export function literalArray(texts: readonly string[]): string {
+  return `JSONExtract(${literal(JSON.stringify(texts))}, 'Array(String)')`
+}
+
+/** For a statement with large literals. */
+export const LARGE_QUERY = { max_query_size: String(64 * 1024 * 1024) }

@@ -26,6 +26,10 @@ export interface TrackEvent {
    * queue
    */
   timestamp?: number | Date | null | undefined
+  /**
+   * which event it is, 1 to 255 characters: of all events of a user with one id, the service stores the first within 7 days
+   */
+  insert_id?: string | null | undefined
 }
 
 /**
@@ -34,26 +38,33 @@ export interface TrackEvent {
  * @throws TallyhouseError `invalid_request`, as from the service: in a batch, an invalid event
  * would fail the others
  */
-export function formatEvent({ event, distinct_id, properties, timestamp }: TrackEvent, now: number): JsonText {
+export function formatEvent(
+  { event, distinct_id, properties, timestamp, insert_id }: TrackEvent,
+  now: number,
+): JsonText {
   const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
   checkName('event', event)
   checkName('distinct_id', distinct_id)
   if (typeof time !== 'number' || !(time >= 0 && time <= MAX_TIMESTAMP)) {
     throw invalid('timestamp', `must be a Date or a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`)
   }
+  if (insert_id != null) checkName('insert_id', insert_id)
+  const id = insert_id == null ? undefined : insert_id
   const rest = properties == null ? '' : `,"properties":${formatObject('properties', properties)}`
-  return `${JSON.stringify({ event, distinct_id, timestamp: time }).slice(0, -1)}${rest}}`
+  return `${JSON.stringify({ event, distinct_id, timestamp: time, insert_id: id }).slice(0, -1)}${rest}}`
 }
 
 /** Parses what `formatEvent` returned; the properties keep their exact text. */
 export function parseEvent(text: JsonText): TrackEvent {
-  const { event, distinct_id, timestamp } = JSON.parse(text) as {
+  const { event, distinct_id, timestamp, insert_id } = JSON.parse(text) as {
     event: string
     distinct_id: string
     timestamp: number
+    insert_id?: string
   }
   const properties = memberText(text, 'properties')
-  return { event, distinct_id, timestamp, ...(properties !== undefined && { properties }) }
+  const id = insert_id !== undefined && { insert_id }
+  return { event, distinct_id, timestamp, ...id, ...(properties !== undefined && { properties }) }
 }
 
 /**

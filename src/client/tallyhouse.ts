@@ -30,6 +30,7 @@ export interface ProfileOperations {
 /** One part of a user's data. */
 export type UserRecord<P = Properties> =
   | ({ type: 'profile' } & User<P>)
+  | { type: 'alias'; distinct_id: string; alias: string }
   | ({ type: 'session' } & Session<P>)
   | ({ type: 'event' } & StoredEvent<P>)
 
@@ -110,6 +111,16 @@ export class Tallyhouse {
     await this.#connection.call(idempotentPost('/public/users/profile', body), options)
   }
 
+  /**
+   * Makes `alias` another name of the user, from now on and for the past; the same again changes nothing.
+   * @throws TallyhouseError `alias_conflict` if it names another user
+   */
+  async alias(distinctId: string, alias: string, options?: CallOptions): Promise<void> {
+    checkName('alias', alias)
+    const body = bodyFor(distinctId, 'alias', JSON.stringify(alias))
+    await this.#connection.call({ method: 'POST', path: '/public/users/alias', body }, options)
+  }
+
   /** @throws TallyhouseError `not_found` */
   async getUser(distinctId: string, options?: CallOptions): Promise<User> {
     const { value } = await this.#connection.call({ method: 'GET', path: pathTo('users', distinctId) }, options)
@@ -172,7 +183,8 @@ export class Tallyhouse {
   }
 
   /**
-   * All data of a user, for an access request: the profile, then the sessions, then the events.
+   * All data of a user, for an access request: the profile, then the aliases, then the sessions, then
+   * the events.
    * With `raw`, `properties` are the text that was sent, except for line breaks between its
    * tokens.
    * @throws TallyhouseError `not_found` if there is no data; `network` or `timeout` if the export
@@ -187,7 +199,7 @@ export class Tallyhouse {
     const path = `${pathTo('users', distinctId)}/export`
     for await (const line of this.#connection.lines({ method: 'GET', path }, options)) {
       const record = JSON.parse(line) as UserRecord
-      yield raw ? { ...record, properties: rawProperties(line) } : record
+      yield raw && record.type !== 'alias' ? { ...record, properties: rawProperties(line) } : record
     }
   }
 

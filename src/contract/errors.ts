@@ -11,6 +11,7 @@ export const STATUS_OF = {
   session_ended: 409,
   session_owner_mismatch: 409,
   idempotency_conflict: 409,
+  alias_conflict: 409,
   payload_too_large: 413,
   unsupported_media_type: 415,
   rate_limited: 429,

@@ -14,6 +14,8 @@ export interface StoredEvent<P = Properties> {
   properties: P
   /** epoch milliseconds */
   timestamp: number
+  /** what the client called it; absent if it did not */
+  insert_id?: string
 }
 
 export interface User<P = Properties> {

@@ -21,6 +21,10 @@ const Name = Type.Unsafe<string>({
   maxLength: MAX_NAME,
   message: messages.name,
 })
+const InsertId = Type.Unsafe<string>({
+  ...Name,
+  description: 'Which event it is: of all events of a user with one `insert_id`, the first within 7 days is stored.',
+})
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
 const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, message: messages.timestamp })
 
@@ -37,6 +41,7 @@ const Event = Type.Object(
     distinct_id: Name,
     properties: optional(Properties),
     timestamp: optional(Timestamp),
+    insert_id: optional(InsertId),
   },
   { message: messages.object },
 )
@@ -59,6 +64,8 @@ export const IdentifyBody = Type.Object(
   { apiKey, distinct_id: Name, properties: optional(Properties) },
   { message: messages.object },
 )
+
+export const AliasBody = Type.Object({ apiKey, distinct_id: Name, alias: Name }, { message: messages.object })
 
 /** For the documentation only: `parseOperations` checks the operations as it reads their text. */
 const operation = (description: string, operands: object | true = true) =>
@@ -197,6 +204,16 @@ export const SessionsQuery = query({
 /** For reads without parameters. */
 export const NoQuery = query({})
 
+/** Other parameters are ignored, as balancers and probes send some. */
+export const ReadyQuery = Type.Object({
+  partial: Type.Optional(
+    Type.Union([Type.Literal('true'), Type.Literal('false')], {
+      message: 'must be true or false',
+      description: 'Whether one lane and one shard are enough, if there are several.',
+    }),
+  ),
+})
+
 export const EventParams = Type.Object({ eventId: Type.String() })
 export const UserParams = Type.Object({ userId: Type.String() })
 export const SessionParams = Type.Object({ sessionId: Type.String() })
@@ -228,6 +245,7 @@ const StoredEvent = Type.Object(
     distinct_id: Type.String(),
     properties: anyProperties('Exactly the text that was sent.'),
     timestamp: milliseconds,
+    insert_id: Type.Optional(Type.String({ description: 'What the client called it; absent if it did not.' })),
   }),
 )
 const User = Type.Object(
@@ -286,4 +304,11 @@ export const ErasedUsers = withFields(
 )
 
 const ready = Type.Literal('ready')
-export const Ready = withFields({ journal: ready, store: ready })
+const readyByNumber = (what: string) =>
+  Type.Optional(Type.Record(Type.String(), ready, { description: `Each ${what} by its number, if there are several.` }))
+export const Ready = withFields({
+  journal: ready,
+  store: ready,
+  lanes: readyByNumber('lane'),
+  shards: readyByNumber('shard'),
+})

@@ -1,7 +1,9 @@
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
+import { inTurns } from '../lib/in-turns.js'
 import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
+import type { Aliases } from '../pipeline/aliases.js'
 import type { ReadBarrier } from '../pipeline/read-barrier.js'
 import type { StateStore } from '../pipeline/state-store.js'
 import { eraseFromDeadLetters } from '../store/erased-letters.js'
@@ -9,11 +11,13 @@ import { countEventsOfUsers, deleteEventsOfUsers } from '../store/events.js'
 import { sessionsOfUsers } from '../store/sessions.js'
 
 export interface ErasureOptions {
-  journal: Journal
-  clickhouse: ClickHouse
-  profiles: StateStore<Profile>
-  sessions: StateStore<Session>
-  barrier: ReadBarrier
+  aliases: Aliases
+  journal: Pick<Journal, 'noteDeletion'>
+  shards: Shards
+  profiles: Pick<StateStore<Profile>, 'change'>
+  sessions: Pick<StateStore<Session>, 'change'>
+  /** of all lanes */
+  barrier: Pick<ReadBarrier, 'waitForAll'>
 }
 
 /** What a user had. */
@@ -24,6 +28,7 @@ export interface Erased {
   sessions: number
   /** letters that held something of the user, replayed ones included */
   deadLetters: number
+  aliases: number
 }
 
 export interface ErasedUsers {
@@ -32,9 +37,6 @@ export interface ErasedUsers {
   /** letters that name one of the users, but cannot be read; they are left as they are */
   unreadableLetters: number
 }
-
-/** Values that are changed side by side. */
-const AT_ONCE = 100
 
 /**
  * Deletes users with everything that the service has of them: no later response contains what was accepted before the
@@ -48,32 +50,54 @@ export class Erasure {
   }
 
   /**
-   * The profiles go last: a retry of an interrupted erasure finds the users again.
+   * Visits every shard, as a user's events are on all of them. The profiles go last: a retry of an interrupted erasure
+   * finds the users again.
    * @param distinctIds each once
-   * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was deleted
+   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was deleted
+   * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
    */
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
-    const { clickhouse, barrier } = this.#parts
-    // From here on the journal holds nothing of them that is older than the call: it is in the store, or a dead letter.
+    const { shards, barrier, aliases } = this.#parts
+    // From here on no journal holds anything of them that is older than the call: it is in the store, or a dead letter.
     await barrier.waitForAll()
-    const sessions = await this.#deleteSessions(projectId, distinctIds)
-    const events = await this.#deleteEvents(projectId, distinctIds)
-    const letters = await eraseFromDeadLetters(clickhouse, projectId, new Set(distinctIds))
-    const profiles = await this.#deleteProfiles(projectId, distinctIds)
-    const users = distinctIds.map((distinctId) => ({
-      distinctId,
-      profile: profiles.has(distinctId),
-      events: events.get(distinctId) ?? 0,
-      sessions: sessions.get(distinctId) ?? 0,
-      deadLetters: letters.erased.get(distinctId) ?? 0,
-    }))
+    const namesOf = await this.#namesOf(projectId, distinctIds)
+    const names = [...new Set([...namesOf.values()].flat(2))]
+    const sessions = await this.#deleteSessions(projectId, names)
+    const events = await this.#deleteEvents(projectId, names)
+    const letters = await eraseFromDeadLetters(shards, projectId, new Set(names))
+    const profiles = await this.#deleteProfiles(projectId, names)
+    // Last, as they lead a retry to the other names.
+    for (const levels of new Set(namesOf.values())) await aliases.remove(projectId, levels)
+    const users = distinctIds.map((distinctId) => {
+      const own = namesOf.get(distinctId)?.flat() ?? [distinctId]
+      const sum = (counts: Map<string, number>) => own.reduce((all, name) => all + (counts.get(name) ?? 0), 0)
+      return {
+        distinctId,
+        profile: own.some((name) => profiles.has(name)),
+        events: sum(events),
+        sessions: sum(sessions),
+        deadLetters: sum(letters.erased),
+        aliases: own.length - 1,
+      }
+    })
     return { users, unreadableLetters: letters.unreadable }
   }
 
+  /** All names of each user, level by level; the same object for names of one user. */
+  async #namesOf(projectId: string, distinctIds: string[]): Promise<Map<string, string[][]>> {
+    const { aliases } = this.#parts
+    const userOf = new Map<string, string>()
+    await inTurns(distinctIds, async (distinctId) => {
+      userOf.set(distinctId, await aliases.resolve(projectId, distinctId))
+    })
+    const found = await aliases.namesOf(projectId, [...new Set(userOf.values())])
+    return new Map([...userOf].map(([distinctId, user]) => [distinctId, found.get(user) ?? [[user]]]))
+  }
+
   async #deleteSessions(projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
-    const { clickhouse, sessions } = this.#parts
+    const { shards, sessions } = this.#parts
     const deleted = new Map<string, number>()
-    const found = await sessionsOfUsers(clickhouse, projectId, distinctIds)
+    const found = await sessionsOfUsers(shards, projectId, distinctIds)
     await inTurns(found, async ({ sessionId, distinctId }) => {
       // It may have another owner by now, who has nothing to do with this.
       const ofThisUser = (session: Session | null) => (session?.distinctId === distinctId ? null : session)
@@ -83,14 +107,22 @@ export class Erasure {
     return deleted
   }
 
+  /** Counts on every shard before it deletes on any, so that one that is down is found first. */
   async #deleteEvents(projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
-    const { clickhouse, journal } = this.#parts
-    const counts = await countEventsOfUsers(clickhouse, projectId, distinctIds)
-    if (counts.size > 0) {
-      await deleteEventsOfUsers(clickhouse, projectId, [...counts.keys()])
+    const { shards, journal } = this.#parts
+    const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))
+    const total = sumOf(counts)
+    if (total.size === 0) return total
+    try {
+      await shards.each(async ({ number, clickhouse }) => {
+        const users = [...(counts[number]?.keys() ?? [])]
+        if (users.length > 0) await deleteEventsOfUsers(clickhouse, projectId, users)
+      })
+    } finally {
+      // Also where one of several shards has failed: the events of the others are gone.
       await journal.noteDeletion(projectId)
     }
-    return counts
+    return total
   }
 
   async #deleteProfiles(projectId: string, distinctIds: string[]): Promise<Set<string>> {
@@ -106,8 +138,8 @@ export class Erasure {
   }
 }
 
-async function inTurns<T>(values: T[], change: (value: T) => Promise<void>): Promise<void> {
-  for (let start = 0; start < values.length; start += AT_ONCE) {
-    await Promise.all(values.slice(start, start + AT_ONCE).map(change))
-  }
+function sumOf(counts: Map<string, number>[]): Map<string, number> {
+  const total = new Map<string, number>()
+  for (const count of counts) for (const [name, n] of count) total.set(name, (total.get(name) ?? 0) + n)
+  return total
 }

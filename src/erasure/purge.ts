@@ -1,9 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { ClickHouse } from '../clickhouse/client.js'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Log } from '../lib/log.js'
 import type { ReadBarrier } from '../pipeline/read-barrier.js'
 import {
+  DiskSpaceError,
   type Leftovers,
   leftoversOfEvents,
   leftoversOfTables,
@@ -13,7 +14,7 @@ import {
 } from '../store/rewrite.js'
 
 export interface PurgeOptions {
-  clickhouse: ClickHouse
+  shards: Shards
   barrier: Pick<ReadBarrier, 'waitForAll'>
   log: Pick<Log, 'warn'>
   /** what is deleted within this time of the last rewriting of its table or month waits for the next one, ms */
@@ -21,6 +22,9 @@ export interface PurgeOptions {
   /** how often to check whether something is due, ms */
   pollMs?: number
 }
+
+/** @param key of the leftovers among those of all shards */
+type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
 const POLL_MS = 60_000
 /** After a failure, as of a full disk, which seldom passes within a minute. */
@@ -33,6 +37,8 @@ const RETRY_MS = 10 * 60_000
  *
  * What is left to do is asked of the store each time: nothing is lost at a restart, and it does not matter which
  * process deleted something. One purge runs at a time; calls during it share the next one.
+ *
+ * Shards are purged side by side, each of its own leftovers; one that fails or is down does not stop the others.
  */
 export class Purge {
   readonly #options: PurgeOptions
@@ -40,8 +46,11 @@ export class Purge {
   #running: Promise<unknown> | null = null
   #next: Promise<number> | null = null
   #isWatching = false
-  /** since when (epoch ms) a month or table has had leftovers: ClickHouse merges patches, which makes them look younger */
-  #since = new Map<string, number>()
+  /**
+   * since when (epoch ms) a month or table of a shard has had leftovers: ClickHouse merges patches, which makes them look
+   * younger
+   */
+  readonly #since = new Map<string, number>()
 
   constructor(options: PurgeOptions) {
     this.#options = options
@@ -56,8 +65,8 @@ export class Purge {
 
   /**
    * Resolves when everything deleted before the call is in no part that is in use, which may take as long as rewriting
-   * the tables; with the time by which the parts from before have left the disk, in epoch milliseconds.
-   * @throws DiskSpaceError if the store has no room for the copies
+   * the tables; with the time by which the parts from before have left the disk of every shard, in epoch milliseconds.
+   * @throws DiskSpaceError if a shard has no room for the copies, ShardUnreachableError if one is down; the others are done
    */
   now(): Promise<number> {
     this.#next ??= this.#after(this.#running)
@@ -67,7 +76,7 @@ export class Purge {
   /** Takes off what has waited for as long as it may; nothing while another purge runs. */
   async due(): Promise<void> {
     if (this.#running) return
-    const running = this.#run((leftovers) => this.#isDue(leftovers))
+    const running = this.#run((key, leftovers) => this.#isDue(key, leftovers))
     this.#running = running
     try {
       await running
@@ -99,10 +108,10 @@ export class Purge {
     }
   }
 
-  #isDue({ id, deletedForMs, writtenForMs }: Leftovers): boolean {
+  #isDue(key: string, { deletedForMs, writtenForMs }: Leftovers): boolean {
     const now = Date.now()
-    const since = Math.min(now - deletedForMs, this.#since.get(id) ?? now)
-    this.#since.set(id, since)
+    const since = Math.min(now - deletedForMs, this.#since.get(key) ?? now)
+    this.#since.set(key, since)
     return Math.max(now - since, writtenForMs) >= this.#options.intervalMs
   }
 
@@ -112,42 +121,74 @@ export class Purge {
     this.#running = next
     this.#next = null
     try {
-      const { barrier, clickhouse } = this.#options
+      const { barrier, shards } = this.#options
       // The rows that say what was deleted are to be there.
       await barrier.waitForAll()
       await this.#run(() => true)
-      return Date.now() + (await oldPartsLifetime(clickhouse))
+      const lifetimes = await shards.each(({ clickhouse }) => oldPartsLifetime(clickhouse))
+      return Date.now() + Math.max(...lifetimes)
     } finally {
       if (this.#running === next) this.#running = null
     }
   }
 
-  /** A failure of one does not stop the others. */
-  async #run(isWanted: (leftovers: Leftovers) => boolean): Promise<void> {
-    const { clickhouse } = this.#options
+  /** A failure of one month, table or shard does not stop the others. */
+  async #run(isWanted: IsWanted): Promise<void> {
+    const { shards } = this.#options
+    const failures = (await Promise.all(shards.all.map((shard) => this.#purge(shard, isWanted)))).flat()
+    if (failures.length === 0) return
+    // One that only an operator can help with rather than one that passes.
+    throw failures.find((failure) => !(failure instanceof StoreUnreachableError)) ?? failures[0]
+  }
+
+  /** @returns what failed */
+  async #purge(shard: Shard, isWanted: IsWanted): Promise<unknown[]> {
+    const { shards } = this.#options
     const { signal } = this.#stop
     const failures: unknown[] = []
+    const attempt = async (purge: () => Promise<void>) => {
+      await shards.on(shard, purge).catch((error: unknown) => failures.push(this.#named(shard, error)))
+    }
     const rewrite = async ({ id }: Leftovers, purge: () => Promise<void>) => {
       signal.throwIfAborted()
-      try {
+      await attempt(async () => {
         await purge()
-        this.#since.delete(id)
-      } catch (error) {
-        failures.push(error)
+        this.#since.delete(keyOf(shard, id))
+      })
+    }
+    await attempt(async () => {
+      const { clickhouse } = shard
+      const tables = await leftoversOfTables(clickhouse)
+      const months = await leftoversOfEvents(clickhouse)
+      this.#forgetAllBut(shard, [...tables, ...months])
+      const wanted = (leftovers: Leftovers) => isWanted(keyOf(shard, leftovers.id), leftovers)
+      await Promise.all(
+        tables
+          .filter(wanted)
+          .map((leftovers) => rewrite(leftovers, () => purgeOldRows(clickhouse, shards, leftovers.id, signal))),
+      )
+      for (const leftovers of months.filter(wanted)) {
+        await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
       }
-    }
-    const tables = await leftoversOfTables(clickhouse)
-    const months = await leftoversOfEvents(clickhouse)
-    const left = new Set([...tables, ...months].map(({ id }) => id))
-    for (const id of this.#since.keys()) if (!left.has(id)) this.#since.delete(id)
-    await Promise.all(
-      tables
-        .filter(isWanted)
-        .map((leftovers) => rewrite(leftovers, () => purgeOldRows(clickhouse, leftovers.id, signal))),
-    )
-    for (const leftovers of months.filter(isWanted)) {
-      await rewrite(leftovers, () => rewriteParts(clickhouse, leftovers.id, signal))
-    }
-    if (failures.length > 0) throw failures[0]
+    })
+    return failures
   }
+
+  #forgetAllBut(shard: Shard, leftovers: Leftovers[]): void {
+    const left = new Set(leftovers.map(({ id }) => keyOf(shard, id)))
+    for (const key of this.#since.keys()) {
+      if (key.startsWith(keyOf(shard, '')) && !left.has(key)) this.#since.delete(key)
+    }
+  }
+
+  /** An error that says whose disk is full, where there are several. */
+  #named({ number, name }: Shard, error: unknown): unknown {
+    if (!this.#options.shards.areSeveral || !(error instanceof DiskSpaceError)) return error
+    return new DiskSpaceError(`Shard ${number} (${name}): ${error.message}`, { cause: error })
+  }
+}
+
+/** Names the leftovers of all shards. */
+function keyOf({ number }: Shard, id: string): string {
+  return `${number}/${id}`
 }

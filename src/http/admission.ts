@@ -1,18 +1,21 @@
-import cors from '@fastify/cors'
+import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { KeyRing } from '../keys/key-ring.js'
-import type { KeyKind } from '../keys/keys.js'
+import { type Access, ALLOWED } from '../keys/keys.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { Authentication } from './authenticate.js'
 import { acceptJson, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import type { ClientLimits } from './connection-limits.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
+import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
 import { SessionCalls } from './session-calls.js'
 import { WrongKeys } from './wrong-keys.js'
 
 /** Response headers that a page's script may read. */
 const EXPOSED = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
+
+const NO_CORS: FastifyCorsOptions = { origin: false }
 
 /** Settings of the service, by their names. */
 export interface AdmissionSettings {
@@ -24,8 +27,8 @@ export interface AdmissionSettings {
   SESSION_KEY_LIMIT: number
   /** bytes of the bodies in memory */
   BODY_MEMORY: number
-  /** where the requests of keys are counted; in this process if absent */
-  REDIS_URL?: string
+  /** where the requests of keys are counted, a list for a Redis Cluster; in this process if absent */
+  REDIS_URL?: string | readonly string[] | undefined
 }
 
 export interface AdmissionOptions {
@@ -64,15 +67,26 @@ export class Admission {
   }
 
   /**
-   * Lets only requests with a key of this kind, and with a body of one of these types, reach the
-   * routes of a scope.
+   * Lets only requests with a key that may make the call, and with a body of one of these types,
+   * reach the routes of a scope.
    */
-  guard(scope: FastifyInstance, kind: KeyKind, contentTypes: string[]): void {
-    const authentication = new Authentication(this.#keys, kind, this.#wrongKeys)
+  guard(scope: FastifyInstance, contentTypes: string[]): void {
+    const authentication = new Authentication(this.#keys, this.#wrongKeys)
     scope.addHook('preParsing', authentication.beforeBody)
     acceptJson(scope, contentTypes, this.#intake, authentication)
     scope.addHook('preValidation', authentication.afterBody)
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  /** As `guard`, for the requests of another vendor's SDKs. */
+  guardSdk(scope: FastifyInstance, format: SdkFormat): void {
+    acceptSdkRequests(scope, this.#intake, new Authentication(this.#keys, this.#wrongKeys), format)
+    if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  /** Whether a text is a key of a project, of whatever kind. */
+  isKeyOf(projectId: string, text: string): boolean {
+    return this.#keys.find(text)?.projectId === projectId
   }
 
   close(): void {
@@ -90,16 +104,49 @@ export async function openAdmission(
 ): Promise<Admission> {
   const { RATE_LIMIT: max, RATE_LIMIT_WINDOW: seconds, REDIS_URL: url } = settings
   const counters = max > 0 && url !== undefined ? await openCounters(url, options.log) : null
-  if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters)
+  if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters, Array.isArray(url))
   return new Admission(settings, options, counters)
 }
 
-/** Lets pages of these origins POST to the routes of a scope; `*` is any origin. */
+/**
+ * Lets pages of these origins POST to those routes of a scope that a write key may call; `*` is any
+ * origin. Call it before the routes are registered. Nothing is added to a response of a request
+ * that comes from no page, except for session calls, which are made by pages.
+ */
 export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
-  scope.register(cors, {
+  const options: FastifyCorsOptions = {
     origin: origins.includes('*') ? '*' : origins,
     methods: ['POST'],
     exposedHeaders: EXPOSED,
+    strictPreflight: false,
+  }
+  const open = new Map<string, Access>()
+  scope.addHook('onRoute', ({ url, config }) => {
+    if (config?.access && ALLOWED[config.access].includes('write')) open.set(url, config.access)
+  })
+  scope.register(cors, {
+    delegator: ({ method, headers, url }, done) => {
+      const access = open.get(url.split('?', 1)[0] ?? '')
+      const isFromPage = headers.origin !== undefined || method === 'OPTIONS' || access === 'session'
+      done(null, access && isFromPage ? options : NO_CORS)
+    },
+  })
+}
+
+/** How long a browser may remember that it may make a call, in s; none remembers for longer than two hours. */
+const PREFLIGHT_AGE = 7_200
+
+/**
+ * Lets pages of any origin call the routes of a scope with whatever headers they add. Some SDKs send with credentials,
+ * for which the origin has to be named; there are no cookies, so they open nothing.
+ */
+export function allowAnyPage(scope: FastifyInstance): void {
+  scope.register(cors, {
+    origin: true,
+    credentials: true,
+    methods: ['GET', 'POST'],
+    maxAge: PREFLIGHT_AGE,
+    exposedHeaders: ['retry-after'],
     strictPreflight: false,
   })
 }

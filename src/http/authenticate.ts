@@ -1,38 +1,46 @@
 import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import type { KeyRing } from '../keys/key-ring.js'
-import type { KeyKind, StoredKey } from '../keys/keys.js'
+import { type Access, ALLOWED, type KeyKind, type StoredKey } from '../keys/keys.js'
 import { clientAddress } from './client-address.js'
 import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** default: `read` for a GET, else `manage` */
+    access?: Access
+  }
   interface FastifyRequest {
     /** the project of the request's key; empty until the key is known */
     projectId: string
     /** the id of the request's key, as the log and the list of keys show it */
     keyId: string
+    /** of the request's key; null until it is known */
+    keyKind: KeyKind | null
     /** the request's key; absent until it has been verified */
     key: string
   }
 }
 
-const REFUSED: Record<KeyKind, string> = {
-  secret: 'This call needs the secret key of the project; the key that came is the public one.',
-  public:
-    'This call needs the public key of the project; the key that came is the secret one, which must never be in a browser.',
+function wrongKind(access: Access, kind: KeyKind): ApiError {
+  const never = kind === 'secret' ? ', which must never be in a browser' : ''
+  const needed = ALLOWED[access].join(' or ')
+  return new ApiError(
+    'wrong_key_kind',
+    `This call needs a ${needed} key of the project; the key that came is a ${kind} key${never}.`,
+  )
 }
 
+const ALLOWED_ORIGIN = 'access-control-allow-origin'
 const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
-/** Admits requests that have a key of the wanted kind. */
+/** Admits requests that have a key which may make the call. */
 export class Authentication {
   readonly #keys: KeyRing
-  readonly #kind: KeyKind
   readonly #wrongKeys: WrongKeys
 
-  constructor(keys: KeyRing, kind: KeyKind, wrongKeys: WrongKeys) {
+  constructor(keys: KeyRing, wrongKeys: WrongKeys) {
     this.#keys = keys
-    this.#kind = kind
     this.#wrongKeys = wrongKeys
   }
 
@@ -46,8 +54,8 @@ export class Authentication {
     const header = request.headers['x-api-key']
     const grant = typeof header === 'string' ? this.#keys.find(header) : null
     const proceed = (grant: StoredKey | null) => {
-      if (grant) identify(request, grant)
-      if (grant?.kind === this.#kind) request.key = header as string
+      if (grant) identify(request, reply, grant)
+      if (grant && this.#mayCall(request, grant)) request.key = header as string
       // A client that waits for 100 Continue need not send a body that would be refused. Without
       // it, Node closes the connection.
       if (request.headers.expect !== undefined && CONTINUE.test(request.headers.expect)) reply.raw.writeContinue()
@@ -73,21 +81,57 @@ export class Authentication {
     const key = inBody ?? header
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#keys.find(key) ?? (await this.#find(key, request, reply))
-    identify(request, grant)
-    if (grant.kind !== this.#kind) throw new ApiError('wrong_key_kind', REFUSED[this.#kind])
+    identify(request, reply, grant)
+    if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
     // The key became known only after the body was discarded, so the client has to retry.
     if (request.body instanceof UnreadBody) throw unreadable()
     request.key = key
   }
 
   /**
+   * Notes the key of a request if one of the candidates is known and may make the call; any other
+   * request is decided by `admit`, after the body.
+   */
+  recognize(request: FastifyRequest, reply: FastifyReply, candidates: string[]): void {
+    for (const key of candidates) {
+      const grant = this.#keys.find(key)
+      if (!grant) continue
+      identify(request, reply, grant)
+      if (this.#mayCall(request, grant)) request.key = key
+      return
+    }
+  }
+
+  /**
+   * Admits a request by the first of the candidates that is known.
+   * @throws ApiError `unauthorized`, `wrong_key_kind`, `rate_limited` or `unavailable`
+   */
+  async admit(request: FastifyRequest, reply: FastifyReply, candidates: Iterable<string>): Promise<void> {
+    const unknown: string[] = []
+    let found: { key: string; grant: StoredKey } | undefined
+    for (const key of candidates) {
+      const grant = this.#keys.find(key)
+      if (grant) {
+        found = { key, grant }
+        break
+      }
+      unknown.push(key)
+    }
+    if (!found && unknown.length === 0) throw new ApiError('unauthorized', 'A key is missing: configure it in the SDK.')
+    const { key, grant } = found ?? (await this.#findAny(unknown, request, reply))
+    identify(request, reply, grant)
+    if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
+    request.key = key
+  }
+
+  /**
    * The project of the key in a body; null unless that key is known and will admit the request.
    */
-  projectOf({ headers }: FastifyRequest, keyInBody: unknown): string | null {
+  projectOf(request: FastifyRequest, keyInBody: unknown): string | null {
     // A header key of the right kind would have settled it: this one is of the wrong kind.
-    if (headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
+    if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)
-    return grant?.kind === this.#kind ? grant.projectId : null
+    return grant && this.#mayCall(request, grant) ? grant.projectId : null
   }
 
   /** As `projectOf`, but looks for keys that were created since the last refresh, too. */
@@ -97,12 +141,32 @@ export class Authentication {
     return this.projectOf(request, keyInBody)
   }
 
+  #accessTo({ method, routeOptions }: FastifyRequest): Access {
+    const isGet = method === 'GET' || method === 'HEAD'
+    return routeOptions.config.access ?? (isGet ? 'read' : 'manage')
+  }
+
+  #mayCall(request: FastifyRequest, { kind }: StoredKey): boolean {
+    return ALLOWED[this.#accessTo(request)].includes(kind)
+  }
+
   /**
    * @throws ApiError `unauthorized`, or `rate_limited` if the address has sent too many wrong keys
    */
   async #find(key: string, request: FastifyRequest, reply: FastifyReply): Promise<StoredKey> {
-    const grant = await this.#keys.findNew(key)
-    if (grant) return grant
+    return (await this.#findAny([key], request, reply)).grant
+  }
+
+  /** As `#find`, for the first of several that is known. */
+  async #findAny(
+    keys: string[],
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<{ key: string; grant: StoredKey }> {
+    for (const key of keys) {
+      const grant = await this.#keys.findNew(key)
+      if (grant) return { key, grant }
+    }
     if (!this.#keys.isComplete) throw unreadable()
     this.#wrongKeys.count(clientAddress(request), reply)
     throw new ApiError('unauthorized', 'The key is not known. Check the key and its project.')
@@ -123,9 +187,12 @@ function unreadable(): ApiError {
 }
 
 /** Notes whose request it is, for the log even if the key is of the wrong kind. */
-function identify(request: FastifyRequest, { id, projectId }: StoredKey): void {
+function identify(request: FastifyRequest, reply: FastifyReply, { id, projectId, kind }: StoredKey): void {
   request.keyId = id
   request.projectId = projectId
+  request.keyKind = kind
+  // Where pages may send with a write key, none may read what a secret key gets.
+  if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
 }
 
 function bodyKey(body: unknown): unknown {

@@ -47,10 +47,8 @@ export class BodyWatch {
     // Many clients write the key first. It only decides which count is used: the rest of the body
     // may override it.
     const projectId = request.key ? request.projectId : keys.projectOf(request, begun && firstKey(begun))
-    const account = projectId === null ? budget.ofAddress(clientAddress(request)) : budget.ofProject(projectId)
+    const account = openAccount(request, projectId, budget)
     this.#account = account
-    request.account = account
-    request.rawResponse.once('close', () => account.close())
     const cutOff = () => {
       this.end()
       stop()
@@ -72,6 +70,17 @@ export class BodyWatch {
     clearTimeout(this.#idle)
     if (this.#unknown) clearTimeout(this.#unknown)
   }
+}
+
+/**
+ * Gives a request an account of its body, until the response is sent.
+ * @param projectId null if its key is not known yet
+ */
+export function openAccount(request: FastifyRequest, projectId: string | null, budget: BodyBudget): BodyAccount {
+  const account = projectId === null ? budget.ofAddress(clientAddress(request)) : budget.ofProject(projectId)
+  request.account = account
+  request.rawResponse.once('close', () => account.close())
+  return account
 }
 
 function firstKey(begun: Buffer): unknown {

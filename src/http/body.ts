@@ -105,7 +105,12 @@ interface Payload extends Readable {
  * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong
  * Content-Length, `overloaded` if the budget is exhausted
  */
-function readBody(request: FastifyRequest, payload: Payload, intake: Intake, keys: Authentication): Promise<Buffer> {
+export function readBody(
+  request: FastifyRequest,
+  payload: Payload,
+  intake: Intake,
+  keys: Authentication,
+): Promise<Buffer> {
   const limit = request.routeOptions.bodyLimit ?? 0
   const pooledFrom = request.routeOptions.config.pooledFrom ?? Number.POSITIVE_INFINITY
   const announced = request.headers['content-length']

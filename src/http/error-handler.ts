@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
+import { ShardUnreachableError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
 
@@ -22,9 +22,12 @@ const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 
+/** Where a lane or a shard is. A public key is in every browser, so who has no other one learns the number alone. */
+const PLACES = /\b((?:lane|shard) \d+) \([^()]*\)/gi
+
 /** Errors of Node's HTTP server; each of them closes the connection. */
 const NODE_ERRORS: Record<string, [status: number, message: string]> = {
-  HPE_HEADER_OVERFLOW: [431, 'The URL and the headers are over 16 KiB. Send less in them.'],
+  HPE_HEADER_OVERFLOW: [431, 'The URL and the headers are over 256 KiB. Send less in them.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time. Send it again.'],
 }
 
@@ -60,11 +63,19 @@ export function sendError(
   // The rest of the body is drained, so the connection can stay open. If it closed, a client that
   // is still sending might miss the response.
   if (known.code === 'payload_too_large' || known.code === 'overloaded') reply.removeHeader('connection')
-  const retryAfter = known.retryAfter ?? (known.status === 503 ? RETRY_AFTER_SECONDS : null)
+  const retryAfter = retryAfterOf(known)
   if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
   reply.code(known.status)
   conclude()
-  return reply.send(shape(known))
+  const { message } = known
+  return reply.send({ ...shape(known), error: request.keyKind === 'secret' ? message : message.replace(PLACES, '$1') })
+}
+
+/** Responds to a request whose URL and headers are longer than its call has a use for. */
+export function refuseLongHead(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const error = new ApiError('invalid_request', 'The URL and the headers are over 16 KiB. Send less in them.')
+  request.failure = { code: error.code, error }
+  return reply.code(431).header('connection', 'close').send(shape(error))
 }
 
 /** Responds to what the HTTP parser refuses, before there is a request. */
@@ -91,8 +102,14 @@ function shape({ message, code, details }: ApiError): object {
   return { status: 0, error: message, code, ...(details && { details }) }
 }
 
-function asApiError(error: Error & Partial<FastifyError>): ApiError {
+/** Seconds after which a client may try again; null if it should not. */
+export function retryAfterOf({ retryAfter, status }: ApiError): number | null {
+  return retryAfter ?? (status === 503 ? RETRY_AFTER_SECONDS : null)
+}
+
+export function asApiError(error: Error & Partial<FastifyError>): ApiError {
   if (error instanceof ApiError) return error
+  if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

@@ -22,9 +22,9 @@ export type Counters = Redis
 /**
  * Connects to Redis. While it is unavailable, commands fail at once, and the service starts all
  * the same.
- * @param url of a Redis or of its Sentinels
+ * @param url of a Redis or of its Sentinels; a list: the seeds of a Redis Cluster
  */
-export async function openCounters(url: string, log: FastifyBaseLogger): Promise<Counters> {
+export async function openCounters(url: string | readonly string[], log: FastifyBaseLogger): Promise<Counters> {
   const { openRedis } = await import('../lib/open-redis.js')
   const redis = openRedis(url, {
     lazyConnect: true,
@@ -40,8 +40,16 @@ export async function openCounters(url: string, log: FastifyBaseLogger): Promise
   return redis
 }
 
-/** Registers the plugin that `limitRate` needs. Without Redis, each process counts separately. */
-export function registerRateLimit(app: FastifyInstance, { max, windowMs }: RateLimit, counters: Counters | null): void {
+/**
+ * Registers the plugin that `limitRate` needs. Without Redis, each process counts separately.
+ * @param isCluster whether the counters have to be in the slot that the connection is to
+ */
+export function registerRateLimit(
+  app: FastifyInstance,
+  { max, windowMs }: RateLimit,
+  counters: Counters | null,
+  isCluster: boolean,
+): void {
   const options: RateLimitPluginOptions = {
     global: false,
     max,
@@ -51,7 +59,7 @@ export function registerRateLimit(app: FastifyInstance, { max, windowMs }: RateL
     keyGenerator: ({ key }) => hashKey(key),
     errorResponseBuilder: (_request, { ttl }) =>
       rateLimited(`This key may make ${max} requests in ${windowMs / 1000} s.`, ttl),
-    ...(counters && { redis: counters, nameSpace: 'tallyhouse:rate:' }),
+    ...(counters && { redis: counters, nameSpace: isCluster ? '{tallyhouse}:rate:' : 'tallyhouse:rate:' }),
   }
   app.register(rateLimit, options)
 }

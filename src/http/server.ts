@@ -11,6 +11,7 @@ import {
   serverLimits,
 } from './connection-limits.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
+import { HeadWatch, limitHeads, MAX_PARSED_HEAD, routedUrl } from './head-limits.js'
 import { documentation } from './openapi/document.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
@@ -57,7 +58,8 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
     forceCloseConnections: 'idle',
     ...timeouts,
     // Node would refuse a request without the header itself, with an error of another shape.
-    http: { ...http, requireHostHeader: false },
+    http: { ...http, requireHostHeader: false, maxHeaderSize: MAX_PARSED_HEAD },
+    rewriteUrl: routedUrl,
     // Requests that arrive while the server closes are served like any other.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
@@ -74,11 +76,14 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   server.setValidatorCompiler(validatorCompiler(settings.MAX_PROPERTY_DEPTH))
   server.decorateRequest('projectId', '')
   server.decorateRequest('keyId', '')
+  server.decorateRequest('keyKind', null)
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, settings.MAX_CONNECTIONS, log)
+  new HeadWatch(server.server, log)
+  limitHeads(server)
   const closing = closeInTime(server, clientLimits)
 
   handleErrors(server)

@@ -31,8 +31,8 @@
 import type { Position } from '../model/position.js'
 import type { StateKind } from '../model/state-key.js'
 
-/** What an entry holds, and so which table it goes to. */
-export type EntryKind = 'events' | StateKind
+/** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
+export type EntryKind = 'events' | 'rejected' | StateKind
 
 /** Identifies a request that may be repeated: by its key; the fingerprint tells whether the body is the same, too. */
 export interface IdempotencyKey {
@@ -43,15 +43,22 @@ export interface IdempotencyKey {
   fingerprint: string
 }
 
-/** Events of one project, as one entry. */
+/** Events of one project, or what was rejected of them, as one entry. */
 export interface Append {
   type: 'append'
+  /** default: `events` */
+  kind?: 'events' | 'rejected'
   projectId: string
   /** how many events `body` holds, at least 1 */
   count: number
   /** JSON `{"events":[…]}`, verbatim from the client */
   body: Buffer
   idempotencyKey?: IdempotencyKey
+  /**
+   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known is skipped, so that of all
+   * events with one id only the first is stored.
+   */
+  insertIds?: Buffer
 }
 
 /** A new value of one profile or session, and its table row. */
@@ -69,14 +76,32 @@ export interface Commit {
   /** a JSON object without its version, which will be the position of the entry */
   row: string
   idempotencyKey?: IdempotencyKey
+  /** INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written */
+  insertIds?: Buffer
 }
 
-export type Write = Append | Commit
+/**
+ * Remembers an idempotency key without an entry, where the data of its request go to another journal; its outcome has the
+ * last position that was assigned. A request with another fingerprint is a `mismatch` from then on; one with the same is
+ * executed all the same, here as in that journal, as the process may have died before it wrote there.
+ */
+export interface Reserve {
+  type: 'reserve'
+  idempotencyKey: IdempotencyKey
+}
+
+export type Write = Append | Commit | Reserve
 
 export type Outcome =
-  | { status: 'done'; position: Position }
-  /** the idempotency key is known: nothing was written, the position is that of the first request */
-  | { status: 'repeated'; position: Position }
+  /** `known`: indexes of the events that were skipped, as their ids are known; absent if none was */
+  | { status: 'done'; position: Position; known?: number[] }
+  /** the ids at these indexes are known, for an append those of all its events: nothing was written */
+  | { status: 'known'; known: number[] }
+  /**
+   * the idempotency key is known: nothing was written, the position is that of the first request; `journalId` where
+   * another journal assigned it, as before a change of the layout
+   */
+  | { status: 'repeated'; position: Position; journalId?: number }
   /** the idempotency key is known with another fingerprint: nothing was written */
   | { status: 'mismatch' }
   /** the idempotency key is new, and its project has reached the maximum: nothing was written */
@@ -102,12 +127,14 @@ export interface Entry {
   kind: EntryKind
   /** of the events; empty for the other kinds, whose rows name their project */
   projectId: string
-  /** events or rows */
+  /** events, without those that are skipped, or rows */
   count: number
   /** time of acceptance by the journal's clock, epoch ms; the position is later if that clock was once fast */
   receivedAt: number
-  /** events: JSON `{"events":[…]}`; profiles and sessions: JSON objects joined by commas */
+  /** events: JSON `{"events":[…]}`; rejected: as RejectedBody; the others: JSON objects joined by commas */
   body: Buffer
+  /** rising indexes of events in `body` that are stored already; absent if there are none */
+  skip?: number[]
 }
 
 /** A run of entries with fixed limits, so that a retry sends the same bytes. */
@@ -126,7 +153,7 @@ export interface StoredState {
 }
 
 export interface Progress {
-  /** the last position assigned */
+  /** the last position assigned, or that this journal was lifted to */
   appended: Position
   /** everything up to here is in the store */
   stored: Position
@@ -177,6 +204,9 @@ export interface Journal {
    */
   readonly era: number
 
+  /** whether it can be used now, as far as this process knows; only ever a hint */
+  readonly isUp: boolean
+
   /**
    * Executes all writes in one atomic step and resolves when they are durable. If the reply is lost, the call is resent
    * and never written twice. One call at a time: GroupCommit ensures that.
@@ -190,7 +220,24 @@ export interface Journal {
   /** `repeated` or `mismatch` if the request is remembered, else null. */
   findRequest(request: IdempotencyKey): Promise<Outcome | null>
 
+  /** The indexes of those of these ids, INSERT_ID_BYTES each, that are known. */
+  findInsertIds(insertIds: Buffer): Promise<number[]>
+
   progress(projectId?: string): Promise<Progress>
+
+  /**
+   * Lifts the journal to a position of another one, at most MAX_LIFT_MS ahead of its own clock: what it assigns from now on
+   * lies behind it. Hence a reader of several journals that lifts all to the greatest `appended` has seen everything up to
+   * that position once the least `stored` has reached it, however idle a journal is and however far their clocks differ.
+   * @returns the progress after it; `stored` is just before the first entry that waits, or `appended` if none does
+   */
+  level(position: Position, projectId?: string): Promise<Progress>
+
+  /**
+   * From now on, a write of this process gets only positions after `position`, which another journal assigned; up to
+   * MAX_LIFT_MS ahead of this journal's clock. So what one client sends to several journals keeps its order.
+   */
+  raiseFloor(position: Position): void
 
   /**
    * The block to store next: the frozen one if there is one, else a new one of up to `maxBytes` (at least one entry),
@@ -222,11 +269,17 @@ export interface Journal {
   /** @returns a function that removes the listener */
   listen(listener: JournalListener): () => void
 
-  /** @throws if the journal is unavailable */
+  /** @throws if the journal is unavailable, or is for another layout, so that it refuses every call */
   ping(): Promise<void>
 
   close(): Promise<void>
 }
+
+/**
+ * How far ahead of its own clock a journal assigns positions at most because another journal did: the positions of one
+ * wrong clock would else be those of all.
+ */
+export const MAX_LIFT_MS = 60_000
 
 /**
  * How long a state is kept after it is stored. Longer than any read of the store may take: a change whose read began

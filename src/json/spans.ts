@@ -84,6 +84,36 @@ export function memberTexts(text: string): Map<string, string> {
   return found
 }
 
+/**
+ * The text of an object without some of its members; everything else stays byte for byte.
+ * @param isCut by the member's name, and the text of its value
+ * @throws TypeError if the text is not an object
+ */
+export function withoutMembers(text: string, isCut: (name: string, value: string) => boolean): string {
+  let kept = ''
+  /** up to where the text is decided */
+  let from = 0
+  let isFirst = true
+  let at = enter(text, 0, OPEN_BRACE)
+  while (text.charCodeAt(at) !== CLOSE_BRACE) {
+    const nameEnd = stringEnd(text, at)
+    const start = skipSpace(text, skipSpace(text, nameEnd) + 1)
+    const end = valueEnd(text, start)
+    const after = next(text, end)
+    if (isCut(decoded(text, at, nameEnd), text.slice(start, end))) {
+      const isLast = text.charCodeAt(after) === CLOSE_BRACE
+      // With the comma behind it; of the last one, with the comma before it.
+      kept += text.slice(from, at)
+      if (isLast && !isFirst) kept = kept.replace(/,\s*$/, '')
+      from = isLast ? end : after
+    } else {
+      isFirst = false
+    }
+    at = after
+  }
+  return kept + text.slice(from)
+}
+
 /** The number of values in a text, itself included, at any depth; an empty object or array may count twice. */
 export function countValues(text: string): number {
   let count = 1
@@ -99,6 +129,27 @@ export function countValues(text: string): number {
     }
   }
   return count
+}
+
+/** The levels of objects and arrays in a text; 0 for any other value. */
+export function depthOf(text: string): number {
+  let deepest = 0
+  let depth = 0
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charCodeAt(i)) {
+      case QUOTE:
+        i = stringEnd(text, i) - 1
+        break
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        if (++depth > deepest) deepest = depth
+        break
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        depth--
+    }
+  }
+  return deepest
 }
 
 /**

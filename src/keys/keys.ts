@@ -1,6 +1,21 @@
 import { createHash, randomBytes } from 'node:crypto'
 
-export type KeyKind = 'public' | 'secret'
+export const KEY_KINDS = ['public', 'secret', 'write', 'read'] as const
+export type KeyKind = (typeof KEY_KINDS)[number]
+
+/** What a call does, which decides the keys that may make it. */
+export type Access = 'session' | 'send' | 'read' | 'manage'
+
+/**
+ * The kinds of key that may make a call. A secret key is not among those of session calls on
+ * purpose: it would mean that a secret was shipped to a browser.
+ */
+export const ALLOWED: Record<Access, readonly KeyKind[]> = {
+  session: ['public', 'write'],
+  send: ['secret', 'write'],
+  read: ['secret', 'read'],
+  manage: ['secret'],
+}
 
 /** What a key gives access to. */
 export interface Grant {
@@ -24,7 +39,7 @@ export interface KeyPair {
 /** The project of the keys in the environment, and of the first pair. */
 export const DEFAULT_PROJECT = 'default'
 
-const PREFIX: Record<KeyKind, string> = { public: 'pk_', secret: 'sk_' }
+const PREFIX: Record<KeyKind, string> = { public: 'pk_', secret: 'sk_', write: 'wk_', read: 'rk_' }
 /** The prefix and 8 random characters, which leaves 208 secret bits. */
 const ID_LENGTH = 11
 

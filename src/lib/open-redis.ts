@@ -1,18 +1,25 @@
 import { Redis, type RedisOptions } from 'ioredis'
+import { clusterConnector } from './redis-cluster.js'
 import { isSentinelUrl, parseSentinelUrl } from './redis-url.js'
 
 /** Replies have the shapes that they have by default. */
 type ConnectionOptions = Omit<RedisOptions, 'replyMapping'>
 
+/** Redis does not have the slot any more, is a replica by now, or is cut off from its cluster. */
+const WRONG_NODE = /^(READONLY|MOVED|CLUSTERDOWN)\b/
+
 /**
  * The one place that connects to Redis: every form of REDIS_URL works wherever Redis is used.
  *
- * A Redis that has become a replica is left at once, as it would refuse every write for as long as the connection lives:
- * the next connection goes to where the name, the address or the Sentinels say by then.
+ * A Redis that has become a replica, or has lost the slot, is left at once, as it would refuse every write for as long as
+ * the connection lives: the next connection goes to where the name, the address, the Sentinels or the cluster say by then.
+ * @param url a list: the seeds of a Redis Cluster
+ * @param key of a cluster: the connection is to the master of its slot
  * @throws Error where the URL is none, which the configuration has checked
  */
-export function openRedis(url: string, options: ConnectionOptions): Redis {
-  const common: ConnectionOptions = { reconnectOnError: ({ message }) => message.startsWith('READONLY'), ...options }
+export function openRedis(url: string | readonly string[], options: ConnectionOptions, key = '{tallyhouse}'): Redis {
+  const common: ConnectionOptions = { reconnectOnError: ({ message }) => WRONG_NODE.test(message), ...options }
+  if (typeof url !== 'string') return new Redis(url[0] ?? '', { ...common, Connector: clusterConnector(url, key) })
   if (!isSentinelUrl(url)) return new Redis(url, common)
   const master = parseSentinelUrl(url)
   if (!master) throw new Error('REDIS_URL is no sentinel:// URL')

@@ -2,19 +2,25 @@ import type { Admission } from '../http/admission.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
 import { inTime } from '../lib/in-time.js'
+import type { AliasMetrics } from '../pipeline/aliases.js'
 import type { Lane } from '../pipeline/lane.js'
+import type { StateMetrics } from '../pipeline/state-store.js'
 import { VERSION } from '../version.js'
 import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
 import { READING_LIMIT_MS, type StorageReading } from './storage.js'
 
+type MeteredLane = Pick<Lane, 'number' | 'journal' | 'commits' | 'writer' | 'profiles' | 'sessions'>
+
 export interface MetricsSources {
   role: string
   requests: RequestMetrics
   admission: Pick<Admission, 'bodyBytes'>
-  lane: Pick<Lane, 'journal' | 'commits' | 'writer' | 'profiles' | 'sessions'>
+  /** by their numbers; with several, the metrics of each have its number as a label */
+  lanes: readonly MeteredLane[]
   /** called at each scrape; never rejects */
   storage: () => Promise<StorageReading>
+  aliases: { metrics: AliasMetrics }
 }
 
 /**
@@ -43,10 +49,10 @@ export class Metrics {
   }
 
   async #read(): Promise<Metric[]> {
-    const { lane, role } = this.#sources
-    const [process, depth, storage] = await Promise.all([
+    const { lanes, role } = this.#sources
+    const [process, depths, storage] = await Promise.all([
       this.#process.read(),
-      inTime(lane.journal.depth(), READING_LIMIT_MS).catch(() => null),
+      Promise.all(lanes.map(({ journal }) => inTime(journal.depth(), READING_LIMIT_MS).catch(() => null))),
       this.#sources.storage(),
     ])
     return [
@@ -56,11 +62,16 @@ export class Metrics {
         'Memory of request bodies over 8 KiB, limited by BODY_MEMORY; by whether the key is known.',
         byLabel('key', this.#sources.admission.bodyBytes),
       ),
-      ...eventMetrics(lane),
-      ...journalMetrics(depth),
-      ...writerMetrics(lane),
+      ...eventMetrics(lanes),
+      ...journalMetrics(depths),
+      ...writerMetrics(lanes),
       ...storageMetrics(storage),
-      ...stateMetrics(lane),
+      ...stateMetrics(lanes),
+      counter(
+        'tallyhouse_alias_conflicts_total',
+        'Aliases that were refused because they name another user.',
+        this.#sources.aliases.metrics.conflicts,
+      ),
       ...processMetrics(process),
       gauge('tallyhouse_info', 'Version and role of this process.', [
         [{ version: VERSION, node: globalThis.process.version, role }, 1],
@@ -86,93 +97,155 @@ function requestMetrics({ routes, unmatched }: RequestMetrics): Metric[] {
   ]
 }
 
-function eventMetrics({ commits, writer }: MetricsSources['lane']): Metric[] {
-  const { accepted, refused } = commits.metrics
-  const { stored, dead, rewritten } = writer.metrics
+/** The readings of each part, by its number where there are several. */
+function numbered<Part, Value>(
+  label: 'lane' | 'shard',
+  parts: readonly Part[],
+  read: (part: Part) => Reading<Value>[] | Value,
+): Reading<Value>[] {
+  return parts.flatMap((part, number) => {
+    const readings = read(part)
+    const all: Reading<Value>[] = Array.isArray(readings) ? readings : [[{}, readings]]
+    if (parts.length === 1) return all
+    return all.map(([labels, value]): Reading<Value> => [{ ...labels, [label]: String(number) }, value])
+  })
+}
+
+function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
   return [
-    counter('tallyhouse_events_accepted_total', 'Events that are durable in the journal.', accepted),
+    counter(
+      'tallyhouse_events_accepted_total',
+      'Events that are durable in the journal.',
+      numbered('lane', lanes, ({ commits }) => commits.metrics.accepted),
+    ),
     counter(
       'tallyhouse_events_refused_total',
       'Valid events that the journal refused, by error code.',
-      byLabel('code', refused),
+      numbered('lane', lanes, ({ commits }) => byLabel('code', commits.metrics.refused)),
     ),
-    counter('tallyhouse_rows_stored_total', 'Rows that this process stored in ClickHouse.', byLabel('table', stored)),
+    counter(
+      'tallyhouse_rows_stored_total',
+      'Rows that this process stored in ClickHouse.',
+      numbered('lane', lanes, ({ writer }) => byLabel('table', writer.metrics.stored)),
+    ),
     counter(
       'tallyhouse_dead_letters_total',
       'Events and rows that ClickHouse cannot parse, stored in dead_letters.',
-      byLabel('table', dead),
+      numbered('lane', lanes, ({ writer }) => byLabel('table', writer.metrics.dead)),
     ),
-    counter('tallyhouse_entries_rewritten_total', 'Entries that were stored in another spelling.', rewritten),
+    counter(
+      'tallyhouse_entries_rewritten_total',
+      'Entries that were stored in another spelling.',
+      numbered('lane', lanes, ({ writer }) => writer.metrics.rewritten),
+    ),
   ]
 }
 
-function journalMetrics(depth: Depth | null): Metric[] {
+/** @param depths by lane; null for a journal that did not respond */
+function journalMetrics(depths: (Depth | null)[]): Metric[] {
+  const of = (read: (depth: Depth) => number) =>
+    numbered('lane', depths, (depth): Reading<number>[] => [[{}, depth && read(depth)]])
   return [
-    gauge('tallyhouse_journal_up', 'Whether the journal responds.', depth ? 1 : 0),
-    gauge('tallyhouse_journal_entries', 'Entries that are not stored in ClickHouse yet.', depth?.entries ?? null),
-    gauge('tallyhouse_journal_bytes', 'Bytes of entries that are not stored in ClickHouse yet.', depth?.bytes ?? null),
+    gauge(
+      'tallyhouse_journal_up',
+      'Whether the journal responds.',
+      numbered('lane', depths, (depth) => (depth ? 1 : 0)),
+    ),
+    gauge(
+      'tallyhouse_journal_entries',
+      'Entries that are not stored in ClickHouse yet.',
+      of(({ entries }) => entries),
+    ),
+    gauge(
+      'tallyhouse_journal_bytes',
+      'Bytes of entries that are not stored in ClickHouse yet.',
+      of(({ bytes }) => bytes),
+    ),
     gauge(
       'tallyhouse_journal_state_bytes',
       'Bytes of profiles and sessions in the journal.',
-      depth?.stateBytes ?? null,
+      of(({ stateBytes }) => stateBytes),
     ),
     gauge(
       'tallyhouse_journal_limit_bytes',
       'Requests are refused above this size of the journal.',
-      depth?.limitBytes ?? null,
+      of(({ limitBytes }) => limitBytes),
     ),
     gauge(
       'tallyhouse_journal_oldest_seconds',
       'Age of the oldest entry that is not stored in ClickHouse yet.',
-      depth && depth.oldestMs / 1000,
+      of(({ oldestMs }) => oldestMs / 1000),
     ),
   ]
 }
 
-function writerMetrics({ commits, writer }: MetricsSources['lane']): Metric[] {
-  const { blockEntries, blockBytes, insertSeconds, retries } = writer.metrics
+function writerMetrics(lanes: readonly MeteredLane[]): Metric[] {
   return [
     histogram(
       'tallyhouse_journal_write_duration_seconds',
       'Writes to the journal, until they are durable.',
-      commits.metrics.writeSeconds,
+      numbered('lane', lanes, ({ commits }) => commits.metrics.writeSeconds),
     ),
-    histogram('tallyhouse_block_entries', 'Entries per stored block.', blockEntries),
-    histogram('tallyhouse_block_bytes', 'Bytes per stored block.', blockBytes),
+    histogram(
+      'tallyhouse_block_entries',
+      'Entries per stored block.',
+      numbered('lane', lanes, ({ writer }) => writer.metrics.blockEntries),
+    ),
+    histogram(
+      'tallyhouse_block_bytes',
+      'Bytes per stored block.',
+      numbered('lane', lanes, ({ writer }) => writer.metrics.blockBytes),
+    ),
     histogram(
       'tallyhouse_insert_duration_seconds',
       'INSERTs of blocks that got a response from ClickHouse.',
-      byLabel('table', insertSeconds),
+      numbered('lane', lanes, ({ writer }) => byLabel('table', writer.metrics.insertSeconds)),
     ),
-    counter('tallyhouse_block_retries_total', 'Retries of blocks, by reason.', byLabel('reason', retries)),
+    counter(
+      'tallyhouse_block_retries_total',
+      'Retries of blocks, by reason.',
+      numbered('lane', lanes, ({ writer }) => byLabel('reason', writer.metrics.retries)),
+    ),
   ]
 }
 
-function storageMetrics({ isStoreUp, disks, dataDir }: StorageReading): Metric[] {
+function storageMetrics({ shards, dataDir }: StorageReading): Metric[] {
   return [
-    gauge('tallyhouse_store_up', 'Whether ClickHouse answers queries.', isStoreUp ? 1 : 0),
+    gauge(
+      'tallyhouse_store_up',
+      'Whether ClickHouse answers queries.',
+      numbered('shard', shards, ({ isUp }) => (isUp ? 1 : 0)),
+    ),
     gauge(
       'tallyhouse_store_disk_free_bytes',
       'Free space on the disks of ClickHouse.',
-      disks.map(({ name, freeBytes }) => [{ disk: name }, freeBytes]),
+      numbered('shard', shards, ({ disks }) =>
+        disks.map(({ name, freeBytes }): Reading<number> => [{ disk: name }, freeBytes]),
+      ),
     ),
     gauge(
       'tallyhouse_store_disk_size_bytes',
       'Size of the disks of ClickHouse.',
-      disks.map(({ name, totalBytes }) => [{ disk: name }, totalBytes]),
+      numbered('shard', shards, ({ disks }) =>
+        disks.map(({ name, totalBytes }): Reading<number> => [{ disk: name }, totalBytes]),
+      ),
     ),
     gauge('tallyhouse_data_dir_free_bytes', 'Free space on the file system of DATA_DIR.', dataDir?.freeBytes ?? null),
     gauge('tallyhouse_data_dir_size_bytes', 'Size of the file system of DATA_DIR.', dataDir?.totalBytes ?? null),
   ]
 }
 
-function stateMetrics({ profiles, sessions }: MetricsSources['lane']): Metric[] {
-  const kinds = Object.entries({ profiles: profiles.metrics, sessions: sessions.metrics })
+function stateMetrics(lanes: readonly MeteredLane[]): Metric[] {
+  const of = (read: (metrics: StateMetrics, kind: string) => Reading<number>[]) =>
+    numbered('lane', lanes, ({ profiles, sessions }) => [
+      ...read(profiles.metrics, 'profiles'),
+      ...read(sessions.metrics, 'sessions'),
+    ])
   return [
     counter(
       'tallyhouse_state_reads_total',
       'Profiles and sessions read, from the journal as a cache or from ClickHouse.',
-      kinds.flatMap(([kind, { inJournal, inStore }]): Reading<number>[] => [
+      of(({ inJournal, inStore }, kind) => [
         [{ kind, source: 'journal' }, inJournal],
         [{ kind, source: 'store' }, inStore],
       ]),
@@ -180,7 +253,7 @@ function stateMetrics({ profiles, sessions }: MetricsSources['lane']): Metric[] 
     counter(
       'tallyhouse_state_conflicts_total',
       'Changes that were retried because another process was faster.',
-      kinds.map(([kind, { conflicts }]) => [{ kind }, conflicts]),
+      of(({ conflicts }, kind) => [[{ kind }, conflicts]]),
     ),
   ]
 }

@@ -5,25 +5,27 @@
  * which also finds the error message. A scan takes half the time of `JSON.parse` alone.
  */
 
-import { MAX_SCAN_DEPTH } from '../contract/limits.js'
+import { MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
-import { ScannedBody } from './scanned-body.js'
-
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPEN_BRACE = 0x7b
-const CLOSE_BRACE = 0x7d
-const OPEN_BRACKET = 0x5b
-const CLOSE_BRACKET = 0x5d
-const MINUS = 0x2d
-const DOT = 0x2e
-const ZERO = 0x30
-const NINE = 0x39
-
-/** No offset, as those are 0 or more: the scan cannot tell. */
-const UNKNOWN = -1
+import {
+  anyName,
+  BACKSLASH,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  COMMA,
+  digits,
+  isAt,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  scalar,
+  space,
+  string,
+  UNKNOWN,
+  ZERO,
+} from './scan-json.js'
+import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 
 const MAX_NAME_BYTES = 255
 /** Digits of the greatest timestamp, 9 999 999 999 999. */
@@ -36,6 +38,8 @@ export const PROPERTIES = 8
 const EVENTS = 16
 const API_KEY = 32
 export const OTHER = 64
+const INSERT_ID = 128
+const OF_EVENT = EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | INSERT_ID
 
 const NAMES: [name: Buffer, field: number][] = [
   [Buffer.from('event'), EVENT],
@@ -44,6 +48,7 @@ const NAMES: [name: Buffer, field: number][] = [
   [Buffer.from('properties'), PROPERTIES],
   [Buffer.from('events'), EVENTS],
   [Buffer.from('apiKey'), API_KEY],
+  [Buffer.from('insert_id'), INSERT_ID],
 ]
 
 /**
@@ -58,7 +63,7 @@ export function scanEvent(raw: Buffer, maxDepth = MAX_SCAN_DEPTH): ScannedBody |
 /**
  * Scans the body of `/track/batch`; null where it is unknown.
  * @param raw valid UTF-8
- * @param maxEvents a body with more is unknown
+ * @param maxEvents a body with more is unknown; at most MAX_BATCH
  * @param maxDepth a body whose properties are nested deeper is unknown
  */
 export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
@@ -67,6 +72,12 @@ export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
 
 /** The closing brackets of the containers around a value. All scans share it, as none of them is asynchronous. */
 const stack = new Uint8Array(MAX_SCAN_DEPTH)
+
+/**
+ * Where the events of the last scan are, as `EventPlaces` has it; shared as the stack is. Kept for each event, and copied
+ * where one has an id: so the others cost nothing.
+ */
+const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
 
 /** One pass over a buffer; only for this file and event-scan.ts. */
 export class Scan {
@@ -88,11 +99,11 @@ export class Scan {
   }
 
   next(at: number): number {
-    return this.#event(at, EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES)
+    return this.#event(at, OF_EVENT, 0)
   }
 
   event(): ScannedBody | null {
-    const end = this.#event(space(this.#raw, 0), EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | API_KEY)
+    const end = this.#event(space(this.#raw, 0), OF_EVENT | API_KEY, 0)
     return this.#body(end, 1)
   }
 
@@ -115,8 +126,10 @@ export class Scan {
         this.#weight++
         at = space(raw, at + 1)
         for (;;) {
-          at = this.#event(at, EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES)
-          if (at === UNKNOWN || ++count > maxEvents) return null
+          if (count === maxEvents) return null
+          at = this.#event(at, OF_EVENT, count)
+          if (at === UNKNOWN) return null
+          count++
           at = space(raw, at)
           if (raw[at] === CLOSE_BRACKET) break
           if (raw[at] !== COMMA) return null
@@ -142,12 +155,16 @@ export class Scan {
 
   #body(end: number, count: number): ScannedBody | null {
     if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length || this.#weight > this.#maxWeight) return null
-    return new ScannedBody(count, this.#apiKey, this.#keyStart, (this.#seen & OTHER) !== 0)
+    const found = (this.#seen & INSERT_ID) === 0 ? null : places.slice(0, count * PLACE_FIELDS)
+    return new ScannedBody(count, this.#apiKey, this.#keyStart, (this.#seen & OTHER) !== 0, found)
   }
 
   /** The offset after the event that begins at `at`; `known` has a bit for each field that has a meaning in it. */
-  #event(at: number, known: number): number {
+  #event(at: number, known: number, index: number): number {
     const raw = this.#raw
+    const start = at
+    let user = 0
+    let id = 0
     if (raw[at] !== OPEN_BRACE) return UNKNOWN
     this.#weight++
     let fields = 0
@@ -161,8 +178,20 @@ export class Scan {
       at = this.#value
       switch (field) {
         case EVENT:
-        case DISTINCT_ID:
           at = this.#text(at)
+          break
+        case DISTINCT_ID:
+          user = at
+          at = this.#text(at)
+          break
+        case INSERT_ID:
+          if (raw[at] === 0x6e) {
+            at = this.#skip(at)
+          } else {
+            id = at
+            this.#seen |= INSERT_ID
+            at = this.#text(at)
+          }
           break
         case TIMESTAMP:
           at = this.#timestamp(at)
@@ -186,6 +215,11 @@ export class Scan {
       at = space(raw, at + 1)
     }
     this.fields = fields
+    const place = index * PLACE_FIELDS
+    places[place] = start
+    places[place + 1] = at + 1
+    places[place + 2] = user
+    places[place + 3] = id
     return (fields & EVENT) !== 0 && (fields & DISTINCT_ID) !== 0 ? at + 1 : UNKNOWN
   }
 
@@ -300,101 +334,4 @@ export class Scan {
       }
     }
   }
-}
-
-/** 1 for the bytes that stand for themselves in a string; undefined, read past the end, is none of them. */
-const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
-  Number(byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH),
-)
-
-const TRUE = Buffer.from('true')
-const FALSE = Buffer.from('false')
-const NULL = Buffer.from('null')
-const ESCAPES = [...Buffer.from('"\\/bfnrt')]
-
-function isAt(raw: Buffer, at: number, text: Buffer): boolean {
-  for (let i = 0; i < text.length; i++) if (raw[at + i] !== text[i]) return false
-  return true
-}
-
-function isHex(byte: number | undefined): boolean {
-  if (byte === undefined) return false
-  const lower = byte | 0x20
-  return (byte >= ZERO && byte <= NINE) || (lower >= 0x61 && lower <= 0x66)
-}
-
-/** The offset of the value whose name begins at `at`. */
-function anyName(raw: Buffer, at: number): number {
-  if (raw[at] !== QUOTE) return UNKNOWN
-  at = string(raw, at + 1)
-  if (at === UNKNOWN) return UNKNOWN
-  at = space(raw, at)
-  return raw[at] === COLON ? space(raw, at + 1) : UNKNOWN
-}
-
-function scalar(raw: Buffer, at: number): number {
-  switch (raw[at]) {
-    case QUOTE:
-      return string(raw, at + 1)
-    case 0x74:
-      return literal(raw, at, TRUE)
-    case 0x66:
-      return literal(raw, at, FALSE)
-    case 0x6e:
-      return literal(raw, at, NULL)
-    default:
-      return number(raw, at)
-  }
-}
-
-function literal(raw: Buffer, at: number, literal: Buffer): number {
-  return isAt(raw, at, literal) ? at + literal.length : UNKNOWN
-}
-
-function number(raw: Buffer, at: number): number {
-  if (raw[at] === MINUS) at++
-  let end = digits(raw, at)
-  if (end === at || (raw[at] === ZERO && end > at + 1)) return UNKNOWN
-  if (raw[end] === DOT) {
-    at = end + 1
-    end = digits(raw, at)
-    if (end === at) return UNKNOWN
-  }
-  if (raw[end] === 0x65 || raw[end] === 0x45) {
-    at = end + 1
-    if (raw[at] === 0x2b || raw[at] === MINUS) at++
-    end = digits(raw, at)
-    if (end === at) return UNKNOWN
-  }
-  return end
-}
-
-function digits(raw: Buffer, at: number): number {
-  for (let byte = raw[at]; byte !== undefined && byte >= ZERO && byte <= NINE; ) byte = raw[++at]
-  return at
-}
-
-/** The offset after the string whose first character is at `at`. */
-function string(raw: Buffer, at: number): number {
-  for (;;) {
-    while (PLAIN[raw[at] as number] === 1) at++
-    const byte = raw[at]
-    if (byte === QUOTE) return at + 1
-    if (byte !== BACKSLASH) return UNKNOWN
-    const letter = raw[at + 1]
-    if (letter === 0x75) {
-      for (let i = at + 2; i < at + 6; i++) if (!isHex(raw[i])) return UNKNOWN
-      at += 6
-    } else {
-      if (letter === undefined || !ESCAPES.includes(letter)) return UNKNOWN
-      at += 2
-    }
-  }
-}
-
-function space(raw: Buffer, at: number): number {
-  // Most texts have none.
-  if ((raw[at] ?? 0) > 0x20) return at
-  for (let byte = raw[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09; ) byte = raw[++at]
-  return at
 }

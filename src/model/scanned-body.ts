@@ -1,3 +1,6 @@
+/** Numbers of an event in `ScannedBody.places`. */
+export const PLACE_FIELDS = 4
+
 /** A tracking body that a scan has found to be valid; it stands in for the parsed body. */
 export class ScannedBody {
   /** number of events */
@@ -6,12 +9,24 @@ export class ScannedBody {
   readonly apiKey: string | undefined
   /** whether it has fields that the contract does not define */
   readonly hasOthers: boolean
+  /**
+   * for each event the offsets of its start and end, of its distinct_id and of its insert_id, both as JSON strings; 0 where
+   * it has no insert_id. Null if no event has one.
+   */
+  readonly places: Uint32Array | null
   readonly #keyStart: number
 
-  constructor(count: number, apiKey: string | undefined, keyStart: number, hasOthers: boolean) {
+  constructor(
+    count: number,
+    apiKey: string | undefined,
+    keyStart: number,
+    hasOthers: boolean,
+    places: Uint32Array | null,
+  ) {
     this.count = count
     this.apiKey = apiKey
     this.hasOthers = hasOthers
+    this.places = places
     this.#keyStart = keyStart
   }
 

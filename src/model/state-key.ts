@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 
 /** The kinds of values that change: each has a current value, where an event only happens. */
-export type StateKind = 'profiles' | 'sessions'
+export type StateKind = 'profiles' | 'sessions' | 'aliases'
 
 /**
- * The key of a profile or session in the journal: SHA-256 of kind, project and name, hexadecimal. A digest, because
+ * The key of a profile, session or alias in the journal: SHA-256 of kind, project and name, hexadecimal. A digest, because
  * names are free-form and up to 255 characters long.
  */
 export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {

@@ -1,4 +1,4 @@
-import { elements, memberText } from '../json/spans.js'
+import { elements, elementTexts, memberText } from '../json/spans.js'
 import { ScannedBody } from './scanned-body.js'
 
 /** A validated event; null fields count as absent. */
@@ -6,6 +6,7 @@ export interface ParsedEvent {
   event: string
   distinct_id: string
   timestamp?: number | null
+  insert_id?: string | null
   /** a string, which no client can send, if the event was rewritten before: the exact text of its properties */
   properties?: object | string | null
 }
@@ -65,14 +66,35 @@ export function rewriteEntry(body: Buffer): Buffer {
   }
 }
 
+/** Stands for an event that is not to be stored, as the ids of those behind it go by their place; no accepted one looks like it. */
+export const ERASED_EVENT = '{"event":"","distinct_id":""}'
+
+/** An entry whose skipped events are replaced, so that it can be stored without knowing which they are. */
+export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
+  const skipped = new Set(skip)
+  try {
+    const text = body.toString()
+    JSON.parse(text)
+    const events = elementTexts(memberText(text, 'events') ?? '[]')
+    return Buffer.from(`{"events":[${events.map((event, i) => (skipped.has(i) ? ERASED_EVENT : event)).join(',')}]}`)
+  } catch (error) {
+    if (error instanceof SyntaxError) return body
+    throw error
+  }
+}
+
 function rewriteBatch(text: string, events: ParsedEvent[]): string {
   const list = memberText(text, 'events') ?? '[]'
   const spans = elements(list)
   return `{"events":[${events.map((event, i) => rewriteEvent(list, spans[i]?.start ?? 0, event)).join(',')}]}`
 }
 
-function rewriteEvent(text: string, at: number, { event, distinct_id, timestamp, properties }: ParsedEvent): string {
-  const known = { event, distinct_id, timestamp: timestamp ?? null }
+function rewriteEvent(
+  text: string,
+  at: number,
+  { event, distinct_id, timestamp, insert_id, properties }: ParsedEvent,
+): string {
+  const known = { event, distinct_id, timestamp: timestamp ?? null, ...(insert_id && { insert_id }) }
   const exact = typeof properties === 'string' ? properties : properties ? memberText(text, 'properties', at) : '{}'
   return `${JSON.stringify(known).slice(0, -1)},"properties":${JSON.stringify(exact)}}`
 }

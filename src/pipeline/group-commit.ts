@@ -1,62 +1,69 @@
-import { ApiError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
-import { msUntilNextBucket } from '../journal/idempotency-memory.js'
+import { ApiError } from '../contract/errors.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { given } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
+import type { InsertIds } from '../model/identified-events.js'
 import type { Position } from '../model/position.js'
+import {
+  type Appended,
+  type CommitMetrics,
+  eventsOf,
+  type Group,
+  groupByProject,
+  isMovable,
+  lastOf,
+  positionOf,
+  refusalOf,
+  type WaitingEvent,
+  type WaitingWrite,
+  type Written,
+} from './commit-parts.js'
 
 /** Bytes that may queue in memory for the journal; beyond them requests are refused. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
+/** How long a write may be in flight before what waits behind it goes to other lanes. */
+const SLOW_WRITE_MS = 1_000
+const WATCH_MS = 250
+
 const REFUSALS = {
+  slow: 'The journal does not respond. Nothing was stored; try again in a moment.',
   unavailable: 'The service is stopping. Try again in a moment.',
   overloaded: 'Too many requests are waiting to be stored. Try again in a moment.',
 }
+
+/** What a reservation counts in the queue, about as much as it takes in the journal. */
+const RESERVE_BYTES = 100
 
 const OPEN = Buffer.from('{"events":[')
 const COMMA = Buffer.from(',')
 const CLOSE = Buffer.from(']}')
 
-/** Where the events of an appended request are: the entry, and the index of the first one in it. */
-export interface Appended {
-  position: Position
-  index: number
+export interface AppendOptions {
+  idempotencyKey?: IdempotencyKey | undefined
+  /** of the events; null if none has one */
+  insertIds?: InsertIds | null
 }
 
-/** Counts since the start. */
-export interface CommitMetrics {
-  /** events that are durable in the journal; a repeated request counts once */
-  accepted: number
-  /** refused events by error code; after `internal` they may be in the journal all the same */
-  refused: Record<'overloaded' | 'unavailable' | 'internal', number>
-  /** duration of the writes that succeeded */
-  writeSeconds: Histogram
-}
+/** What became of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
+export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
 
-interface Waiting<Result> {
-  bytes: number
-  resolve(result: Result): void
-  reject(error: unknown): void
-}
-
-interface WaitingEvent extends Waiting<Appended> {
-  projectId: string
-  body: Buffer
-}
-
-interface WaitingWrite extends Waiting<Outcome> {
-  write: Write
-}
-
-/** What one write commits. Its outcomes are those of the appends of `events`, then those of `writes`. */
-interface Group {
-  /** by project: the events of each become one entry */
-  events: WaitingEvent[][]
-  writes: WaitingWrite[]
-  batch: Write[]
-  written: Promise<Outcome[] | { error: unknown }>
+/** What a group commit that is one of several owes to the others. */
+export interface OtherLanes {
+  /** begins the message of a refusal, as `In lane 1 (host:6379): ` */
+  prefix: string
+  /** Everything up to `position` may have been answered: what other lanes write from now on lies behind it. */
+  onWritten(position: Position): void
+  /**
+   * Appends an entry without a key and without ids that this journal refused to another lane.
+   * @returns null if there is none to try
+   */
+  append(refused: Append): Promise<Appended | null> | null
+  /** whether `append` has a lane to try */
+  hasOpen(): boolean
 }
 
 /**
@@ -75,58 +82,117 @@ export class GroupCommit {
   }
   readonly #journal: Journal
   readonly #pool: BufferPool
+  readonly #others: OtherLanes | null
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   #queuedBytes = 0
+  #refusedAt = Number.NEGATIVE_INFINITY
+  /** when the write in flight was sent (`performance.now()`); null if there is none */
+  #sentAt: number | null = null
+  readonly #watch: NodeJS.Timeout | undefined
   #running: Promise<void> | null = null
   #closed = false
 
-  /** @param pool of the bodies, and for the entries that are built from single events */
-  constructor(journal: Journal, pool: BufferPool) {
+  /**
+   * @param pool of the bodies, and for the entries that are built from single events
+   * @param others null if this is the only lane
+   */
+  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null) {
     this.#journal = journal
     this.#pool = pool
+    this.#others = others
     journal.listen({ onReleased: (body) => pool.release(body) })
+    if (others) this.#watch = setInterval(() => this.#handOver(others), WATCH_MS).unref()
   }
 
-  /** Appends one event, a JSON object. It shares its entry with other events of the moment. */
-  appendEvent(projectId: string, body: Buffer): Promise<Appended> {
+  /** Bytes that wait for the journal, those of the write in flight included. */
+  get queuedBytes(): number {
+    return this.#queuedBytes
+  }
+
+  /** When the journal last failed or delayed a write (`performance.now()`); negative infinity if it never did. */
+  get refusedAt(): number {
+    return this.#refusedAt
+  }
+
+  /**
+   * Appends one event, a JSON object. It shares its entry with other events of the moment.
+   * @param insertId the digest of its id
+   * @returns null if that is known, so that nothing was appended
+   */
+  appendEvent(projectId: string, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
     return new Promise((resolve, reject) => {
       this.#admit(body.length, 1, body)
-      this.#events.push({ projectId, body, bytes: body.length, resolve, reject })
+      this.#events.push({ projectId, body, insertId, bytes: body.length, resolve, reject })
     })
   }
 
-  /** Appends one entry of `count` events, given as JSON `{"events":[…]}`. */
+  /**
+   * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
+   * @returns null if the ids of all are known, so that nothing was appended
+   */
   async appendBatch(
     projectId: string,
     body: Buffer,
     count: number,
-    idempotencyKey?: IdempotencyKey,
-  ): Promise<Appended> {
-    const append: Append = { type: 'append', projectId, body, count, ...(idempotencyKey && { idempotencyKey }) }
-    const outcome = await this.#enqueue(append, body.length)
-    if (outcome.status === 'conflict') throw new Error('an append has no expected version')
-    return { position: positionOf(outcome), index: 0 }
+    { idempotencyKey, insertIds }: AppendOptions = {},
+  ): Promise<Appended | null> {
+    const append: Append = { type: 'append', projectId, body, count, ...given({ idempotencyKey }) }
+    return await this.appendEntry(insertIds ? { ...append, insertIds: insertIds.digests } : append)
+  }
+
+  /** As `appendBatch`. */
+  async appendEntry(append: Append): Promise<Appended | null> {
+    const { outcome, journalId } = await this.#enqueue(append, append.body.length)
+    if (outcome.status === 'known') return null
+    // A request from before a change of the layout may be remembered in another lane than it was written in.
+    const first = outcome.status === 'repeated' ? outcome.journalId : undefined
+    return { position: positionOf(outcome), index: 0, journalId: first ?? journalId }
   }
 
   /** As `appendEvent`, but the event gets an entry of its own, which its idempotency key finds again. */
-  appendKeyedEvent(projectId: string, body: Buffer, idempotencyKey: IdempotencyKey): Promise<Appended> {
-    return this.appendBatch(projectId, this.#entryOf([body]), 1, idempotencyKey)
+  appendKeyedEvent(
+    projectId: string,
+    body: Buffer,
+    idempotencyKey: IdempotencyKey,
+    insertId: Buffer | null = null,
+  ): Promise<Appended | null> {
+    const insertIds = insertId ? { digests: insertId, spans: null } : null
+    return this.appendBatch(projectId, this.#entryOf([body]), 1, { idempotencyKey, insertIds })
   }
 
-  /** @returns the new version, or null on a conflict: the state is no longer the expected one */
-  async commit(commit: Commit): Promise<Position | null> {
-    const outcome = await this.#enqueue(commit, commit.state.length + commit.row.length)
-    return outcome.status === 'conflict' ? null : positionOf(outcome)
+  /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */
+  async appendRejected(projectId: string, body: Buffer, id: Buffer | null): Promise<void> {
+    const append: Append = { type: 'append', kind: 'rejected', projectId, body, count: 1 }
+    await this.appendEntry(id ? { ...append, insertIds: id } : append)
+  }
+
+  /** @throws ApiError `idempotency_conflict` or `rate_limited` if its idempotency key says so */
+  async commit(commit: Commit): Promise<Committed> {
+    const { outcome } = await this.#enqueue(commit, commit.state.length + commit.row.length)
+    if (outcome.status === 'known') return { status: 'known', known: outcome.known }
+    if (outcome.status === 'conflict') return { status: 'conflict' }
+    positionOf(outcome)
+    return { status: 'done' }
+  }
+
+  /**
+   * Remembers an idempotency key whose request is executed in another lane; no error if it was remembered before.
+   * @throws ApiError `idempotency_conflict` or `rate_limited` as the request itself would
+   */
+  async reserve(idempotencyKey: IdempotencyKey): Promise<void> {
+    const { outcome } = await this.#enqueue({ type: 'reserve', idempotencyKey }, RESERVE_BYTES)
+    positionOf(outcome)
   }
 
   /** Refuses new requests; resolves when every accepted one is settled. */
   async close(): Promise<void> {
     this.#closed = true
     while (this.#running) await this.#running
+    clearInterval(this.#watch)
   }
 
-  #enqueue(write: Write, bytes: number): Promise<Outcome> {
+  #enqueue(write: Write, bytes: number): Promise<Written> {
     return new Promise((resolve, reject) => {
       this.#admit(bytes, eventsOf(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
@@ -142,7 +208,7 @@ export class GroupCommit {
       const code = this.#closed ? 'unavailable' : 'overloaded'
       this.metrics.refused[code] += events
       if (body) this.#pool.release(body)
-      throw new ApiError(code, REFUSALS[code])
+      throw new ApiError(code, `${this.#others?.prefix ?? ''}${REFUSALS[code]}`)
     }
     this.#queuedBytes += bytes
     this.#running ??= this.#run()
@@ -168,22 +234,50 @@ export class GroupCommit {
 
   /** Sends what is queued, up to the bytes of a write, to the journal; null where nothing is. */
   #send(): Group | null {
+    const group = this.#take(this.#events, this.#writes)
+    this.#sentAt = group && performance.now()
+    return group && { ...group, written: this.#write(group.batch) }
+  }
+
+  /** Takes events and writes out of these queues, up to the bytes of a write; null where nothing is. */
+  #take(queuedEvents: WaitingEvent[], queuedWrites: WaitingWrite[]): Omit<Group, 'written'> | null {
     let room = MAX_WRITE_BYTES
     const take = <T extends { bytes: number }>(queue: T[]): T[] => {
       let taken = 0
       while (taken < queue.length && (room > 0 || taken === 0)) room -= queue[taken++]?.bytes ?? 0
       return queue.splice(0, taken)
     }
-    const events = groupByProject(take(this.#events))
-    const writes = take(this.#writes)
+    const events = groupByProject(take(queuedEvents))
+    const writes = take(queuedWrites)
     if (events.length === 0 && writes.length === 0) return null
     const batch = [...events.map((group) => this.#toAppend(group)), ...writes.map(({ write }) => write)]
-    return { events, writes, batch, written: this.#write(batch) }
+    return { events, writes, batch }
+  }
+
+  /**
+   * Gives what was not sent, and has neither key nor ids, to other lanes while the journal does not respond: the write in flight may be
+   * resent for 15 s. One that came from another lane is refused instead.
+   */
+  #handOver({ prefix, hasOpen }: OtherLanes): void {
+    if (this.#sentAt === null) return
+    if (this.#journal.isUp && performance.now() - this.#sentAt < SLOW_WRITE_MS) return
+    this.#refusedAt = performance.now()
+    if (!hasOpen()) return
+    const events = this.#events.filter(({ insertId }) => !insertId)
+    const writes = this.#writes.filter(({ write }) => isMovable(write))
+    this.#events = this.#events.filter(({ insertId }) => insertId)
+    this.#writes = this.#writes.filter(({ write }) => !isMovable(write))
+    const error = new ApiError('unavailable', `${prefix}${REFUSALS.slow}`)
+    for (let group = this.#take(events, writes); group; group = this.#take(events, writes)) {
+      this.#resolve(group, { error })
+    }
   }
 
   #toAppend(group: WaitingEvent[]): Append {
     const body = this.#entryOf(group.map(({ body }) => body))
-    return { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
+    const append: Append = { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
+    const ids = group.flatMap(({ insertId }) => insertId ?? [])
+    return ids.length > 0 ? { ...append, insertIds: Buffer.concat(ids) } : append
   }
 
   /** Copies the events into one entry and releases them. */
@@ -205,34 +299,67 @@ export class GroupCommit {
     try {
       const outcomes = await this.#journal.write(batch)
       this.metrics.writeSeconds.observe((performance.now() - startedAt) / 1000)
+      if (this.#others) this.#others.onWritten(lastOf(outcomes))
       return outcomes
     } catch (error) {
       return { error }
     }
   }
 
-  #resolve({ events, writes, batch }: Group, written: Outcome[] | { error: unknown }): void {
+  #resolve({ events, writes, batch }: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
     const all = [...events.flat(), ...writes]
     for (const { bytes } of all) this.#queuedBytes -= bytes
     if ('error' in written) {
-      for (const write of batch) this.metrics.refused[refusalOf(written.error)] += eventsOf(write)
-      for (const { reject } of all) reject(written.error)
+      this.#refuse({ events, writes, batch }, written.error)
       return
     }
+    const journalId = this.#journal.id
     batch.forEach((write, i) => {
-      if (written[i]?.status === 'done') this.metrics.accepted += eventsOf(write)
+      const outcome = written[i]
+      if (outcome?.status === 'done') this.metrics.accepted += eventsOf(write) - (outcome.known?.length ?? 0)
     })
     events.forEach((sharers, i) => {
       const outcome = written[i]
+      const known = new Set(outcome && 'known' in outcome ? outcome.known : [])
       sharers.forEach(({ resolve, reject }, index) => {
-        if (outcome?.status === 'done') resolve({ position: outcome.position, index })
+        if (known.has(index)) resolve(null)
+        else if (outcome?.status === 'done') resolve({ position: outcome.position, index, journalId })
         else reject(new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`))
       })
     })
     writes.forEach(({ resolve, reject }, i) => {
       const outcome = written[events.length + i]
-      if (outcome) resolve(outcome)
+      if (outcome) resolve({ outcome, journalId })
       else reject(new Error('the journal returned no outcome for a write'))
+    })
+  }
+
+  /** Rejects a group that failed, but for the entries that another lane takes. */
+  #refuse({ events, writes, batch }: Omit<Group, 'written'>, error: unknown): void {
+    const code = refusalOf(error)
+    this.#refusedAt = performance.now()
+    batch.forEach((write, i) => {
+      const waiting = events[i] ?? [writes[i - events.length]].filter((one) => one !== undefined)
+      const moved = code === 'internal' || !isMovable(write) ? null : this.#others?.append(write)
+      if (!moved) {
+        this.metrics.refused[code] += eventsOf(write)
+        for (const { reject } of waiting) reject(error)
+        return
+      }
+      const sharers = events[i]
+      moved.then(
+        (appended) => {
+          if (!appended) throw new Error('an entry without ids has none that are known')
+          const { position, journalId } = appended
+          sharers?.forEach(({ resolve }, index) => {
+            resolve({ position, index, journalId })
+          })
+          writes[i - events.length]?.resolve({ outcome: { status: 'done', position }, journalId })
+        },
+        (refusal) => {
+          for (const { reject } of waiting) reject(refusal)
+        },
+      )
     })
   }
 }
@@ -240,30 +367,4 @@ export class GroupCommit {
 /** Resolves after the I/O of this turn of the event loop, so that all requests it brought share the next write. */
 function endOfTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
-}
-
-function eventsOf(write: Write): number {
-  return write.type === 'append' ? write.count : 0
-}
-
-function refusalOf(error: unknown): keyof CommitMetrics['refused'] {
-  const code = error instanceof ApiError ? error.code : null
-  return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
-}
-
-function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
-  const groups = new Map<string, WaitingEvent[]>()
-  for (const event of events) {
-    const group = groups.get(event.projectId)
-    if (group) group.push(event)
-    else groups.set(event.projectId, [event])
-  }
-  return [...groups.values()]
-}
-
-function positionOf(outcome: Outcome | undefined): Position {
-  if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
-  if (outcome?.status === 'mismatch') throw idempotencyConflict()
-  if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))
-  throw new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`)
 }

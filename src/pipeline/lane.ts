@@ -1,24 +1,20 @@
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
 import type { Journal } from '../journal/journal.js'
-import { BufferPool } from '../lib/buffer-pool.js'
-import { ByteBudget } from '../lib/byte-budget.js'
+import type { BufferPool } from '../lib/buffer-pool.js'
+import type { ByteBudget } from '../lib/byte-budget.js'
 import { CloseStack } from '../lib/close-stack.js'
 import type { Log } from '../lib/log.js'
+import type { Alias } from '../model/alias.js'
 import type { Profile } from '../model/profile.js'
 import { MAX_SESSION_BYTES, type Session } from '../model/session.js'
-import { openTables } from '../store/tables.js'
-import { GroupCommit } from './group-commit.js'
-import { openJournal } from './open-journal.js'
-import { ReadBarrier } from './read-barrier.js'
+import { openTables, type StateTable, type StoreTables, type Tables } from '../store/tables.js'
+import { GroupCommit, type OtherLanes } from './group-commit.js'
+import { READ_BARRIER_MS, ReadBarrier } from './read-barrier.js'
+import { withRecentReads } from './recent-reads.js'
 import { StateStore } from './state-store.js'
 import { Writer } from './writer.js'
 
-/**
- * Bytes of profiles and sessions that a process loads at a time; a change holds some four copies
- * of each.
- */
-const STATE_MEMORY_BYTES = 32 * 1024 * 1024
 /**
  * How long the writer may still store entries on shutdown. The rest stays in the journal until the
  * next start.
@@ -30,45 +26,88 @@ const FLUSH_LIMIT_MS = 1_500
  * read barrier.
  */
 export interface Lane {
+  /** from 0 */
+  number: number
+  /** for messages, as `lane 1 (host:6379)` */
+  name: string
+  /** for messages about what is not stored yet: its name and, if there are several, its shard's */
+  place: string
+  /** that the writer stores on */
+  shard: Shard
   journal: Journal
-  /** memory of request bodies, which the journal releases once they are durable */
-  buffers: BufferPool
   commits: GroupCommit
   /** not started: a process of ROLE=api stores nothing itself */
   writer: Writer
+  /** for what this lane alone holds */
   barrier: ReadBarrier
   profiles: StateStore<Profile>
   sessions: StateStore<Session>
+  aliases: StateStore<Alias>
   /** Commits what is waiting, stores for up to 1.5 s more, and closes the journal. */
   close(): Promise<void>
 }
 
-/**
- * Opens the journal and everything around it.
- * @param closing aborts the waits at the read barrier
- * @throws Error if the journal cannot be opened; ClickHouse need not be available
- */
-export async function openLane(
-  config: Config,
-  clickhouse: ClickHouse,
-  { log, closing }: { log: Log; closing: AbortSignal },
-): Promise<Lane> {
+/** Two names of up to 255 characters, each of up to 4 bytes or an escape of 6. */
+const MAX_ALIAS_BYTES = 4 * 1024
+
+/** What the lanes of a process share. */
+export interface LaneOptions {
+  number: number
+  name: string
+  shards: Shards
+  /** whether all that a lane has stored is on its shard, which a change of the layout ends */
+  isOwnShardEnough: () => boolean
+  others: OtherLanes | null
+  buffers: BufferPool
+  /** for the profiles and sessions that are loaded at a time */
+  memory: ByteBudget
+  log: Log
+  /** aborts the waits at the read barrier */
+  closing: AbortSignal
+}
+
+/** Puts a lane around its journal, which it closes. */
+export function laneOn(journal: Journal, config: Config, options: LaneOptions): Lane {
+  const { number, name, shards, isOwnShardEnough, others, buffers, memory, log, closing } = options
+  const shard = shards.at(number % shards.all.length)
+  const place = shards.areSeveral ? `${name} on shard ${shard.number} (${shard.name})` : name
   const parts = new CloseStack()
-  const journal = parts.add(await openJournal(config, log, clickhouse))
-  const tables = openTables(clickhouse, journal.id)
-  const writer = new Writer({ journal, tables, log })
+  parts.add(journal)
+  const tables = openTables(shard.clickhouse, journal)
+  const everywhere = shards.areSeveral ? openTables(shard.clickhouse, journal, shards) : tables
+  const of = <Value>(own: StateTable<Value>, all: StateTable<Value>): StateTable<Value> =>
+    own === all ? own : { ...own, read: (...wanted) => (isOwnShardEnough() ? own : all).read(...wanted) }
+  const writer = new Writer({ journal, tables: inDoubt(tables, () => (isOwnShardEnough() ? tables : everywhere)), log })
   parts.add({ close: () => writer.close(FLUSH_LIMIT_MS) })
-  const buffers = new BufferPool()
-  const commits = parts.add(new GroupCommit(journal, buffers))
-  const memory = new ByteBudget(STATE_MEMORY_BYTES)
+  const commits = parts.add(new GroupCommit(journal, buffers, others))
+  const profiles = of(tables.profiles, everywhere.profiles)
+  const sessions = of(tables.sessions, everywhere.sessions)
+  const aliases = withRecentReads(of(tables.aliases, everywhere.aliases), journal)
   return {
+    number,
+    name,
+    place,
+    shard,
     journal,
-    buffers,
     commits,
     writer,
-    barrier: new ReadBarrier(journal, closing),
-    profiles: new StateStore(journal, commits, tables.profiles, { maxBytes: config.MAX_PROFILE_BYTES, memory }),
-    sessions: new StateStore(journal, commits, tables.sessions, { maxBytes: MAX_SESSION_BYTES, memory }),
+    barrier: new ReadBarrier(journal, closing, READ_BARRIER_MS, others ? place : ''),
+    profiles: new StateStore(journal, commits, profiles, { maxBytes: config.MAX_PROFILE_BYTES, memory }),
+    sessions: new StateStore(journal, commits, sessions, { maxBytes: MAX_SESSION_BYTES, memory }),
+    aliases: new StateStore(journal, commits, aliases, { maxBytes: MAX_ALIAS_BYTES, memory }),
     close: () => parts.close(),
+  }
+}
+
+/**
+ * The tables as a lane's writer sees them.
+ * @param all where entries that the journal has lost to a failover may be stored: before a change of the layout the lane may
+ *   have had another shard
+ */
+function inDoubt(tables: StoreTables, all: () => StoreTables): Tables {
+  return {
+    ...tables,
+    lastStored: (first) => all().lastStored(first),
+    storedPositions: (block) => all().storedPositions(block),
   }
 }

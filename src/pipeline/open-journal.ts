@@ -1,34 +1,128 @@
 import { join } from 'node:path'
-import type { ClickHouse } from '../clickhouse/client.js'
-import type { Config } from '../config.js'
+import type { Shards } from '../clickhouse/shards.js'
+import { type Config, journalUrls } from '../config.js'
 import type { Journal } from '../journal/journal.js'
+import type { LayoutGuard } from '../journal/layout.js'
+import type { LateStart } from '../journal/redis/late-start.js'
+import type { Relocation } from '../journal/relocation.js'
 import type { Log } from '../lib/log.js'
+import { isSentinelUrl, parseSentinelUrl } from '../lib/redis-url.js'
 import type { Position } from '../model/position.js'
 import { lastPositionOfAll } from '../store/journals.js'
+import { redisOf } from './redis-urls.js'
+
+export interface WhichJournal {
+  /** from 0 */
+  lane: number
+  /** that this process was started for, by its number; the journal refuses all others */
+  layout: number
+  /** the lane that this process prefers, if there are several */
+  home?: number
+  /** whether it may be down, and is waited for; an embedded journal is always up. Default: it must be up */
+  late?: LateStart
+}
 
 /**
- * Opens the journal that the configuration selects: Redis with REDIS_URL, else LMDB in DATA_DIR.
- * Only the selected one is loaded, as LMDB is an optional package.
- * @param clickhouse where a Redis journal that lost its data looks up the last stored position
+ * Opens the journal of a lane that the configuration selects: Redis with REDIS_URL, else LMDB in DATA_DIR. Only the
+ * selected one is loaded, as LMDB is an optional package.
+ * @param shards where a Redis journal that lost its data looks up the last stored position
  * @throws Error that says what to do, if the embedded journal is not installed
  */
-export async function openJournal(config: Config, log: Log, clickhouse: ClickHouse): Promise<Journal> {
-  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys: config.MAX_IDEMPOTENCY_KEYS }
+export async function openJournal(config: Config, log: Log, shards: Shards, which: WhichJournal): Promise<Journal> {
+  const { lane, layout, home, late } = which
+  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys: config.MAX_IDEMPOTENCY_KEYS, layout }
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('../journal/redis/journal.js')
     return await openRedisJournal({
-      url: config.REDIS_URL,
+      url: await redisOf(config, lane),
       ...limits,
+      prefix: prefixOf(lane),
+      otherPrefixes: await prefixesElsewhere(config, lane),
       replicas: config.REDIS_REPLICAS,
-      lastStored: (from: Position) => lastPositionOfAll(clickhouse, from),
+      isHome: home === undefined ? undefined : lane === home,
+      lastStored: (from: Position) => lastPositionOfAll(shards, from),
+      late,
       log,
     })
   }
-  const { openLmdbJournal } = await import('../journal/lmdb/journal.js').catch((error: Error) => {
-    const reason = error.message.split('\n')[0]
-    throw new Error(
-      `The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`,
-    )
-  })
-  return await openLmdbJournal({ path: join(config.DATA_DIR, 'journal'), ...limits })
+  const { openLmdbJournal } = await import('../journal/lmdb/journal.js').catch(notInstalled)
+  return await openLmdbJournal({ path: pathOf(config, lane), ...limits })
+}
+
+/**
+ * Opens the journal of a lane for a look at it or for a change of the layout, and creates nothing. The embedded one may be
+ * looked at while a service has it.
+ * @throws Error if it cannot be reached, or if the embedded journal is not installed
+ */
+export async function openRelocation(config: Config, lane: number, log: Log): Promise<Relocation> {
+  if (config.REDIS_URL !== undefined) {
+    const { openRedisRelocation } = await import('../journal/redis/relocation.js')
+    return await openRedisRelocation({
+      url: await redisOf(config, lane),
+      prefix: prefixOf(lane),
+      replicas: config.REDIS_REPLICAS,
+      log,
+    })
+  }
+  const { openLmdbRelocation } = await import('../journal/lmdb/relocation.js').catch(notInstalled)
+  return openLmdbRelocation({ path: pathOf(config, lane) })
+}
+
+/** What the journal of the first lane that can be reached lets in; null if there is none, or if no lane can be reached. */
+export async function readGuard(config: Config, log: Log): Promise<LayoutGuard | null> {
+  for (let lane = 0; lane < config.LANES; lane++) {
+    const guard = await readGuardOf(config, lane, log)
+    if (guard !== undefined) return guard
+  }
+  return null
+}
+
+/** @returns undefined if it cannot be reached */
+async function readGuardOf(config: Config, lane: number, log: Log): Promise<LayoutGuard | null | undefined> {
+  let journal: Relocation | null = null
+  try {
+    journal = await openRelocation(config, lane, log)
+    const look = await journal.look()
+    return look && { version: look.layout, closedFor: look.closedFor }
+  } catch {
+    // Opening it for use says why.
+    return undefined
+  } finally {
+    await journal?.close()
+  }
+}
+
+function notInstalled(error: Error): never {
+  const reason = error.message.split('\n')[0]
+  throw new Error(`The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`)
+}
+
+/** Of the lanes that are in other Redises than this one, which must not be found in its own: so a changed order is noticed. */
+async function prefixesElsewhere(config: Config, lane: number): Promise<string[]> {
+  const places = await Promise.all(Array.from({ length: config.LANES }, (_, other) => redisOf(config, other)))
+  return places.flatMap((place, other) => (place === places[lane] || Array.isArray(place) ? [] : [prefixOf(other)]))
+}
+
+/** Of the keys of a lane in Redis. */
+function prefixOf(lane: number): string {
+  return lane === 0 ? '{tallyhouse}' : `{tallyhouse:${lane}}`
+}
+
+function pathOf({ DATA_DIR }: Config, lane: number): string {
+  return join(DATA_DIR, lane === 0 ? 'journal' : `journal-${lane}`)
+}
+
+/** A lane in messages: with host and port of its Redis, or the name of its master. */
+export function laneName(config: Config, lane: number): string {
+  return config.REDIS_URL === undefined ? `lane ${lane}` : `lane ${lane} (${lanePlace(config, lane)})`
+}
+
+/** Where a lane is: host and port of its Redis, the name of its master, or a folder. */
+export function lanePlace(config: Config, lane: number): string {
+  if (config.REDIS_URL === undefined) return pathOf(config, lane)
+  const urls = journalUrls(config)
+  // Nodes of a cluster, of which any may have the lane.
+  if (urls.length > 1 && urls.length !== config.LANES) return urls.map((url) => new URL(url).host).join(',')
+  const url = urls[lane] ?? urls[0] ?? ''
+  return (isSentinelUrl(url) ? parseSentinelUrl(url)?.name : new URL(url).host) ?? ''
 }

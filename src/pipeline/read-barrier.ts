@@ -3,9 +3,9 @@ import type { Journal, Progress } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 
 /** How long a reader waits for the store, as the contract promises. */
-const READ_BARRIER_MS = 5_000
+export const READ_BARRIER_MS = 5_000
 /** Notifications are only hints, so the journal itself is polled this often. */
-const POLL_MS = 100
+export const POLL_MS = 100
 
 export interface ReadPoint {
   /** everything up to here is stored */
@@ -16,14 +16,25 @@ export interface ReadPoint {
   deletions: number
 }
 
+/** @param where in a store of several lanes, those that are behind and their shards */
+export function notCaughtUp(where = ''): ApiError {
+  const message = `The store has not caught up${where && ` with ${where}`} yet. Nothing was changed; try again in a moment.`
+  return new ApiError('unavailable', message)
+}
+
 /** Read-your-writes: a read that waits here sees everything that was accepted before it began. */
 export class ReadBarrier {
   readonly #journal: Journal
   readonly #limitMs: number
   readonly #closing: AbortSignal
+  readonly #where: string
 
-  /** @param closing ends every wait as a timeout does */
-  constructor(journal: Journal, closing: AbortSignal, limitMs = READ_BARRIER_MS) {
+  /**
+   * @param closing ends every wait as a timeout does
+   * @param where what failures name: the lane, if there are several
+   */
+  constructor(journal: Journal, closing: AbortSignal, limitMs = READ_BARRIER_MS, where = '') {
+    this.#where = where
     this.#journal = journal
     this.#closing = closing
     this.#limitMs = limitMs
@@ -55,7 +66,7 @@ export class ReadBarrier {
   async #waitFor(position: Position, now: Progress): Promise<Position> {
     const { stored } = await this.#until(position, now)
     if (stored >= position) return stored
-    throw new ApiError('unavailable', 'The store has not caught up yet. Nothing was changed; try again in a moment.')
+    throw notCaughtUp(this.#where)
   }
 
   /** @param now the current progress, so that a reader that need not wait does not read it again */

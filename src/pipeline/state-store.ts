@@ -3,6 +3,7 @@ import { ApiError, idempotencyConflict } from '../contract/errors.js'
 import type { IdempotencyKey, Journal, StateReading } from '../journal/journal.js'
 import { batchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
+import { changeId, NO_INSERT_ID } from '../model/insert-id.js'
 import { type Position, START } from '../model/position.js'
 import { stateKeyOf } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
@@ -18,9 +19,18 @@ export interface StateLimits {
 /** Computes the next value from the current one: the same object changes nothing, null deletes, a throw refuses. */
 export type Change<Value> = (current: Value | null) => Value | null
 
+/** By which a repeated change is known, and not made again. */
+export interface Repetition {
+  idempotencyKey?: IdempotencyKey | undefined
+  /** of the change among those of its value */
+  insertId?: string | undefined
+}
+
 interface Waiting<Value> {
   change: Change<Value>
   idempotencyKey: IdempotencyKey | undefined
+  /** INSERT_ID_BYTES; null if the change has none */
+  insertId: Buffer | null
   resolve(): void
   reject(error: unknown): void
 }
@@ -37,10 +47,14 @@ type Stored<Value> = Omit<Loaded<Value>, 'readAt'>
 
 const NOT_STORED = { version: START, value: null, bytes: 0 }
 
-/** What each change of a batch threw, for the changes that fit its time; or why the batch was not committed. */
+/**
+ * What each change of a batch threw, for the changes that fit its time; or why the batch was not committed: the indexes of
+ * those that are known, or how many were too large.
+ */
 type BatchResult =
   | { status: 'done'; refusals: unknown[] }
   | { status: 'conflict' }
+  | { status: 'known'; changes: number[] }
   | { status: 'too large'; changes: number }
 
 interface Key {
@@ -98,13 +112,15 @@ export class StateStore<Value> {
   }
 
   /**
-   * Resolves when the changed value is durable. A change whose idempotency key is known is not repeated.
+   * Resolves when the changed value is durable. A change whose idempotency key or id is known is not repeated.
    * @throws what the change throws; this does not affect the other changes of its batch
    */
-  change(projectId: string, name: string, change: Change<Value>, idempotencyKey?: IdempotencyKey): Promise<void> {
+  change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
+    const { idempotencyKey } = repetition
+    const insertId = repetition.insertId === undefined ? null : changeId(key.stateKey, repetition.insertId)
     return new Promise((resolve, reject) => {
-      const waiting = { change, idempotencyKey, resolve, reject }
+      const waiting = { change, idempotencyKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
       if (queue) {
         queue.push(waiting)
@@ -119,7 +135,7 @@ export class StateStore<Value> {
     for (let queue = this.#queues.get(key.stateKey); queue?.length; ) {
       const waiting = queue.splice(0, batchLength(queue))
       try {
-        const refusals = await this.#runBatch(key, waiting)
+        const refusals = await this.#withoutKnown(waiting, await this.#runBatch(key, waiting))
         queue.unshift(...waiting.splice(refusals.length))
         waiting.forEach(({ resolve, reject }, i) => {
           if (refusals[i] === undefined) resolve()
@@ -130,6 +146,15 @@ export class StateStore<Value> {
       }
     }
     this.#queues.delete(key.stateKey)
+  }
+
+  /** A change that is refused may have been made before, when nothing was against it. */
+  async #withoutKnown(waiting: Waiting<Value>[], refusals: unknown[]): Promise<unknown[]> {
+    const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)
+    if (refused.length === 0) return refusals
+    const ids = Buffer.concat(refused.map((i) => waiting[i]?.insertId ?? NO_INSERT_ID))
+    const known = new Set((await this.#journal.findInsertIds(ids)).map((index) => refused[index]))
+    return refusals.map((refusal, i) => (known.has(i) ? undefined : refusal))
   }
 
   /** @returns what each change threw, for the first changes of the batch, at least one; the rest are still to be executed */
@@ -145,11 +170,22 @@ export class StateStore<Value> {
         this.#limits.memory.give(loaded.bytes)
       }
       if (result.status === 'done') return result.refusals
+      if (result.status === 'known') return await this.#runRest(key, waiting, result.changes)
       if (result.status === 'too large') return await this.#tooLarge(key, waiting.slice(0, result.changes))
       this.metrics.conflicts++
       await wait(Math.random() * Math.min(conflicts, 10))
     }
     throw new ApiError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
+  }
+
+  /** Executes the changes of a batch that are not known; those that are count as made. */
+  async #runRest(key: Key, waiting: Waiting<Value>[], known: number[]): Promise<unknown[]> {
+    const rest = [...waiting.keys()].filter((i) => !known.includes(i))
+    if (rest.length === 0) return waiting.map(() => undefined)
+    const some = rest.flatMap((i) => waiting[i] ?? [])
+    const refusals = await this.#runBatch(key, some)
+    const end = rest[refusals.length] ?? waiting.length
+    return waiting.slice(0, end).map((_, i) => refusals[rest.indexOf(i)])
   }
 
   /** Applies the changes of a batch to the loaded value and commits the result. */
@@ -162,6 +198,8 @@ export class StateStore<Value> {
       const isRepeated = idempotencyKey && refusals[0] !== undefined && (await this.#isRepeated(idempotencyKey))
       return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
     }
+    const made = [...refusals.keys()].filter((i) => refusals[i] === undefined && waiting[i]?.insertId)
+    const insertIds = made.flatMap((i) => waiting[i]?.insertId ?? [])
     const state = value === null ? '' : this.#table.format(value)
     if (value !== null && this.#isTooLarge(state, value, before)) {
       return { status: 'too large', changes: refusals.length }
@@ -175,8 +213,16 @@ export class StateStore<Value> {
       state,
       row: this.#table.row(key.projectId, key.name, value),
       ...(idempotencyKey && { idempotencyKey }),
+      ...(insertIds.length > 0 && { insertIds: Buffer.concat(insertIds) }),
     })
-    return committed === null ? { status: 'conflict' } : { status: 'done', refusals }
+    switch (committed.status) {
+      case 'done':
+        return { status: 'done', refusals }
+      case 'conflict':
+        return { status: 'conflict' }
+      case 'known':
+        return { status: 'known', changes: committed.known.flatMap((index) => made[index] ?? []) }
+    }
   }
 
   #isTooLarge(state: string, value: Value, before: Value | null): boolean {
@@ -322,9 +368,18 @@ function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
   return { value, refusals }
 }
 
-/** A change with an idempotency key is a batch of its own, so that the key stands for this change alone. */
-function batchLength(queue: { idempotencyKey: IdempotencyKey | undefined }[]): number {
+/**
+ * A change with an idempotency key is a batch of its own, so that the key stands for this change alone. The changes of a
+ * batch have different ids: of two with the same one, the second is known once the first is made.
+ */
+function batchLength(queue: Pick<Waiting<unknown>, 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1
-  const keyed = queue.findIndex(({ idempotencyKey }) => idempotencyKey)
-  return keyed === -1 ? queue.length : keyed
+  const ids = new Set<string>()
+  const end = queue.findIndex(({ idempotencyKey, insertId }) => {
+    const id = insertId?.toString('latin1')
+    if (idempotencyKey || (id !== undefined && ids.has(id))) return true
+    if (id !== undefined) ids.add(id)
+    return false
+  })
+  return end === -1 ? queue.length : end
 }

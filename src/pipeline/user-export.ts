@@ -1,41 +1,60 @@
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { Position } from '../model/position.js'
 import type { Profile } from '../model/profile.js'
 import { formatProperties } from '../model/properties.js'
 import { readEventsOfUser } from '../store/event-pages.js'
 import { readSessionsOfUser } from '../store/sessions.js'
-import type { StateStore } from './state-store.js'
+import type { Aliases } from './aliases.js'
+import type { States } from './lane-states.js'
 
 /**
  * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, as the query may have to
  * read all events of the project, and shorter than the silence after which clients give up.
  */
 const LIMIT_MS = 100_000
+/** Profiles that are read together. */
+const AT_ONCE = 100
 
 export interface UserExportParts {
-  profiles: StateStore<Profile>
-  clickhouse: ClickHouse
+  profiles: States<Profile>
+  aliases: Aliases
+  shards: Shards
 }
 
 /**
- * Everything stored about a user as lines of NDJSON, each with its `type`: the profile, the sessions, the events.
+ * Everything stored about a user, under whichever name, as lines of NDJSON, each with its `type`: the profile, the
+ * aliases, the sessions, the events.
  * Properties are the text that was sent, except that line breaks between its tokens become spaces. Sessions and events are
  * read once the line before them was consumed. Yields nothing for an unknown user.
  * @param user with the position up to which everything is stored
  * @throws StoreError, StoreUnreachableError; the lines so far are incomplete
  */
 export async function* exportUser(
-  { profiles, clickhouse }: UserExportParts,
+  { profiles, aliases, shards }: UserExportParts,
   user: { projectId: string; distinctId: string; stored: Position },
   signal: AbortSignal,
 ): AsyncGenerator<Buffer, void, undefined> {
-  const { projectId, distinctId } = user
+  const { projectId } = user
+  const distinctId = await aliases.resolve(projectId, user.distinctId)
+  const distinctIds = [...(await aliases.namesOf(projectId, [distinctId])).values()].flat(2)
   const profile = await profiles.get(projectId, distinctId)
   if (profile) yield Buffer.from(profileLine(distinctId, profile))
+  const aliasNames = distinctIds.filter((name) => name !== distinctId)
+  for (let start = 0; start < aliasNames.length; start += AT_ONCE) {
+    const some = aliasNames.slice(start, start + AT_ONCE)
+    const earlier = await Promise.all(some.map((alias) => profiles.get(projectId, alias)))
+    yield Buffer.from(some.map((alias, i) => linesOfAlias(distinctId, alias, earlier[i] ?? null)).join(''))
+  }
   const reading = { signal, limitMs: LIMIT_MS, project: projectId }
-  yield* await readSessionsOfUser(clickhouse, { projectId, distinctId }, reading)
-  yield* await readEventsOfUser(clickhouse, { projectId, distinctId, upTo: lastIdAt(user.stored) }, reading)
+  yield* await readSessionsOfUser(shards, { projectId, distinctIds }, reading)
+  yield* await readEventsOfUser(shards, { projectId, distinctIds, upTo: lastIdAt(user.stored) }, reading)
+}
+
+/** What was a profile of that name before it became an alias, and the alias. */
+function linesOfAlias(distinctId: string, alias: string, profile: Profile | null): string {
+  const line = `${JSON.stringify({ type: 'alias', distinct_id: distinctId, alias })}\n`
+  return profile ? profileLine(alias, profile) + line : line
 }
 
 function profileLine(distinctId: string, { properties, createdAt, updatedAt }: Profile): string {

@@ -13,9 +13,9 @@ const BLOCK_BYTES = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 32_768, 65_536].map(
 /** Counts since the start. Events and rows are counted once, when their block is acknowledged. */
 export class WriterMetrics {
   /** events and rows that are stored */
-  readonly stored: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0 }
+  readonly stored: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0, aliases: 0, rejected: 0 }
   /** events and rows that are among the dead letters */
-  readonly dead: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0 }
+  readonly dead: Record<EntryKind, number> = { events: 0, profiles: 0, sessions: 0, aliases: 0, rejected: 0 }
   /** entries that ClickHouse could read only after they were rewritten */
   rewritten = 0
   readonly blockEntries = new Histogram(BLOCK_ENTRIES)
@@ -25,6 +25,8 @@ export class WriterMetrics {
     events: new Histogram(SECONDS),
     profiles: new Histogram(SECONDS),
     sessions: new Histogram(SECONDS),
+    aliases: new Histogram(SECONDS),
+    rejected: new Histogram(SECONDS),
   }
   readonly retries: Record<RetryReason, number> = {
     unreachable: 0,

@@ -4,7 +4,7 @@ import type { Block, Entry, EntryKind, Journal } from '../journal/journal.js'
 import { type Backoff, backoffMs } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
-import { EntryError, rewriteEntry } from '../model/verbatim.js'
+import { EntryError, rewriteEntry, withoutSkipped } from '../model/verbatim.js'
 import type { Tables } from '../store/tables.js'
 import { WriterMetrics } from './writer-metrics.js'
 
@@ -20,8 +20,11 @@ export interface WriterOptions {
   foreignMs?: number
 }
 
-/** Events last: rows have versions, so those that were stored before a refused block is shrunk may be stored again. */
-const KINDS: EntryKind[] = ['profiles', 'sessions', 'events']
+/**
+ * Events behind rows: those have versions, so what was stored of them before a refused block is shrunk may be stored again.
+ * What was rejected comes last, and is looked for before it is stored.
+ */
+const KINDS: EntryKind[] = ['profiles', 'sessions', 'aliases', 'events', 'rejected']
 const PAUSE_MS = 200
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 /** A refused block is rewritten in pieces, as each one blocks this thread for some 20 ms. */
@@ -217,6 +220,7 @@ export class Writer {
       const startedAt = performance.now()
       await this.#tables.insert(kind, entries, this.#token(block), this.#stop.signal)
       this.metrics.countInsert(kind, startedAt)
+      if (kind === 'rejected') for (const entry of entries) this.metrics.noteDead(entry)
     }
   }
 
@@ -298,7 +302,8 @@ export class Writer {
   async #deadLetter(block: Block, fault: Error & { reason: string }): Promise<void> {
     for (const entry of block.entries) {
       this.#log.error({ err: fault, position: formatPosition(entry.position) }, 'an entry was stored as a dead letter')
-      await this.#tables.insertDeadLetter(entry, fault.reason, this.#token(block))
+      const body = entry.skip ? withoutSkipped(entry.body, entry.skip) : entry.body
+      await this.#tables.insertDeadLetter({ ...entry, body }, fault.reason, this.#token(block))
       this.metrics.noteDead(entry)
     }
     // Without states: the journal has to keep them, as the store does not have them.

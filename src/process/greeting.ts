@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net'
-import type { Config } from '../config.js'
+import { type Config, shardUrls } from '../config.js'
 import type { KeysFound } from '../keys/key-refresh.js'
 import type { KeyPair } from '../keys/keys.js'
 
@@ -14,13 +14,15 @@ const NO_KEY = `All keys were revoked; ${CREATE_KEYS}`
 export class Greeting {
   readonly #role: Config['ROLE']
   readonly #hasSecretKey: boolean
+  readonly #layout: string
   #url: string | null = null
   #keys: KeysFound | null = null
   #printsKeys = false
 
-  constructor({ ROLE, SECRET_KEY }: Config) {
-    this.#role = ROLE
-    this.#hasSecretKey = SECRET_KEY !== undefined
+  constructor(config: Pick<Config, 'ROLE' | 'SECRET_KEY' | 'LANES' | 'CLICKHOUSE_URL'>) {
+    this.#role = config.ROLE
+    this.#hasSecretKey = config.SECRET_KEY !== undefined
+    this.#layout = layoutText(config)
   }
 
   /** May be called before or after `print`. */
@@ -35,7 +37,7 @@ export class Greeting {
     const keys = this.#hasSecretKey
       ? 'Until ClickHouse is available, only the keys of the environment are valid.'
       : 'The keys follow once ClickHouse is available.'
-    console.log(`\n${welcome(this.#url, this.#role)}\n\n${keys}\n`)
+    console.log(`\n${this.#welcome(this.#url)}\n\n${keys}\n`)
   }
 
   async #printKeys(url: string): Promise<void> {
@@ -45,7 +47,11 @@ export class Greeting {
     const pair = makeFirst && (await makeFirst())
     const keys = pair ? keysText(pair) : valid > 0 || makeFirst ? this.#knownKeysText() : NO_KEY
     const calls = this.#role === 'writer' ? '' : `\n${callsText(url, pair?.secretKey ?? '$SECRET_KEY')}`
-    console.log(`\n${welcome(url, this.#role)}\n\n${keys}\n${calls}`)
+    console.log(`\n${this.#welcome(url)}\n\n${keys}\n${calls}`)
+  }
+
+  #welcome(url: string): string {
+    return `${welcome(url, this.#role)}${this.#layout}`
   }
 
   #knownKeysText(): string {
@@ -60,6 +66,13 @@ function welcome(url: string, role: Config['ROLE']): string {
     return `Tallyhouse writes from the journal to ClickHouse (ROLE=writer) and has no API.\nIts health and metrics: ${links}`
   }
   return `Tallyhouse serves at ${url}\nAPI reference, with a page to try it: ${url}/docs`
+}
+
+/** A line about a store of several lanes. */
+function layoutText(config: Pick<Config, 'LANES' | 'CLICKHOUSE_URL'>): string {
+  if (config.LANES === 1) return ''
+  const shards = Math.max(1, shardUrls(config).length)
+  return `\nIt writes ${config.LANES} lanes to ${shards} ${shards === 1 ? 'shard' : 'shards'}; tallyhouse lanes shows them.`
 }
 
 function keysText({ publicKey, secretKey }: KeyPair): string {

@@ -34,8 +34,8 @@ type Pending = Map<number, (metrics: Metric[]) => void>
 
 export interface WorkersOptions {
   count: number
-  /** settings of the workers, in addition to those of this process */
-  env: Record<string, string>
+  /** the settings of a worker, in addition to those of this process; `place` is its number, from 1 */
+  env: (place: number) => Record<string, string>
   log: Log
   /** reads the metrics of this process */
   metrics: () => Promise<Metric[]>
@@ -101,7 +101,7 @@ export class Workers {
    */
   #fork(place: number): void {
     const startedAt = performance.now()
-    const worker = cluster.fork(this.#options.env)
+    const worker = cluster.fork(this.#options.env(place))
     this.#places.set(worker, place)
     worker.once('exit', (code, signal) => {
       this.#shortLives = performance.now() - startedAt < SHORT_LIFE_MS ? this.#shortLives + 1 : 0

@@ -1,15 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { Done, EditBody, EventParams, EventsQuery, NoQuery } from '../contract/schemas.js'
 import { acceptedFormat } from '../http/accept.js'
-import type { Journal } from '../journal/journal.js'
 import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
 import { formatCursor, type Order, parseCursor } from '../model/cursor.js'
 import { formatEventId, lastIdAt, parseEventId } from '../model/event-id.js'
-import type { ReadBarrier } from '../pipeline/read-barrier.js'
+import type { Lanes } from '../pipeline/lanes.js'
 import { EventEdits } from '../store/event-edits.js'
 import { readEvent } from '../store/event-pages.js'
 import type { SearchLimits } from '../store/event-search.js'
@@ -17,27 +16,23 @@ import { EventWalks } from '../store/event-walks.js'
 import { wrapRows } from '../store/page.js'
 
 export interface EventsOptions {
-  journal: Journal
-  clickhouse: ClickHouse
-  barrier: ReadBarrier
+  lanes: Pick<Lanes, 'barrier' | 'ofJournal' | 'noteDeletion'>
+  shards: Shards
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits | undefined
 }
 
 /** Reads, changes and deletes events. */
-export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
-  app,
-  { journal, clickhouse, barrier, searchLimits },
-) => {
-  const walks = new EventWalks(clickhouse, searchLimits)
-  const edits = new EventEdits(clickhouse)
+export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (app, { lanes, shards, searchLimits }) => {
+  const walks = new EventWalks(shards, searchLimits)
+  const edits = new EventEdits(shards)
 
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
     const { limit, page, event, distinct_id: distinctId, from, to } = query
     const cursor = query.cursor === undefined ? null : readCursor(query.cursor, query.order)
     const order = cursor?.order ?? query.order ?? 'asc'
-    const { stored, pending, deletions } = await barrier.waitForProject(projectId)
+    const { stored, pending, deletions } = await lanes.barrier.waitForProject(projectId)
     const filter = given({ event, distinctId, from, to })
     // Only complete blocks: a page that read half a block would make the walk skip the other half.
     const upTo = lastIdAt(stored)
@@ -64,7 +59,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     '/events/:eventId',
     { schema: { params: EventParams, querystring: NoQuery } },
     async ({ projectId, params, signal }, reply) => {
-      const event = await readEvent(clickhouse, { projectId, eventId: await storedId(params.eventId) }, signal)
+      const event = await readEvent(shards, { projectId, ...(await whereStored(params.eventId)) }, signal)
       if (!event) throw unknownEvent()
       reply.header('content-type', MEDIA_TYPES.json.contentType)
       return Buffer.concat([Buffer.from('{"status":1,"error":null,"event":'), event, Buffer.from('}')])
@@ -90,22 +85,26 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   )
 
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
-    const found = await edits.apply({ projectId, eventId: await storedId(id), properties })
+    const { eventId, home } = await whereStored(id)
+    const found = await edits.apply({ projectId, eventId, properties }, home)
     if (!found) throw unknownEvent()
-    if (properties === null) await journal.noteDeletion(projectId)
+    if (properties === null) await lanes.noteDeletion(projectId)
   }
 
   /**
-   * Waits until an accepted event is stored: its id contains its position in the journal.
-   * @returns the id as stored
+   * Waits until an accepted event is stored: its id contains its position in the journal of its lane.
+   * @returns the id as stored, and the number of the shard where it should be
    */
-  async function storedId(id: string): Promise<string> {
+  async function whereStored(id: string): Promise<{ eventId: string; home: number }> {
     const place = parseEventId(id)
     if (!place) throw unknownEvent()
-    const { appended, stored } = await journal.progress()
-    const isPending = place.journalId === journal.id && place.position > stored && place.position <= appended
-    if (isPending) await barrier.waitFor(place.position)
-    return formatEventId(place)
+    const eventId = formatEventId(place)
+    const lane = lanes.ofJournal(place.journalId)
+    // Of a journal from before: all of it is stored.
+    if (!lane) return { eventId, home: 0 }
+    const { appended, stored } = await lane.journal.progress()
+    if (place.position > stored && place.position <= appended) await lane.barrier.waitFor(place.position)
+    return { eventId, home: lane.shard.number }
   }
 }
 

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { Done, NoQuery, SessionBody, SessionEndBody, SessionParams, SessionsQuery } from '../contract/schemas.js'
 import type { SessionCalls } from '../http/session-calls.js'
@@ -8,34 +8,44 @@ import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
 import { durationOf, endSession, type Session, sizeOf, startSession, updateSession } from '../model/session.js'
-import type { ReadBarrier } from '../pipeline/read-barrier.js'
-import type { StateStore } from '../pipeline/state-store.js'
+import type { Aliases } from '../pipeline/aliases.js'
+import type { States } from '../pipeline/lane-states.js'
+import type { Barrier } from '../pipeline/level-barrier.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/sessions.js'
 
 interface SessionsOptions {
-  sessions: StateStore<Session>
+  sessions: States<Session>
 }
 
 export interface SessionCallsOptions extends SessionsOptions {
+  aliases: Aliases
   calls: SessionCalls
 }
 
+type SessionChange = (session: Session | null, distinctId: string) => Session
+
 /** Called by browsers, with the public key. */
-export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (app, { sessions, calls }) => {
+export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (
+  app,
+  { sessions, aliases, calls },
+) => {
   app.addHook('preValidation', calls.limit)
   for (const [path, call] of Object.entries({ '/start': startSession, '/update': updateSession })) {
     app.post(
       path,
-      { config: { maxWeight: MAX_STATE_WEIGHT }, schema: { body: SessionBody, response: { 200: Done } } },
+      {
+        config: { access: 'session', maxWeight: MAX_STATE_WEIGHT },
+        schema: { body: SessionBody, response: { 200: Done } },
+      },
       async (request) => {
         const { projectId, rawBody } = request
         const { session_id, distinct_id, properties, duration } = request.body
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null
         let bytes = 0
-        await sessions.change(projectId, session_id, (session) => {
-          const changed = call(session, distinct_id, merged, Date.now(), sent)
+        await changeSession(projectId, session_id, distinct_id, (session, distinctId) => {
+          const changed = call(session, distinctId, merged, Date.now(), sent)
           bytes = sizeOf(changed)
           return changed
         })
@@ -47,33 +57,43 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
 
   app.post(
     '/end',
-    { schema: { body: SessionEndBody, response: { 200: Done } } },
+    { config: { access: 'session' }, schema: { body: SessionEndBody, response: { 200: Done } } },
     async ({ projectId, body: { session_id, distinct_id } }) => {
-      await sessions.change(projectId, session_id, (session) => endSession(session, distinct_id, Date.now()))
+      await changeSession(projectId, session_id, distinct_id, (session, distinctId) => {
+        return endSession(session, distinctId, Date.now())
+      })
       return { status: 1, error: null } as const
     },
   )
+
+  /** A session may be started under one name of a user, and go on under another. */
+  async function changeSession(projectId: string, id: string, name: string, change: SessionChange): Promise<void> {
+    try {
+      await sessions.change(projectId, id, (session) => change(session, name))
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
+      const owner = (await sessions.get(projectId, id))?.distinctId
+      if (owner === undefined || !(await aliases.areOne(projectId, owner, name))) throw error
+      await sessions.change(projectId, id, (session) => change(session, owner))
+    }
+  }
 }
 
 export interface SessionReadsOptions extends SessionsOptions {
-  clickhouse: ClickHouse
-  barrier: ReadBarrier
+  shards: Shards
+  barrier: Barrier
 }
 
 /** Reads sessions, with the secret key. */
 export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = async (
   app,
-  { sessions, clickhouse, barrier },
+  { sessions, shards, barrier },
 ) => {
   app.get('/sessions', { schema: { querystring: SessionsQuery } }, async ({ projectId, query, signal }, reply) => {
     const { limit, page, distinct_id: distinctId, state, from, to } = query
     const filter = given({ distinctId, state, from, to })
     await barrier.waitForAll()
-    const rows = await readSessionPage(
-      clickhouse,
-      { projectId, limit, offset: offsetOf(page, limit), ...filter },
-      signal,
-    )
+    const rows = await readSessionPage(shards, { projectId, limit, offset: offsetOf(page, limit), ...filter }, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
     return wrapRows(rows, '{"status":1,"error":null,"sessions":[', (nextId) => {
       return `],"page":${page},"limit":${limit},"hasMore":${nextId !== null}}`

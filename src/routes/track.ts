@@ -2,14 +2,16 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { MAX_BATCH } from '../contract/limits.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
-import type { Journal } from '../journal/journal.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { eventIdFormatter } from '../model/event-id.js'
+import { eventIdFormatter, formatEventId } from '../model/event-id.js'
+import { insertIdsOf } from '../model/identified-events.js'
 import { scanBatch, scanEvent } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
-import type { GroupCommit } from '../pipeline/group-commit.js'
+import type { Appended } from '../pipeline/commit-parts.js'
+import type { Lane } from '../pipeline/lane.js'
+import type { Appends } from '../pipeline/lane-router.js'
 
 /**
  * In bytes. A smaller event is cheaper outside the pool: it is copied into an entry while it is
@@ -18,10 +20,11 @@ import type { GroupCommit } from '../pipeline/group-commit.js'
 const MIN_POOLED_EVENT = 4 * 1024
 
 export interface TrackOptions {
-  journal: Journal
+  /** of the store; their journals' numbers are in the event ids */
+  all: readonly Lane[]
   /** has the bodies of requests */
   buffers: BufferPool
-  commits: GroupCommit
+  commits: Appends
   limits: {
     /** bytes */
     BATCH_BODY_LIMIT: number
@@ -33,9 +36,17 @@ export interface TrackOptions {
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { journal, buffers, commits, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
+  { all, buffers, commits, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
 ) => {
-  const idOf = eventIdFormatter(journal.id)
+  const formatters = new Map<number, (appended: Appended) => string>()
+  const idOf = (appended: Appended) => (formatters.get(appended.journalId) ?? formatterOf(appended))(appended)
+  /** Made when it is needed, as the number of a lane that was down at the start becomes known later. */
+  const formatterOf = ({ journalId }: Appended) => {
+    if (!all.some(({ journal }) => journal.id === journalId)) return formatEventId
+    const formatter = eventIdFormatter(journalId)
+    formatters.set(journalId, formatter)
+    return formatter
+  }
   /** A body that was rewritten is read no more; one stored verbatim belongs to the group commit. */
   const releaseUnless = (stored: Buffer, rawBody: Buffer) => {
     if (stored !== rawBody) buffers.release(rawBody)
@@ -43,18 +54,21 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
 
   const scanOne = (raw: Buffer) => scanEvent(raw, maxPropertyDepth)
   const one = {
-    config: { scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
+    config: { access: 'send' as const, scan: scanOne, pooledFrom: MIN_POOLED_EVENT },
     schema: { body: TrackBody, response: { 200: Done } },
   }
   app.post('/track', one, async (request, reply) => {
-    const { projectId, key, rawBody, body } = request
+    const { projectId, key, rawBody } = request
+    const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = idempotencyKeyOf(request)
+    const insertId = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : [body])?.digests
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
-      ? await commits.appendKeyedEvent(projectId, event, idempotencyKey)
-      : await commits.appendEvent(projectId, event)
-    reply.header('x-event-id', idOf(appended))
+      ? await commits.appendKeyedEvent(projectId, event, idempotencyKey, insertId)
+      : await commits.appendEvent(projectId, event, insertId)
+    // An event that was known has the id of its first request, which is not remembered.
+    if (appended) reply.header('x-event-id', idOf(appended))
     return { status: 1, error: null } as const
   })
 
@@ -63,7 +77,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     '/track/batch',
     {
       bodyLimit,
-      config: { scan: scanAll, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
+      config: { access: 'send', scan: scanAll, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
       schema: { body: BatchBody, response: { 200: Accepted } },
     },
     async (request) => {
@@ -71,9 +85,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
       const body: typeof request.body | ScannedBody = request.body
       const idempotencyKey = idempotencyKeyOf(request)
       const count = body instanceof ScannedBody ? body.count : body.events.length
+      const found = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : body.events)
       const entry = verbatimBatch(rawBody, body, key)
+      const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
       releaseUnless(entry, rawBody)
-      await commits.appendBatch(projectId, entry, count, idempotencyKey)
+      await commits.appendBatch(projectId, entry, count, { idempotencyKey, insertIds })
       return { status: 1, error: null, accepted: count } as const
     },
   )

@@ -1,11 +1,21 @@
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { ClickHouse } from '../clickhouse/client.js'
+import { ShardUnreachableError } from '../clickhouse/errors.js'
+import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
 import type { ErasedUsers } from '../contract/responses.js'
-import { Done, EraseBody, IdentifyBody, NoQuery, ProfileBody, UserParams, UsersQuery } from '../contract/schemas.js'
+import {
+  AliasBody,
+  Done,
+  EraseBody,
+  IdentifyBody,
+  NoQuery,
+  ProfileBody,
+  UserParams,
+  UsersQuery,
+} from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
@@ -14,17 +24,20 @@ import { memberText } from '../json/spans.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
 import { formatProperties, parseProperties } from '../model/properties.js'
-import type { ReadBarrier } from '../pipeline/read-barrier.js'
-import type { StateStore } from '../pipeline/state-store.js'
+import type { Aliases } from '../pipeline/aliases.js'
+import { deleteProfile } from '../pipeline/delete-profile.js'
+import type { States } from '../pipeline/lane-states.js'
+import type { Barrier } from '../pipeline/level-barrier.js'
 import { exportUser } from '../pipeline/user-export.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
 import { DiskSpaceError } from '../store/rewrite.js'
 
 export interface UsersOptions {
-  profiles: StateStore<Profile>
-  clickhouse: ClickHouse
-  barrier: ReadBarrier
+  profiles: States<Profile>
+  aliases: Aliases
+  shards: Shards
+  barrier: Barrier
   erasure: Erasure
   purge: Purge
   /** whether deleting a user also deletes its events and sessions */
@@ -41,27 +54,39 @@ const NOT_PURGED = 'ClickHouse could not rewrite the data; see the log of the se
 /** Changes, reads, exports and erases users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app,
-  { profiles, clickhouse, barrier, erasure, purge, deletesEvents },
+  { profiles, aliases, shards, barrier, erasure, purge, deletesEvents },
 ) => {
   app.post(
     '/users/identify',
-    { config: STATE, schema: { body: IdentifyBody, response: { 200: Done } } },
+    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: Done } } },
     async ({ projectId, body, rawBody }) => {
       const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
       const properties = text === undefined ? null : parseProperties(text)
-      await profiles.change(projectId, body.distinct_id, (profile) => identify(profile, properties, Date.now()))
+      const user = await aliases.resolve(projectId, body.distinct_id)
+      await profiles.change(projectId, user, (profile) => identify(profile, properties, Date.now()))
       return { status: 1, error: null } as const
     },
   )
 
   app.post(
     '/users/profile',
-    { config: STATE, schema: { body: ProfileBody, response: { 200: Done } } },
+    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: Done } } },
     async (request) => {
       const { projectId, body, rawBody } = request
       const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
-      await profiles.change(projectId, body.distinct_id, change, idempotencyKeyOf(request))
+      const user = await aliases.resolve(projectId, body.distinct_id)
+      await profiles.change(projectId, user, change, { idempotencyKey: idempotencyKeyOf(request) })
+      return { status: 1, error: null } as const
+    },
+  )
+
+  app.post(
+    '/users/alias',
+    { config: { access: 'send' }, schema: { body: AliasBody, response: { 200: Done } } },
+    async ({ projectId, body: { distinct_id, alias } }) => {
+      if (distinct_id === alias) throw sameName()
+      await aliases.add(projectId, distinct_id, alias)
       return { status: 1, error: null } as const
     },
   )
@@ -74,10 +99,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
         const { users } = await erasure.erase(projectId, [params.userId])
         if (!users.some(hadAnything)) throw unknownUser()
       } else {
-        await profiles.change(projectId, params.userId, (profile) => {
-          if (!profile) throw unknownUser()
-          return null
-        })
+        if (!(await deleteProfile({ profiles, aliases, barrier }, projectId, params.userId))) throw unknownUser()
       }
       return { status: 1, error: null } as const
     },
@@ -89,7 +111,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     let purgeError: string | null = null
     const purged = purge.now().catch((error) => {
       app.log.warn({ err: error }, 'erased data is hidden, but still on disk; retrying later')
-      purgeError = error instanceof DiskSpaceError ? DISK_IS_FULL : NOT_PURGED
+      purgeError = whyNotPurged(error)
       return null
     })
     const goneAt = await Promise.race([purged, wait(PURGE_WAIT_MS, null, { ref: false })])
@@ -109,11 +131,12 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/:userId',
     { schema: { params: UserParams, querystring: NoQuery } },
     async ({ projectId, params }, reply) => {
-      const profile = await profiles.get(projectId, params.userId)
+      const user = await aliases.resolve(projectId, params.userId)
+      const profile = await profiles.get(projectId, user)
       if (!profile) throw unknownUser()
       const { properties, createdAt, updatedAt } = profile
       reply.header('content-type', 'application/json; charset=utf-8')
-      return `{"status":1,"error":null,"user":{"distinct_id":${JSON.stringify(params.userId)},"properties":${formatProperties(properties)},"created_at":${createdAt},"updated_at":${updatedAt}}}`
+      return `{"status":1,"error":null,"user":{"distinct_id":${JSON.stringify(user)},"properties":${formatProperties(properties)},"created_at":${createdAt},"updated_at":${updatedAt}}}`
     },
   )
 
@@ -122,7 +145,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     { schema: { params: UserParams, querystring: NoQuery } },
     async ({ projectId, params, signal }, reply) => {
       const stored = await barrier.waitForAll()
-      const lines = exportUser({ profiles, clickhouse }, { projectId, distinctId: params.userId, stored }, signal)
+      const lines = exportUser({ profiles, aliases, shards }, { projectId, distinctId: params.userId, stored }, signal)
       const first = await lines.next()
       if (first.done) throw unknownUser()
       reply.header('content-type', MEDIA_TYPES.ndjson.contentType)
@@ -134,7 +157,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
     const { limit, page } = query
     await barrier.waitForAll()
-    const rows = await readProfilePage(clickhouse, { projectId, limit, offset: offsetOf(page, limit) }, signal)
+    const rows = await readProfilePage(shards, { projectId, limit, offset: offsetOf(page, limit) }, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
     return wrapRows(rows, '{"status":1,"error":null,"users":[', (nextId) => {
       return `],"page":${page},"limit":${limit},"hasMore":${nextId !== null}}`
@@ -142,13 +165,24 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   })
 }
 
+function whyNotPurged(error: unknown): string {
+  if (error instanceof DiskSpaceError) return DISK_IS_FULL
+  if (error instanceof ShardUnreachableError) return `${error.message} The service retries on its own.`
+  return NOT_PURGED
+}
+
+function sameName(): ApiError {
+  const message = 'must differ from distinct_id'
+  return new ApiError('invalid_request', `alias ${message}.`, { details: [{ path: '/alias', message }] })
+}
+
 async function* chain(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
   yield first
   yield* rest
 }
 
-function hadAnything({ profile, events, sessions, deadLetters }: Erased): boolean {
-  return profile || events + sessions + deadLetters > 0
+function hadAnything({ profile, events, sessions, deadLetters, aliases }: Erased): boolean {
+  return profile || events + sessions + deadLetters + aliases > 0
 }
 
 function unknownUser(): ApiError {

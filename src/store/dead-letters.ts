@@ -1,11 +1,15 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Entry, EntryKind } from '../journal/journal.js'
-import type { Position } from '../model/position.js'
+import { type Position, START } from '../model/position.js'
+import { parseRejected } from '../model/rejected.js'
 
 /** An entry that ClickHouse rejected, without its body, which may be as large as a request. */
 export interface DeadLetter {
+  /** where it lies, with its replay and its revisions: that of its lane when it was refused */
+  shard: Shard
   position: Position
   /** the journal that gave the position; 0 where that was not written down yet */
   journalId: number
@@ -44,6 +48,49 @@ export async function insertDeadLetter(
   )
 }
 
+/** Of the bodies that one statement quotes; a single one may be larger. */
+const STATEMENT_BYTES = 1024 * 1024
+
+/**
+ * Stores entries of kind `rejected` as dead letters, those that are there already no second time: a block may be inserted
+ * again under another token.
+ */
+export async function insertRejected(
+  clickhouse: ClickHouse,
+  journalId: number,
+  entries: readonly Entry[],
+  token: string,
+): Promise<void> {
+  for (let start = 0; start < entries.length; ) {
+    let bytes = 0
+    let end = start
+    while (end < entries.length && (bytes === 0 || bytes < STATEMENT_BYTES)) bytes += entries[end++]?.body.length ?? 0
+    await insertSomeRejected(clickhouse, journalId, entries.slice(start, end), `${token}:rejected from ${start}`)
+    start = end
+  }
+}
+
+async function insertSomeRejected(
+  clickhouse: ClickHouse,
+  journalId: number,
+  entries: readonly Entry[],
+  token: string,
+): Promise<void> {
+  const rows = entries.map(({ projectId, position, kind, receivedAt, body }) => {
+    const values = [literal(projectId), `toUInt64(${position})`, literal(kind), literal(parseRejected(body).reason)]
+    return `(${[...values, literal(body), `toInt64(${receivedAt})`].join(', ')})`
+  })
+  await clickhouse.command(
+    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id)
+     SELECT r.1, r.2, r.3, r.4, r.5, r.6, {journal:UInt32} FROM (SELECT arrayJoin([${rows.join(', ')}]) AS r)
+     WHERE r.2 NOT IN (
+       SELECT position FROM dead_letters
+       WHERE journal_id = {journal:UInt32} AND position BETWEEN {first:UInt64} AND {last:UInt64})`,
+    { journal: journalId, first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START },
+    { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' },
+  )
+}
+
 interface LetterRow {
   position: string
   journal_id: number
@@ -61,12 +108,29 @@ const IS_CURRENT = `(journal_id, position, revision) IN (
 const WAITING = `${IS_CURRENT}
   AND (journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)`
 
-/** The letters that were not replayed, oldest first: up to `limit`, after one of them or at one position where that is given. */
-export async function readDeadLetters(
-  clickhouse: ClickHouse,
-  { limit, after, at }: { limit: number; after?: DeadLetter; at?: Position },
-): Promise<DeadLetter[]> {
-  const rows = await clickhouse.rows<LetterRow>(
+/** What limits a page of letters. */
+interface LetterPage {
+  limit: number
+  after?: DeadLetter
+  at?: Position
+}
+
+/**
+ * The letters of all shards that were not replayed, oldest first: up to `limit`, after one of them or at one position
+ * where that is given.
+ */
+export async function readDeadLetters(shards: Shards, page: LetterPage): Promise<DeadLetter[]> {
+  const letters = (await shards.each((shard) => readLettersOf(shard, page))).flat()
+  return letters.sort(byPosition).slice(0, page.limit)
+}
+
+function byPosition(a: DeadLetter, b: DeadLetter): number {
+  if (a.position !== b.position) return a.position < b.position ? -1 : 1
+  return a.journalId - b.journalId
+}
+
+async function readLettersOf(shard: Shard, { limit, after, at }: LetterPage): Promise<DeadLetter[]> {
+  const rows = await shard.clickhouse.rows<LetterRow>(
     `SELECT position, journal_id, project_id, kind, reason, length(body) AS size, received_at
      FROM dead_letters
      WHERE ${WAITING}
@@ -81,6 +145,7 @@ export async function readDeadLetters(
     },
   )
   return rows.map((row) => ({
+    shard,
     position: BigInt(row.position),
     journalId: row.journal_id,
     projectId: row.project_id,
@@ -91,14 +156,17 @@ export async function readDeadLetters(
   }))
 }
 
-export async function countDeadLetters(clickhouse: ClickHouse): Promise<number> {
-  const [row] = await clickhouse.rows<{ count: string }>(`SELECT count() AS count FROM dead_letters WHERE ${WAITING}`)
-  return Number(row?.count ?? 0)
+export async function countDeadLetters(shards: Shards): Promise<number> {
+  const counts = await shards.each(async ({ clickhouse }) => {
+    const [row] = await clickhouse.rows<{ count: string }>(`SELECT count() AS count FROM dead_letters WHERE ${WAITING}`)
+    return Number(row?.count ?? 0)
+  })
+  return counts.reduce((sum, count) => sum + count, 0)
 }
 
 /** The bytes of a letter's body, as they came from the journal. */
-export async function readDeadLetterBody(clickhouse: ClickHouse, letter: DeadLetter): Promise<Readable> {
-  return await clickhouse.bytes(
+export async function readDeadLetterBody(letter: DeadLetter): Promise<Readable> {
+  return await letter.shard.clickhouse.bytes(
     `SELECT body FROM dead_letters
      WHERE position = {position:UInt64} AND journal_id = {journal:UInt32}
      ORDER BY revision DESC LIMIT 1 FORMAT RawBLOB`,
@@ -107,14 +175,13 @@ export async function readDeadLetterBody(clickhouse: ClickHouse, letter: DeadLet
 }
 
 /** Marks a letter as replayed; it is no longer listed. */
-export async function insertReplay(
-  clickhouse: ClickHouse,
-  { journalId, position }: Pick<DeadLetter, 'journalId' | 'position'>,
-  now: number,
-): Promise<void> {
-  await clickhouse.command('INSERT INTO dead_letter_replays SELECT {journal:UInt32}, {position:UInt64}, {now:Int64}', {
-    journal: journalId,
-    position,
-    now,
-  })
+export async function insertReplay({ shard, journalId, position }: DeadLetter, now: number): Promise<void> {
+  await shard.clickhouse.command(
+    'INSERT INTO dead_letter_replays SELECT {journal:UInt32}, {position:UInt64}, {now:Int64}',
+    {
+      journal: journalId,
+      position,
+      now,
+    },
+  )
 }

@@ -1,22 +1,56 @@
 import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError } from '../clickhouse/errors.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
 
 /** A disk that ClickHouse keeps data on, as it counts its bytes. */
-export interface Disk {
+interface Disk {
   name: string
   freeBytes: number
   totalBytes: number
 }
 
-/**
- * @returns none if the user of the connection may not see them
- * @throws StoreUnreachableError if there is no result before the signal
- */
-export async function readDisks(clickhouse: ClickHouse, signal: AbortSignal): Promise<Disk[]> {
-  const rows = await clickhouse.rows<{ name: string; free: string; total: string }>(
-    'SELECT name, free_space AS free, total_space AS total FROM system.disks',
-    {},
-    {},
-    { signal },
+/** The disks of one shard. */
+export interface ShardDisks {
+  shard: Shard
+  /** whether it responded before the signal */
+  isUp: boolean
+  /** none if it did not respond, or if the user of the connection may not see them */
+  disks: Disk[]
+}
+
+/** Asks every shard; one that is down does not hide the others. */
+export async function readDisks(shards: Shards, signal: AbortSignal): Promise<ShardDisks[]> {
+  return await Promise.all(shards.all.map((shard) => disksOf(shard, signal)))
+}
+
+async function disksOf(shard: Shard, signal: AbortSignal): Promise<ShardDisks> {
+  try {
+    const rows = await shard.clickhouse.rows<{ name: string; free: string; total: string }>(
+      'SELECT name, free_space AS free, total_space AS total FROM system.disks',
+      {},
+      {},
+      { signal },
+    )
+    const disks = rows.map(({ name, free, total }) => ({ name, freeBytes: Number(free), totalBytes: Number(total) }))
+    return { shard, isUp: true, disks }
+  } catch (error) {
+    // A user without rights to system.disks can still use the store.
+    return { shard, isUp: isStoreError(error, 'ACCESS_DENIED'), disks: [] }
+  }
+}
+
+/** What a shard holds. */
+export interface ShardSize {
+  /** of events */
+  rows: number
+  /** of all tables, on the disk */
+  bytes: number
+}
+
+export async function readShardSize(clickhouse: ClickHouse): Promise<ShardSize> {
+  const [row] = await clickhouse.rows<{ rows: string; bytes: string }>(
+    `SELECT sumIf(rows, table = 'events') AS rows, sum(bytes_on_disk) AS bytes
+     FROM system.parts WHERE active AND database = currentDatabase()`,
   )
-  return rows.map(({ name, free, total }) => ({ name, freeBytes: Number(free), totalBytes: Number(total) }))
+  return { rows: Number(row?.rows ?? 0), bytes: Number(row?.bytes ?? 0) }
 }

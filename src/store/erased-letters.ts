@@ -2,11 +2,11 @@ import { randomInt } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Scalars } from '../clickhouse/parameters.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/spans.js'
-
-/** Stands for an event that was erased, as the ids of those behind it go by their place; no accepted one looks like it. */
-const ERASED_EVENT = '{"event":"","distinct_id":""}'
+import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.js'
+import { ERASED_EVENT } from '../model/verbatim.js'
 
 /** What stands for a reason from its first colon on, as that may quote what was erased. */
 const ERASED_REASON = ': what it said of the data went with an erased user'
@@ -30,18 +30,23 @@ export interface ErasedLetters {
   unreadable: number
 }
 
-/** Takes what is of these users out of the dead letters, the replayed ones included; a letter of which nothing is left goes. */
+/**
+ * Takes what is of these users out of the dead letters of all shards, the replayed ones included; a letter of which nothing
+ * is left goes.
+ */
 export async function eraseFromDeadLetters(
-  clickhouse: ClickHouse,
+  shards: Shards,
   projectId: string,
   distinctIds: ReadonlySet<string>,
 ): Promise<ErasedLetters> {
   const found: ErasedLetters = { erased: new Map(), unreadable: 0 }
-  for (const letter of await lettersThatMayName(clickhouse, projectId, [...distinctIds])) {
-    const users = await eraseFromLetter(clickhouse, letter, projectId, distinctIds)
-    if (!users) found.unreadable++
-    for (const user of users ?? []) found.erased.set(user, (found.erased.get(user) ?? 0) + 1)
-  }
+  await shards.each(async ({ clickhouse }) => {
+    for (const letter of await lettersThatMayName(clickhouse, projectId, [...distinctIds])) {
+      const users = await eraseFromLetter(clickhouse, letter, projectId, distinctIds)
+      if (!users) found.unreadable++
+      for (const user of users ?? []) found.erased.set(user, (found.erased.get(user) ?? 0) + 1)
+    }
+  })
   return found
 }
 
@@ -140,6 +145,10 @@ function withoutUsers(
   distinctIds: ReadonlySet<string>,
 ): { users: Set<string>; body: string | null } | undefined {
   try {
+    if (kind === 'rejected') {
+      const { users, left } = withoutNamed(parseRejected(body), distinctIds)
+      return { users, body: left.length === 0 ? null : formatRejected(left).toString() }
+    }
     const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
     const users = new Set<string>()
     const all = elementTexts(list).map((text) => {

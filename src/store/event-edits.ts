@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 
 /** A change of one stored event. */
 export interface Edit {
@@ -18,12 +19,34 @@ interface Waiting extends Edit {
 const MAX_EDITS = 1000
 const MAX_BYTES = 8 * 1024 * 1024
 
+/** Edits and deletes of stored events, in the order of their calls within this process. */
+export class EventEdits {
+  readonly #shards: Shards
+  readonly #edits: ShardEdits[]
+
+  constructor(shards: Shards) {
+    this.#shards = shards
+    this.#edits = shards.all.map(({ clickhouse }) => new ShardEdits(clickhouse))
+  }
+
+  /**
+   * @param home the number of the shard where the event should be, which is asked first
+   * @returns false if the project has no such event; resolves when every later read shows the change
+   */
+  async apply(edit: Edit, home = 0): Promise<boolean> {
+    const found = await this.#shards.find(home, async ({ number }) => {
+      return (await this.#edits[number]?.apply(edit)) || null
+    })
+    return found !== null
+  }
+}
+
 /**
- * Edits and deletes of stored events. Each statement makes a patch part however many events it names, so what arrives
+ * Edits and deletes of the events of one shard. Each statement makes a patch part however many events it names, so what arrives
  * while one is running goes into the next. Within this process they hold in the order of their calls; two processes
  * that edit one event at the same moment are not ordered.
  */
-export class EventEdits {
+class ShardEdits {
   readonly #clickhouse: ClickHouse
   readonly #waiting: Waiting[] = []
   #isRunning = false

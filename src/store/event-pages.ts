@@ -1,8 +1,9 @@
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ClickHouseSettings } from '@clickhouse/client'
-import type { ClickHouse, Reading } from '../clickhouse/client.js'
-import type { Scalars } from '../clickhouse/parameters.js'
+import type { Reading } from '../clickhouse/client.js'
+import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Format, RowFormat } from '../contract/formats.js'
 import type { Order } from '../model/cursor.js'
 import { IN_ORDER, ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
@@ -52,10 +53,11 @@ const eventJson = (properties: string) => `concat(
     '","event":', toJSONString(event),
     ',"distinct_id":', toJSONString(distinct_id),
     ',"properties":', ${properties},
-    ',"timestamp":', toString(timestamp), '}')`
+    ',"timestamp":', toString(timestamp),
+    if(insert_id = '', '', concat(',"insert_id":', toJSONString(insert_id))), '}')`
 
 /** CSV and Parquet have the fields of the JSON texts as columns, in the same order. */
-const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp'
+const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id'
 
 const ROWS: Record<RowFormat, { columns: string; format: string; settings: ClickHouseSettings }> = {
   ndjson: { columns: eventJson(ONE_LINE), format: 'TSVRaw', settings: PAGE_SETTINGS },
@@ -65,44 +67,54 @@ const ROWS: Record<RowFormat, { columns: string; format: string; settings: Click
 }
 
 /** A page of events as JSON texts, followed by the first id of the next page. */
-export async function readEventPage(clickhouse: ClickHouse, page: EventPage, reading: Reading = {}): Promise<Readable> {
-  const { from, parameters } = ordered('event_id, event, distinct_id, properties, timestamp', page)
+export async function readEventPage(shards: Shards, page: EventPage, reading: Reading = {}): Promise<Readable> {
+  const { from, parameters } = ordered(shards, 'event_id, event, distinct_id, properties, timestamp, insert_id', page)
   const query = pageOf({ json: eventJson('properties'), nextId: 'toString(event_id)', from })
   const settings = { ...PAGE_SETTINGS, ...rowSettings(page) }
-  return await clickhouse.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, {
+  return await shards.bytes(query, { ...parameters, limit: page.limit, offset: page.offset }, settings, {
     ...reading,
     project: page.projectId,
   })
 }
 
-/** One event as a JSON text, null where there is none with this id. */
+/**
+ * One event as a JSON text, null where there is none with this id.
+ * @param event with the number of the shard where it should be, which is asked first
+ */
 export async function readEvent(
-  clickhouse: ClickHouse,
-  { projectId, eventId }: { projectId: string; eventId: string },
+  shards: Shards,
+  { projectId, eventId, home = 0 }: { projectId: string; eventId: string; home?: number },
   signal?: AbortSignal,
 ): Promise<Buffer | null> {
-  const rows = await clickhouse.bytes(
-    `SELECT ${eventJson('properties')} FROM events
+  return await shards.find(home, async ({ clickhouse }) => {
+    const rows = await clickhouse.bytes(
+      `SELECT ${eventJson('properties')} FROM events
      WHERE project_id = {project:String} AND toUInt128(event_id) = toUInt128({id:UUID})
      LIMIT 1 FORMAT TSVRaw`,
-    { project: projectId, id: eventId },
-    PAGE_SETTINGS,
-    { signal, project: projectId },
-  )
-  const line = await buffer(rows)
-  // Without the end of its line.
-  return line.length === 0 ? null : line.subarray(0, -1)
+      { project: projectId, id: eventId },
+      PAGE_SETTINGS,
+      { signal, project: projectId },
+    )
+    const line = await buffer(rows)
+    // Without the end of its line.
+    return line.length === 0 ? null : line.subarray(0, -1)
+  })
 }
 
-/** All events of a user, as lines of NDJSON that begin with `{"type":"event",`. */
+/** All events under these names of a user, as lines of NDJSON that begin with `{"type":"event",`. */
 export async function readEventsOfUser(
-  clickhouse: ClickHouse,
-  user: { projectId: string; distinctId: string; upTo: string },
+  shards: Shards,
+  { distinctIds, ...user }: { projectId: string; distinctIds: string[]; upTo: string },
   reading: Reading,
 ): Promise<Readable> {
   const line = `concat('{"type":"event",', substring(${eventJson(ONE_LINE)}, 2))`
-  const { from, parameters } = ordered(line, user)
-  return await clickhouse.bytes(`${from} FORMAT TSVRaw`, parameters, { ...PAGE_SETTINGS, ...STREAMED }, reading)
+  const { from, parameters } = ordered(shards, line, { ...user, distinctIds })
+  return await shards.bytes(
+    `${from} FORMAT TSVRaw`,
+    parameters,
+    { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY },
+    reading,
+  )
 }
 
 /**
@@ -111,15 +123,15 @@ export async function readEventsOfUser(
  * @param bounds of this very page, as findPageBounds gave them
  */
 export async function readEventRows(
-  clickhouse: ClickHouse,
+  shards: Shards,
   rows: RowFormat,
   page: Omit<EventPage, 'offset'>,
   { first, next }: PageBounds,
   reading: Reading = {},
 ): Promise<Readable> {
   const { columns, format, settings } = ROWS[rows]
-  const { from, parameters } = ordered(columns, { ...page, ...(first && { startAt: first }), before: next })
-  return await clickhouse.bytes(
+  const { from, parameters } = ordered(shards, columns, { ...page, ...(first && { startAt: first }), before: next })
+  return await shards.bytes(
     `${from} LIMIT {limit:UInt32} FORMAT ${format}`,
     { ...parameters, limit: first === null ? 0 : page.limit },
     { ...settings, ...rowSettings(page) },
@@ -132,7 +144,7 @@ export async function readEventRows(
  * @param ids from the store itself
  */
 export async function readEventsById(
-  clickhouse: ClickHouse,
+  shards: Shards,
   format: Format,
   { projectId, order, ids }: Pick<EventPage, 'projectId' | 'order'> & { ids: string[] },
   reading: Reading = {},
@@ -144,8 +156,8 @@ export async function readEventsById(
   const sorted = ids.toSorted()
   const range = { upTo: sorted.at(-1) ?? LEAST_ID, first: sorted[0] ?? LEAST_ID }
   const direction = order === 'desc' ? 'DESC' : 'ASC'
-  return await clickhouse.bytes(
-    `SELECT ${columns} FROM events
+  return await shards.bytes(
+    `SELECT ${columns} FROM ${shards.table('events')}
      WHERE project_id = {project:String} AND ${idCondition('>=', 'first')} AND ${idCondition('<=', 'upTo')}
        ${ids.length > 0 ? `AND toUInt128(event_id) IN (${list})` : 'AND 0'}
      ORDER BY project_id ${direction}, toUInt128(event_id) ${direction}
@@ -158,12 +170,12 @@ export async function readEventsById(
 
 /** The ids of the first events of a page, in its order, as far as the event `before`. */
 export async function findEventIds(
-  clickhouse: ClickHouse,
+  shards: Shards,
   page: Omit<EventPage, 'offset'> & { before: string | null },
   reading: Reading = {},
 ): Promise<string[]> {
-  const { from, parameters } = ordered('toString(event_id) AS id', page)
-  const rows = await clickhouse.rows<{ id: string }>(
+  const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
+  const rows = await shards.rows<{ id: string }>(
     `${from} LIMIT {limit:UInt32}`,
     { ...parameters, limit: page.limit },
     IN_ORDER,
@@ -173,16 +185,12 @@ export async function findEventIds(
 }
 
 /** Where a page begins and ends, which can be said before the first of its rows is. Reads their ids alone. */
-export async function findPageBounds(
-  clickhouse: ClickHouse,
-  page: EventPage,
-  reading: Reading = {},
-): Promise<PageBounds> {
+export async function findPageBounds(shards: Shards, page: EventPage, reading: Reading = {}): Promise<PageBounds> {
   if (page.startAt !== undefined && page.offset === 0) {
-    return { first: page.startAt, next: await findPageStart(clickhouse, { ...page, offset: page.limit }, reading) }
+    return { first: page.startAt, next: await findPageStart(shards, { ...page, offset: page.limit }, reading) }
   }
-  const { from, parameters } = ordered('event_id', page)
-  const rows = await clickhouse.rows<{ number: string; id: string }>(
+  const { from, parameters } = ordered(shards, 'event_id', page)
+  const rows = await shards.rows<{ number: string; id: string }>(
     `SELECT number, toString(event_id) AS id
      FROM (
        SELECT rowNumberInAllBlocks() AS number, event_id
@@ -201,12 +209,12 @@ export async function findPageBounds(
  * The first id of a page, or null where there is none. Passing over rows is cheap as long as only their ids are read.
  */
 export async function findPageStart(
-  clickhouse: ClickHouse,
+  shards: Shards,
   page: Omit<EventPage, 'limit'>,
   reading: Reading = {},
 ): Promise<string | null> {
-  const { from, parameters } = ordered('toString(event_id) AS id', page)
-  const [row] = await clickhouse.rows<{ id: string }>(
+  const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
+  const [row] = await shards.rows<{ id: string }>(
     `${from} LIMIT {offset:UInt64}, 1`,
     { ...parameters, offset: page.offset },
     idSettings(page),
@@ -241,8 +249,9 @@ function idSettings(page: EventFilter & { offset: number }): ClickHouseSettings 
 }
 
 function ordered(
+  shards: Shards,
   columns: string,
-  page: Omit<EventPage, 'offset' | 'limit'> & { before?: string | null },
+  page: Omit<EventPage, 'offset' | 'limit'> & { before?: string | null; distinctIds?: string[] },
 ): { from: string; parameters: Scalars } {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
   const parameters: Scalars = { project: page.projectId, upTo: page.upTo }
@@ -256,10 +265,11 @@ function ordered(
   where(idCondition(isRising ? '<' : '>', 'before'), 'before', page.before)
   where('event = {event:String}', 'event', page.event)
   where('distinct_id = {distinctId:String}', 'distinctId', page.distinctId)
+  if (page.distinctIds) conditions.push(`distinct_id IN ${literalArray(page.distinctIds)}`)
   where('timestamp >= {from:Float64}', 'from', page.from)
   where('timestamp < {to:Float64}', 'to', page.to)
   const direction = isRising ? 'ASC' : 'DESC'
-  const from = `SELECT ${columns} FROM events WHERE ${conditions.join(' AND ')}
+  const from = `SELECT ${columns} FROM ${shards.table('events')} WHERE ${conditions.join(' AND ')}
     ORDER BY project_id ${direction}, toUInt128(event_id) ${direction}`
   return { from, parameters }
 }

@@ -1,5 +1,5 @@
-import type { ClickHouse } from '../clickhouse/client.js'
 import { isTimeout } from '../clickhouse/errors.js'
+import type { Shards } from '../clickhouse/shards.js'
 import { type EventPage, findEventIds, findPageStart } from './event-pages.js'
 
 /** Limits of a filtered search. */
@@ -38,7 +38,7 @@ export interface FoundEvents {
  *   time; later on, what was found before it is returned
  */
 export async function searchEvents(
-  clickhouse: ClickHouse,
+  shards: Shards,
   page: Omit<EventPage, 'offset'>,
   { searchMs, stepRows }: SearchLimits,
   signal: AbortSignal,
@@ -57,8 +57,8 @@ export async function searchEvents(
     try {
       const { projectId, upTo, order = 'asc' } = page
       const range = { projectId, upTo, order, ...(startAt !== undefined && { startAt }), offset: rows }
-      const end = await findPageStart(clickhouse, range, reading)
-      const found = await findEventIds(clickhouse, { ...from, before: end, limit: most + 1 - ids.length }, reading)
+      const end = await findPageStart(shards, range, reading)
+      const found = await findEventIds(shards, { ...from, before: end, limit: most + 1 - ids.length }, reading)
       ids.push(...found)
       if (ids.length > most) return { ids: ids.slice(0, most), next: ids[most] ?? null }
       if (end === null) return { ids, next: null }

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouse } from '../clickhouse/client.js'
 import { isTimeout } from '../clickhouse/errors.js'
+import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Format } from '../contract/formats.js'
 import type { Order } from '../model/cursor.js'
@@ -44,12 +44,12 @@ export interface ReadPage {
 
 /** Reads the pages of walks through the events of projects. */
 export class EventWalks {
-  readonly #clickhouse: ClickHouse
+  readonly #shards: Shards
   readonly #limits: SearchLimits
   readonly #starts = new PageIndex()
 
-  constructor(clickhouse: ClickHouse, limits: SearchLimits = SEARCH_LIMITS) {
-    this.#clickhouse = clickhouse
+  constructor(shards: Shards, limits: SearchLimits = SEARCH_LIMITS) {
+    this.#shards = shards
     this.#limits = limits
   }
 
@@ -69,20 +69,20 @@ export class EventWalks {
       const start = startAt === null ? await this.#find(wanted, number, page, signal) : { startAt, offset: 0 }
       if (format === 'json') {
         return {
-          rows: await readEventPage(this.#clickhouse, { ...page, ...start }, { signal, limitMs }),
+          rows: await readEventPage(this.#shards, { ...page, ...start }, { signal, limitMs }),
           next: undefined,
           isShort: false,
         }
       }
-      const bounds = await findPageBounds(this.#clickhouse, { ...page, ...start }, { signal, limitMs })
-      const rows = await readEventRows(this.#clickhouse, format, page, bounds, { signal })
+      const bounds = await findPageBounds(this.#shards, { ...page, ...start }, { signal, limitMs })
+      const rows = await readEventRows(this.#shards, format, page, bounds, { signal })
       return { rows, next: bounds.next, isShort: false }
     } catch (error) {
       if (!isTimeout(error)) throw error
       if (!canBeShort) throw isFiltered(wanted.filter) ? tooSlowByNumber() : error
       const from = startAt === null ? page : { ...page, startAt }
-      const { ids, next } = await searchEvents(this.#clickhouse, from, this.#limits, signal)
-      const rows = await readEventsById(this.#clickhouse, format, { projectId, order, ids }, { signal })
+      const { ids, next } = await searchEvents(this.#shards, from, this.#limits, signal)
+      const rows = await readEventsById(this.#shards, format, { projectId, order, ids }, { signal })
       return { rows, next, isShort: ids.length < limit }
     }
   }
@@ -107,7 +107,7 @@ export class EventWalks {
   ): Promise<PageStart> {
     const start = this.#starts.find(nameOf(wanted), number, page.limit)
     if (start.offset < FAR_ROWS) return start
-    const startAt = await findPageStart(this.#clickhouse, { ...page, ...start }, { signal })
+    const startAt = await findPageStart(this.#shards, { ...page, ...start }, { signal })
     if (startAt === null) return start
     this.#starts.remember(nameOf(wanted), number, startAt)
     return { startAt, offset: 0 }

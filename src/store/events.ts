@@ -1,14 +1,15 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
+import { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
 import { type Position, START } from '../model/position.js'
 import { insertEntries, isInserting } from './insert.js'
 
 /** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */
-const INSERT = `
-INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+const insertOf = (hasSkipped: boolean) => `
+INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
 SELECT
     project_id,
     reinterpret(bitOr(bitShiftLeft(toUInt128(id_low + bitShiftLeft(toUInt64(i - 1), 32)), 64), toUInt128(id_high)), 'UUID'),
@@ -16,12 +17,18 @@ SELECT
     e.distinct_id,
     ifNull(e.timestamp, received_at),
     received_at,
-    if(e.properties = '', '{}', e.properties)
+    if(e.properties = '', '{}', e.properties),
+    e.insert_id
 FROM input('
-    project_id String, id_high UInt64, id_low UInt64, received_at Int64,
-    body Tuple(events Array(Tuple(event String, distinct_id String, timestamp Nullable(Float64), properties String)))')
+    project_id String, id_high UInt64, id_low UInt64, received_at Int64,${hasSkipped ? ' skip Array(UInt32),' : ''}
+    body Tuple(events Array(Tuple(
+        event String, distinct_id String, timestamp Nullable(Float64), properties String, insert_id String)))')
 ARRAY JOIN body.events AS e, arrayEnumerate(body.events) AS i
+${hasSkipped ? 'WHERE NOT has(skip, i - 1)' : ''}
 FORMAT JSONEachRow`
+
+const INSERT = insertOf(false)
+const INSERT_REST = insertOf(true)
 
 /**
  * Stores the events of the entries; a token that was used before stores nothing.
@@ -34,12 +41,14 @@ export async function insertEvents(
   token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const lineOf = ({ projectId, position, receivedAt }: Entry) => {
+  const lineOf = ({ projectId, position, receivedAt, skip }: Entry) => {
     const { high, low } = idHalves(position, journalId)
-    const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${receivedAt},"body":`
+    const rest = skip ? `"skip":[${skip}],` : ''
+    const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${receivedAt},${rest}"body":`
     return { head, tail: '}\n' }
   }
-  await insertEntries(clickhouse, INSERT, entries, lineOf, signal, {
+  const query = entries.some(({ skip }) => skip) ? INSERT_REST : INSERT
+  await insertEntries(clickhouse, query, entries, lineOf, signal, {
     insert_deduplication_token: token,
     deduplicate_insert_select: 'force_enable',
   })
@@ -104,13 +113,13 @@ export async function storedPositions(
   return new Set(rows.map(({ id }) => parseEventId(id)?.position ?? START))
 }
 
-/** Whether events of the journal's entry at this position are stored. */
+/** Whether events of the journal's entry at this position are stored, in whichever shard. */
 export async function hasEventsOfEntry(
-  clickhouse: ClickHouse,
+  shards: Shards,
   { projectId, position, journalId }: { projectId: string; position: Position; journalId: number },
 ): Promise<boolean> {
-  const rows = await clickhouse.rows(
-    `SELECT 1 FROM events
+  const rows = await shards.rows(
+    `SELECT 1 FROM ${shards.table('events')}
      WHERE project_id = {project:String}
        AND toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
        AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}
@@ -125,21 +134,21 @@ export async function hasEventsOfEntry(
   return rows.length > 0
 }
 
-/** Removes the events that stand in a dead letter where erased ones were. */
+/** Removes the events of this shard that stand in a dead letter where erased ones were. */
 export async function deleteErasedEvents(clickhouse: ClickHouse, projectId: string): Promise<void> {
-  const { size } = await countEventsOfUsers(clickhouse, projectId, [''])
+  const { size } = await countEventsOfUsers(Shards.of(clickhouse), projectId, [''])
   if (size > 0) await deleteEventsOfUsers(clickhouse, projectId, [''])
 }
 
 /** The number of stored events by user; users without events are missing. */
 export async function countEventsOfUsers(
-  clickhouse: ClickHouse,
+  shards: Shards,
   projectId: string,
   distinctIds: string[],
 ): Promise<Map<string, number>> {
   const fields = new QueryParameters()
-  const rows = await clickhouse.rows<{ distinct_id: string; count: string }>(
-    `SELECT distinct_id, count() AS count FROM events
+  const rows = await shards.rows<{ distinct_id: string; count: string }>(
+    `SELECT distinct_id, count() AS count FROM ${shards.table('events')}
      WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}
      GROUP BY distinct_id`,
     fields.parameters,
@@ -147,7 +156,7 @@ export async function countEventsOfUsers(
   return new Map(rows.map(({ distinct_id, count }) => [distinct_id, Number(count)]))
 }
 
-/** Hides all events of these users that are in the store; what takes them off the disk is a purge. */
+/** Hides all events of these users that are in this shard; what takes them off the disk is a purge. */
 export async function deleteEventsOfUsers(
   clickhouse: ClickHouse,
   projectId: string,

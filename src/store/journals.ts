@@ -1,37 +1,72 @@
 import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Journal } from '../journal/journal.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
 import { laterOf, type Position, START } from '../model/position.js'
 
-/**
- * Makes a journal the one that writes to this store. Where another did before, as when REDIS_URL was set or the data
- * folder was changed in between, the journal's positions advance past everything that is stored.
- */
-export async function takeOver(clickhouse: ClickHouse, journal: Journal, now: number): Promise<void> {
-  const latest = await latestJournal(clickhouse)
-  if (latest === journal.id) return
-  if (latest !== null) await journal.advancePast(await lastPositionOfAll(clickhouse))
-  await clickhouse.command('INSERT INTO journals SELECT {id:UInt32}, {now:Int64}', { id: journal.id, now })
+/** The journal of a lane, and the shard that its writer stores on. */
+export interface LaneJournal {
+  /** of the lane, from 0 */
+  number: number
+  shard: { number: number }
+  journal: Pick<Journal, 'id' | 'advancePast'>
 }
 
-/** The journal that writes to this store; null where none has yet. */
-export async function latestJournal(clickhouse: ClickHouse): Promise<number | null> {
-  const [row] = await clickhouse.rows<{ id: number }>('SELECT id FROM journals ORDER BY since DESC, id LIMIT 1')
-  return row?.id ?? null
+/**
+ * Makes a journal the one of its lane that writes to this store. Where another did before, as when REDIS_URL was set or the
+ * data folder was changed in between, the journal's positions advance past everything that is stored.
+ */
+export async function takeOver(shards: Shards, { number, shard, journal }: LaneJournal, now: number): Promise<void> {
+  const journals = await readJournals(shards.first)
+  const latest = journals.find(({ lane }) => lane === number)
+  if (latest?.id === journal.id && latest.shard === shard.number) return
+  if (journals.length > 0 && latest?.id !== journal.id) await journal.advancePast(await lastPositionOfAll(shards))
+  await recordJournal(shards.first, { id: journal.id, lane: number, shard: shard.number }, now)
+}
+
+/** @param now later than what was recorded for the lane before, epoch ms */
+export async function recordJournal(first: ClickHouse, { id, lane, shard }: KnownJournal, now: number): Promise<void> {
+  await first.command(
+    'INSERT INTO journals (id, since, lane, shard) SELECT {id:UInt32}, {now:Int64}, {lane:UInt16}, {shard:UInt16}',
+    { id, now, lane, shard },
+  )
+}
+
+/** A journal that wrote to this store, or does. */
+export interface KnownJournal {
+  id: number
+  lane: number
+  shard: number
+}
+
+/** All journals that wrote to this store, the latest one of each lane before those from before. */
+export async function readJournals(first: ClickHouse): Promise<KnownJournal[]> {
+  return await first.rows<KnownJournal>('SELECT id, lane, shard FROM journals ORDER BY since DESC, id')
+}
+
+/** The journal that writes to this store, in its first lane; null where none has yet. */
+export async function latestJournal(first: ClickHouse): Promise<number | null> {
+  return (await readJournals(first)).find(({ lane }) => lane === 0)?.id ?? null
 }
 
 /**
  * The last position from `from` on that anything in the store has, of whichever journal; START where nothing has. Reads a
  * column of every table, which is done only when the journal has changed or Redis has.
  */
-export async function lastPositionOfAll(clickhouse: ClickHouse, from = START): Promise<Position> {
+export async function lastPositionOfAll(shards: Shards, from = START): Promise<Position> {
+  const positions = await shards.each(({ clickhouse }) => lastPositionOf(clickhouse, from))
+  return positions.reduce(laterOf, START)
+}
+
+async function lastPositionOf(clickhouse: ClickHouse, from: Position): Promise<Position> {
   const events = await clickhouse.rows<{ id: string }>(
     `SELECT toString(event_id) AS id FROM events WHERE toUInt128(event_id) >= toUInt128({first:UUID})
      ORDER BY toUInt128(event_id) DESC LIMIT 1`,
     { first: formatEventId({ position: from, index: 0, journalId: 0 }) },
   )
   const rows = await clickhouse.rows<{ version: string }>(
-    'SELECT max(version) AS version FROM profiles UNION ALL SELECT max(version) FROM sessions',
+    `SELECT max(version) AS version FROM profiles UNION ALL SELECT max(version) FROM sessions
+     UNION ALL SELECT max(version) FROM aliases`,
   )
   const positions = [
     ...events.map(({ id }) => parseEventId(id)?.position ?? START),

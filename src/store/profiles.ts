@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouse } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Profile } from '../model/profile.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 import { versionedTable } from './versioned.js'
@@ -26,9 +26,24 @@ const PROFILE_JSON = `concat(
     ',"created_at":', toString(created_at),
     ',"updated_at":', toString(updated_at), '}')`
 
+const OF_PROJECT = 'project_id = {project:String}'
+const BY_NAME = 'ORDER BY project_id, distinct_id'
+
+/** What was a profile of a name before it became an alias is none of a user any more. */
+function areUsers(shards: Shards): string {
+  const aliases = shards.newest('aliases', { keys: OF_PROJECT })
+  return `${OF_PROJECT} AND distinct_id GLOBAL NOT IN (SELECT alias FROM ${aliases} WHERE ${OF_PROJECT})`
+}
+
+/** The names are found without the properties, of which the shards would send all that the project has. */
+function namesOfPage(shards: Shards): string {
+  const names = shards.newest('profiles', { keys: OF_PROJECT, columns: ['created_at'] })
+  return `distinct_id GLOBAL IN (SELECT distinct_id FROM ${names} WHERE ${areUsers(shards)} ${BY_NAME} LIMIT {skipped:UInt64}, {limit:UInt32} + 1)`
+}
+
 /** A page of profiles as JSON texts, in the order of their distinct_id. */
 export async function readProfilePage(
-  clickhouse: ClickHouse,
+  shards: Shards,
   { projectId, limit, offset }: { projectId: string; limit: number; offset: number },
   signal?: AbortSignal,
 ): Promise<Readable> {
@@ -37,11 +52,12 @@ export async function readProfilePage(
     nextId: "repeat('-', 36)",
     from: `
       SELECT distinct_id, properties, created_at, updated_at
-      FROM profiles FINAL
-      WHERE project_id = {project:String}
-      ORDER BY project_id, distinct_id`,
+      FROM ${shards.newest('profiles', { keys: `${OF_PROJECT} AND ${namesOfPage(shards)}` })}
+      WHERE ${shards.areSeveral ? OF_PROJECT : areUsers(shards)}
+      ${BY_NAME}`,
   })
-  return await clickhouse.bytes(query, { project: projectId, limit, offset }, PAGE_SETTINGS, {
+  const rows = shards.areSeveral ? { offset: 0, skipped: offset } : { offset }
+  return await shards.bytes(query, { project: projectId, limit, ...rows }, PAGE_SETTINGS, {
     signal,
     project: projectId,
   })

@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, type StoreError } from '../clickhouse/errors.js'
-import { literal } from '../clickhouse/parameters.js'
+import { LARGE_QUERY, literal, literalArray } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { NAME_COLUMN } from './versioned.js'
 
@@ -14,8 +15,6 @@ const MIN_POLL_MS = 20
 const MAX_POLL_MS = 1_000
 /** Keys of one statement at most: each statement rewrites the parts that hold one of them. */
 const MAX_KEYS = 50_000
-/** With that many keys in it. */
-const LARGE_QUERY = { max_query_size: String(64 * 1024 * 1024) }
 
 /** ClickHouse's disk has no room for the rewritten copy of what is purged; the message says what to do. */
 export class DiskSpaceError extends Error {
@@ -67,7 +66,7 @@ export async function leftoversOfTables(clickhouse: ClickHouse): Promise<(Leftov
      FROM (SELECT kind AS id, ${age('min(noted_at)')} AS deleted FROM deletions GROUP BY kind) AS noted
      LEFT JOIN (
          SELECT table AS id, ${age('argMax(modification_time, bytes_on_disk)')} AS written FROM system.parts
-         WHERE database = currentDatabase() AND table IN ('profiles', 'sessions') AND active
+         WHERE database = currentDatabase() AND table IN ('profiles', 'sessions', 'aliases') AND active
          GROUP BY table
      ) AS parts USING (id)
      ORDER BY id`,
@@ -138,49 +137,80 @@ async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: 
   )
 }
 
+interface NotedDeletion {
+  project_id: string
+  name: string
+  deleted: string
+}
+
 /**
  * Removes all that came before a deletion. The row that says so stays, as it keeps an older one out that may still come;
  * it has no properties. Takes what is in `deletions`, some thousands at a time: one that was interrupted resumes where it was.
+ *
+ * A deletion is noted on the shard that has the row which says so. Earlier rows may be on any shard, as lanes may have been
+ * on others then, so it stays noted until all of them are rewritten. One that fails does not stop the others.
+ * @param noted the shard whose `deletions` to take
+ * @param shards where earlier rows may be
  */
-export async function purgeOldRows(clickhouse: ClickHouse, table: StateKind, signal: AbortSignal): Promise<void> {
-  const name = NAME_COLUMN[table]
+export async function purgeOldRows(
+  noted: ClickHouse,
+  shards: Shards,
+  table: StateKind,
+  signal: AbortSignal,
+): Promise<void> {
   let after = { project: '', name: '' }
+  let failure: { error: unknown } | null = null
   for (;;) {
-    const noted = await clickhouse.rows<{ project_id: string; name: string; deleted: string }>(
-      `SELECT project_id, name, max(version) AS deleted FROM deletions
-       WHERE kind = {table:String}
-         AND (project_id > {project:String} OR (project_id = {project:String} AND name > {name:String}))
-       GROUP BY project_id, name ORDER BY project_id, name
-       LIMIT ${MAX_KEYS}`,
-      { table, ...after },
-    )
-    const projectId = noted[0]?.project_id
-    if (projectId === undefined) return
-    const rows = noted.filter(({ project_id }) => project_id === projectId)
-    after = { project: projectId, name: rows.at(-1)?.name ?? '' }
-    const older = (column: string) => {
-      const names = arrayOf(rows.map((row) => row.name))
-      const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
-      const isNamed = `project_id = ${literal(projectId)} AND ${column} IN ${names}`
-      return { isNamed, deleted: `transform(${column}, ${names}, ${versions}, toUInt64(0))` }
-    }
-    const { isNamed, deleted } = older(name)
+    const rows = await nextDeletions(noted, table, after)
+    const last = rows.at(-1)
+    if (!last) break
+    after = { project: last.project_id, name: last.name }
+    const { isNamed, deleted } = condition(rows, NAME_COLUMN[table])
     const isOld = `${isNamed} AND version < ${deleted}`
-    const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
-    if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
+    try {
+      await shards.each(async ({ clickhouse }) => {
+        const found = await clickhouse.rows(`SELECT 1 FROM ${table} WHERE ${isOld} LIMIT 1`, {}, LARGE_QUERY)
+        if (found.length > 0) await mutate(clickhouse, table, `DELETE WHERE ${isOld}`, signal)
+      })
+    } catch (error) {
+      signal.throwIfAborted()
+      failure ??= { error }
+      continue
+    }
     // A later deletion of the same name stays noted. Nobody waits for this: one that is noted still is looked up again.
-    const done = older('name')
-    await clickhouse.command(
+    const done = condition(rows, 'name')
+    await noted.command(
       `ALTER TABLE deletions DELETE WHERE kind = '${table}' AND ${done.isNamed} AND version <= ${done.deleted}`,
       {},
       { mutations_sync: '0' },
     )
   }
+  if (failure) throw failure.error
 }
 
-/** One literal for any number of texts, which as one each would be too many for ClickHouse's parser. */
-function arrayOf(texts: string[]): string {
-  return `JSONExtract(${literal(JSON.stringify(texts))}, 'Array(String)')`
+/** Some deletions of one project, by name. */
+async function nextDeletions(
+  clickhouse: ClickHouse,
+  table: StateKind,
+  after: { project: string; name: string },
+): Promise<NotedDeletion[]> {
+  const noted = await clickhouse.rows<NotedDeletion>(
+    `SELECT project_id, name, max(version) AS deleted FROM deletions
+     WHERE kind = {table:String}
+       AND (project_id > {project:String} OR (project_id = {project:String} AND name > {name:String}))
+     GROUP BY project_id, name ORDER BY project_id, name
+     LIMIT ${MAX_KEYS}`,
+    { table, ...after },
+  )
+  return noted.filter(({ project_id }) => project_id === noted[0]?.project_id)
+}
+
+/** That a column has one of the names, and an expression for the version of that name's deletion. */
+function condition(rows: NotedDeletion[], column: string): { isNamed: string; deleted: string } {
+  const names = literalArray(rows.map(({ name }) => name))
+  const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
+  const isNamed = `project_id = ${literal(rows[0]?.project_id ?? '')} AND ${column} IN ${names}`
+  return { isNamed, deleted: `transform(${column}, ${names}, ${versions}, toUInt64(0))` }
 }
 
 /** How long a part that was rewritten stays on disk at most, ms: until two clean-ups have found that nobody reads it. */

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouse, Reading } from '../clickhouse/client.js'
-import { QueryParameters, type Scalars } from '../clickhouse/parameters.js'
+import type { Reading } from '../clickhouse/client.js'
+import { LARGE_QUERY, literalArray, QueryParameters, type Scalars } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
 import { ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
 import { versionedTable } from './versioned.js'
@@ -45,14 +46,16 @@ export const SESSIONS = versionedTable<Session, SessionRow>({
 
 /** All sessions that these users have in the store. */
 export async function sessionsOfUsers(
-  clickhouse: ClickHouse,
+  shards: Shards,
   projectId: string,
   distinctIds: string[],
 ): Promise<{ sessionId: string; distinctId: string }[]> {
   const fields = new QueryParameters()
-  const rows = await clickhouse.rows<{ session_id: string; distinct_id: string }>(
-    `SELECT session_id, distinct_id FROM sessions FINAL
-     WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,
+  const ofProject = `project_id = ${fields.text(projectId)}`
+  const from = shards.newest('sessions', { keys: ofProject, columns: ['distinct_id'] })
+  const rows = await shards.rows<{ session_id: string; distinct_id: string }>(
+    `SELECT session_id, distinct_id FROM ${from}
+     WHERE ${ofProject} AND distinct_id IN ${fields.array(distinctIds)}`,
     fields.parameters,
   )
   return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
@@ -78,11 +81,12 @@ const sessionJson = (properties: string) => `concat(
     ',"updated_at":', toString(updated_at),
     ',"ended_at":', ifNull(toString(ended_at), 'null'), '}')`
 
+const OF_PROJECT = 'project_id = {project:String}'
 const NEWEST_FIRST = 'ORDER BY started_at DESC, session_id DESC'
 
 /** A page of sessions as JSON texts, the one that started last first. */
 export async function readSessionPage(
-  clickhouse: ClickHouse,
+  shards: Shards,
   { projectId, limit, offset, ...filter }: { projectId: string; limit: number; offset: number } & SessionFilter,
   signal?: AbortSignal,
 ): Promise<Readable> {
@@ -93,40 +97,62 @@ export async function readSessionPage(
     nextId: "repeat('-', 36)",
     from: `
       SELECT * FROM (
-        SELECT * FROM sessions FINAL
+        ${
+          shards.areSeveral
+            ? sessionsOfPage(shards, where)
+            : `SELECT * FROM sessions FINAL
         WHERE ${where} AND session_id IN (
           SELECT session_id FROM sessions FINAL WHERE ${where} ${NEWEST_FIRST} LIMIT {skipped:UInt64}, {limit:UInt32} + 1
-        )
+        )`
+        }
       )
       ${NEWEST_FIRST}`,
   })
-  return await clickhouse.bytes(query, { ...parameters, limit, offset: 0, skipped: offset }, PAGE_SETTINGS, {
+  return await shards.bytes(query, { ...parameters, limit, offset: 0, skipped: offset }, PAGE_SETTINGS, {
     signal,
     project: projectId,
   })
 }
 
-/** All sessions of a user, the one that started first first, as lines of NDJSON that begin with `{"type":"session",`. */
+/** Only the shards' own condition on names keeps them from sending every session of the project. */
+function sessionsOfPage(shards: Shards, where: string): string {
+  const columns = ['distinct_id', 'state', 'started_at']
+  const found = shards.newest('sessions', { keys: OF_PROJECT, columns })
+  const ids = `SELECT session_id FROM ${found} WHERE ${where} ${NEWEST_FIRST} LIMIT {skipped:UInt64}, {limit:UInt32} + 1`
+  return `SELECT * FROM ${shards.newest('sessions', { keys: `${OF_PROJECT} AND session_id GLOBAL IN (${ids})` })}`
+}
+
+/**
+ * All sessions under these names of a user, the one that started first first, as lines of NDJSON that begin with
+ * `{"type":"session",`.
+ */
 export async function readSessionsOfUser(
-  clickhouse: ClickHouse,
-  { projectId, distinctId }: { projectId: string; distinctId: string },
+  shards: Shards,
+  { projectId, distinctIds }: { projectId: string; distinctIds: string[] },
   reading: Reading,
 ): Promise<Readable> {
-  const { where, parameters } = conditionsOf(projectId, { distinctId })
+  const isOne = `distinct_id IN ${literalArray(distinctIds)}`
   const line = `concat('{"type":"session",', substring(${sessionJson(ONE_LINE)}, 2))`
-  return await clickhouse.bytes(
-    `SELECT ${line} FROM sessions FINAL WHERE ${where} ORDER BY started_at, session_id FORMAT TSVRaw`,
-    parameters,
-    { ...PAGE_SETTINGS, ...STREAMED },
+  return await shards.bytes(
+    `SELECT ${line} FROM ${shards.newest('sessions', { keys: sessionsThatHad(shards, isOne) })}
+     WHERE ${OF_PROJECT} AND ${isOne} ORDER BY started_at, session_id FORMAT TSVRaw`,
+    { project: projectId },
+    { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY },
     reading,
   )
+}
+
+/** Sessions that a user has had, by any of their versions; what they are now is looked at in the newest. */
+function sessionsThatHad(shards: Shards, user: string): string {
+  const had = `SELECT session_id FROM ${shards.versionsOf('sessions')} WHERE ${OF_PROJECT} AND ${user}`
+  return `${OF_PROJECT} AND session_id GLOBAL IN (${had})`
 }
 
 function conditionsOf(
   projectId: string,
   { distinctId, state, from, to }: SessionFilter,
 ): { where: string; parameters: Scalars } {
-  const conditions = ['project_id = {project:String}']
+  const conditions = [OF_PROJECT]
   const parameters: Scalars = { project: projectId }
   const add = (condition: string, name: string, value: string | number | undefined) => {
     if (value === undefined) return

@@ -3,6 +3,8 @@ import { text } from 'node:stream/consumers'
 import type { DataFormat } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 
 export interface SqlOptions {
   /** one of ClickHouse's output formats; a FORMAT in the query wins */
@@ -19,6 +21,8 @@ class SqlRefusedError extends Error {
 
 /** How ClickHouse calls the statements that only read, in the first line of EXPLAIN AST. */
 const READING = /^(Select|Show|Describe|Exists|Explain)/
+/** A table that the query names, with or without its database. */
+const TABLE = /^ *TableIdentifier (?:\S+\.)?(\S+)/gm
 /** This function reads any file that the engine's user may read, and `readonly` does not stop it. */
 const FILE_FUNCTION = /^ *Function file\b/m
 const EXPLAIN = 'EXPLAIN AST '
@@ -43,27 +47,40 @@ const READ_ONLY = {
   http_headers_progress_interval_ms: '60000',
 } as const
 
+/** What a query of the operator gives. */
+export interface SqlResult {
+  /** as ClickHouse writes it; it is complete if, and only if, the stream ends */
+  rows: Readable
+  /** tables that the query names of which it reads the first shard's rows alone; the name with `_all` reads all shards' */
+  ofFirstShard: string[]
+}
+
 /**
- * Runs a query of the operator, which cannot change anything.
+ * Runs a query of the operator on the first shard, which cannot change anything.
  *
  * Not promised: that it reads nothing but the tables. This can read whatever the store's user can read.
  *
- * @returns the result as ClickHouse writes it; it is complete if, and only if, the stream ends
  * @throws SqlRefusedError where it does not only read
  * @throws Error in words, StoreUnreachableError; the stream may break with a StoreError, for which see `describeSqlError`
  */
 export async function readSql(
-  clickhouse: ClickHouse,
+  shards: Shards,
   query: string,
   { format, limitSeconds, signal }: SqlOptions,
-): Promise<Readable> {
-  await checkReads(clickhouse, query, signal)
+): Promise<SqlResult> {
+  const { first } = shards
+  const tree = await checkReads(first, query, signal)
+  const ofFirstShard = shards.areSeveral ? await withRowsElsewhere(first, tree) : []
   const settings = { ...READ_ONLY, max_execution_time: limitSeconds, default_format: format as DataFormat }
-  return await clickhouse.bytes(query, {}, settings, { signal, limitMs: limitSeconds * 1000 + GRACE_MS })
+  const rows = await first.bytes(query, {}, settings, { signal, limitMs: limitSeconds * 1000 + GRACE_MS })
+  return { rows, ofFirstShard }
 }
 
-/** ClickHouse's own parser says what a statement is; `readonly` alone would let KILL QUERY and BACKUP through. */
-async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSignal): Promise<void> {
+/**
+ * ClickHouse's own parser says what a statement is; `readonly` alone would let KILL QUERY and BACKUP through.
+ * @returns the statement as that parser shows it
+ */
+async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSignal): Promise<string> {
   const settings = { readonly: '1', default_format: 'TabSeparatedRaw' } as const
   const tree = await clickhouse.bytes(`${EXPLAIN}${query}`, {}, settings, { signal }).catch((error: unknown) => {
     throw isStoreError(error, 'SYNTAX_ERROR') ? withoutPrefix(error) : error
@@ -73,6 +90,20 @@ async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSi
     throw new SqlRefusedError('This only reads: SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN.')
   }
   if (FILE_FUNCTION.test(lines)) throw new SqlRefusedError('The function file() is not available here.')
+  return lines
+}
+
+/** The tables of a query that other shards have rows of, too. */
+async function withRowsElsewhere(clickhouse: ClickHouse, tree: string): Promise<string[]> {
+  const named = [...new Set(Array.from(tree.matchAll(TABLE), ([, name = '']) => name))]
+  const fields = new QueryParameters()
+  const rows = await clickhouse.rows<{ name: string }>(
+    `SELECT name FROM system.tables
+     WHERE database = currentDatabase() AND name IN ${fields.array(named.map((name) => `${name}_all`))}`,
+    fields.parameters,
+  )
+  const found = new Set(rows.map(({ name }) => name))
+  return named.filter((name) => found.has(`${name}_all`))
 }
 
 /** Counts the place of the fault from the beginning of what the user wrote. */

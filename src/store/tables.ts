@@ -1,16 +1,19 @@
 import type { ClickHouse } from '../clickhouse/client.js'
-import type { Block, Entry, EntryKind, StoredState } from '../journal/journal.js'
+import { Shards } from '../clickhouse/shards.js'
+import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
+import { type Alias, formatAlias, parseAlias } from '../model/alias.js'
 import type { Position } from '../model/position.js'
 import { formatProfile, type Profile, parseProfile } from '../model/profile.js'
 import { type Properties, sizeOfProperties } from '../model/properties.js'
 import { formatSession, parseSession, type Session } from '../model/session.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
-import { insertDeadLetter } from './dead-letters.js'
+import { ALIASES } from './aliases.js'
+import { insertDeadLetter, insertRejected } from './dead-letters.js'
 import { insertEvents, lastStoredPosition, storedPositions } from './events.js'
 import { isInserting } from './insert.js'
 import { PROFILES } from './profiles.js'
 import { SESSIONS } from './sessions.js'
-import type { StoredValue, VersionedTable } from './versioned.js'
+import { NAME_COLUMN, type StoredValue, type VersionedTable } from './versioned.js'
 
 /** What the writer stores blocks in. A token that was used before stores nothing again. */
 export interface Tables {
@@ -18,7 +21,7 @@ export interface Tables {
   insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
   /**
    * The last position, from `first` on, whose events are stored; null for none.
-   * @throws while an INSERT of this journal is running
+   * @throws StoreUnreachableError while an INSERT of this journal is running, or if a shard is down
    */
   lastStored(first: Position): Promise<Position | null>
   /** Whether an INSERT with this token is still running, as one whose response was lost may be. */
@@ -48,54 +51,77 @@ export interface StateTable<Value> {
 export interface StoreTables extends Tables {
   profiles: StateTable<Profile>
   sessions: StateTable<Session>
+  aliases: StateTable<Alias>
 }
 
-/** The tables as the writer and the state stores see them. */
-export function openTables(clickhouse: ClickHouse, journalId: number): StoreTables {
+/**
+ * The tables as the writer and the state stores of a lane see them.
+ * @param clickhouse the lane's shard, which its writer stores in
+ * @param journal the number is read at each call, as that of a lane that is down may be unknown yet
+ * @param places where states may be, and what the lane stored before; by default in the lane's shard alone
+ */
+export function openTables(
+  clickhouse: ClickHouse,
+  journal: Pick<Journal, 'id'>,
+  places: Shards = Shards.of(clickhouse),
+): StoreTables {
   return {
     async insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void> {
       switch (kind) {
         case 'events':
-          return await insertEvents(clickhouse, journalId, entries, token, signal)
+          return await insertEvents(clickhouse, journal.id, entries, token, signal)
+        case 'rejected':
+          return await insertRejected(clickhouse, journal.id, entries, token)
         case 'profiles':
           return await PROFILES.insert(clickhouse, entries, signal)
         case 'sessions':
           return await SESSIONS.insert(clickhouse, entries, signal)
+        case 'aliases':
+          return await ALIASES.insert(clickhouse, entries, signal)
         default:
           throw new Error(`no table holds ${kind satisfies never}`)
       }
     },
-    lastStored: (first) => lastStoredPosition(clickhouse, journalId, first),
+    lastStored: async (first) => {
+      const found = await places.each(({ clickhouse }) => lastStoredPosition(clickhouse, journal.id, first))
+      return found.reduce((last, one) => (last === null || (one !== null && one > last) ? one : last), null)
+    },
     isInserting: (token) => isInserting(clickhouse, token),
-    storedPositions: (block) => storedPositions(clickhouse, journalId, block),
-    insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, journalId, entry, reason, token),
+    storedPositions: async (block) => {
+      const found = await places.each(({ clickhouse }) => storedPositions(clickhouse, journal.id, block))
+      return new Set(found.flatMap((positions) => [...positions]))
+    },
+    insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, journal.id, entry, reason, token),
     statesIn,
-    profiles: stateTable(clickhouse, PROFILES, { format: formatProfile, parse: parseProfile }),
-    sessions: stateTable(clickhouse, SESSIONS, { format: formatSession, parse: parseSession }),
+    profiles: stateTable<Profile>(places, PROFILES, { format: formatProfile, parse: parseProfile, sizeOf }),
+    sessions: stateTable<Session>(places, SESSIONS, { format: formatSession, parse: parseSession, sizeOf }),
+    aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, sizeOf: () => 0 }),
   }
 }
 
-function stateTable<Value extends { properties: Properties }>(
-  clickhouse: ClickHouse,
+function sizeOf({ properties }: { properties: Properties }): number {
+  return sizeOfProperties(properties)
+}
+
+function stateTable<Value>(
+  shards: Shards,
   { kind, row, read }: VersionedTable<Value>,
-  text: Pick<StateTable<Value>, 'format' | 'parse'>,
+  text: Pick<StateTable<Value>, 'format' | 'parse' | 'sizeOf'>,
 ): StateTable<Value> {
   return {
     kind,
     ...text,
     row,
-    sizeOf: ({ properties }) => sizeOfProperties(properties),
-    read: (projectId, names, maxBytes) => read(clickhouse, projectId, names, maxBytes),
+    read: (projectId, names, maxBytes) => read(shards, projectId, names, maxBytes),
   }
 }
 
 function statesIn(entries: Entry[]): StoredState[] {
   return entries.flatMap(({ kind, position: version, body }) => {
-    if (kind === 'events') return []
-    const rows = JSON.parse(`[${body}]`) as { project_id: string; distinct_id: string; session_id?: string }[]
-    return rows.map((row) => {
-      const name = kind === 'profiles' ? row.distinct_id : (row.session_id ?? '')
-      return { stateKey: stateKeyOf(kind, row.project_id, name), version }
+    if (kind === 'events' || kind === 'rejected') return []
+    const rows = JSON.parse(`[${body}]`) as Record<string, string>[]
+    return rows.map(({ project_id = '', [NAME_COLUMN[kind]]: name = '' }) => {
+      return { stateKey: stateKeyOf(kind, project_id, name), version }
     })
   })
 }

@@ -1,5 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
@@ -29,16 +30,15 @@ export interface VersionedTable<Value> {
   /** Stores rows. Idempotent. */
   insert(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void>
   /** The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing. */
-  read(
-    clickhouse: ClickHouse,
-    projectId: string,
-    names: string[],
-    maxBytes: number,
-  ): Promise<Map<string, StoredValue<Value>>>
+  read(shards: Shards, projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
 }
 
 /** The column that names a row within its project. */
-export const NAME_COLUMN = { profiles: 'distinct_id', sessions: 'session_id' } satisfies Record<StateKind, string>
+export const NAME_COLUMN = {
+  profiles: 'distinct_id',
+  sessions: 'session_id',
+  aliases: 'alias',
+} satisfies Record<StateKind, string>
 
 /** How a value and its properties are spread over the columns that only this table has. */
 export interface TableLayout<Value, Row> {
@@ -78,12 +78,13 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
 
     insert: (clickhouse, entries, signal) => insertEntries(clickhouse, insertQuery, entries, versionedRows, signal),
 
-    async read(clickhouse, projectId, names, maxBytes) {
+    async read(shards, projectId, names, maxBytes) {
       const fields = new QueryParameters()
-      const rows = await clickhouse.rows<Row & { name: string; properties: string; bytes: string; version: string }>(
+      const keys = `project_id = ${fields.text(projectId)} AND ${nameColumn} IN ${fields.array(names)}`
+      const rows = await shards.rows<Row & { name: string; properties: string; bytes: string; version: string }>(
         `SELECT ${selected}, length(t.properties) AS bytes, if(bytes > ${maxBytes}, '', t.properties) AS properties
-         FROM ${kind} AS t FINAL
-         WHERE project_id = ${fields.text(projectId)} AND ${nameColumn} IN ${fields.array(names)}`,
+         FROM ${shards.newest(kind, { alias: 't', keys })}
+         WHERE ${keys}`,
         fields.parameters,
       )
       return new Map(
@@ -98,7 +99,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
 }
 
 /** An INSERT whose lines are a version and the rows that have it. */
-function insertOf(table: string, columns: Record<string, string>): string {
+export function insertOf(table: string, columns: Record<string, string>): string {
   const names = Object.keys(columns)
   const types = Object.entries(columns).map(([name, type]) => `${name} ${type}`)
   return `

@@ -1,4 +1,7 @@
-import { JsonRow, profileChange, RowFault, timestampText, type Vendor } from './row.js'
+import { elementTexts } from '../json/spans.js'
+import { FieldFault, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
+import { JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor } from './row.js'
+import { sdkTime, toMilliseconds } from './time.js'
 
 /**
  * Mixpanel. Events come from the raw export, as `{"event":…,"properties":{"time":…,"distinct_id":…,…}}`, so all that it
@@ -24,4 +27,109 @@ export const mixpanel: Vendor = {
   profile(row) {
     return this.isProfile(row) ? profileChange(row.nameOf('$distinct_id'), row.textOf('$properties')) : undefined
   },
+}
+
+/** A number below this is a time in seconds: it is the year 5138, and as milliseconds it is March 1973. */
+const SECONDS_BELOW = 1e11
+/** The operators of an update, which are those of `/users/profile`. */
+const OPERATORS = ['$set', '$set_once', '$add', '$append', '$union', '$remove', '$unset']
+
+/** The messages of a call to `/track` or `/import`: one event, or an array of them. */
+export function mixpanelEvents(text: string, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach(elementsOf(text), request, (row) => {
+    const properties = row.textOf('properties') ?? '{}'
+    if (!properties.startsWith('{')) throw new FieldFault('The properties are not an object.', 'properties')
+    const inner = new JsonRow(properties)
+    const token = checkedToken(inner.value('token'), request)
+    const event = row.value('event')
+    const distinct_id = inner.filled('distinct_id') ?? inner.filled('$user_id') ?? inner.filled('$device_id')
+    const id = inner.filled('$insert_id')
+    const timestamp = sdkTime(timeOf(inner), { sentAt: null, receivedAt: request.receivedAt })
+    const messages: SdkMessage[] = [
+      {
+        type: 'event',
+        parts: {
+          event,
+          distinct_id: distinct_id ?? '$anonymous',
+          timestamp: timestamp === null ? undefined : String(timestamp),
+          properties: withoutKey(withoutKey(properties, request.key), token),
+        },
+        insertId: id === undefined ? undefined : insertIdOf(String(event), id),
+      },
+    ]
+    const alias =
+      event === '$identify'
+        ? inner.filled('$anon_distinct_id')
+        : event === '$create_alias'
+          ? inner.filled('alias')
+          : undefined
+    if (alias !== undefined && distinct_id !== undefined && alias !== distinct_id) {
+      messages.push({ type: 'alias', distinctId: distinct_id, alias })
+    }
+    return messages
+  })
+}
+
+/** The messages of a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
+export function mixpanelUpdates(text: string, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach(elementsOf(text), request, (row) => {
+    checkedToken(row.value('$token'), request)
+    const distinctId = profileOf(row)
+    if (row.has('$delete')) return [{ type: 'delete', distinctId }]
+    const given = OPERATORS.flatMap((name) => {
+      const operand = row.textOf(name)
+      return operand === undefined ? [] : [[name, operand] as const]
+    })
+    if (given.length === 0) throw new RowFault(`The update has none of ${OPERATORS.join(', ')}.`)
+    return [{ type: 'change', distinctId, operations: [objectText(given)], insertId: undefined }]
+  })
+}
+
+/**
+ * The events of a body that holds one on each line, as an array: a line that is not valid JSON is one of its strings, and
+ * so becomes a fault of its own. A text that is valid JSON, or has no line that is, is returned as it is.
+ */
+export function arrayOfLines(text: string): string {
+  if (isJson(text)) return text
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  const values = lines.map((line) => (isJson(line) ? line : JSON.stringify(line)))
+  return values.some((value, i) => value === lines[i]) ? `[${values.join(',')}]` : text
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function elementsOf(text: string): string[] {
+  return text.trimStart().startsWith('[') ? elementTexts(text) : [text]
+}
+
+/**
+ * Each event may bring a token of its own, and a request that is made with a secret has both.
+ * @returns the token, or the request's key if there is none
+ */
+function checkedToken(token: unknown, { key, isOwnKey = () => false }: SdkRequest): string {
+  if (token === undefined || token === null || token === '' || token === key) return key
+  if (typeof token === 'string' && isOwnKey(token)) return token
+  throw new FieldFault('The token is that of another project than the request.', 'token')
+}
+
+function profileOf(row: JsonRow): string {
+  const [group, id] = [row.filled('$group_key'), row.filled('$group_id')]
+  if (group !== undefined && id !== undefined) return `$group:${group}:${id}`
+  const name = row.filled('$distinct_id') ?? row.filled('$user_id') ?? row.filled('$device_id')
+  if (name === undefined) throw new FieldFault('The update names no user.', '$distinct_id', true)
+  return name
+}
+
+function timeOf(properties: JsonRow): number | null {
+  const text = properties.textOf('time')
+  if (text === undefined) return null
+  const content = text.startsWith('"') ? (JSON.parse(text) as string) : text
+  return toMilliseconds(content, Number(content) < SECONDS_BELOW ? 's' : 'ms') ?? toMilliseconds(content, 'iso')
 }

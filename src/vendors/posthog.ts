@@ -1,4 +1,17 @@
-import { profileChange, timestampText, unquoted, type Vendor, withRest } from './row.js'
+import { elementTexts, memberTexts } from '../json/spans.js'
+import { ANONYMOUS, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
+import {
+  isEmpty,
+  JsonRow,
+  objectText,
+  profileChange,
+  RowFault,
+  timestampText,
+  unquoted,
+  type Vendor,
+  withRest,
+} from './row.js'
+import { sdkTime, toMilliseconds } from './time.js'
 
 /**
  * PostHog's batch export of the model `events`, as JSON lines or as CSV with the same columns. Properties are an object,
@@ -20,4 +33,139 @@ export const posthog: Vendor = {
     if (!this.isProfile(row)) return undefined
     return profileChange(row.nameOf('distinct_id'), unquoted(row.textOf('properties')))
   },
+}
+
+/** Libraries that repeat a request with its first `sent_at`, however late: their clocks are not corrected by it. */
+const SERVER_LIBRARY = /^posthog-(?:node|edge|python|ruby|php|go|java|dotnet|elixir|rust)(?:\/|$)/
+/** What a key of this service looks like. */
+const KEY = /^[a-z]{2}_[\w-]{43}$/
+/** Fields of a captured event that have a place of their own, or hold the key. */
+const PLACED = ['event', 'distinct_id', 'properties', 'api_key', 'token']
+
+/**
+ * The messages of a request of PostHog's SDKs: an envelope with a batch, an array of events, or one event.
+ * @param text valid JSON
+ * @throws RowFault if it is none of them
+ */
+export function posthogMessages(text: string, request: SdkRequest): SdkMessage[] {
+  const isArray = text.trimStart().startsWith('[')
+  const envelope = isArray ? undefined : new JsonRow(text, false, request.value)
+  const batch = isArray ? text : envelope?.textOf('batch')
+  if (batch !== undefined && !batch.trimStart().startsWith('[')) throw new RowFault('The batch is not an array.')
+  const sentAt = sentAtOf(envelope, request)
+  // Beside a key of the request's own, an event may have a property of its own that is called token.
+  const hasOwnKey = envelope !== undefined && (batch !== undefined || envelope.has('api_key'))
+  const read = (row: JsonRow) => messagesIn(row, request, sentAt, hasOwnKey)
+  if (batch === undefined) return messagesOfEach([text], request, read, [envelope?.values])
+  const values = isArray ? request.value : envelope?.value('batch')
+  return messagesOfEach(elementTexts(batch), request, read, values as unknown[] | undefined)
+}
+
+/** Without the request's key, and without another one of the same project. */
+function withoutKeys(properties: string, inner: JsonRow, { key, isOwnKey }: SdkRequest): string {
+  const token = inner.value('token')
+  return withoutKey(properties, typeof token === 'string' && isOwnKey?.(token) ? token : key)
+}
+
+/** @throws RowFault if the event says that it is for another project than the request */
+function refuseForeign(row: JsonRow, inner: JsonRow, { key, isOwnKey }: SdkRequest, hasOwnKey: boolean): void {
+  for (const token of [row.value('api_key'), row.value('token'), inner.value('token')]) {
+    if (typeof token !== 'string' || token === '' || token === key || isOwnKey?.(token)) continue
+    if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token is that of another project than the request.')
+  }
+}
+
+function messagesIn(row: JsonRow, request: SdkRequest, sentAt: number | null, hasOwnKey: boolean): SdkMessage[] {
+  const properties = row.textOf('properties') ?? '{}'
+  if (!properties.startsWith('{')) throw new RowFault("The event's properties are not an object.")
+  const inner = new JsonRow(properties, false, row.value('properties') ?? undefined)
+  refuseForeign(row, inner, request, hasOwnKey)
+  const event = row.value('event')
+  const distinctId = row.filled('distinct_id') ?? inner.filled('distinct_id') ?? ANONYMOUS
+  const uuid = row.filled('uuid')
+  const insertId = uuid === undefined ? undefined : insertIdOf(uuid)
+  const timestamp = timeOf(row, inner, request, sentAt)
+  const text = withRest(row, withoutKeys(properties, inner, request), '$posthog', PLACED)
+  const messages: SdkMessage[] = [
+    {
+      type: 'event',
+      parts: {
+        event,
+        distinct_id: distinctId,
+        timestamp: String(timestamp),
+        properties: text,
+      },
+      insertId,
+    },
+  ]
+  const operations = operationsOf(row, inner)
+  const isIdentify = event === '$identify'
+  if (operations.length > 0 || isIdentify) {
+    if (distinctId !== ANONYMOUS && hasProfile(row, inner))
+      messages.push({ type: 'change', distinctId, operations, insertId })
+  }
+  const [groupType, groupKey] = [inner.filled('$group_type'), inner.filled('$group_key')]
+  if (event === '$groupidentify' && groupType !== undefined && groupKey !== undefined) {
+    const set = inner.textOf('$group_set')
+    messages.push({
+      type: 'change',
+      distinctId: `$group:${groupType}:${groupKey}`,
+      operations: set?.startsWith('{') && !isEmpty(set) ? [objectText([['$set', set]])] : [],
+      insertId,
+    })
+  }
+  const alias = isIdentify
+    ? inner.filled('$anon_distinct_id')
+    : event === '$create_alias'
+      ? inner.filled('alias')
+      : undefined
+  const isOther = alias !== undefined && alias !== distinctId && distinctId !== ANONYMOUS
+  if (isOther) messages.push({ type: 'alias', distinctId, alias })
+  return messages
+}
+
+/** What an event sets in the profile; a member among its properties wins over one beside them. */
+function operationsOf(row: JsonRow, inner: JsonRow): string[] {
+  const operations: [string, string][] = []
+  for (const name of ['$set', '$set_once']) {
+    const given = [row.textOf(name), inner.textOf(name)].filter((text) => text?.startsWith('{'))
+    const merged = new Map(given.flatMap((text) => [...memberTexts(text ?? '{}')]))
+    if (merged.size > 0) operations.push([name, objectText([...merged])])
+  }
+  const unset = inner.textOf('$unset') ?? row.textOf('$unset')
+  if (unset?.startsWith('[')) operations.push(['$unset', unset])
+  return operations.length === 0 ? [] : [objectText(operations)]
+}
+
+function hasProfile(row: JsonRow, inner: JsonRow): boolean {
+  return inner.value('$process_person_profile') !== false && optionOf(row, 'process_person_profile') !== false
+}
+
+/** PostHog's newer SDK for Node lifts some properties out into the options of an event. */
+function optionOf(row: JsonRow, name: string): unknown {
+  return (row.value('options') as Record<string, unknown> | null | undefined)?.[name]
+}
+
+/** `offset` says how long before the request the event happened, in ms. */
+function timeOf(row: JsonRow, inner: JsonRow, { receivedAt, header }: SdkRequest, sentAt: number | null): number {
+  const isUncorrected =
+    inner.value('$is_server') === true ||
+    inner.value('$ignore_sent_at') === true ||
+    optionOf(row, 'disable_skew_correction') === true ||
+    optionOf(row, 'is_server') === true ||
+    [inner.value('$lib'), row.value('library'), header('posthog-sdk-info')].some(
+      (library) => typeof library === 'string' && SERVER_LIBRARY.test(library),
+    )
+  const offset = row.value('offset')
+  const timestamp = row.value('timestamp')
+  const given = typeof timestamp === 'string' ? toMilliseconds(timestamp, 'iso') : null
+  const time = given ?? (typeof offset === 'number' ? Math.round((sentAt ?? receivedAt) - offset) : null)
+  return sdkTime(time, { sentAt: isUncorrected ? null : sentAt, receivedAt })
+}
+
+/** When the SDK says that it sent the request: in the envelope, in a header, or in the query, in ms. */
+function sentAtOf(envelope: JsonRow | undefined, { header, fields }: SdkRequest): number | null {
+  const text = envelope?.value('sent_at') ?? header('posthog-request-timestamp')
+  if (typeof text === 'string') return toMilliseconds(text, 'iso')
+  return toMilliseconds(fields.get('_') ?? fields.get('sent_at') ?? '', 'ms')
 }

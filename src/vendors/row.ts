@@ -47,14 +47,21 @@ export class JsonRow {
   readonly #values: Record<string, unknown>
   readonly #members: Member[]
 
-  /** @throws RowFault if the text is not a JSON object */
-  constructor(text: string, isTable = false) {
+  /**
+   * @param value the text as JSON.parse reads it, where that was done before
+   * @throws RowFault if the text is not a JSON object
+   */
+  constructor(text: string, isTable = false, value = parse(text)) {
     this.text = text
     this.isTable = isTable
-    const value = parse(text)
     if (!isObject(value)) throw new RowFault('The row is not a JSON object.')
     this.#values = value
     this.#members = members(text)
+  }
+
+  /** All members, by name. */
+  get values(): Readonly<Record<string, unknown>> {
+    return this.#values
   }
 
   has(name: string): boolean {
@@ -84,6 +91,12 @@ export class JsonRow {
   nameOf(name: string): unknown {
     const value = this.value(name) ?? undefined
     return typeof value === 'number' ? this.textOf(name) : value
+  }
+
+  /** As `nameOf`, for what may also be empty: undefined then, and for any other type. */
+  filled(name: string): string | undefined {
+    const value = this.nameOf(name)
+    return typeof value === 'string' && value !== '' ? value : undefined
   }
 
   /** The text of an object with all members except these. */

@@ -1,4 +1,17 @@
-import { JsonRow, NoEvent, profileChange, RowFault, timestampText, type Vendor, withRest } from './row.js'
+import { elementTexts } from '../json/spans.js'
+import { ANONYMOUS, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
+import {
+  isEmpty,
+  JsonRow,
+  NoEvent,
+  objectText,
+  profileChange,
+  RowFault,
+  timestampText,
+  type Vendor,
+  withRest,
+} from './row.js'
+import { sdkTime, toMilliseconds } from './time.js'
 
 /**
  * Segment's messages as it stores them in a bucket, as JSON lines. `track` is an event with a name of its own; `page` and
@@ -36,5 +49,95 @@ export const segment: Vendor = {
 
 function traitsInContext(row: JsonRow): string | undefined {
   const context = row.textOf('context')
-  return context?.startsWith('{') ? new JsonRow(context).textOf('traits') : undefined
+  return context?.startsWith('{') ? new JsonRow(context, false, row.value('context')).textOf('traits') : undefined
+}
+
+/** Libraries that repeat a request with its first `sentAt`, however late: their clocks are not corrected by it. */
+const SERVER_LIBRARY = /node|ruby|python|java$|php|go$|\.net|server/i
+/** Events that stand for messages which are no `track`. */
+const EVENT_NAMES: Record<string, string> = {
+  page: 'page',
+  screen: 'screen',
+  identify: '$identify',
+  group: '$group',
+  alias: '$alias',
+}
+
+/** Jitsu's SDK masks what follows the colon of its key. */
+const MASKED = ':***'
+
+/**
+ * The messages of a request of Segment's protocol, as the SDKs of Segment, RudderStack and Jitsu send them.
+ * @param text valid JSON: one message, or a batch
+ * @param type of the only message, where the path says it; without it, the text is a batch
+ * @throws RowFault if it is neither
+ */
+export function segmentMessages(text: string, request: SdkRequest, type?: string): SdkMessage[] {
+  const envelope = new JsonRow(text, false, request.value)
+  const batch = type === undefined ? envelope.textOf('batch') : undefined
+  const read = (sentAt: number | null) => (row: JsonRow) => {
+    if (isForeign(row.value('writeKey'), request)) throw new RowFault('The message has the key of another project.')
+    return messagesIn(row, request, timeOf(row, 'sentAt') ?? sentAt, String(row.value('type') ?? type))
+  }
+  if (batch === undefined) return messagesOfEach([text], request, read(null), [envelope.values])
+  if (!batch.startsWith('[')) throw new RowFault('The batch is not an array.')
+  const values = envelope.value('batch') as unknown[]
+  return messagesOfEach(elementTexts(batch), request, read(timeOf(envelope, 'sentAt')), values)
+}
+
+/** Whether a message says that it is for another project than the request. */
+function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
+  if (typeof writeKey !== 'string' || writeKey === '' || writeKey.endsWith(MASKED)) return false
+  return writeKey !== key && !writeKey.endsWith(`:${key}`) && isOwnKey?.(writeKey) !== true
+}
+
+function messagesIn(row: JsonRow, request: SdkRequest, sent: number | null, type: string): SdkMessage[] {
+  const event = type === 'track' ? row.value('event') : EVENT_NAMES[type]
+  if (type !== 'track' && event === undefined) throw new RowFault('The message has no type that Segment has.')
+  const [userId, anonymousId] = [row.filled('userId'), row.filled('anonymousId')]
+  const sentAt = SERVER_LIBRARY.test(libraryOf(row)) ? null : sent
+  const time = timeOf(row, 'timestamp') ?? timeOf(row, 'originalTimestamp')
+  const timestamp = sdkTime(time, { sentAt, receivedAt: request.receivedAt })
+  const messageId = row.filled('messageId')
+  const insertId = messageId === undefined ? undefined : insertIdOf(messageId)
+  const properties = withRest(row, row.textOf('properties'), '$segment', ['event', 'properties', 'writeKey'])
+  const distinct_id = userId ?? anonymousId ?? row.filled('previousId') ?? ANONYMOUS
+  const messages: SdkMessage[] = [
+    {
+      type: 'event',
+      parts: { event, distinct_id, timestamp: String(timestamp), properties },
+      insertId,
+    },
+  ]
+  const traits = row.textOf('traits') ?? (type === 'identify' ? traitsInContext(row) : undefined)
+  if (type === 'identify' && distinct_id !== ANONYMOUS) {
+    messages.push({ type: 'change', distinctId: distinct_id, operations: setOf(traits), insertId })
+    if (userId !== undefined && anonymousId !== undefined && userId !== anonymousId) {
+      messages.push({ type: 'alias', distinctId: userId, alias: anonymousId })
+    }
+  }
+  const groupId = row.filled('groupId')
+  if (type === 'group' && groupId !== undefined) {
+    messages.push({ type: 'change', distinctId: `$group:${groupId}`, operations: setOf(traits), insertId })
+  }
+  const previousId = row.filled('previousId')
+  if (type === 'alias' && userId !== undefined && previousId !== undefined && userId !== previousId) {
+    messages.push({ type: 'alias', distinctId: userId, alias: previousId })
+  }
+  return messages
+}
+
+/** Operations that set these properties; none if there is nothing to set. */
+function setOf(traits: string | undefined): string[] {
+  return traits?.startsWith('{') && !isEmpty(traits) ? [objectText([['$set', traits]])] : []
+}
+
+function timeOf(row: JsonRow, name: string): number | null {
+  const value = row.value(name)
+  return typeof value === 'string' ? toMilliseconds(value, 'iso') : null
+}
+
+function libraryOf(row: JsonRow): string {
+  const library = (row.value('context') as { library?: { name?: unknown } } | null | undefined)?.library?.name
+  return typeof library === 'string' ? library : ''
 }

@@ -24,3 +24,20 @@ t.test('what cannot be moved is refused with a sentence', async (t) => {
   t.match(await all('export', folder, env), { code: 0, stderr: /0 events/ }, 'a store that is empty')
   t.match(await all('export', data, env), { code: 1, stderr: /is not empty/ })
 })
+
+t.test('aliases move along', async (t) => {
+  const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
+  const start = async (dataDir: string) => await startApp(t, { DATA_DIR: dataDir, LOG_LEVEL: 'silent', SECRET_KEY })
+  const from = await start(join(data, 'from'))
+  await from.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan: 'pro' } })
+  await from.call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'visitor/7' })
+  const found = await from.call('GET', '/public/users/visitor%2F7/export')
+  t.match(found.body, '"alias":"visitor/7"')
+  await from.app.close()
+  await (await start(join(data, 'to'))).app.close()
+  t.match(await all('export', folder, { DATA_DIR: join(data, 'from') }), { code: 0 })
+  t.match(await all('import', folder, { DATA_DIR: join(data, 'to') }), { code: 0 })
+  const to = await start(join(data, 'to'))
+  t.equal((await to.call('GET', '/public/users/visitor%2F7/export')).body, found.body)
+  t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
+})

@@ -3,6 +3,7 @@ import t from 'tap'
 import { command } from '../../src/cli/dead-letters.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
 import { replayDeadLetter } from '../../src/pipeline/replay.js'
@@ -14,6 +15,7 @@ const engine = await startClickHouse(t)
 const clickhouse = new ClickHouse({ url: engine.url })
 t.teardown(() => clickhouse.close())
 await migrate(clickhouse)
+const shards = Shards.of(clickhouse)
 
 let clock = 1_760_000_000_000n
 
@@ -120,24 +122,24 @@ t.test('dead letters', async (t) => {
 
 t.test('a replay that was cut off before it was noted, or that two do at once, stores nothing twice', async (t) => {
   const id = await letter('{"events":[{"event":"once","distinct_id":"u"}]}')
-  const [found] = (await readDeadLetters(clickhouse, { limit: 100 })).filter(
+  const [found] = (await readDeadLetters(shards, { limit: 100 })).filter(
     ({ position }) => formatPosition(position) === id,
   )
   if (!found) return t.fail('it is there')
   const signal = new AbortController().signal
-  await Promise.all([1, 2, 3].map((now) => replayDeadLetter(clickhouse, found, now, signal)))
+  await Promise.all([1, 2, 3].map((now) => replayDeadLetter(shards, found, now, signal)))
   const count = async () => (await stored()).filter(({ event }) => event === 'once').length
   t.equal(await count(), 1)
   // As if it had never been noted, and the token were forgotten.
   await clickhouse.command('TRUNCATE TABLE dead_letter_replays')
   await clickhouse.command(`ALTER TABLE events MODIFY SETTING non_replicated_deduplication_window = 0`)
   t.teardown(() => clickhouse.command('ALTER TABLE events RESET SETTING non_replicated_deduplication_window'))
-  t.strictSame(await replayDeadLetter(clickhouse, found, 4, signal), { isStored: true })
+  t.strictSame(await replayDeadLetter(shards, found, 4, signal), { isStored: true })
   t.equal(await count(), 1)
 })
 
 t.test('a letter from before journals were written down belongs to the latest one', async (t) => {
-  await clickhouse.command(`INSERT INTO journals VALUES (${JOURNAL}, 1)`)
+  await clickhouse.command(`INSERT INTO journals (id, since) VALUES (${JOURNAL}, 1)`)
   const id = await letter('{"events":[{"event":"old","distinct_id":"u"}]}', 'events', 0)
   t.equal((await run('replay', id)).code, 0)
   t.equal((await stored()).find(({ event }) => event === 'old')?.id, idOf(id))

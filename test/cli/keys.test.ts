@@ -205,7 +205,7 @@ t.test('usage errors are reported before anything is opened', async (t) => {
     [['create', '--project', ''], /name of a project/],
     [['create', '--project', '../x'], /name of a project/],
     [['create', '--project', 'x'.repeat(65)], /name of a project/],
-    [['create', '--project', 'p', '--kind', 'both'], /public or secret/],
+    [['create', '--project', 'p', '--kind', 'both'], /public, secret, write or read/],
     [['create', '--project', 'p', 'q'], /Unexpected argument "q"/],
     [['create', '--projects', 'p'], /projects/],
     [['rotate', '--project', 'p', '--grace', '1w'], /--grace/],

@@ -2,6 +2,7 @@ import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate, SchemaError } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { Purge } from '../../src/erasure/purge.js'
 import { silent, startClickHouse, temporaryFolder } from '../helper.js'
 
@@ -49,7 +50,12 @@ t.test('what was deleted under an earlier schema is found and taken off the disk
   await clickhouse.command("INSERT INTO dead_letters (position, body) VALUES (1, 'ada,bob')")
   await clickhouse.command("ALTER TABLE dead_letters UPDATE body = 'bob' WHERE 1", {}, { mutations_sync: '1' })
   await migrate(clickhouse)
-  const purge = new Purge({ clickhouse, barrier: { waitForAll: async () => 0n }, log: silent, intervalMs: 1 })
+  const purge = new Purge({
+    shards: Shards.of(clickhouse),
+    barrier: { waitForAll: async () => 0n },
+    log: silent,
+    intervalMs: 1,
+  })
   t.teardown(() => purge.close())
   await purge.now()
   t.strictSame(await clickhouse.rows('SELECT distinct_id, version FROM profiles ORDER BY ALL'), [

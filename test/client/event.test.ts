@@ -13,7 +13,11 @@ const NOW = 1_700_000_000_000
 
 /** Does not compile if the client's type accepts what the service's schema refuses. */
 type Fits<Given extends Wanted, Wanted> = Given
-type Parsed = Omit<TrackEvent, 'properties' | 'timestamp'> & { properties?: object | null; timestamp?: number | null }
+type Parsed = Pick<TrackEvent, 'event' | 'distinct_id'> & {
+  properties?: object | null
+  timestamp?: number | null
+  insert_id?: string | null
+}
 export type Checked = [
   Fits<Parsed, Static<typeof TrackBody>>,
   Fits<{ distinct_id: string; operations: ProfileOperations }, Static<typeof ProfileBody>>,
@@ -28,6 +32,7 @@ t.test('client and service accept and refuse the same events', async (t) => {
       distinct_id: name,
       properties: fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue()),
       timestamp: fc.oneof(fc.nat(), fc.double(), fc.constant(null), fc.jsonValue()),
+      insert_id: fc.oneof(name, fc.constant(null)),
     },
     { requiredKeys: ['event', 'distinct_id'] },
   )

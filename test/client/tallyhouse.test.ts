@@ -89,6 +89,17 @@ for (const storage of STORAGES) {
       await t.rejects(tallyhouse.identify(''), { code: 'invalid_request' })
     })
 
+    t.test('aliases', async (t) => {
+      await tallyhouse.identify('ann', { plan: 'free' })
+      await tallyhouse.alias('ann', 'gerät/7')
+      await tallyhouse.alias('ann', 'gerät/7')
+      t.match(await tallyhouse.getUser('gerät/7'), { distinct_id: 'ann', properties: { plan: 'free' } })
+      await t.rejects(tallyhouse.alias('bob', 'gerät/7'), { code: 'alias_conflict', status: 409 })
+      await t.rejects(tallyhouse.alias('ann', ''), { code: 'invalid_request' })
+      const lines = await all(tallyhouse.exportUser('gerät/7'))
+      t.match(lines[1], { type: 'alias', distinct_id: 'ann', alias: 'gerät/7' })
+    })
+
     t.test('sessions are read', async (t) => {
       await client.browser('/public/sessions/start', { distinct_id: 'ann', session_id: 's/1', properties: { a: 1 } })
       const session = await tallyhouse.getSession('s/1')
@@ -119,11 +130,13 @@ for (const storage of STORAGES) {
         raw.map(({ type }) => type),
         ['profile', 'session', 'event', 'event', 'event'],
       )
-      t.strictSame([raw[0]?.properties, raw[4]?.properties], ['{"id":12345678901234567890,"price":9.90}', properties])
+      const texts = raw.map((record) => record.type !== 'alias' && record.properties)
+      t.strictSame([texts[0], texts[4]], ['{"id":12345678901234567890,"price":9.90}', properties])
       for await (const record of tallyhouse.exportUser(distinct_id)) {
         if (record.type === 'event') t.ok(ids.includes(record.eventId))
         else if (record.type === 'session') t.equal(record.session_id, 'of reader')
-        else t.equal(record.properties.price, 9.9)
+        else if (record.type === 'profile') t.equal(record.properties.price, 9.9)
+        else t.fail(record.type)
       }
       await t.rejects(all(tallyhouse.exportUser('nobody')), { code: 'not_found' })
       await t.rejects(all(tallyhouse.exportUser(distinct_id, { signal: AbortSignal.abort() })), { code: 'aborted' })

@@ -20,7 +20,7 @@ const OLD_ID = `reinterpret(bitOr(
 /** Events of the project as if they had been tracked long ago. */
 async function fill(clickhouse: ClickHouse, count: number, properties: string, event = `'e'`): Promise<void> {
   await clickhouse.command(
-    `INSERT INTO events SELECT 'default', ${OLD_ID}, ${event}, concat('u', toString(number % 10)), number, 0, ${properties} FROM numbers(${count})`,
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'default', ${OLD_ID}, ${event}, concat('u', toString(number % 10)), number, 0, ${properties} FROM numbers(${count})`,
   )
 }
 
@@ -29,7 +29,7 @@ async function replaceEvents(clickhouse: ClickHouse, condition: string): Promise
   await clickhouse.command('RENAME TABLE events TO stored_events')
   await clickhouse.command(
     `CREATE VIEW events AS
-     SELECT 'default' AS project_id, ${OLD_ID} AS event_id, 'e' AS event, 'u' AS distinct_id, 0. AS timestamp, '{}' AS properties
+     SELECT 'default' AS project_id, ${OLD_ID} AS event_id, 'e' AS event, 'u' AS distinct_id, 0. AS timestamp, '{}' AS properties, '' AS insert_id
      FROM system.numbers WHERE ${condition} SETTINGS max_block_size = 1`,
   )
 }
@@ -322,12 +322,12 @@ t.test('a filter that finds little in the time answers what it has found, and go
     `CREATE TABLE events
      (
        project_id String, event_id UUID, distinct_id String, timestamp Float64, properties String,
-       event String ALIAS if(sleepEachRow(0.001) = 0 AND timestamp IN (${rare}), 'rare', 'e')
+       insert_id String, event String ALIAS if(sleepEachRow(0.001) = 0 AND timestamp IN (${rare}), 'rare', 'e')
      )
      ENGINE = MergeTree ORDER BY (project_id, toUInt128(event_id)) SETTINGS index_granularity = 20`,
   )
   await clickhouse.command(
-    'INSERT INTO events SELECT project_id, event_id, distinct_id, timestamp, properties FROM stored_events',
+    'INSERT INTO events SELECT project_id, event_id, distinct_id, timestamp, properties, insert_id FROM stored_events',
   )
   const ids = await clickhouse.rows<{ id: string }>(
     `SELECT toString(event_id) AS id FROM events WHERE timestamp IN (${rare}) ORDER BY timestamp`,

@@ -78,7 +78,7 @@ t.test('a first call that waiting does not help ends the command at once, and sa
       t.match(stderr, url)
     }
   }
-  t.ok(performance.now() - startedAt < 30_000)
+  t.ok(performance.now() - startedAt < 60_000)
   t.strictSame(await readdir(folder), ['events.ndjson'], 'no state is written')
 })
 

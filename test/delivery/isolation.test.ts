@@ -41,7 +41,7 @@ async function store(t: Test, kind: JournalKind, count: number, spelling: (i: nu
   })
   await journal.write(writes)
 
-  const tables = openTables(clickhouse, journal.id)
+  const tables = openTables(clickhouse, journal)
   let inserts = 0
   const writer = new Writer({
     journal,

@@ -82,6 +82,40 @@ t.test('an id that changes is found', async (t) => {
   t.match(await ledger.verdict([{ producer: 'p', number: 0, eventId: 'id-000001' }]), { renamed: 1 })
 })
 
+t.test('a missing edit is found, and an event that was deleted and is still there', async (t) => {
+  const ledger = ledgerOf('answered', 'answered')
+  ledger.noteEdit('p', 1, 2)
+  const [first, second] = read(0, 1)
+  if (!first || !second) return t.fail('there are two')
+  t.match(await ledger.verdict([first, second]), { unedited: 1, examples: ['p 1 is unedited'] })
+  t.match(await ledger.verdict([first, { ...second, edit: 1 }]), { unedited: 1 })
+  t.strictSame(await ledger.verdict([first, { ...second, edit: 2 }]), FLAWLESS)
+  ledger.noteDeletion('p', 0)
+  t.match(await ledger.verdict([first, { ...second, edit: 2 }]), { unexpected: 1 })
+  t.strictSame(await ledger.verdict([{ ...second, edit: 2 }]), FLAWLESS)
+})
+
+t.test(
+  'a walk during the writes may see an event before it is answered, edited or deleted, but misses none',
+  async (t) => {
+    const ledger = ledgerOf('answered')
+    const seeing = (...numbers: number[]) => {
+      const reading = ledger.liveReading()
+      for (const found of read(...numbers)) reading.see(found)
+      return reading
+    }
+    const [whole, hasGap] = [seeing(0, 1, 2), seeing(0, 2)]
+    for (const number of [1, 2]) ledger.note('p', number, 1, 'answered')
+    ledger.noteEdit('p', 0, 1)
+    ledger.noteDeletion('p', 2)
+    t.strictSame(whole.verdict(), FLAWLESS)
+    t.strictSame(hasGap.verdict(), { ...FLAWLESS, lost: 1, examples: ['p 1 is lost'] })
+    t.strictSame(seeing(0, 1).verdict(), FLAWLESS)
+    t.match(seeing(0, 1, 1).verdict(), { twice: 1 })
+    t.match(seeing(0, 1, 3).verdict(), { unexpected: 1 })
+  },
+)
+
 t.test('producers are told apart', async (t) => {
   const ledger = new Ledger()
   ledger.note('p', 0, 2000, 'answered')

@@ -12,6 +12,8 @@ export interface Found {
   producer: string
   number: number
   eventId: string
+  /** which edit of the event this is; absent: it was never edited */
+  edit?: number
 }
 
 /** How many events break each promise, with some of them as examples. */
@@ -26,15 +28,25 @@ export interface Verdict {
   unexpected: number
   /** there under another id than it was answered with, or than it was read with before */
   renamed: number
+  /** there without the last edit that was answered */
+  unedited: number
   examples: string[]
 }
 
-export const FLAWLESS: Verdict = { lost: 0, twice: 0, disordered: 0, unexpected: 0, renamed: 0, examples: [] }
+export const FLAWLESS: Verdict = {
+  lost: 0,
+  twice: 0,
+  disordered: 0,
+  unexpected: 0,
+  renamed: 0,
+  unedited: 0,
+  examples: [],
+}
 
 const MAX_EXAMPLES = 10
 const ANSWERED = 1
 const UNKNOWN = 2
-const FOUND = 4
+const DELETED = 4
 
 /** What one producer sent, a byte for each event, so that many millions fit. */
 interface Account {
@@ -50,6 +62,7 @@ interface Account {
 export class Ledger {
   readonly #accounts = new Map<string, Account>()
   readonly #toldIds = new Map<string, string>()
+  readonly #edits = new Map<string, number>()
 
   /** The outcome of the last try counts, as a repeated call is the same call. */
   note(producer: string, first: number, count: number, outcome: Outcome): void {
@@ -67,6 +80,21 @@ export class Ledger {
     this.#toldIds.set(nameOf(producer, number), eventId)
   }
 
+  /** The id that the service answered for this event, if it did. */
+  idOf(producer: string, number: number): string | undefined {
+    return this.#toldIds.get(nameOf(producer, number))
+  }
+
+  /** The service answered that it edited this event, for the `edit`th time. */
+  noteEdit(producer: string, number: number, edit: number): void {
+    this.#edits.set(nameOf(producer, number), edit)
+  }
+
+  /** The service answered that it deleted this event. */
+  noteDeletion(producer: string, number: number): void {
+    this.#account(producer, number + 1).marks[number] = DELETED
+  }
+
   /** Ids that were answered to more than one event, those of lost ones included. */
   get sharedIds(): string[] {
     const ids = [...this.#toldIds.values()].sort()
@@ -82,33 +110,14 @@ export class Ledger {
 
   /** Compares what is there, in the order in which it is read. */
   async verdict(found: Iterable<Found> | AsyncIterable<Found>): Promise<Verdict> {
-    const verdict = structuredClone(FLAWLESS)
-    const blame = (fault: Exclude<keyof Verdict, 'examples'>, event: string) => {
-      verdict[fault]++
-      if (verdict.examples.length < MAX_EXAMPLES) verdict.examples.push(`${event} is ${fault}`)
-    }
-    // Also what a walk that broke off has left.
-    for (const account of this.#accounts.values()) account.marks = account.marks.map((mark) => mark & ~FOUND)
-    const lastNumbers = new Map<string, number>()
-    let lastId = ''
-    for await (const { producer, number, eventId } of found) {
-      const event = nameOf(producer, number)
-      const account = this.#account(producer, 0)
-      const mark = account.marks[number] ?? 0
-      if ((mark & (ANSWERED | UNKNOWN)) === 0) blame('unexpected', event)
-      if (mark & FOUND) blame('twice', event)
-      if (number < (lastNumbers.get(producer) ?? 0) || eventId <= lastId) blame('disordered', event)
-      if ((this.#toldIds.get(event) ?? eventId) !== eventId) blame('renamed', event)
-      if (number < account.length) account.marks[number] = mark | FOUND
-      lastNumbers.set(producer, number)
-      lastId = eventId
-    }
-    for (const [producer, { marks, length }] of this.#accounts) {
-      for (let number = 0; number < length; number++) {
-        if (marks[number] === ANSWERED) blame('lost', nameOf(producer, number))
-      }
-    }
-    return verdict
+    const reading = new Reading(this.#accounts, this.#toldIds, this.#edits, false)
+    for await (const event of found) reading.see(event)
+    return reading.verdict()
+  }
+
+  /** For a walk that goes on while events are sent, edited and deleted: it may see those before that happens. */
+  liveReading(): Reading {
+    return new Reading(this.#accounts, this.#toldIds, this.#edits, true)
   }
 
   #account(producer: string, length: number): Account {
@@ -124,6 +133,73 @@ export class Ledger {
     }
     account.length = Math.max(account.length, length)
     return account
+  }
+}
+
+/** One reading of everything, compared with what was sent. */
+export class Reading {
+  readonly #accounts: ReadonlyMap<string, Account>
+  readonly #toldIds: ReadonlyMap<string, string>
+  readonly #edits: ReadonlyMap<string, number>
+  readonly #isLive: boolean
+  /** a byte for each event that was seen */
+  readonly #seen = new Map<string, { marks: Uint8Array; last: number }>()
+  readonly #verdict = structuredClone(FLAWLESS)
+  #lastId = ''
+
+  constructor(
+    accounts: ReadonlyMap<string, Account>,
+    toldIds: ReadonlyMap<string, string>,
+    edits: ReadonlyMap<string, number>,
+    isLive: boolean,
+  ) {
+    this.#accounts = accounts
+    this.#toldIds = toldIds
+    this.#edits = edits
+    this.#isLive = isLive
+  }
+
+  /** The next event, in the order in which it is read. */
+  see({ producer, number, eventId, edit = 0 }: Found): void {
+    const event = nameOf(producer, number)
+    let seen = this.#seen.get(producer)
+    if (!seen) {
+      seen = { marks: new Uint8Array(1024), last: 0 }
+      this.#seen.set(producer, seen)
+    }
+    if (number >= seen.marks.length) {
+      const marks = new Uint8Array(Math.max(number + 1, 2 * seen.marks.length))
+      marks.set(seen.marks)
+      seen.marks = marks
+    }
+    if (seen.marks[number]) this.#blame('twice', event)
+    if (number < seen.last || eventId <= this.#lastId) this.#blame('disordered', event)
+    if ((this.#toldIds.get(event) ?? eventId) !== eventId) this.#blame('renamed', event)
+    if (!this.#isLive && edit !== (this.#edits.get(event) ?? 0)) this.#blame('unedited', event)
+    seen.marks[number] = 1
+    seen.last = number
+    this.#lastId = eventId
+  }
+
+  /** To be asked once, after the last event. */
+  verdict(): Verdict {
+    for (const producer of new Set([...this.#accounts.keys(), ...this.#seen.keys()])) {
+      const sent = this.#accounts.get(producer)?.marks ?? new Uint8Array()
+      const seen = this.#seen.get(producer)?.marks ?? new Uint8Array()
+      for (let number = 0; number < Math.max(sent.length, seen.length); number++) {
+        const mark = sent[number] ?? 0
+        const maySee = this.#isLive ? ANSWERED | UNKNOWN | DELETED : ANSWERED | UNKNOWN
+        if (seen[number] && (mark & maySee) === 0) this.#blame('unexpected', nameOf(producer, number))
+        if (!seen[number] && mark === ANSWERED) this.#blame('lost', nameOf(producer, number))
+      }
+    }
+    return this.#verdict
+  }
+
+  #blame(fault: Exclude<keyof Verdict, 'examples'>, event: string): void {
+    const { examples } = this.#verdict
+    this.#verdict[fault]++
+    if (examples.length < MAX_EXAMPLES) examples.push(`${event} is ${fault}`)
   }
 }
 

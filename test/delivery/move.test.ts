@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { openWholeStore } from '../../src/cli/whole-store.js'
+import { type BareLane, openWholeStore } from '../../src/cli/whole-store.js'
 import { openStore } from '../../src/clickhouse/open.js'
 import { loadConfig } from '../../src/config.js'
 import { storedKey } from '../../src/keys/keys.js'
@@ -99,7 +99,8 @@ async function fill(client: Client): Promise<void> {
 
 /** Has an event wait in the journal of a service that was stopped. */
 async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
-  const { journal, close } = await openWholeStore(loadConfig(env), { mustExist: true })
+  const { lanes, close } = await openWholeStore(loadConfig(env), { mustExist: true })
+  const [{ journal }] = lanes as [BareLane]
   const body = Buffer.from('{"events":[{"event":"late","distinct_id":"ada"}]}')
   await journal.write([{ type: 'append', projectId: 'default', count: 1, body }])
   t.equal((await journal.depth()).entries, 1)
@@ -119,8 +120,8 @@ async function check(t: Test, env: NodeJS.ProcessEnv, wanted: string[]): Promise
   await call('POST', '/public/users/profile', { distinct_id: 'ada', operations: { $add: { visits: 1 } } })
   t.match((await call('GET', '/public/users/ada')).json(), { user: { properties: { visits: 4 } } })
   t.equal((await browser('/public/sessions/end', { distinct_id: 'ada', session_id: 's1' })).statusCode, 200)
-  const { clickhouse, close } = await openStore(client.config)
-  t.match(await readDeadLetters(clickhouse, { limit: 10 }), [{ position: 7n, projectId: 'shop', reason: 'a reason' }])
+  const { shards, close } = await openStore(client.config)
+  t.match(await readDeadLetters(shards, { limit: 10 }), [{ position: 7n, projectId: 'shop', reason: 'a reason' }])
   await close()
   await client.app.close()
 }

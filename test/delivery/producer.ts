@@ -21,6 +21,11 @@ export class Producer {
     this.#url = url
   }
 
+  /** The number of the event that was sent last. */
+  get last(): number {
+    return this.#next - 1
+  }
+
   /** Sends the next `count` events in one call, and does not repeat it. */
   async send(count = 1): Promise<Outcome> {
     const first = this.#take(count)
@@ -57,8 +62,9 @@ export class Producer {
       distinct_id: this.name,
       properties: { number: first + i },
     }))
+    const url = this.#url()
     try {
-      const answer = await fetch(`${this.#url()}/public/track${count > 1 ? '/batch' : ''}`, {
+      const answer = await fetch(`${url}/public/track${count > 1 ? '/batch' : ''}`, {
         method: 'POST',
         headers: {
           'content-type': 'application/json',
@@ -79,6 +85,12 @@ export class Producer {
   }
 }
 
+/** An event of a producer, as a page has it. */
+export function foundOf({ distinct_id, properties, eventId }: StoredEvent): Found {
+  const { number, edit } = properties
+  return { producer: distinct_id, number: Number(number), eventId, ...(edit !== undefined && { edit: Number(edit) }) }
+}
+
 /** Every event that is there, in the order of the walk; throws where a page is refused or something is still pending. */
 export async function* walk(url: string): AsyncGenerator<Found> {
   for (let cursor = ''; ; ) {
@@ -89,9 +101,7 @@ export async function* walk(url: string): AsyncGenerator<Found> {
     const page = (await answer.json()) as { events: StoredEvent[]; next: string | null; pending: number }
     if (answer.status !== 200 || page.pending > 0)
       throw new Error(`a page is ${answer.status}, ${page.pending} pending`)
-    for (const { distinct_id, properties, eventId } of page.events) {
-      yield { producer: distinct_id, number: Number(properties.number), eventId }
-    }
+    for (const event of page.events) yield foundOf(event)
     if (page.next === null) return
     cursor = `&cursor=${page.next}`
   }

@@ -1,162 +1,211 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { type RedisServer, type Scope, type Service, startService } from '../helper.js'
-import { FLAWLESS, Ledger, type Verdict } from './ledger.js'
-import { Producer, walk } from './producer.js'
-import { enginePid, JOURNALS, type JournalKind, journalFor } from './servers.js'
+import type { Scope } from '../helper.js'
+import { FAULTLESS } from './calls.js'
+import { CAN_OFFSET_CLOCKS } from './clock-offset.js'
+import { Installation } from './installation.js'
+import { FLAWLESS, type Verdict } from './ledger.js'
+import { Load } from './load.js'
 
-const USAGE = `usage: npm run soak -- [--minutes N] [--journal redis|lmdb]
+const USAGE = `usage: npm run soak -- [--lanes N] [--shards N] [--services N] [--minutes N | --seconds N] [--journal redis|lmdb] [--batch N]
 
-Ingests at full speed while the service, its ClickHouse and Redis are killed at random every few seconds, and compares
-what is there in the end with what was answered. Exits with 1 where a single event is lost, there twice or out of place.`
+Does all that users do, at full speed, while any process is killed or paused, and any link cut or slowed down, at random
+every few seconds: the services (default: one for one lane, else two), a Redis for each lane (default: one) and as many
+ClickHouses (or --shards).
+Compares what is there in the end with what was answered. Exits with 1 where a single event, edit, profile or session is
+lost, there twice or out of place, where a walk during the writes has missed an event, or a client its own write.
+With --journal lmdb the journal and ClickHouse are those that the service brings along.`
 
-const PRODUCERS = 4
-const BATCH = 1000
 const MIN_PEACE_MS = 1_000
 const MAX_PEACE_MS = 5_000
+const MAX_CUT_MS = 4_000
+const MAX_DELAY_MS = 300
+/** Longer than a writer's lease. */
+const MAX_PAUSE_MS = 15_000
 const REPORT_MS = 60_000
-/** For what is still in the journal at the end to be stored and read back. */
-const READ_LIMIT_MS = 15 * 60_000
+/** For what is still in the journal at the end to be stored, so that it can be read back. */
+const DRAIN_LIMIT_MS = 15 * 60_000
 
-type Victim = 'service' | 'clickhouse' | 'redis'
+/** Kills, cuts and slows down at random, and counts what it did. */
+class Chaos {
+  readonly #installation: Installation
+  readonly #done = new Map<string, number>()
+  readonly #over = new AbortController()
+  #running: Promise<void> = Promise.resolve()
 
-/** The processes under test, each of which can be killed and comes back. */
-class Victims {
-  readonly kills: Record<Victim, number> = { service: 0, clickhouse: 0, redis: 0 }
-  readonly #scope: Scope
-  readonly #settings: Record<string, string>
-  readonly #dataDir: string
-  readonly #redis: RedisServer | null
-  #service: Service
-
-  private constructor(
-    scope: Scope,
-    { settings, dataDir, redis }: Awaited<ReturnType<typeof journalFor>>,
-    service: Service,
-  ) {
-    this.#scope = scope
-    this.#settings = settings
-    this.#dataDir = dataDir
-    this.#redis = redis
-    this.#service = service
+  constructor(installation: Installation) {
+    this.#installation = installation
   }
 
-  static async start(scope: Scope, journal: JournalKind): Promise<Victims> {
-    const parts = await journalFor(scope, journal)
-    return new Victims(scope, parts, await startService(scope, parts.settings))
+  start(): void {
+    this.#running = this.#run()
+    // It is thrown by `stop`.
+    this.#running.catch(() => undefined)
   }
 
-  get url(): string {
-    return this.#service.url
+  /** Ends when everything serves again. */
+  async stop(): Promise<void> {
+    this.#over.abort()
+    await this.#running
   }
 
-  /** Kills one of them, or in one of four cases all at the same moment, and starts again what does not do so by itself. */
-  async killSome(): Promise<void> {
-    const all: Victim[] = this.#redis ? ['service', 'clickhouse', 'redis'] : ['service', 'clickhouse']
-    const one = all[Math.floor(Math.random() * all.length)]
-    const chosen = all.filter((victim) => victim === one || Math.random() < 0.12)
-    if (chosen.includes('redis')) {
-      this.kills.redis++
-      await this.#redis?.kill()
+  toString(): string {
+    return [...this.#done].map(([what, times]) => `${what} ${times}`).join(', ')
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#over
+    while (!signal.aborted) {
+      await wait(MIN_PEACE_MS + Math.random() * (MAX_PEACE_MS - MIN_PEACE_MS), undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+      const what = Math.random()
+      if (this.#installation.redis.length === 0 || what < 0.6) await this.#kill()
+      else if (what < 0.9) await this.#disturb()
+      else await this.#pause()
     }
-    if (chosen.includes('clickhouse')) await this.#killClickHouse()
-    if (chosen.includes('service')) {
-      this.kills.service++
-      this.#service.process.kill('SIGKILL')
-      await this.#service.ended
-    }
-    if (chosen.includes('redis')) await this.#redis?.restart()
-    if (chosen.includes('service')) this.#service = await startService(this.#scope, this.#settings)
   }
 
-  async #killClickHouse(): Promise<void> {
-    try {
-      process.kill(await enginePid(this.#dataDir), 'SIGKILL')
-      this.kills.clickhouse++
-    } catch {
-      // It is just being started.
-    }
+  /** Stops one process for some seconds, as a machine that is frozen and thawed does. */
+  async #pause(): Promise<void> {
+    const victim = oneOf(this.#installation.victims)
+    const pid = victim.pid()
+    if (pid === undefined) return
+    this.#count(`pause ${victim.name}`)
+    process.kill(pid, 'SIGSTOP')
+    await wait(Math.random() * MAX_PAUSE_MS)
+    process.kill(pid, 'SIGCONT')
+  }
+
+  /** Kills one process, or in some cases several at the same moment. */
+  async #kill(): Promise<void> {
+    const { victims } = this.#installation
+    const one = oneOf(victims)
+    const chosen = victims.filter((victim) => victim === one || Math.random() < 0.12)
+    await Promise.all(
+      chosen.map((victim) => {
+        this.#count(`kill ${victim.name}`)
+        return victim.kill()
+      }),
+    )
+  }
+
+  /** Cuts a link for some seconds, or slows it down. */
+  async #disturb(): Promise<void> {
+    const { redis, clickhouse } = this.#installation
+    const named = [
+      ...redis.map(({ link }, i) => ({ link, name: `redis ${i}` })),
+      ...clickhouse.map(({ link }, i) => ({ link, name: `clickhouse ${i}` })),
+    ]
+    const { link, name } = oneOf(named)
+    const isCut = Math.random() < 0.5
+    this.#count(`${isCut ? 'cut' : 'delay'} ${name}`)
+    if (isCut) link.cut()
+    else link.delayMs = 1 + Math.random() * MAX_DELAY_MS
+    await wait(Math.random() * MAX_CUT_MS)
+    if (isCut) link.mend()
+    else link.delayMs = 0
+  }
+
+  #count(what: string): void {
+    this.#done.set(what, (this.#done.get(what) ?? 0) + 1)
   }
 }
 
-async function ingest(producer: Producer, until: number): Promise<void> {
-  while (Date.now() < until) await producer.insist(BATCH)
+function oneOf<T>(all: T[]): T {
+  return all[Math.floor(Math.random() * all.length)] as T
 }
 
-async function readBack(ledger: Ledger, url: string): Promise<Verdict> {
-  const giveUpAt = Date.now() + READ_LIMIT_MS
-  for (;;) {
-    try {
-      return await ledger.verdict(walk(url))
-    } catch (error) {
-      if (Date.now() > giveUpAt) throw error
-      await wait(1_000)
-    }
-  }
+interface Options {
+  lanes: number
+  shards: number
+  services: number
+  seconds: number
+  batch: number
 }
 
-async function soak(scope: Scope, journal: JournalKind, minutes: number): Promise<boolean> {
-  const victims = await Victims.start(scope, journal)
-  const ledger = new Ledger()
+async function soak(scope: Scope, { lanes, shards, services, seconds, batch }: Options): Promise<boolean> {
+  if (lanes > 1 && !CAN_OFFSET_CLOCKS) console.log('faketime is not installed: the clocks of the lanes are the same')
+  const installation = await Installation.start(scope, { lanes, shards, services })
+  const load = new Load(installation, { batch, clients: 2 })
+  const chaos = new Chaos(installation)
   const startedAt = Date.now()
-  const until = startedAt + minutes * 60_000
-  const killsText = () =>
-    Object.entries(victims.kills)
-      .filter(([, count]) => count > 0)
-      .map(([victim, count]) => `${victim} ${count}`)
-      .join(', ')
   const report = () => {
-    const seconds = Math.round((Date.now() - startedAt) / 1000)
-    const rate = Math.round(ledger.answered / seconds)
-    console.log(`${seconds} s: ${ledger.answered} events answered, ${rate} per second; killed: ${killsText()}`)
+    const passed = Math.round((Date.now() - startedAt) / 1000)
+    const { answered } = load.ledger
+    console.log(`${passed} s: ${answered} events answered, ${Math.round(answered / passed)} per second; ${chaos}`)
   }
   const reporting = setInterval(report, REPORT_MS)
   scope.teardown(() => clearInterval(reporting))
 
-  let isOver = false
-  const killing = (async () => {
-    while (!isOver) {
-      await wait(MIN_PEACE_MS + Math.random() * (MAX_PEACE_MS - MIN_PEACE_MS))
-      if (!isOver) await victims.killSome()
-    }
-  })()
-  const producers = Array.from({ length: PRODUCERS }, () => new Producer(ledger, () => victims.url))
-  const ingesting = Promise.all(producers.map((producer) => ingest(producer, until))).finally(() => {
-    isOver = true
-  })
-  await Promise.all([ingesting, killing])
+  load.start(scope)
+  chaos.start()
+  await Promise.race([wait(seconds * 1_000), load.failed])
+  // First, as the clients insist until everything serves again.
+  await chaos.stop()
+  await load.stop()
   clearInterval(reporting)
   report()
 
   const readAt = Date.now()
-  const verdict = await readBack(ledger, victims.url)
-  const { lost, twice, disordered, unexpected, renamed, examples } = verdict
+  const { stored, live, faults, examples } = await load.verdict(DRAIN_LIMIT_MS)
   console.log(`read back in ${Math.round((Date.now() - readAt) / 1000)} s`)
-  for (const example of examples) console.log(`  ${example}`)
-  console.log(
-    `${journal}: ${lost} lost, ${twice} twice, ${disordered} out of order, ${unexpected} unexpected, ${renamed} renamed`,
-  )
-  return JSON.stringify(verdict) === JSON.stringify(FLAWLESS)
+  console.log(`clients: ${textOf(load.findings.counts)}`)
+  for (const example of [...stored.examples, ...live.examples, ...examples]) console.log(`  ${example}`)
+  if (examples.length > 0) console.log(load.failures)
+  console.log(`stored: ${verdictText(stored)}`)
+  console.log(`walk during the writes: ${verdictText(live)}`)
+  console.log(`clients: ${textOf(faults)}; ${load.ledger.sharedIds.length} ids answered twice`)
+  const wanted = [FLAWLESS, FLAWLESS, FAULTLESS, []]
+  return JSON.stringify([stored, live, faults, load.ledger.sharedIds]) === JSON.stringify(wanted)
 }
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '10' },
-    journal: { type: 'string', default: 'redis' },
-    help: { type: 'boolean', default: false },
-  },
-})
-const minutes = Number(values.minutes)
-const journal = JOURNALS.find((kind) => kind === values.journal)
-if (values.help || !journal || !(minutes > 0)) {
+function verdictText({ examples: _, ...counts }: Verdict): string {
+  return textOf(counts)
+}
+
+function textOf(counts: Record<string, number>): string {
+  return Object.entries(counts)
+    .map(([what, count]) => `${count} ${what}`)
+    .join(', ')
+}
+
+function readOptions(): Options | 'help' | null {
+  const { values } = parseArgs({
+    options: {
+      minutes: { type: 'string', default: '10' },
+      seconds: { type: 'string' },
+      lanes: { type: 'string', default: '1' },
+      shards: { type: 'string' },
+      services: { type: 'string' },
+      journal: { type: 'string', default: 'redis' },
+      batch: { type: 'string', default: '1000' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) return 'help'
+  const isEmbedded = values.journal === 'lmdb'
+  const lanes = isEmbedded ? 0 : Number(values.lanes)
+  const shards = Number(values.shards ?? lanes)
+  const services = Number(values.services ?? (lanes > 1 ? 2 : 1))
+  const seconds = Number(values.seconds ?? Number(values.minutes) * 60)
+  const batch = Number(values.batch)
+  const areRight = [services, seconds, batch].every((number) => number > 0) && (isEmbedded || shards > 0)
+  const isPossible = isEmbedded ? services === 1 && values.lanes === '1' : lanes >= shards
+  return areRight && isPossible && ['lmdb', 'redis'].includes(values.journal)
+    ? { lanes, shards, services, seconds, batch }
+    : null
+}
+
+const options = readOptions()
+if (options === null || options === 'help') {
   console.log(USAGE)
-  process.exit(values.help ? 0 : 2)
+  process.exit(options === 'help' ? 0 : 2)
 }
 const closers: (() => unknown)[] = []
-let isFlawless = false
+let isFaultless = false
 try {
-  isFlawless = await soak({ teardown: (close) => closers.unshift(close) }, journal, minutes)
+  isFaultless = await soak({ teardown: (close) => closers.unshift(close) }, options)
 } finally {
   for (const close of closers) await close()
 }
-process.exitCode = isFlawless ? 0 : 1
+process.exitCode = isFaultless ? 0 : 1

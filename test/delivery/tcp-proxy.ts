@@ -14,6 +14,8 @@ interface Link {
   requests: 'pass' | 'drop' | 'hold'
   replies: 'pass' | 'drop'
   held: Buffer[]
+  /** what happens later, in each direction, in its order also where the delay changes meanwhile */
+  late: Record<'toServer' | 'toClient', (() => void)[]>
   /** told of the first bytes of a reply that is dropped */
   onReply: (() => void) | null
 }
@@ -193,6 +195,7 @@ export class TcpProxy {
       requests: 'pass',
       replies: 'pass',
       held: [],
+      late: { toServer: [], toClient: [] },
       onReply: null,
     }
     this.#links.add(link)
@@ -202,11 +205,11 @@ export class TcpProxy {
     server.on('data', (chunk) => this.#reply(link, chunk))
     // What one side has ended, the other is told; a held request outlives its client.
     client.on('close', () => {
-      if (link.requests !== 'hold' && !server.writableEnded) this.#late(() => server.destroy())
+      if (link.requests !== 'hold' && !server.writableEnded) this.#late(link.late.toServer, () => server.destroy())
     })
     server.on('close', () => {
       this.#links.delete(link)
-      if (link.replies === 'pass' && !client.writableEnded) this.#late(() => client.destroy())
+      if (link.replies === 'pass' && !client.writableEnded) this.#late(link.late.toClient, () => client.destroy())
     })
     client.on('error', () => client.destroy())
     server.on('error', () => server.destroy())
@@ -242,24 +245,28 @@ export class TcpProxy {
       link.onReply = null
       return
     }
-    this.#pass(link.server, link.client, chunk)
+    this.#pass(link.late.toClient, link.server, link.client, chunk)
   }
 
-  #forward({ client, server }: Link, chunk: Buffer): void {
-    this.#pass(client, server, chunk)
+  #forward({ client, server, late }: Link, chunk: Buffer): void {
+    this.#pass(late.toServer, client, server, chunk)
   }
 
-  #pass(from: Socket, to: Socket, chunk: Buffer): void {
-    this.#late(() => {
+  #pass(late: (() => void)[], from: Socket, to: Socket, chunk: Buffer): void {
+    this.#late(late, () => {
       if (to.destroyed || to.writableEnded || to.write(chunk)) return
       from.pause()
       to.once('drain', () => from.resume())
     })
   }
 
-  #late(action: () => void): void {
-    if (this.delayMs === 0) action()
-    else setTimeout(action, this.delayMs)
+  #late(queue: (() => void)[], action: () => void): void {
+    if (this.delayMs === 0 && queue.length === 0) {
+      action()
+      return
+    }
+    queue.push(action)
+    setTimeout(() => queue.shift()?.(), this.delayMs)
   }
 }
 

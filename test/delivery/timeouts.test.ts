@@ -18,7 +18,7 @@ for (const kind of JOURNALS) {
     t.teardown(() => clickhouse.close())
     await migrate(clickhouse)
     const journal = await openJournal(t, kind)
-    const writer = new Writer({ journal, tables: openTables(clickhouse, journal.id), log: silent, pauseMs: 10 })
+    const writer = new Writer({ journal, tables: openTables(clickhouse, journal), log: silent, pauseMs: 10 })
     t.teardown(() => writer.close())
     writer.start()
 

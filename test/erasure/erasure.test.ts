@@ -16,7 +16,7 @@ for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const client = await startApp(t, { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true' })
     const { call, browser } = client
-    const { clickhouse, close } = await openStore(client.config)
+    const { shards, clickhouse, close } = await openStore(client.config)
     t.teardown(close)
 
     const ok = async (...args: Parameters<typeof call>) => {
@@ -96,7 +96,7 @@ for (const storage of STORAGES) {
       await ok('DELETE', `/public/events/${hidden}`)
       // Somebody else's user of the same name.
       await clickhouse.command(
-        `INSERT INTO events SELECT 'other', event_id, event, distinct_id, timestamp, received_at, '{"kept":1}' FROM events WHERE event = 'both0'`,
+        `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'other', event_id, event, distinct_id, timestamp, received_at, '{"kept":1}' FROM events WHERE event = 'both0'`,
       )
       await clickhouse.command(`INSERT INTO profiles SELECT 'other', 'ada', '{"kept":2}', 1, 1, 1, 0`)
 
@@ -191,9 +191,9 @@ for (const storage of STORAGES) {
       for (const text of await mutations()) t.notMatch(text, /base64|bea|dora/, 'no mutation has anything of a body')
       t.match(await erase('dora'), { erased: [{ dead_letters: 0 }] }, 'a second time')
 
-      const [waiting] = await readDeadLetters(clickhouse, { limit: 1, at: mixed })
+      const [waiting] = await readDeadLetters(shards, { limit: 1, at: mixed })
       if (!waiting) throw new Error('the letter is gone')
-      t.strictSame(await replayDeadLetter(clickhouse, waiting, Date.now(), AbortSignal.timeout(10_000)), {
+      t.strictSame(await replayDeadLetter(shards, waiting, Date.now(), AbortSignal.timeout(10_000)), {
         isStored: true,
       })
       const replayed = (await client.events(1000, '&distinct_id=bea')).map(({ event, eventId }) => [event, eventId])
@@ -218,7 +218,7 @@ for (const storage of STORAGES) {
         { mutations_sync: '1' },
       )
       // As of several processes, which know nothing of each other.
-      const found = await Promise.all(users.map((user) => eraseFromDeadLetters(clickhouse, 'default', new Set([user]))))
+      const found = await Promise.all(users.map((user) => eraseFromDeadLetters(shards, 'default', new Set([user]))))
       t.ok(found.every(({ erased }) => erased.size === 1))
       const gone = '{"event":"","distinct_id":""}'
       const rows = await clickhouse.rows('SELECT reason, body FROM dead_letters WHERE position = {at:UInt64}', { at })
@@ -268,7 +268,7 @@ for (const storage of STORAGES) {
       await call('GET', '/public/users') // waits for the store
       t.ok((await onDisk()).some((row) => row.includes('fay')))
       const purge = new Purge({
-        clickhouse,
+        shards,
         barrier: { waitForAll: async () => 0n },
         log: client.app.log,
         intervalMs: 0,

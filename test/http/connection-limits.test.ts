@@ -1,8 +1,10 @@
 import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
+import { HeadWatch, MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const HOST = 'host: 127.0.0.1\r\n'
@@ -127,4 +129,51 @@ t.test('a URL that is too long', async (t) => {
   socket.write(`GET /public/events?event=${'x'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`)
   await closed
   isRefused(t, answer(), 431, /over 16 KiB/)
+})
+
+t.test('headers that are too long for the parser', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { socket, answer, closed } = await open(t, client)
+  socket.write(`GET /mixpanel/track?data=${'x'.repeat(300_000)} HTTP/1.1\r\n${HOST}\r\n`)
+  await closed
+  isRefused(t, answer(), 431, /over 256 KiB/)
+})
+
+t.test('long heads that do not come to an end', async (t) => {
+  const KIB = 1024
+  const warnings: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
+  const server = createServer({ maxHeaderSize: MAX_PARSED_HEAD }, (request, response) =>
+    request.resume().once('end', () => response.end()),
+  )
+  new HeadWatch(server, log, { maxBytes: 300 * KIB, checkMs: 20 })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const sockets: Socket[] = []
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const start = async (text: string) => {
+    const socket = connect({ host: '127.0.0.1', port: (server.address() as AddressInfo).port })
+    sockets.push(socket.on('error', () => undefined))
+    socket.write(text)
+    return socket
+  }
+  const long = (kib: number) => `GET /?${'x'.repeat(kib * KIB)}`
+  // A body is none, however long; what is not long does not count.
+  const body = await start(`POST / HTTP/1.1\r\n${HOST}content-length: ${600 * KIB}\r\n\r\n${'x'.repeat(500 * KIB)}`)
+  const short = await Promise.all(Array.from({ length: 30 }, () => start(long(14))))
+  const first = await start(long(60))
+  const second = await start(long(60))
+  const longest = await start(long(200))
+  await once(longest, 'close')
+  t.strictSame(
+    [body, first, second, ...short].map(({ destroyed }) => destroyed),
+    Array(33).fill(false),
+  )
+  t.match(warnings, ['connections are cut off: too many long URLs and headers are under way'])
+  body.write('x'.repeat(100 * KIB))
+  first.write(` HTTP/1.1\r\n${HOST}\r\n`)
+  for (const socket of [body, first]) t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 (200|431) /)
 })

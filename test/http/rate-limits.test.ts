@@ -193,7 +193,7 @@ async function limited(t: Test, url: string) {
     await app.close()
     counters.disconnect()
   })
-  registerRateLimit(app, { max: 2, windowMs: 60_000 }, counters)
+  registerRateLimit(app, { max: 2, windowMs: 60_000 }, counters, false)
   app.register(async (scope) => {
     scope.addHook('preValidation', limitRate(scope, app.log))
     scope.get('/', async () => 'served')

@@ -3,6 +3,7 @@ import { readdir, readlink } from 'node:fs/promises'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
+import { idBucketAt } from '../../src/journal/insert-id-memory.js'
 import {
   type Append,
   type Commit,
@@ -14,6 +15,7 @@ import {
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
 
@@ -23,6 +25,8 @@ const key = (name: string) => createHash('sha256').update(name).digest('hex')
 function request(name: string, body: string, projectId = 'p'): IdempotencyKey {
   return { projectId, key: key(name), fingerprint: key(body) }
 }
+
+const idOf = (name: string) => Buffer.from(key(name), 'hex').subarray(0, INSERT_ID_BYTES)
 
 function append(text: string, more: Partial<Append> = {}): Append {
   return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
@@ -71,6 +75,70 @@ for (const [name, open] of Object.entries(opened)) {
   t.test(name, async (t) => {
     const fresh = (t: Test, options?: { maxBytes?: number; maxRequestKeys?: number }) =>
       open(t, randomName('journal'), options)
+
+    t.test('of all events with one id, the first is stored', async (t) => {
+      const journal = await fresh(t)
+      const [a, b] = [idOf('a'), idOf('b')]
+      const first = append('one', { count: 3, insertIds: Buffer.concat([a, NO_INSERT_ID, a]) })
+      t.match(await journal.write([first, append('two', { insertIds: b })]), [
+        { status: 'done', known: [2] },
+        { status: 'done', known: undefined },
+      ])
+      const again = append('three', { count: 4, insertIds: Buffer.concat([NO_INSERT_ID, b, idOf('c'), a]) })
+      t.match(await journal.write([again, append('four', { count: 2, insertIds: Buffer.concat([b, a]) })]), [
+        { status: 'done', known: [1, 3] },
+        { status: 'known', known: [0, 1] },
+      ])
+      t.strictSame(await journal.findInsertIds(Buffer.concat([idOf('d'), a, NO_INSERT_ID, idOf('c')])), [1, 3])
+      t.equal((await journal.progress('p')).pending, 5)
+      const block = await journal.claim(ALL)
+      t.strictSame(
+        block?.entries.map(({ body, count, skip }) => [body.toString(), count, skip]),
+        [
+          ['one', 2, [2]],
+          ['two', 1, undefined],
+          ['three', 2, [1, 3]],
+        ],
+      )
+      if (block) await journal.acknowledge(block, [])
+      t.equal((await journal.progress('p')).pending, 0)
+    })
+
+    t.test('a request whose events are all known is the same request again, or another one', async (t) => {
+      const journal = await fresh(t)
+      const insertIds = idOf('a')
+      await journal.write([append('one', { insertIds })])
+      const keyed = (body: string) => append('one', { insertIds, idempotencyKey: request('key', body) })
+      t.match(await journal.write([keyed('one'), keyed('one'), keyed('another')]), [
+        { status: 'known' },
+        { status: 'known' },
+        { status: 'mismatch' },
+      ])
+    })
+
+    t.test('a change whose id is known writes nothing, and one that conflicts leaves its id unknown', async (t) => {
+      const journal = await fresh(t)
+      const insertIds = Buffer.concat([idOf('a'), idOf('b')])
+      t.match(await journal.write([commit('ada', 7n, 'no', { insertIds, readAt: 0 })]), [{ status: 'conflict' }])
+      const [version = START] = positions(await journal.write([commit('ada', START, 'one', { insertIds })]))
+      t.match(await journal.write([commit('ada', version, 'two', { insertIds: idOf('b') })]), [
+        { status: 'known', known: [0] },
+      ])
+      t.equal((await journal.readStates([key('ada')], ALL)).states[0]?.state, 'one')
+    })
+
+    t.test('what was rejected is no event that waits', async (t) => {
+      const journal = await fresh(t)
+      await journal.write([append('{}', { kind: 'rejected' }), append('{"events":[]}')])
+      t.equal((await journal.progress('p')).pending, 1)
+      const block = await journal.claim(ALL)
+      t.strictSame(
+        block?.entries.map(({ kind }) => kind),
+        ['rejected', 'events'],
+      )
+      if (block) await journal.acknowledge(block, [])
+      t.equal((await journal.progress('p')).pending, 0)
+    })
 
     t.test('positions rise and are after the start', async (t) => {
       const journal = await fresh(t)
@@ -494,6 +562,73 @@ t.test('redis: a journal that is full of states accepts writes again once they h
   t.equal(await admin.hget('{j}:meta', 'states'), '0')
 })
 
+t.test('lmdb: ids are remembered for a week, and then removed as fast as they come', async (t) => {
+  const path = await temporaryFolder(t)
+  let now = 20 * 7 * 24 * 3_600_000
+  const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
+  t.teardown(() => journal.close())
+  /** as many as come in some time, of which the store has heard */
+  const send = async (from: number) => {
+    const ids = Array.from({ length: 2000 }, (_, i) => idOf(`${from + i}`))
+    await journal.write([append('x', { count: ids.length, insertIds: Buffer.concat(ids) })])
+    const block = await journal.claim(ALL)
+    if (block) await journal.acknowledge(block, [])
+  }
+  await send(0)
+  now += 7 * 24 * 3_600_000
+  t.strictSame(await journal.findInsertIds(idOf('0')), [0])
+  await send(2000)
+  now += 84 * 3_600_000
+  t.strictSame(await journal.findInsertIds(idOf('0')), [])
+  await send(4000)
+  await journal.close()
+  const { open } = await import('lmdb')
+  const root = open({ path, maxDbs: 16 })
+  t.equal(root.openDB({ name: 'insert-ids', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 4000)
+  await root.close()
+})
+
+t.test('redis: ids are spread over more hashes as they become more, and removed a week later', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
+  t.teardown(() => journal.close())
+  const send = (from: number, count: number) => {
+    const ids = Array.from({ length: count }, (_, i) => idOf(`${from + i}`))
+    return journal.write([append('x', { count: ids.length, insertIds: Buffer.concat(ids) })])
+  }
+  for (let from = 0; from < 8000; from += 1000) {
+    await send(from, 1000)
+    t.match(await send(0, from + 1000), [{ status: 'known' }], 'also while they are moved')
+  }
+  const bucket = idBucketAt(Date.now())
+  t.equal(await admin.hget('{j}:meta', 'ids'), `${bucket}.1:8:8000:0`, 'the first are moved')
+  t.equal((await admin.keys('{j}:ids:*')).length, 256)
+  t.equal(await admin.object('ENCODING', `{j}:ids:${bucket}.1:7`), 'listpack')
+  t.match(await send(0, 8000), [{ status: 'known' }])
+
+  // Its clock cannot be turned here, so they are made older: the next bucket begins with the hashes that this one needed.
+  const rename = async (by: number) => {
+    for (const key of await admin.keys('{j}:ids:*')) {
+      await admin.rename(key, key.replace(/:ids:\d+/, `:ids:${bucket - by}`))
+    }
+    await admin.hset('{j}:meta', 'ids', `${bucket - by}.1:8:8000:0`)
+  }
+  await rename(2)
+  t.match(await send(0, 8000), [{ status: 'known' }])
+  t.equal(await admin.hget('{j}:meta', 'ids'), `${bucket - 2}.1:8:8000:0`)
+  await send(8000, 1)
+  t.match(await admin.hget('{j}:meta', 'ids'), `${bucket}.0:6:1:0`)
+
+  await admin.del(...(await admin.keys(`{j}:ids:${bucket}.*`)))
+  await rename(3)
+  t.match(await send(0, 8000), [{ status: 'done', known: undefined }])
+  for (let i = 0; i < 5; i++) await send(9000, 1)
+  t.match(await admin.hget('{j}:meta', 'ids'), new RegExp(`^${bucket}.0:`))
+  t.strictSame(await admin.keys(`{j}:ids:${bucket - 3}.*`), [])
+})
+
 t.test('lmdb: requests are removed as fast as they arrive, and only expired ones', async (t) => {
   const path = await temporaryFolder(t)
   let now = 1_700_000_000_000
@@ -512,7 +647,7 @@ t.test('lmdb: requests are removed as fast as they arrive, and only expired ones
   await send(10_000)
   await journal.close()
   const { open } = await import('lmdb')
-  const root = open({ path, maxDbs: 8 })
+  const root = open({ path, maxDbs: 16 })
   t.equal(root.openDB({ name: 'requests-by-time', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
   t.equal(root.openDB({ name: 'request-counts', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 1)
   await root.close()

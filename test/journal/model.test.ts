@@ -4,18 +4,23 @@ import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { bucketAt, OLD_BUCKETS } from '../../src/journal/idempotency-memory.js'
+import { idBucketAt, OLD_ID_BUCKETS } from '../../src/journal/insert-id-memory.js'
 import {
   type Block,
   type Entry,
   type Journal,
+  MAX_LIFT_MS,
   type Outcome,
+  type Progress,
   READING_MEMORY_MS,
+  type Reserve,
   type State,
   type StoredState,
   type Write,
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
 import type { StateKind } from '../../src/model/state-key.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
@@ -51,7 +56,13 @@ class Model {
   hasKept = false
   /** the latest last; of one key there may be several, where the clock was turned */
   requests: { key: string; fingerprint: string; position: Position; bucket: number }[] = []
+  /** of each id the buckets in which it came; of one there may be several, where the clock was turned */
+  insertIds = new Map<string, number[]>()
+  /** the latest that there was: what had expired then may be gone */
+  latestIdBucket = 0
   expiries = new Map<string, { at: number; forget(): void }>()
+  /** of each process, after positions of other journals */
+  floors = new Map<Journal, Position>()
 
   constructor(position: Position) {
     this.stored = position
@@ -59,11 +70,12 @@ class Model {
   }
 
   /** Takes over what the journal says it did, and throws where it should have done something else. */
-  write(writes: Write[], outcomes: Outcome[], now: number, since: number): void {
+  write(writes: Write[], outcomes: Outcome[], now: number, since: number, floor = START): void {
     const groups = new Map<StateKind, { entry: Entry; rows: string[] }>()
     const next = (outcome: Outcome | undefined): Position => {
       if (outcome?.status !== 'done') throw new Error(`it should be done, but is ${outcome?.status}`)
       assert(outcome.position > this.last, 'positions rise')
+      assert(outcome.position > limitedBy(floor, since), 'and lie behind those of other journals')
       this.last = outcome.position
       return outcome.position
     }
@@ -71,16 +83,29 @@ class Model {
     for (const [i, write] of writes.entries()) {
       const outcome = outcomes[i]
       const { idempotencyKey } = write
-      const known = idempotencyKey && this.known(idempotencyKey.key, now)
-      if (known) {
+      const known = idempotencyKey && this.known(idempotencyKey.key, now, idempotencyKey.fingerprint)
+      if (known && (known.position !== START || known.fingerprint !== idempotencyKey.fingerprint)) {
         const same = known.fingerprint === idempotencyKey.fingerprint
         assert.deepEqual(outcome, same ? { status: 'repeated', position: known.position } : { status: 'mismatch' })
         continue
       }
+      const knownIds = this.knownIds(write, outcome, now)
       let position: Position
-      if (write.type === 'append') {
+      if (write.type === 'append' && knownIds.length === write.count) {
+        assert.deepEqual(outcome, { status: 'known', known: knownIds })
+        position = START
+      } else if (write.type === 'commit' && knownIds.length > 0) {
+        assert.deepEqual(outcome, { status: 'known', known: knownIds })
+        continue
+      } else if (write.type === 'reserve') {
+        assert(outcome?.status === 'done')
+        position = START
+      } else if (write.type === 'append') {
         position = next(outcome)
-        this.entries.push({ position, kind: 'events', receivedAt: now, ...pick(write) })
+        const { projectId, count, body, kind = 'events' } = write
+        const entry = { position, kind, projectId, count: count - knownIds.length, receivedAt: now, body }
+        this.entries.push(knownIds.length > 0 ? { ...entry, skip: knownIds } : entry)
+        assert.deepEqual(outcome, { status: 'done', position, ...(knownIds.length > 0 && { known: knownIds }) })
       } else {
         const current = this.states.get(write.stateKey)
         const age = now - write.readAt
@@ -103,6 +128,7 @@ class Model {
         group.rows.push(write.row)
         this.states.set(write.stateKey, { version: position, state: write.state })
       }
+      this.remember(write, now)
       if (idempotencyKey) {
         const { key, fingerprint } = idempotencyKey
         this.requests.push({ key, fingerprint, position, bucket: bucketAt(now) })
@@ -117,12 +143,39 @@ class Model {
     }
   }
 
+  /** The indexes of the ids of a write that are known, those that come twice in it included. */
+  knownIds(write: Write, outcome: Outcome | undefined, now: number): number[] {
+    const own = new Set<string>()
+    const claimed = (outcome && 'known' in outcome && outcome.known) || []
+    this.latestIdBucket = Math.max(this.latestIdBucket, idBucketAt(now))
+    return idsOf(write).flatMap((id, i) => {
+      if (id === null) return []
+      const buckets = this.insertIds.get(id) ?? []
+      const isKnown = own.has(id) || buckets.some((bucket) => bucket >= this.latestIdBucket - OLD_ID_BUCKETS)
+      const mayBeKnown = buckets.some((bucket) => bucket >= idBucketAt(now) - OLD_ID_BUCKETS)
+      own.add(id)
+      return isKnown || (mayBeKnown && claimed.includes(i)) ? [i] : []
+    })
+  }
+
+  remember(write: Write, now: number): void {
+    for (const id of idsOf(write)) {
+      if (id === null) continue
+      const buckets = this.insertIds.get(id) ?? []
+      const isLiving = buckets.some((bucket) => bucket >= this.latestIdBucket - OLD_ID_BUCKETS)
+      if (!isLiving) this.insertIds.set(id, [...buckets, idBucketAt(now)])
+    }
+  }
+
   /** One that is in a bucket that may have to be known now, or is in the next one, as of a clock that was fast. */
-  known(key: string, now: number) {
+  known(key: string, now: number, fingerprint?: string) {
     const may = this.requests.filter(
       ({ bucket }) => bucket >= bucketAt(now) - OLD_BUCKETS && bucket <= bucketAt(now) + 1,
     )
-    return may.filter((request) => request.key === key).sort((a, b) => b.bucket - a.bucket)[0]
+    const found = may.filter((request) => request.key === key).sort((a, b) => b.bucket - a.bucket)
+    const wanted = fingerprint ?? found[0]?.fingerprint
+    // One that is only reserved says nothing against a repetition, but one with another body does.
+    return found.find((request) => request.position !== START || request.fingerprint !== wanted) ?? found[0]
   }
 
   claim(block: Block | null, maxBytes: number): void {
@@ -179,6 +232,15 @@ class Model {
     }
   }
 
+  level(position: Position, progress: Progress, now: number, since: number): void {
+    const { appended, stored } = progress
+    assert(appended >= laterOf(this.entries.at(-1)?.position ?? START, limitedBy(position, since)), 'it is lifted')
+    const most = laterOf(this.last + LIFT_STEP, limitedBy(position, now))
+    assert(appended <= most, 'and no further than its clock allows')
+    assert.equal(stored, this.entries[0] ? this.entries[0].position - 1n : appended, 'it is done up to what waits')
+    this.last = laterOf(this.last, appended)
+  }
+
   outrank(position: Position): void {
     this.last = laterOf(this.last, position)
     if (this.entries.length > 0) return
@@ -225,13 +287,23 @@ const idempotencyKey = fc.option(
   }),
   { nil: undefined },
 )
-const append = fc.record({
-  type: fc.constant('append' as const),
-  projectId: fc.constantFrom('p', 'é'),
-  count: fc.integer({ min: 1, max: 3 }),
-  body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
-  idempotencyKey,
-})
+const insertId = fc
+  .constantFrom('i', 'j', 'k', 'l')
+  .map((id) => Buffer.from(digest(id), 'hex').subarray(0, INSERT_ID_BYTES))
+const append = fc
+  .record({
+    type: fc.constant('append' as const),
+    projectId: fc.constantFrom('p', 'é'),
+    ids: fc.array(fc.option(insertId), { minLength: 1, maxLength: 3 }),
+    kind: fc.constantFrom<'events' | 'rejected'>('events', 'events', 'rejected'),
+    body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+    idempotencyKey,
+  })
+  .map(({ ids, ...rest }) => {
+    const hasIds = ids.some((id) => id !== null)
+    const insertIds = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
+    return { ...rest, count: ids.length, ...(hasIds && { insertIds }) }
+  })
 const commit = fc.record({
   type: fc.constant('commit' as const),
   kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
@@ -242,23 +314,32 @@ const commit = fc.record({
   state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
   row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
   idempotencyKey,
+  insertIds: fc.uniqueArray(insertId, { maxLength: 2, selector: String }).map((ids) => Buffer.concat(ids)),
+})
+
+const reserve = fc.record({
+  type: fc.constant('reserve' as const),
+  idempotencyKey: idempotencyKey.filter((key) => key !== undefined),
 })
 
 const write = fc
-  .tuple(fc.array(fc.oneof(append, commit), { minLength: 1, maxLength: 5 }), fc.boolean())
+  .tuple(fc.array(fc.oneof(append, commit, reserve), { minLength: 1, maxLength: 5 }), fc.boolean())
   .map(([wanted, isOther]) =>
     command(`write${isOther ? ' elsewhere' : ''} ${fc.stringify(wanted)}`, async (model, real) => {
       const writes = wanted.map(({ idempotencyKey, ...rest }): Write => {
         const request = idempotencyKey && { idempotencyKey }
+        if (rest.type === 'reserve') return { ...rest, idempotencyKey } as Reserve
         if (rest.type === 'append') return { ...rest, ...request }
-        const { isCurrent, readAgo, ...commit } = rest
+        const { isCurrent, readAgo, insertIds, ...given } = rest
+        const commit = insertIds.length > 0 ? { ...given, insertIds } : given
         const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
         return { ...commit, expected, readAt: real.now() - readAgo, ...request }
       })
       const given = writes.map((write) => ('body' in write ? { ...write, body: Buffer.from(write.body) } : write))
       const since = real.now()
-      const outcomes = await (isOther ? real.other : real.journal).write(given)
-      model.write(writes, outcomes, real.now(), since)
+      const journal = isOther ? real.other : real.journal
+      const outcomes = await journal.write(given)
+      model.write(writes, outcomes, real.now(), since, model.floors.get(journal))
     }),
   )
 
@@ -334,8 +415,32 @@ const outrank = fc.integer({ min: -5, max: 100_000 }).map((ahead) =>
   }),
 )
 
+/** Behind the last position, at it, and further ahead than a wrong clock may lift a journal. */
+const ahead = fc.constantFrom(-5n, 0n, 100_000n, BigInt(2 * MAX_LIFT_MS) << 16n)
+
+const level = fc.tuple(ahead, fc.boolean()).map(([ahead, isOther]) =>
+  command(`level ${ahead}`, async (model, real) => {
+    const position = model.last + ahead
+    const since = real.now()
+    const progress = await (isOther ? real.other : real.journal).level(position, 'p')
+    model.level(position, progress, real.now(), since)
+    const events = model.entries.filter(({ kind, projectId }) => kind === 'events' && projectId === 'p')
+    const pending = events.reduce((sum, { count }) => sum + count, 0)
+    assert.equal(progress.pending, pending)
+  }),
+)
+
+const raiseFloor = fc.tuple(ahead, fc.boolean()).map(([ahead, isOther]) =>
+  command(`raise the floor ${ahead}`, async (model, real) => {
+    const position = model.last + ahead
+    const journal = isOther ? real.other : real.journal
+    journal.raiseFloor(position)
+    model.floors.set(journal, laterOf(position, model.floors.get(journal) ?? START))
+  }),
+)
+
 const turnClock = fc
-  .constantFrom(-HOUR, STATE_MEMORY + 1, 6 * HOUR, 24 * HOUR + 1)
+  .constantFrom(-HOUR, STATE_MEMORY + 1, 6 * HOUR, 24 * HOUR + 1, 84 * HOUR, -84 * HOUR)
   .map((ms) => command(`turn the clock by ${ms} ms`, async (_model, real) => real.turnClock(ms)))
 
 const look = fc.constant(command('look', async (model, real) => compare(model, real)))
@@ -345,8 +450,8 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
     assert.equal(one.id, journal.id)
     for (const projectId of ['p', 'é', 'nobody']) {
       const progress = await one.progress(projectId)
-      const events = model.entries.filter((entry) => entry.projectId === projectId)
-      const beforeNext = (model.entries[0]?.position ?? model.last + 1n) - 1n
+      const events = model.entries.filter((entry) => entry.kind === 'events' && entry.projectId === projectId)
+      const beforeNext = model.entries[0] ? model.entries[0].position - 1n : model.last + LIFT_STEP
       assert(progress.stored >= model.stored && progress.stored <= beforeNext, 'what is stored is known')
       assert.equal(
         progress.pending,
@@ -367,15 +472,24 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
       )
     }
     assert.deepEqual({ entries, bytes }, { entries: model.entries.length, bytes: bytesOf(model.entries) })
+    for (const [id, buckets] of model.insertIds) {
+      const isKnown = buckets.some((bucket) => bucket >= model.latestIdBucket - OLD_ID_BUCKETS)
+      if (isKnown) assert.deepEqual(await one.findInsertIds(Buffer.from(id, 'hex')), [0])
+    }
+    assert.deepEqual(await one.findInsertIds(Buffer.alloc(INSERT_ID_BYTES, 1)), [])
     const names = ['ada', 'bob', 'eve', 'nobody'].map(digest)
     assert.deepEqual(
       (await one.readStates(names, 1000)).states,
       names.map((name) => model.states.get(name) ?? null),
     )
     for (const key of ['a', 'b', 'c', 'd'].map(digest)) {
-      const known = model.known(key, now())
-      const request = { projectId: 'p', key, fingerprint: known?.fingerprint ?? '' }
-      assert.deepEqual(await one.findRequest(request), known ? { status: 'repeated', position: known.position } : null)
+      for (const fingerprint of ['x', 'y'].map(digest)) {
+        const known = model.known(key, now(), fingerprint)
+        let outcome: Outcome | null = null
+        if (known && known.fingerprint !== fingerprint) outcome = { status: 'mismatch' }
+        else if (known && known.position !== START) outcome = { status: 'repeated', position: known.position }
+        assert.deepEqual(await one.findRequest({ projectId: 'p', key, fingerprint }), outcome)
+      }
     }
   }
 }
@@ -393,10 +507,23 @@ async function drain(model: Model, real: Real): Promise<void> {
   await compare(model, real)
 }
 
+/** After a restart, the embedded journal may continue this far ahead of a lift. */
+const LIFT_STEP = 1000n << 16n
+
+function limitedBy(position: Position, nowMs: number): Position {
+  const most = BigInt(nowMs + MAX_LIFT_MS) << 16n
+  return position < most ? position : most
+}
+
 const EMPTY = Buffer.alloc(0)
 
-function pick({ projectId, count, body }: { projectId: string; count: number; body: Buffer }) {
-  return { projectId, count, body }
+/** The ids of the events or changes of a write, in hexadecimal digits; null for one without. */
+function idsOf(write: Write): (string | null)[] {
+  const ids = (write.type !== 'reserve' && write.insertIds) || EMPTY
+  return Array.from({ length: ids.length / INSERT_ID_BYTES }, (_, i) => {
+    const id = ids.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES)
+    return id.equals(NO_INSERT_ID) ? null : id.toString('hex')
+  })
 }
 
 function bytesOf(entries: Entry[]): number {
@@ -486,7 +613,22 @@ const startRedisJournal: Start = async () => {
 
 for (const [name, start] of Object.entries({ lmdb: startLmdb, redis: startRedisJournal })) {
   t.test(`${name}: behaves as its model does`, async (t) => {
-    const commands = [write, write, write, claim, claim, narrow, settle, settle, settleStale, crash, outrank, look]
+    const commands = [
+      write,
+      write,
+      write,
+      claim,
+      claim,
+      narrow,
+      settle,
+      settle,
+      settleStale,
+      crash,
+      outrank,
+      look,
+      level,
+      raiseFloor,
+    ]
     const arbitraries: fc.Arbitrary<Command>[] = name === 'lmdb' ? [...commands, turnClock] : commands
     const property = fc.asyncProperty(
       fc.commands(arbitraries, { maxCommands: COMMANDS, size: 'max' }),

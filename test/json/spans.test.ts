@@ -1,7 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { elements, type Member, members, memberText, type Span } from '../../src/json/spans.js'
+import {
+  elements,
+  type Member,
+  members,
+  memberText,
+  memberTexts,
+  type Span,
+  withoutMembers,
+} from '../../src/json/spans.js'
 import { spaces, spell, value } from './spell.js'
 
 /** Names and strings that a scanner may stumble over. */
@@ -105,4 +113,21 @@ t.test('deep nesting does not overflow the stack', async (t) => {
   t.same(elements(`[${deep}]`), [{ start: 1, end: 200_001 }])
   t.same(members(`{"a":${deep}}`), [{ name: 'a', start: 5, end: 200_005 }])
   t.ok(memberText(`{"b":0,"a":${deep}}`, 'a') === deep)
+})
+
+t.test('members are cut out, and everything else stays byte for byte', async () => {
+  const rest = fc.array(fc.tuple(fc.string(), fc.jsonValue(), fc.boolean()), { maxLength: 6 })
+  fc.assert(
+    fc.property(rest, fc.constantFrom('', ' ', '\n  '), (all, space) => {
+      const member = ([name, value]: [string, unknown, boolean]) =>
+        `${space}${JSON.stringify(name)}${space}:${space}${JSON.stringify(value)}`
+      const cut = (name: string) => all.some(([other, , isCut]) => isCut && other === name)
+      const left = withoutMembers(`{${all.map(member).join(',')}}`, cut)
+      const wanted = all.filter(([name]) => !cut(name))
+      t.strictSame(memberTexts(left), memberTexts(`{${wanted.map(member).join(',')}}`))
+      for (const one of wanted) if (!left.includes(member(one).trim())) return false
+      JSON.parse(left)
+      return true
+    }),
+  )
 })

@@ -118,3 +118,29 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
     for (const body of [kept, next]) pool.release(body)
   }
 })
+
+t.test('what is answered moves the other lanes on, repeated requests included', async (t) => {
+  const positions = [5n, 3n, 9n]
+  const outcomes: Outcome[][] = [
+    [{ status: 'done', position: 5n }],
+    [{ status: 'repeated', position: 3n }],
+    [{ status: 'repeated', position: 9n, journalId: 7 }],
+    [{ status: 'mismatch' }],
+  ]
+  const journal = { id: 1, write: async () => outcomes.shift(), listen: () => () => undefined }
+  const floors: bigint[] = []
+  const others = {
+    prefix: '',
+    onWritten: (position: bigint) => floors.push(position),
+    append: () => null,
+    hasOpen: () => false,
+  }
+  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
+  const key = { projectId: 'p', key: '00', fingerprint: '00' }
+  for (const position of positions) {
+    const appended = await commits.appendBatch('p', Buffer.from('{}'), 1, { idempotencyKey: key })
+    t.equal(appended?.position, position)
+  }
+  await t.rejects(commits.reserve(key), { code: 'idempotency_conflict' })
+  t.strictSame(floors, [...positions, 0n])
+})

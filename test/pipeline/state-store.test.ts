@@ -352,16 +352,48 @@ t.test('a value that has expired in the journal is read from the store', async (
   t.equal(stored.get('p/a')?.value, 15)
 })
 
+t.test('a change with an id is executed once, also among others and by several processes', async (t) => {
+  const { states, rows } = await openStates(t)
+  const [one, other] = [states(), states()]
+  const with1 = (id: string) => one.change('p', 'a', add(1), { insertId: id })
+  await Promise.all([with1('i'), with1('i'), one.change('p', 'a', add(10)), with1('j')])
+  t.equal(await one.get('p', 'a'), 12)
+  await Promise.all([with1('j'), with1('k'), other.change('p', 'a', add(1), { insertId: 'k' }), with1('i')])
+  t.equal(await one.get('p', 'a'), 13)
+  const before = await rows()
+  await Promise.all(all(20, () => with1('k')))
+  t.equal(await rows(), before, 'nothing is written')
+  await one.change('p', 'b', add(1), { insertId: 'i' })
+  t.equal(await one.get('p', 'b'), 1, "another value's id is another id")
+})
+
+t.test('a change with an id that is refused is one that was made, or is refused', async (t) => {
+  const { states } = await openStates(t)
+  const one = states()
+  const refuse = () => {
+    throw new ApiError('not_numeric', 'The property n is not a number.')
+  }
+  await one.change('p', 'a', add(1), { insertId: 'made' })
+  await t.resolves(one.change('p', 'a', refuse, { insertId: 'made' }))
+  await t.rejects(one.change('p', 'a', refuse, { insertId: 'new' }), { code: 'not_numeric' })
+  await one.change('p', 'a', add(1), { insertId: 'new' })
+  t.equal(await one.get('p', 'a'), 2, 'a refused one is not remembered')
+})
+
 t.test('a keyed change is executed once', async (t) => {
   const { states, rows } = await openStates(t)
   const one = states()
-  for (let i = 0; i < 3; i++) await one.change('p', 'a', add(1), request('k'))
+  for (let i = 0; i < 3; i++) await one.change('p', 'a', add(1), { idempotencyKey: request('k') })
   t.equal(await one.get('p', 'a'), 1)
   t.equal(await rows(), 1)
-  await Promise.all(all(20, () => one.change('p', 'a', add(10), request('k2'))))
+  await Promise.all(all(20, () => one.change('p', 'a', add(10), { idempotencyKey: request('k2') })))
   t.equal(await one.get('p', 'a'), 11)
-  await t.rejects(one.change('p', 'a', add(1), request('k', 'another body')), { code: 'idempotency_conflict' })
-  await t.rejects(one.change('p', 'b', add(1), request('k', 'another body')), { code: 'idempotency_conflict' })
+  await t.rejects(one.change('p', 'a', add(1), { idempotencyKey: request('k', 'another body') }), {
+    code: 'idempotency_conflict',
+  })
+  await t.rejects(one.change('p', 'b', add(1), { idempotencyKey: request('k', 'another body') }), {
+    code: 'idempotency_conflict',
+  })
   t.equal(await one.get('p', 'a'), 11)
 })
 
@@ -371,8 +403,8 @@ t.test('a keyed change that was refused may be retried', async (t) => {
   const refuse = () => {
     throw new ApiError('not_numeric', 'no number')
   }
-  await t.rejects(one.change('p', 'a', refuse, request('k')), { code: 'not_numeric' })
-  await one.change('p', 'a', add(1), request('k'))
+  await t.rejects(one.change('p', 'a', refuse, { idempotencyKey: request('k') }), { code: 'not_numeric' })
+  await one.change('p', 'a', add(1), { idempotencyKey: request('k') })
   t.equal(await one.get('p', 'a'), 1)
 })
 
@@ -387,9 +419,9 @@ t.test('keyed changes are batches of their own', async (t) => {
   await Promise.all([
     one.change('p', 'a', note('1')),
     one.change('p', 'a', note('2')),
-    one.change('p', 'a', note('k'), request('k')),
+    one.change('p', 'a', note('k'), { idempotencyKey: request('k') }),
     one.change('p', 'a', note('3')),
-    one.change('p', 'a', note('again'), request('k')),
+    one.change('p', 'a', note('again'), { idempotencyKey: request('k') }),
     one.change('p', 'a', note('4')),
     one.change('p', 'a', note('5')),
   ])
@@ -403,7 +435,9 @@ t.test('a keyed change by two processes counts once', async (t) => {
   const both = [states(), states()] as const
   for (let round = 0; round < 20; round++) {
     const key = request(`k${round}`)
-    await Promise.all(all(6, (i) => both[i % 2 === 0 ? 0 : 1].change('p', `v${round}`, add(1), key)))
+    await Promise.all(
+      all(6, (i) => both[i % 2 === 0 ? 0 : 1].change('p', `v${round}`, add(1), { idempotencyKey: key })),
+    )
     t.equal(await both[0].get('p', `v${round}`), 1)
   }
 })
@@ -417,12 +451,12 @@ t.test('a keyed change that another process executes meanwhile succeeds', async 
   }
   const other = states()
   // After it was seen that the request is new, and before the value is read, the other process carries it out.
-  const meanwhile = after(journal, 'findRequest', () => other.change('p', 'a', once, request('k')))
-  await t.resolves(states(meanwhile).change('p', 'a', once, request('k')))
+  const meanwhile = after(journal, 'findRequest', () => other.change('p', 'a', once, { idempotencyKey: request('k') }))
+  await t.resolves(states(meanwhile).change('p', 'a', once, { idempotencyKey: request('k') }))
   t.equal(await other.get('p', 'a'), 1)
 
-  const differs = after(journal, 'findRequest', () => other.change('p', 'b', once, request('k2')))
-  await t.rejects(states(differs).change('p', 'b', once, request('k2', 'another body')), {
+  const differs = after(journal, 'findRequest', () => other.change('p', 'b', once, { idempotencyKey: request('k2') }))
+  await t.rejects(states(differs).change('p', 'b', once, { idempotencyKey: request('k2', 'another body') }), {
     code: 'idempotency_conflict',
   })
 })
@@ -459,11 +493,11 @@ t.test('a change fails while the store is unavailable, and the next one reads th
   const results = await Promise.allSettled([
     states.get('p', 'a'),
     states.change('p', 'a', add(1)),
-    states.change('p', 'a', add(1), request('k')),
+    states.change('p', 'a', add(1), { idempotencyKey: request('k') }),
   ])
   t.ok(results.every((result) => result.status === 'rejected' && result.reason.message === 'away'))
   isAway = false
-  await states.change('p', 'a', add(1), request('k'))
+  await states.change('p', 'a', add(1), { idempotencyKey: request('k') })
   t.equal(await states.get('p', 'a'), 1)
 })
 

@@ -166,7 +166,7 @@ async function storeUntil(
   { steps, fault, blockBytes }: { steps: number; fault: Fault; blockBytes: number },
 ): Promise<void> {
   const { journal } = real
-  const tables = openTables(clickhouse, journal.id)
+  const tables = openTables(clickhouse, journal)
   const isPause = fault.startsWith('stands still')
   const mayPause = isPause && real.canShare && !real.release
   let count = 0

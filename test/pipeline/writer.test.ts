@@ -3,6 +3,8 @@ import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreError, StoreUnreachableError } from '../../src/clickhouse/errors.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { loadConfig } from '../../src/config.js'
 import type { Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
@@ -10,7 +12,9 @@ import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { describeError } from '../../src/lib/log.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { millisecondsOf, nextPosition, START } from '../../src/model/position.js'
+import type { Appended } from '../../src/pipeline/commit-parts.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
+import { openLanes } from '../../src/pipeline/lanes.js'
 import { Writer, type WriterOptions } from '../../src/pipeline/writer.js'
 import { lastPositionOfAll } from '../../src/store/journals.js'
 import { openTables, type Tables } from '../../src/store/tables.js'
@@ -48,7 +52,7 @@ function startOn(
 ) {
   const projectId = `project-${++projects}`
   const commits = new GroupCommit(journal, new BufferPool())
-  const tables = openTables(store, journal.id)
+  const tables = openTables(store, journal)
   const writer = new Writer({
     journal,
     tables: { ...tables, ...change(tables) },
@@ -65,7 +69,8 @@ function startOn(
     journal,
     commits,
     writer,
-    event: (name: string) => commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`)),
+    event: (name: string) =>
+      appended(commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`))),
     stored: async () => {
       const rows = await clickhouse.rows<{ event: string; id: string }>(
         `SELECT event, toString(event_id) AS id FROM events WHERE project_id = {project:String} ORDER BY toUInt128(event_id)`,
@@ -79,6 +84,13 @@ function startOn(
         return entries === 0
       }),
   }
+}
+
+/** Where events without ids are. */
+async function appended(appending: Promise<Appended | null>): Promise<Appended> {
+  const place = await appending
+  if (!place) throw new Error('they are known')
+  return place
 }
 
 t.test('an event is stored under the id of its place', async (t) => {
@@ -151,7 +163,7 @@ t.test('a block that the journal has lost is not stored under another token', as
     receivedAt: millisecondsOf(position),
     body: Buffer.from(`{"events":[{"event":"${names[i]}","distinct_id":"u"}]}`),
   }))
-  await openTables(clickhouse, journal.id).insert('events', entries, 'another token', AbortSignal.timeout(10_000))
+  await openTables(clickhouse, journal).insert('events', entries, 'another token', AbortSignal.timeout(10_000))
   await event('c')
   writer.start()
   await drained()
@@ -235,7 +247,7 @@ t.test('an entry that cannot be stored in any form becomes a dead letter, once',
   // No request can bring this; an entry that was damaged on its way could look like it.
   const damaged = Buffer.from('{"events":[{"event":"a","distinct_id":{"no":"text"},"timestamp":"never"}]}')
   await event('before')
-  const { position } = await commits.appendBatch(projectId, damaged, 1)
+  const { position } = await appended(commits.appendBatch(projectId, damaged, 1))
   await event('between')
   await commits.appendBatch(projectId, damaged.subarray(0, 20), 1)
   await event('after')
@@ -505,7 +517,7 @@ async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>
     openRedisJournal({
       url: pair.url,
       maxBytes: 1e9,
-      lastStored: (from) => lastPositionOfAll(clickhouse, from),
+      lastStored: (from) => lastPositionOfAll(Shards.of(clickhouse), from),
       log: silent,
     })
   const writing = startOn(t, await open(), change, options)
@@ -514,7 +526,7 @@ async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>
   const commits = new GroupCommit(journal, new BufferPool())
   const { projectId } = writing
   const otherEvent = (name: string) =>
-    commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`))
+    appended(commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`)))
   return { ...writing, pair, otherEvent, names: async () => (await writing.stored()).map(({ event }) => event) }
 }
 
@@ -555,6 +567,39 @@ t.test('nor if the replica has a block with other limits', async (t) => {
   await event('d')
   await drained()
   t.strictSame(await names(), ['a', 'b', 'c', 'd'])
+})
+
+t.test('after a change of the layout, what a lane has stored on another shard is not stored again', async (t) => {
+  const names = ['former', 'present'].map((name) => `${name}${++projects}`)
+  const shards = new Shards(
+    names.map((name, number) => {
+      return { number, name, clickhouse: new ClickHouse({ url: engine.url.replace(/analytics$/, name) }) }
+    }),
+  )
+  t.teardown(() => shards.close())
+  await shards.each(({ clickhouse }) => migrate(clickhouse))
+  const config = loadConfig({ CLICKHOUSE_URL: engine.url, DATA_DIR: await temporaryFolder(t), LANES: '2' })
+  const layout = { version: 2, lanes: 2, shards: 2 }
+  const log = pino({ level: 'silent' })
+  const lanes = await openLanes(config, shards, { layout, log, closing: new AbortController().signal })
+  t.teardown(() => lanes.close())
+  lanes.noteLayout(false)
+  const lane = lanes.all[1]
+  if (!lane) return t.fail('there are two')
+  await lane.commits.appendEvent('p', Buffer.from('{"event":"e","distinct_id":"u"}'))
+  const block = await lane.journal.claim(1e6)
+  // It was stored when the lane had the first shard; the failover has forgotten that.
+  const former = openTables(shards.first, lane.journal)
+  await former.insert('events', block?.entries ?? [], 'another token', AbortSignal.timeout(10_000))
+  lane.writer.start()
+  await until('the journal to be empty', async () => (await lane.journal.depth()).entries === 0)
+  const counts = await shards.each(({ clickhouse }) =>
+    clickhouse.rows<{ n: string }>('SELECT count() AS n FROM events'),
+  )
+  t.strictSame(
+    counts.map(([row]) => Number(row?.n)),
+    [1, 0],
+  )
 })
 
 t.test('events accepted after a failover are stored, however far ahead the clock of the master was', async (t) => {

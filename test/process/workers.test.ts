@@ -108,7 +108,7 @@ t.test('a start whose workers never listen fails with a reason and kills them', 
   const faults: Error[] = []
   const workers = new Workers({
     count: 2,
-    env: {},
+    env: () => ({}),
     log: Fastify().log,
     metrics: async () => [],
     onFatal: (error) => faults.push(error),

@@ -22,7 +22,7 @@ interface Sent {
   timestamp?: number
 }
 
-const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp']
+const NAMES = ['eventId', 'event', 'distinct_id', 'properties', 'timestamp', 'insert_id']
 const ROW_FORMATS = ['ndjson', 'csv', 'parquet'] as const
 
 const engine = await startClickHouse(t)
@@ -55,11 +55,12 @@ function csvRows({ body }: LightMyRequestResponse): Row[] {
 /** ClickHouse reads the file by the types that it says its columns have. */
 async function parquetRows({ rawPayload }: LightMyRequestResponse): Promise<Row[]> {
   const table = randomName('parquet').replace('-', '_')
-  const columns = 'eventId String, event String, distinct_id String, properties String, timestamp Float64'
+  const columns =
+    'eventId String, event String, distinct_id String, properties String, timestamp Float64, insert_id String'
   await reader.command(`CREATE TABLE ${table} (${columns}) ENGINE = Memory`)
   const body = Readable.from([rawPayload], { objectMode: false })
   await reader.insert(`INSERT INTO ${table} FORMAT Parquet`, body, {}, AbortSignal.timeout(10_000))
-  return await reader.rows<Row>(`SELECT * FROM ${table}`)
+  return await reader.rows<Row>(`SELECT * EXCEPT insert_id FROM ${table}`)
 }
 
 const READ = { json: jsonRows, ndjson: ndjsonRows, csv: csvRows, parquet: parquetRows }
@@ -152,7 +153,7 @@ for (const storage of STORAGES) {
       const csv = await get('distinct_id=bytes&format=csv')
       t.equal(
         csv.body,
-        `"eventId","event","distinct_id","properties","timestamp"\r\n"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5\r\n`,
+        `"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5,""\r\n`,
       )
     })
 
@@ -189,7 +190,10 @@ for (const storage of STORAGES) {
     t.test('no rows', async (t) => {
       for (const query of ['distinct_id=nobody', 'page=1000&limit=10000', 'distinct_id=nobody&from=5&to=5']) {
         t.equal((await get(`${query}&format=ndjson`)).body, '')
-        t.equal((await get(`${query}&format=csv`)).body, '"eventId","event","distinct_id","properties","timestamp"\r\n')
+        t.equal(
+          (await get(`${query}&format=csv`)).body,
+          '"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n',
+        )
         const parquet = await get(`${query}&format=parquet`)
         t.equal(parquet.rawPayload.toString('latin1', 0, 4), 'PAR1')
         t.equal(parquet.rawPayload.toString('latin1', parquet.rawPayload.length - 4), 'PAR1')
@@ -205,7 +209,7 @@ for (const storage of STORAGES) {
       )
       t.strictSame(
         types.map(({ name, type }) => `${name} ${type}`),
-        ['eventId String', 'event String', 'distinct_id String', 'properties String', 'timestamp Float64'],
+        NAMES.map((name) => `${name} ${name === 'timestamp' ? 'Float64' : 'String'}`),
       )
     })
 

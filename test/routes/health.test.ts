@@ -1,7 +1,7 @@
 import t from 'tap'
-import { STORAGES, settingsFor, startApp } from '../helper.js'
+import { LAYOUTS, settingsFor, startApp, startClickHouse, startRedis } from '../helper.js'
 
-for (const storage of STORAGES) {
+for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
     const { call } = await startApp(t, await settingsFor(t, storage))
 
@@ -14,7 +14,29 @@ for (const storage of STORAGES) {
     t.test('ready when journal and store answer', async (t) => {
       const response = await call('GET', '/health/ready')
       t.equal(response.statusCode, 200)
-      t.strictSame(response.json(), { status: 1, error: null, journal: 'ready', store: 'ready' })
+      const lanes = storage.endsWith('lanes') && { lanes: { 0: 'ready', 1: 'ready', 2: 'ready' } }
+      t.strictSame(response.json(), { status: 1, error: null, journal: 'ready', store: 'ready', ...lanes })
+    })
+
+    t.test('ready for a probe that sends parameters of its own', async (t) => {
+      t.equal((await call('GET', '/health/ready?probe=1')).statusCode, 200)
+      t.equal((await call('GET', '/health/ready?partial=perhaps')).statusCode, 400)
     })
   })
 }
+
+t.test('ready in part while a lane is down', async (t) => {
+  const [first, second, clickhouse] = await Promise.all([startRedis(t), startRedis(t), startClickHouse(t)])
+  const settings = { LOG_LEVEL: 'silent', REDIS_URL: `${first.url},${second.url}`, CLICKHOUSE_URL: clickhouse.url }
+  const { call } = await startApp(t, settings)
+  await second.kill()
+  const states = { journal: 'unavailable', store: 'ready', lanes: { 0: 'ready', 1: 'unavailable' } }
+  const all = await call('GET', '/health/ready')
+  t.equal(all.statusCode, 503)
+  t.strictSame(all.json(), { status: 0, error: 'Not ready: lane 1.', code: 'unavailable', ...states })
+  const part = await call('GET', '/health/ready?partial=true')
+  t.equal(part.statusCode, 200)
+  t.strictSame(part.json(), { status: 1, error: null, ...states })
+  await first.kill()
+  t.equal((await call('GET', '/health/ready?partial=true')).statusCode, 503, 'but not with none')
+})

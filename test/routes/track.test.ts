@@ -115,7 +115,7 @@ const { objectText } = fc.letrec<{ valueText: string; objectText: string; arrayT
     .map((items) => `[${items.map((item) => item.join(''))}]`),
 }))
 
-for (const storage of STORAGES) {
+for (const storage of [...STORAGES, 'lanes'] as const) {
   t.test(storage, async (t) => {
     const env: NodeJS.ProcessEnv = {
       ...(await settingsFor(t, storage)),

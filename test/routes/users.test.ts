@@ -91,7 +91,7 @@ async function forgetStates(env: NodeJS.ProcessEnv): Promise<number> {
   return count
 }
 
-for (const storage of STORAGES) {
+for (const storage of [...STORAGES, 'embedded lanes'] as const) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env)

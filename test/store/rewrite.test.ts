@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
 import { Purge } from '../../src/erasure/purge.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { EventEdits } from '../../src/store/event-edits.js'
@@ -50,7 +51,7 @@ t.test('edits and deletes that come while a purge begins, runs and ends are all 
   })()
   // As of several processes, which know nothing of each other's statements.
   const lanes = Array.from({ length: LANES }, async (_, lane) => {
-    const edits = new EventEdits(clickhouse)
+    const edits = new EventEdits(Shards.of(clickhouse))
     for (let n = lane; n < EVENTS; n += LANES) {
       const properties = n % 3 === 0 ? null : `{"n":${n}}`
       t.ok(await edits.apply({ projectId: 'p', eventId: ids[n] ?? '', properties }))
@@ -95,7 +96,12 @@ async function partsOf(clickhouse: ClickHouse, table: string): Promise<Record<st
 }
 
 function purgeOf(t: Test, clickhouse: ClickHouse, intervalMs: number): Purge {
-  const purge = new Purge({ clickhouse, barrier: { waitForAll: async () => 0n }, log: silent, intervalMs })
+  const purge = new Purge({
+    shards: Shards.of(clickhouse),
+    barrier: { waitForAll: async () => 0n },
+    log: silent,
+    intervalMs,
+  })
   t.teardown(() => purge.close())
   return purge
 }
@@ -109,7 +115,7 @@ async function insertProfiles(clickhouse: ClickHouse, rows: string): Promise<voi
 t.test('a month is rewritten where an event was deleted in it, once, and by nothing else', async (t) => {
   const clickhouse = await openDatabase(t)
   const purge = purgeOf(t, clickhouse, 0)
-  const edits = new EventEdits(clickhouse)
+  const edits = new EventEdits(Shards.of(clickhouse))
   const [edited, deleted] = [await insertEvent(clickhouse, '2026-01'), await insertEvent(clickhouse, '2026-02')]
   await insertEvent(clickhouse, '2026-02', 1)
   await insertEvent(clickhouse, '2026-03')
@@ -142,7 +148,7 @@ t.test('what was deleted before a restart is found in the store, and waits for n
   const clickhouse = await openDatabase(t)
   const id = await insertEvent(clickhouse, '2026-01')
   await insertEvent(clickhouse, '2026-01', 1)
-  await new EventEdits(clickhouse).apply({ projectId: 'p', eventId: id, properties: null })
+  await new EventEdits(Shards.of(clickhouse)).apply({ projectId: 'p', eventId: id, properties: null })
   await insertProfiles(clickhouse, "VALUES ('p', 'ada', '{}', 1, 1, 1, 0)")
   await insertProfiles(clickhouse, "VALUES ('p', 'ada', '', 0, 0, 2, 1)")
   await clickhouse.command("INSERT INTO sessions (project_id, session_id, version) VALUES ('p', 's', 1)")
@@ -183,7 +189,7 @@ t.test('earlier rows of deleted profiles are found without a look at all profile
   )
   await insertProfiles(all, "VALUES ('p', 'user77', '', 0, 0, 2, 1), ('p', 'user77', '{\"new\":1}', 3, 3, 3, 0)")
   await insertProfiles(all, "VALUES ('p', 'unknown', '', 0, 0, 2, 1)")
-  await purgeOldRows(clickhouse, 'profiles', signal)
+  await purgeOldRows(clickhouse, Shards.of(clickhouse), 'profiles', signal)
   const left = await all.rows(
     `SELECT project_id, distinct_id, version FROM profiles
      WHERE project_id = 'o' OR distinct_id IN ('user76', 'user77', 'unknown') ORDER BY ALL`,
@@ -202,7 +208,7 @@ t.test('more deletions than go into a statement', async (t) => {
   const rows = "concat('user', toString(number)), '{}', 1, 1"
   await insertProfiles(clickhouse, `SELECT 'p', ${rows}, 1, 0 FROM numbers(60001)`)
   await insertProfiles(clickhouse, `SELECT 'p', ${rows}, 2, 1 FROM numbers(60000)`)
-  await purgeOldRows(clickhouse, 'profiles', signal)
+  await purgeOldRows(clickhouse, Shards.of(clickhouse), 'profiles', signal)
   const left = await clickhouse.rows('SELECT distinct_id FROM profiles WHERE NOT is_deleted')
   t.strictSame(left, [{ distinct_id: 'user60000' }])
   await until('the list to be empty', async () => (await clickhouse.rows('SELECT 1 FROM deletions')).length === 0)
@@ -226,7 +232,7 @@ const engine = await startEmbeddedClickHouse({ path: ${JSON.stringify(`${dir}/da
 const clickhouse = new ClickHouse({ url: engine.url })
 await migrate(clickhouse)
 const id = "reinterpret(bitShiftLeft(toUInt128(number), 64), 'UUID')"
-await clickhouse.command("INSERT INTO events SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
+await clickhouse.command("INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
 await clickhouse.command('DELETE FROM events WHERE event_id IN (SELECT event_id FROM events LIMIT 1)')
 const [{ id: month }] = await leftoversOfEvents(clickhouse)
 await rewriteParts(clickhouse, month, AbortSignal.timeout(10000)).catch(({ name, message }) => console.log(name, message))

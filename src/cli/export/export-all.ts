@@ -12,11 +12,11 @@ import {
   type DumpTable,
   digestOf,
   EVERYTHING,
+  journalRows,
   nextKey,
   projectsOf,
   type Range,
   readChunk,
-  readJournals,
   roughCount,
   schemaVersion,
   storeId,
@@ -24,9 +24,9 @@ import {
 } from '../../store/dump.js'
 import { openTables } from '../../store/tables.js'
 import type { CommandIo } from '../command.js'
-import { type Chunk, MANIFEST, type Manifest, manifestFile } from '../manifest.js'
+import { type Chunk, MANIFEST, MANIFEST_VERSION, type Manifest, manifestFile } from '../manifest.js'
 import { counted, ProgressLine } from '../progress.js'
-import { openWholeStore, type WholeStore } from '../whole-store.js'
+import { type BareLane, lastPositions, openWholeStore, type WholeStore, waitingIn } from '../whole-store.js'
 
 /** How long the journal may stay at the same length before the export gives up. */
 const STUCK_MS = 30_000
@@ -71,29 +71,38 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
 }
 
 /**
- * Stores the entries in the journal.
- * @throws Error if it is not the journal of this store, or ClickHouse does not accept its entries
+ * Stores the entries in the journals.
+ * @throws Error if one is not the journal of this store, or ClickHouse does not accept its entries
  */
 async function drain(
-  { clickhouse, journal, place }: WholeStore,
+  { shards, lanes, place }: WholeStore,
   say: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const latest = (await readJournals(clickhouse)).at(-1)
-  if (latest && latest.id !== journal.id) {
+  const journals = await journalRows(shards.first)
+  for (const { number, journal } of lanes) {
+    const latest = journals.findLast(({ lane }) => lane === number)
+    if (!latest || latest.id === journal.id) continue
     throw new Error(
       `The store at ${place} belongs to another journal. Set REDIS_URL or DATA_DIR to the service's value.`,
     )
   }
-  let { entries } = await journal.depth()
+  const entries = await waitingIn(lanes)
   if (entries === 0) return
   say(`Storing the journal first: ${counted(entries, 'request')}.`)
+  const results = await Promise.allSettled(lanes.map((lane) => drainLane(lane, signal)))
+  for (const result of results) if (result.status === 'rejected') throw result.reason
+}
+
+async function drainLane({ shard, journal }: BareLane, signal: AbortSignal): Promise<void> {
+  let { entries } = await journal.depth()
+  if (entries === 0) return
   let failure = ''
   const remember = ({ err }: { err?: Error }) => {
     if (err) failure = ` (${err instanceof StoreError ? err.reason : err.message})`
   }
   const log = { info() {}, warn: remember, error: remember }
-  const writer = new Writer({ journal, tables: openTables(clickhouse, journal.id), log })
+  const writer = new Writer({ journal, tables: openTables(shard.clickhouse, journal), log })
   const { appended } = await journal.progress()
   writer.start()
   try {
@@ -117,15 +126,18 @@ async function drain(
   }
 }
 
-async function begin({ clickhouse, journal }: WholeStore, earlier: Manifest | null, folder: string): Promise<Manifest> {
-  const unknown = await unknownTables(clickhouse)
-  if (unknown.length > 0)
-    throw new Error(`The store has tables that this version cannot export: ${unknown.join(', ')}.`)
+async function begin({ shards, lanes }: WholeStore, earlier: Manifest | null, folder: string): Promise<Manifest> {
+  const unknown = new Set((await shards.each(({ clickhouse }) => unknownTables(clickhouse))).flat())
+  if (unknown.size > 0)
+    throw new Error(`The store has tables that this version cannot export: ${[...unknown].join(', ')}.`)
   const manifest: Manifest = {
-    version: 1,
-    schema: await schemaVersion(clickhouse),
-    source: { id: await storeId(clickhouse), appended: String((await journal.progress()).appended) },
-    journals: await readJournals(clickhouse),
+    version: MANIFEST_VERSION,
+    schema: await schemaVersion(shards.first),
+    source: {
+      ids: await shards.each(({ clickhouse }) => storeId(clickhouse)),
+      appended: await lastPositions(lanes),
+    },
+    journals: await journalRows(shards.first),
     chunks: [],
     totals: {},
     finishedAt: null,
@@ -150,7 +162,7 @@ async function writeTables(
   file: StateFile<Manifest>,
   io: CommandIo,
 ): Promise<boolean> {
-  const all = await roughCount(store.clickhouse, 'events')
+  const all = await roughCount(store.shards, 'events')
   const line = new ProgressLine(io.stderr, 'exported', () => {
     const events = rowsIn(manifest, 'events')
     return { events, part: Math.min(events / Math.max(all, 1), 1) }
@@ -173,18 +185,18 @@ async function writeTables(
 }
 
 /** The ranges of a table that are not written yet, in order. */
-async function* walk({ clickhouse }: WholeStore, table: DumpTable, manifest: Manifest): AsyncGenerator<Range> {
+async function* walk({ shards }: WholeStore, table: DumpTable, manifest: Manifest): AsyncGenerator<Range> {
   const written = (project: string | null) => {
     return manifest.chunks.findLast((chunk) => chunk.table === table.name && chunk.project === project)
   }
-  for (const project of table.key ? await projectsOf(clickhouse, table) : [null]) {
+  for (const project of table.key ? await projectsOf(shards, table) : [null]) {
     let limit = FIRST_ROWS
     if (!table.key && written(project)) continue
     for (;;) {
       const last = written(project)
       const after = last?.upTo ?? null
       if (last) limit = Math.min(MAX_ROWS, Math.max(MIN_ROWS, 2 * last.rows))
-      const upTo = await nextKey(clickhouse, table, { project, after }, limit)
+      const upTo = await nextKey(shards, table, { project, after }, limit)
       if (upTo === undefined) break
       yield { project, after, upTo }
       if (upTo === null) break
@@ -194,7 +206,7 @@ async function* walk({ clickhouse }: WholeStore, table: DumpTable, manifest: Man
 
 /** The file is renamed to its name when it is complete. One that is not in the manifest is written again. */
 async function writeChunk(
-  { clickhouse }: WholeStore,
+  { shards }: WholeStore,
   table: DumpTable,
   range: Range,
   folder: string,
@@ -203,12 +215,12 @@ async function writeChunk(
 ): Promise<Chunk> {
   const name = `${table.name}-${String(index + 1).padStart(6, '0')}.native`
   const path = join(folder, name)
-  const digest = await digestOf(clickhouse, table, range)
+  const digest = await digestOf(shards, table, range)
   const handle = await open(`${path}.new`, 'w', 0o600)
   const hash = createHash('sha256')
   let bytes = 0
   try {
-    for await (const piece of (await readChunk(clickhouse, table, range, signal)) as AsyncIterable<Buffer>) {
+    for await (const piece of (await readChunk(shards, table, range, signal)) as AsyncIterable<Buffer>) {
       await handle.write(piece)
       hash.update(piece)
       bytes += piece.length
@@ -222,14 +234,14 @@ async function writeChunk(
 }
 
 /** @throws Error if the chunks do not add up to what the store holds, since it was changed meanwhile */
-async function finish({ clickhouse, journal }: WholeStore, manifest: Manifest): Promise<void> {
-  const { appended } = await journal.progress()
+async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
+  const isIdle = JSON.stringify(await lastPositions(lanes)) === JSON.stringify(manifest.source.appended)
   for (const table of DUMP_TABLES) {
-    const total = await digestOf(clickhouse, table, EVERYTHING)
+    const total = await digestOf(shards, table, EVERYTHING)
     const written = manifest.chunks
       .filter((chunk) => chunk.table === table.name)
       .reduce<{ rows: number; hash: string }>(addDigests, { rows: 0, hash: '0' })
-    if (total.rows !== written.rows || total.hash !== written.hash || String(appended) !== manifest.source.appended) {
+    if (!isIdle || total.rows !== written.rows || total.hash !== written.hash) {
       throw new Error(
         'The store was changed while it was exported. Stop all processes of the service, remove ' +
           `the folder (it holds ${MANIFEST}) and start over.`,

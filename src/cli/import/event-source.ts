@@ -30,6 +30,9 @@ export const OWN_NAMES: FieldNames = {
   properties: 'properties',
 }
 
+/** Has the same name in every input. */
+const INSERT_ID = 'insert_id'
+
 export interface SourceOptions {
   names: FieldNames
   /** how times are written; undefined if the command does not say */
@@ -124,11 +127,12 @@ export class EventSource {
       event: this.#name(row, names.event, OWN_NAMES.event),
       distinct_id: this.#name(row, names.distinct_id, OWN_NAMES.distinct_id),
       timestamp: timestampText(written, format),
+      insert_id: row.nameOf(INSERT_ID),
       properties: row.has(names.properties)
         ? row.isTable
           ? unquoted(properties)
           : properties
-        : row.without([names.event, names.distinct_id, names.timestamp]),
+        : row.without([names.event, names.distinct_id, names.timestamp, INSERT_ID]),
     }
   }
 

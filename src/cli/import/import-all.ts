@@ -1,46 +1,48 @@
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { ClickHouse } from '../../clickhouse/client.js'
 import { isStoreError, StoreUnreachableError } from '../../clickhouse/errors.js'
+import type { Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
 import { StateFile } from '../../lib/checkpoint-file.js'
 import {
   DUMP_TABLES,
   type DumpTable,
-  digestOf,
   EVERYTHING,
   insertChunk,
   mergeJournals,
   schemaVersion,
   storeId,
+  sumOfDigests,
 } from '../../store/dump.js'
-import { takeOver } from '../../store/journals.js'
+import { lastPositionOfAll, takeOver } from '../../store/journals.js'
 import type { CommandIo } from '../command.js'
 import { describe } from '../export/export-all.js'
-import { type Chunk, checkFile, type Manifest, manifestFile } from '../manifest.js'
+import { type Chunk, checkFile, MANIFEST_VERSION, type Manifest, manifestFile } from '../manifest.js'
 import { number, ProgressLine } from '../progress.js'
-import { openWholeStore, type WholeStore } from '../whole-store.js'
+import { openWholeStore, type WholeStore, waitingIn } from '../whole-store.js'
 
 /** The progress of importing a folder into one store; kept in the folder. */
 interface ImportAllState {
-  version: 1
-  /** of the database */
-  target: string
+  version: typeof MANIFEST_VERSION
+  /** of the database of each shard */
+  targets: string[]
+  /** which decide on what shard a profile or session is */
+  lanes: number
   /** the number of chunks stored, from the first */
   done: number
   finishedAt: string | null
 }
 
 /** Tables that must be empty. Keys may exist, as a service makes a pair when it starts for the first time. */
-const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'dead_letters']
+const EMPTY_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters']
 const ATTEMPTS = 6
 const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
 
 /**
  * Restores what `exportAll` wrote to a folder into an empty store: the same events with the same ids, profiles, sessions,
- * keys and dead letters. The service must be stopped.
+ * keys and dead letters. The service must be stopped. The store keeps its own layout, whatever that of the other was.
  * @returns false if it was interrupted
  * @throws Error with a sentence for the user; the same call resumes
  */
@@ -48,7 +50,8 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
   const say = (text: string) => void io.stderr.write(`${text}\n`)
   const manifest = await manifestFile(folder).read()
   if (!manifest) throw new Error(`${folder} holds no manifest.json, so it was not written by export --all.`)
-  if (manifest.version !== 1) throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
+  if (manifest.version !== MANIFEST_VERSION)
+    throw new Error(`${folder} was written by another version of tallyhouse. Use that one.`)
   if (!manifest.finishedAt) throw new Error(`The export to ${folder} is not complete. Rerun it to resume.`)
   const store = await openWholeStore(config, { mustExist: false })
   try {
@@ -69,37 +72,45 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
   }
 }
 
-async function begin({ clickhouse, journal, place }: WholeStore, manifest: Manifest, folder: string) {
-  const schema = await schemaVersion(clickhouse)
+async function begin({ shards, lanes, place }: WholeStore, manifest: Manifest, folder: string) {
+  const schema = await schemaVersion(shards.first)
   if (schema !== manifest.schema) {
     throw new Error(
       `${folder} has schema ${manifest.schema}, but the store at ${place} has ${schema}. Export and import with the same version.`,
     )
   }
-  const target = await storeId(clickhouse)
-  const file = new StateFile<ImportAllState>(join(folder, `imported-${target.slice(0, 8)}.json`))
+  const targets = await shards.each(({ clickhouse }) => storeId(clickhouse))
+  const file = new StateFile<ImportAllState>(join(folder, `imported-${targets[0]?.slice(0, 8)}.json`))
   const earlier = await file.read()
-  if (earlier?.target === target) return { state: earlier, file }
-  const { entries } = await journal.depth()
+  if (earlier && String(earlier.targets) === String(targets) && earlier.lanes === lanes.length) {
+    return { state: earlier, file }
+  }
+  const entries = await waitingIn(lanes)
   if (entries > 0) {
     throw new Error(`${number(entries)} requests are in the journal, but an import needs an empty store and journal.`)
   }
   for (const table of DUMP_TABLES.filter(({ name }) => EMPTY_TABLES.includes(name))) {
-    const { rows } = await digestOf(clickhouse, table, EVERYTHING)
+    const { rows } = await sumOfDigests(shards, table, EVERYTHING)
     if (rows === 0) continue
     const what = table.name.replace('_', ' ')
     throw new Error(
       `The store at ${place} already contains ${number(rows)} ${what}. import --all needs an empty store: name another database or DATA_DIR.`,
     )
   }
-  const state: ImportAllState = { version: 1, target, done: 0, finishedAt: null }
+  const state: ImportAllState = {
+    version: MANIFEST_VERSION,
+    targets,
+    lanes: lanes.length,
+    done: 0,
+    finishedAt: null,
+  }
   // Before anything is stored: this file marks the store as one that may be resumed.
   await file.write(state)
   return { state, file }
 }
 
 async function insertChunks(
-  { clickhouse }: WholeStore,
+  { shards, lanes }: WholeStore,
   manifest: Manifest,
   folder: string,
   state: ImportAllState,
@@ -107,6 +118,7 @@ async function insertChunks(
   io: CommandIo,
 ): Promise<boolean> {
   const all = manifest.chunks.length
+  const places = placesOf(manifest.chunks, shards.all.length)
   const line = new ProgressLine(io.stderr, 'imported', () => ({
     events: manifest.chunks
       .slice(0, state.done)
@@ -118,7 +130,8 @@ async function insertChunks(
       if (io.signal.aborted) return false
       const chunk = manifest.chunks[state.done] as Chunk
       await checkFile(folder, chunk)
-      await storeChunk(clickhouse, chunk, folder, manifest.source.id, io.signal)
+      const target = { ...targetOf(shards, tableOf(chunk), places[state.done] ?? 0), lanes: lanes.length }
+      await storeChunk(target, chunk, folder, `${manifest.source.ids[0]}:${chunk.file}`, io.signal)
       state.done++
       await file.write(state)
     }
@@ -131,27 +144,53 @@ async function insertChunks(
   }
 }
 
+/** Where a chunk is stored. */
+interface Target {
+  table: DumpTable
+  /** several: each stores the rows of its lanes */
+  shards: Shards
+  lanes: number
+}
+
+/** @param place the shard of a chunk that may be on any */
+function targetOf(shards: Shards, table: DumpTable, place: number): Omit<Target, 'lanes'> {
+  if (table.place === 'lane') return { table, shards }
+  return { table, shards: shards.only(table.place === 'any' ? place : 0) }
+}
+
+/** For each chunk the shard that has the fewest bytes of those before it; the same each time. */
+export function placesOf(chunks: readonly Chunk[], shards: number): number[] {
+  const filled = Array.from({ length: shards }, () => 0)
+  return chunks.map((chunk) => {
+    const place = filled.indexOf(Math.min(...filled))
+    if (tableOf(chunk).place === 'any') filled[place] = (filled[place] ?? 0) + chunk.bytes
+    return place
+  })
+}
+
 /** Stores a chunk exactly once, whatever an earlier attempt has left of it. */
 async function storeChunk(
-  clickhouse: ClickHouse,
+  { table, shards, lanes }: Target,
   chunk: Chunk,
   folder: string,
-  source: string,
+  token: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const table = tableOf(chunk)
-  const insert = (token: string) =>
-    insertChunk(clickhouse, table, createReadStream(join(folder, chunk.file)), token, signal)
-  const isThere = async () => isSame(table, chunk, await digestOf(clickhouse, table, chunk))
+  const insert = async (token: string) => {
+    await shards.each(async ({ number, clickhouse }) => {
+      const part = shards.areSeveral ? { lanes, shards: shards.all.length, number } : null
+      await insertChunk(clickhouse, table, part, createReadStream(join(folder, chunk.file)), token, signal)
+    })
+  }
+  const isThere = async () => isSame(table, chunk, await sumOfDigests(shards, table, chunk))
   for (let attempt = 1; ; attempt++) {
     try {
       // Versioned rows can be stored again without harm, and other rows may lie between them.
       if (!table.isVersioned && (await isThere())) return
-      const token = `${source}:${chunk.file}`
       await insert(token)
       if (await isThere()) return
       // ClickHouse dropped it as a duplicate of an earlier attempt, of which nothing was stored.
-      if ((await digestOf(clickhouse, table, chunk)).rows === 0) await insert(`${token}:again`)
+      if ((await sumOfDigests(shards, table, chunk)).rows === 0) await insert(`${token}:again`)
       if (await isThere()) return
       throw new Error(
         `The store does not match ${chunk.file}. Was it in use meanwhile? Drop the database and start over.`,
@@ -166,19 +205,23 @@ async function storeChunk(
 }
 
 /** @throws Error if the store does not match the one that was exported */
-async function finish({ clickhouse, journal }: WholeStore, manifest: Manifest): Promise<void> {
+async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promise<void> {
   for (const table of DUMP_TABLES) {
     const wanted = manifest.totals[table.name] ?? { rows: 0, hash: '0' }
-    const found = await digestOf(clickhouse, table, EVERYTHING)
+    const found = await sumOfDigests(shards, table, EVERYTHING)
     if (!isSame(table, wanted, found)) {
       throw new Error(
         `${table.name} has ${number(found.rows)} rows, but ${number(wanted.rows)} were exported. Was the store in use meanwhile? Drop the database and start over.`,
       )
     }
   }
-  await mergeJournals(clickhouse, manifest.journals, Date.now())
-  // From now on the journal assigns positions after all imported ones.
-  await takeOver(clickhouse, journal, Date.now())
+  await mergeJournals(shards.first, manifest.journals)
+  // From now on every journal assigns positions after all imported ones.
+  const last = await lastPositionOfAll(shards)
+  for (const lane of lanes) {
+    await lane.journal.advancePast(last)
+    await takeOver(shards, lane, Date.now())
+  }
 }
 
 /** The store may contain more keys than the exported one: those that a first start has made. */

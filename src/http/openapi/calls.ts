@@ -13,7 +13,7 @@ import {
   SessionPage,
   UserPage,
 } from '../../contract/schemas.js'
-import type { KeyKind } from '../../keys/keys.js'
+import type { Access } from '../../keys/keys.js'
 
 /** The documentation of a call, besides its path and the schemas that its route checks. */
 export interface Call {
@@ -22,8 +22,8 @@ export interface Call {
   tag: 'Events' | 'Users' | 'Sessions' | 'Operation'
   summary: string
   description?: string
-  /** null if the call needs none */
-  key: KeyKind | null
+  /** null if the call needs no key */
+  access: Access | null
   /** an example of the body */
   example?: object
   /** examples of path and query parameters, by name */
@@ -71,8 +71,10 @@ export const CALLS: Record<string, Call> = {
     id: 'track',
     tag: 'Events',
     summary: 'Ingest one event',
-    description: 'Acknowledged once the event is durable.',
-    key: 'secret',
+    description:
+      'Acknowledged once the event is durable. With `insert_id`, it is stored once, however often it comes within 7 days, alone or ' +
+      'in a batch; a repetition has the same response, without `x-event-id`.',
+    access: 'send',
     example: {
       event: 'signed up',
       distinct_id: 'ada',
@@ -89,8 +91,9 @@ export const CALLS: Record<string, Call> = {
     tag: 'Events',
     summary: 'Ingest 1 to 1000 events, all or none',
     description:
-      'If one event is invalid, nothing is stored; `details` names the invalid ones by index, at most 100 of them.',
-    key: 'secret',
+      'If one event is invalid, nothing is stored; `details` names the invalid ones by index, at most 100 of them. Of the events ' +
+      'with one `insert_id` only the first within 7 days is stored; `accepted` counts the others, too.',
+    access: 'send',
     example: {
       events: [
         { event: 'signed up', distinct_id: 'ada', timestamp: DAY_MS },
@@ -112,7 +115,7 @@ export const CALLS: Record<string, Call> = {
       'headers. The response is streamed; if reading fails after it has begun, the connection breaks before the response is ' +
       'complete. If a filter finds little within the time limit, a page requested without `page` holds what was found, perhaps ' +
       'nothing, and a `next` from which the search resumes.',
-    key: 'secret',
+    access: 'read',
     parameters: { limit: 10, page: 1 },
     response: {
       schema: EventPage,
@@ -139,7 +142,7 @@ export const CALLS: Record<string, Call> = {
     id: 'readEvent',
     tag: 'Events',
     summary: 'Read one event',
-    key: 'secret',
+    access: 'read',
     parameters: { eventId: EVENT_ID },
     response: { schema: OneEvent, example: { status: 1, error: null, event } },
     errors: ['invalid_request', 'not_found'],
@@ -149,7 +152,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Events',
     summary: 'Replace the properties of an event',
     description: 'Takes effect at once.',
-    key: 'secret',
+    access: 'manage',
     parameters: { eventId: EVENT_ID },
     example: { properties: { plan: 'free' } },
     response: done,
@@ -160,7 +163,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Events',
     summary: 'Delete an event',
     description: 'Takes effect at once.',
-    key: 'secret',
+    access: 'manage',
     parameters: { eventId: EVENT_ID },
     response: done,
     errors: ['not_found'],
@@ -171,7 +174,7 @@ export const CALLS: Record<string, Call> = {
     summary: 'Create a profile, or overwrite its properties',
     description:
       'Without `properties`, the profile is created if it does not exist, and its properties stay as they are.',
-    key: 'secret',
+    access: 'send',
     example: { distinct_id: 'ada', properties: { name: 'Ada', visits: 1, tags: ['early'] } },
     response: done,
     errors: ['overloaded'],
@@ -183,7 +186,7 @@ export const CALLS: Record<string, Call> = {
     description:
       '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`. ' +
       'They are applied in this order and atomically: all of them or none.',
-    key: 'secret',
+    access: 'send',
     example: {
       distinct_id: 'ada',
       operations: {
@@ -201,12 +204,24 @@ export const CALLS: Record<string, Call> = {
     response: done,
     errors: ['not_numeric', 'not_array', 'overloaded'],
   },
+  'POST /public/users/alias': {
+    id: 'aliasUser',
+    tag: 'Users',
+    summary: 'Make a name another name of a user',
+    description:
+      'From now on and for the past. Nothing that is stored changes: events come out under the name they came with. ' +
+      'An alias names one user; a user that has aliases can become one.',
+    access: 'send',
+    example: { distinct_id: 'ada', alias: 'device-7' },
+    response: done,
+    errors: ['alias_conflict'],
+  },
   'DELETE /public/users/:userId': {
     id: 'deleteUser',
     tag: 'Users',
     summary: 'Delete a profile permanently',
     description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
-    key: 'secret',
+    access: 'manage',
     parameters: { userId: 'ada' },
     response: done,
     errors: ['not_found', 'overloaded'],
@@ -217,7 +232,7 @@ export const CALLS: Record<string, Call> = {
     summary: 'Erase up to 100 users with all of their data',
     description:
       '`gone_at` says when the data had left the disk. It is null if that takes longer than the call, or fails for now; then `purge_error` says why.',
-    key: 'secret',
+    access: 'manage',
     example: { distinct_ids: ['grace'] },
     response: {
       schema: ErasedUsers,
@@ -236,7 +251,7 @@ export const CALLS: Record<string, Call> = {
     id: 'readUser',
     tag: 'Users',
     summary: 'Read one profile',
-    key: 'secret',
+    access: 'read',
     parameters: { userId: 'ada' },
     response: { schema: OneUser, example: { status: 1, error: null, user } },
     errors: ['invalid_request', 'not_found'],
@@ -248,7 +263,7 @@ export const CALLS: Record<string, Call> = {
     description:
       'As NDJSON: a line with `"type":"profile"`, then one for each session, then one for each event, each with the same fields ' +
       'as in the other calls. If the export fails after it has begun, the connection breaks before the response is complete.',
-    key: 'secret',
+    access: 'read',
     parameters: { userId: 'ada' },
     response: {
       schema: 'ndjson',
@@ -260,7 +275,7 @@ export const CALLS: Record<string, Call> = {
     id: 'readUsers',
     tag: 'Users',
     summary: 'Read pages of profiles',
-    key: 'secret',
+    access: 'read',
     parameters: { limit: 10, page: 1 },
     response: {
       schema: UserPage,
@@ -273,7 +288,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Sessions',
     summary: 'Start a session',
     description: 'If it is already active, its properties are merged.',
-    key: 'public',
+    access: 'session',
     example: { ...session, properties: { referrer: 'https://example.com' } },
     response: done,
     errors: ['session_ended', 'session_owner_mismatch', 'overloaded'],
@@ -283,7 +298,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Sessions',
     summary: 'Update a session: a heartbeat',
     description: 'Merges its properties. A numeric `duration` becomes the session’s duration, which never decreases.',
-    key: 'public',
+    access: 'session',
     example: { ...session, properties: { duration: 95 } },
     response: done,
     errors: ['not_found', 'session_ended', 'session_owner_mismatch', 'overloaded'],
@@ -292,7 +307,7 @@ export const CALLS: Record<string, Call> = {
     id: 'endSession',
     tag: 'Sessions',
     summary: 'Complete a session',
-    key: 'public',
+    access: 'session',
     example: session,
     response: done,
     errors: ['not_found', 'session_owner_mismatch', 'overloaded'],
@@ -301,7 +316,7 @@ export const CALLS: Record<string, Call> = {
     id: 'readSession',
     tag: 'Sessions',
     summary: 'Read one session',
-    key: 'secret',
+    access: 'read',
     parameters: { sessionId: session.session_id },
     response: {
       schema: OneSession,
@@ -318,7 +333,7 @@ export const CALLS: Record<string, Call> = {
     tag: 'Sessions',
     summary: 'Read pages of sessions, the latest start first',
     description: 'Sessions that start during a walk shift its pages; `to` excludes them.',
-    key: 'secret',
+    access: 'read',
     parameters: { limit: 10, page: 1 },
     response: {
       schema: SessionPage,
@@ -330,7 +345,7 @@ export const CALLS: Record<string, Call> = {
     id: 'live',
     tag: 'Operation',
     summary: 'Whether the process is alive',
-    key: null,
+    access: null,
     response: done,
     errors: [],
   },
@@ -338,19 +353,21 @@ export const CALLS: Record<string, Call> = {
     id: 'ready',
     tag: 'Operation',
     summary: 'Whether the journal and the store are available',
-    description: 'If one is unavailable, the 503 says which in the same fields.',
-    key: null,
+    description:
+      'If one is unavailable, the 503 says which in the same fields. A store of several lanes or shards is ready when all are; ' +
+      'with `partial=true`, when at least one lane and one shard are.',
+    access: null,
     response: {
       schema: Ready,
       example: { ...done.example, journal: 'ready', store: 'ready' },
     },
-    errors: ['unavailable'],
+    errors: ['invalid_request', 'unavailable'],
   },
   'GET /metrics': {
     id: 'metrics',
     tag: 'Operation',
     summary: 'Metrics for Prometheus',
-    key: null,
+    access: null,
     response: {
       schema: 'text',
       example:

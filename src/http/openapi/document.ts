@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import { type ErrorCode, STATUS_OF } from '../../contract/errors.js'
 import { MEDIA_TYPES } from '../../contract/formats.js'
+import { ALLOWED } from '../../keys/keys.js'
 import { VERSION } from '../../version.js'
 import { CALLS, type Call } from './calls.js'
 import { FAILURES } from './failures.js'
@@ -40,8 +41,9 @@ const IDEMPOTENCY_KEY = Type.Object({
 
 const DESCRIPTION = `Ingests sessions, user profiles and events, and stores them in ClickHouse.
 
-A project has a **secret key** for servers and a **public key** for browsers, which can only make session calls. Send the key in the
-header \`x-api-key\` or, if there is a body, in its field \`apiKey\`. Unknown fields are ignored, and an optional field that is null
+A project has **secret keys** for servers, **public keys** for browsers, which can only make session calls, **write keys**, which send
+events and profile changes and read nothing, and **read keys**, which read and change nothing. Send the key in the header
+\`x-api-key\` or, if there is a body, in its field \`apiKey\`. Unknown fields are ignored, and an optional field that is null
 counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`deflate\`, \`br\`, or \`zstd\` if Node supports it).`
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
@@ -66,7 +68,9 @@ export const documentation: SwaggerOptions = {
     components: {
       securitySchemes: {
         secret: keyScheme('The secret key, `sk_…`, which must never be in a browser.'),
-        public: keyScheme('The public key, `pk_…`.'),
+        public: keyScheme('The public key, `pk_…`: session calls only.'),
+        write: keyScheme('A write key, `wk_…`: sends events, profile changes and session calls.'),
+        read: keyScheme('A read key, `rk_…`: every GET.'),
       },
     },
   },
@@ -92,7 +96,7 @@ function describe({ querystring, params, body }: FastifySchema, call: Call | und
     tags: [call.tag],
     summary: call.summary,
     ...(call.description !== undefined && { description: call.description }),
-    security: call.key === null ? [] : [{ [call.key]: [] }],
+    security: call.access === null ? [] : ALLOWED[call.access].map((kind) => ({ [kind]: [] })),
     ...(querystring !== undefined && { querystring: withoutDefaults(plain(querystring)) }),
     ...(params !== undefined && { params: plain(params) }),
     ...(body !== undefined && { body: plain(body) }),
@@ -154,9 +158,9 @@ function complete({ components, paths }: Document): void {
   }
 }
 
-function addExample(content: Record<string, object>, { key, example }: Call): void {
+function addExample(content: Record<string, object>, { access, example }: Call): void {
   content[JSON_TYPE] = { ...content[JSON_TYPE], example }
-  if (key !== 'public') return
+  if (access !== 'session') return
   // For navigator.sendBeacon.
   const schema = { type: 'string', contentMediaType: JSON_TYPE, description: 'The same as JSON.' }
   content['text/plain'] = { schema, example: JSON.stringify(example) }
@@ -201,9 +205,9 @@ function failures(call: Call): Record<string, object> {
   return responses
 }
 
-function errorsOf({ key, example, isIdempotent, errors }: Call): ErrorCode[] {
+function errorsOf({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
-  if (key) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'unavailable')
+  if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'unavailable')
   if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')
   if (isIdempotent) all.push('idempotency_conflict', 'invalid_request')
   return all

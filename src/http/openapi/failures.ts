@@ -26,7 +26,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   },
   wrong_key_kind: {
     when: 'The call needs the project’s other key.',
-    message: 'This call needs the secret key of the project; the key that came is the public one.',
+    message: 'This call needs a secret or write key of the project; the key that came is a public key.',
   },
   not_found: {
     when: 'The project has no event, user or session with this id.',
@@ -40,6 +40,10 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   idempotency_conflict: {
     when: 'The `Idempotency-Key` was used with another body.',
     message: 'This Idempotency-Key was used with another body. Use a new key for a new request.',
+  },
+  alias_conflict: {
+    when: 'The alias names another user.',
+    message: 'The alias is the name of another user. An alias names one user only.',
   },
   payload_too_large: {
     when: 'The body is over the limit.',
@@ -58,11 +62,11 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'Something went wrong here. It was logged; try again.',
   },
   overloaded: {
-    when: 'The journal is full until ClickHouse catches up. Nothing was stored.',
+    when: 'The journal is full until ClickHouse catches up. Nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send all of it again.',
     message: 'The journal is full until the store has caught up. Try again later.',
   },
   unavailable: {
-    when: 'The journal or the store is unavailable. Nothing was stored.',
+    when: 'The journal or the store is unavailable. Nothing was stored. With several lanes or shards, `error` names the one that is down; calls that do not need it go on. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',
     message: 'The journal cannot be reached. Nothing was stored; try again in a moment.',
   },
 }

@@ -1,11 +1,15 @@
 import { millisecondsOf, type Position } from '../../model/position.js'
 import type { Entry, EntryKind } from '../journal.js'
+import { FIRST_LAYOUT, type LayoutGuard } from '../layout.js'
 
-const KINDS: EntryKind[] = ['events', 'profiles', 'sessions']
+/** Part of what is stored: new ones come last. */
+const KINDS: EntryKind[] = ['events', 'profiles', 'sessions', 'aliases', 'rejected']
 /** Of kind, count and length of the project id. */
 const ENTRY_HEADER_BYTES = 7
 /** Added to the kind of an entry whose position is ahead of the clock; the clock's time follows its header. */
 const HAS_TIME = 0x80
+/** Added to the kind of an entry of which events are skipped; their number and indexes follow. */
+const HAS_SKIP = 0x40
 
 /** What the journal knows of itself, as JSON. */
 export interface Meta {
@@ -14,7 +18,24 @@ export interface Meta {
   frozen: [first: string, last: string] | null
   /** no position at or before it is assigned; absent if `advancePast` was never called */
   outranked?: string
+  /** the version of the layout whose processes may use it; absent: the first */
+  layout?: number
+  /** the version that is being made, as long as no writes are let in */
+  closedFor?: number
 }
+
+export function guardOf({ layout = FIRST_LAYOUT, closedFor }: Meta): LayoutGuard {
+  return { version: layout, closedFor: closedFor ?? null }
+}
+
+/** What `guardOf` reads again; nothing for a journal of the first layout. */
+export function metaOf({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout' | 'closedFor'> {
+  return { ...(version !== FIRST_LAYOUT && { layout: version }), ...(closedFor !== null && { closedFor }) }
+}
+
+/** The types of an expiry key; only earlier versions wrote those of requests. */
+export const REQUEST = 'r'
+export const STATE = 's'
 
 export const EMPTY = Buffer.alloc(0)
 
@@ -34,25 +55,28 @@ export function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
 
 /**
  * kind (1 byte), count (4), length of the project id (2), the time of acceptance (8, only if the kind has HAS_TIME), the
- * project id, the body. Without a time, the position's applies.
+ * number of skipped events and the index of each (4 each, only if the kind has HAS_SKIP), the project id, the body. Without
+ * a time, the position's applies.
  */
-export function encodeEntry({ position, kind, projectId, count, receivedAt, body }: Entry): Buffer {
+export function encodeEntry({ position, kind, projectId, count, receivedAt, body, skip }: Entry): Buffer {
   const hasTime = receivedAt !== millisecondsOf(position)
   const project = Buffer.from(projectId)
-  const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES + (hasTime ? 8 : 0))
-  header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0), 0)
+  const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES)
+  header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0) + (skip ? HAS_SKIP : 0), 0)
   header.writeUInt32BE(count, 1)
   header.writeUInt16BE(project.length, 5)
-  if (hasTime) header.writeBigUInt64BE(BigInt(receivedAt), ENTRY_HEADER_BYTES)
-  return Buffer.concat([header, project, body])
+  const time = hasTime ? positionKey(BigInt(receivedAt)) : EMPTY
+  return Buffer.concat([header, time, skip ? encodeIndexes(skip) : EMPTY, project, body])
 }
 
 export function decodeEntry(position: Position, value: Buffer): Entry {
   const first = value.readUInt8(0)
-  const kind = KINDS[first & ~HAS_TIME]
+  const kind = KINDS[first & ~HAS_TIME & ~HAS_SKIP]
   if (kind === undefined) throw new Error(`journal entry ${position} is of an unknown kind`)
-  const hasTime = first >= HAS_TIME
-  const projectStart = ENTRY_HEADER_BYTES + (hasTime ? 8 : 0)
+  const hasTime = (first & HAS_TIME) !== 0
+  const skipStart = ENTRY_HEADER_BYTES + (hasTime ? 8 : 0)
+  const skip = (first & HAS_SKIP) !== 0 ? decodeIndexes(value, skipStart) : null
+  const projectStart = skipStart + (skip ? 4 + 4 * skip.length : 0)
   const bodyStart = projectStart + value.readUInt16BE(5)
   return {
     position,
@@ -61,5 +85,16 @@ export function decodeEntry(position: Position, value: Buffer): Entry {
     count: value.readUInt32BE(1),
     receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : millisecondsOf(position),
     body: value.subarray(bodyStart),
+    ...(skip && { skip }),
   }
+}
+
+function encodeIndexes(indexes: number[]): Buffer {
+  const bytes = Buffer.allocUnsafe(4 + 4 * indexes.length)
+  for (const [i, value] of [indexes.length, ...indexes].entries()) bytes.writeUInt32BE(value, 4 * i)
+  return bytes
+}
+
+function decodeIndexes(value: Buffer, at: number): number[] {
+  return Array.from({ length: value.readUInt32BE(at) }, (_, i) => value.readUInt32BE(at + 4 + 4 * i))
 }

@@ -1,28 +1,29 @@
 import { randomInt } from 'node:crypto'
-import { type Database, open, type RootDatabase } from 'lmdb'
+import type { Database, RootDatabase } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
-import type { StateKind } from '../../model/state-key.js'
 import {
-  type Append,
   type Block,
-  type Commit,
   type Depth,
   type Entry,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
+  MAX_LIFT_MS,
   type Outcome,
   type Progress,
-  READING_MEMORY_MS,
-  STATE_MEMORY_MS,
-  type State,
   type StateReading,
   type StoredState,
   type Write,
 } from '../journal.js'
-import { decodeEntry, EMPTY, encodeEntry, expiryKey, type Meta, positionKey, withPosition } from './encoding.js'
+import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
+import { decodeEntry, encodeEntry, guardOf, type Meta, metaOf, positionKey } from './encoding.js'
+import { execute, type Remembered } from './execute.js'
+import { LmdbInsertIds } from './insert-ids.js'
+import { NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
+import { LmdbStates } from './states.js'
+import { type LmdbTables, openTables } from './tables.js'
 import { transact } from './transact.js'
 
 export interface LmdbJournalOptions {
@@ -32,27 +33,29 @@ export interface LmdbJournalOptions {
   maxBytes: number
   /** idempotency keys that a project may have remembered; 0, the default: any number */
   maxRequestKeys?: number
+  /** the version of the store's layout by whose lanes this process writes; default FIRST_LAYOUT */
+  layout?: number
   /** epoch milliseconds */
   now?: () => number
 }
 
 /** Expired requests, and states, that an acknowledgement removes at most; twice as many as it adds if that is more. */
 const MIN_SWEEP = 1000
-/** The types of an expiry key; only earlier versions wrote those of requests. */
-const REQUEST = 'r'
-const STATE = 's'
+/**
+ * How far ahead of a lift the next ones are recorded, so that one transaction a second does for all: after a restart, this
+ * journal may continue that far ahead of its clock.
+ */
+const LIFT_STEP_MS = 1_000
 
 /** Opens the embedded journal, creating it if there is none. */
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
-  // overlappingSync off: a commit resolves only when it is on disk, as this journal promises.
-  // eventTurnBatching off: lmdb leaves its own promise of a failed commit unhandled, which would end the process.
-  const root = open({ path: options.path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 8 })
+  const tables = openTables(options.path)
   try {
-    const journal = new LmdbJournal(root, options)
+    const journal = new LmdbJournal(tables, options)
     await journal.initialise()
     return journal
   } catch (error) {
-    await root.close()
+    await tables.root.close()
     throw error
   }
 }
@@ -65,15 +68,15 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
 class LmdbJournal implements Journal {
   id = 0
   readonly era = 0
+  isUp = true
   readonly #root: RootDatabase
   readonly #entries: Database<Buffer, Buffer>
-  readonly #states: Database<Buffer, Buffer>
-  readonly #requests: LmdbRequests
-  /** requests that an earlier version remembered */
-  readonly #oldRequests: Database<Buffer, Buffer>
-  readonly #expiries: Database<Buffer, Buffer>
+  readonly #remembered: Remembered
   readonly #meta: Database<Meta, string>
   readonly #maxBytes: number
+  readonly #layout: number
+  /** as it was at the start: nobody changes it while this process has the journal */
+  #guard: LayoutGuard = { version: FIRST_LAYOUT, closedFor: null }
   readonly #now: () => number
   readonly #listeners = new Set<JournalListener>()
   readonly #pending = new Map<string, number>()
@@ -84,24 +87,28 @@ class LmdbJournal implements Journal {
   /** ahead of #appended while a write is in flight, and after one that failed */
   #allocated = START
   #advancedPast = START
+  /** of #advancedPast, what is on disk */
+  #recordedLift = START
+  /** the greatest position of other journals; the clock limits what of it applies */
+  #foreignFloor = START
   #frozen: { first: Position; last: Position } | null = null
   #entryCount = 0
   #oldest = { position: START, receivedAt: 0 }
   #bytes = 0
   #stateBytes = 0
 
-  constructor(root: RootDatabase, { maxBytes, maxRequestKeys = 0, now = Date.now }: LmdbJournalOptions) {
-    const binary = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
-    this.#root = root
-    this.#entries = root.openDB({ name: 'entries', ...binary })
-    this.#states = root.openDB({ name: 'states', ...binary })
-    this.#oldRequests = root.openDB({ name: 'requests', ...binary })
-    const requests = root.openDB<Buffer, Buffer>({ name: 'requests-by-time', ...binary })
-    const counts = root.openDB<Buffer, Buffer>({ name: 'request-counts', ...binary })
-    this.#requests = new LmdbRequests({ requests, counts, old: this.#oldRequests }, maxRequestKeys)
-    this.#expiries = root.openDB({ name: 'expiries', ...binary })
-    this.#meta = root.openDB({ name: 'meta', encoding: 'json' })
+  constructor(tables: LmdbTables, options: LmdbJournalOptions) {
+    const { maxBytes, maxRequestKeys = 0, layout = FIRST_LAYOUT, now = Date.now } = options
+    this.#root = tables.root
+    this.#entries = tables.entries
+    this.#meta = tables.meta
+    this.#remembered = {
+      requests: new LmdbRequests(tables, maxRequestKeys),
+      insertIds: new LmdbInsertIds(tables),
+      states: new LmdbStates(tables),
+    }
     this.#maxBytes = maxBytes
+    this.#layout = layout
     this.#now = now
   }
 
@@ -109,9 +116,11 @@ class LmdbJournal implements Journal {
     let meta = this.#meta.get('meta')
     if (!meta) {
       meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, this.#now())), frozen: null }
+      if (this.#layout !== FIRST_LAYOUT) meta.layout = this.#layout
       await this.#meta.put('meta', meta)
     }
     this.id = meta.id
+    this.#guard = guardOf(meta)
     this.#stored = BigInt(meta.stored)
     this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
     this.#appended = this.#stored
@@ -119,44 +128,37 @@ class LmdbJournal implements Journal {
       this.#appended = key.readBigUInt64BE()
       this.#count(decodeEntry(this.#appended, value), 1)
     }
-    for (const { value } of this.#states.getRange()) this.#stateBytes += value.length
+    this.#stateBytes = this.#remembered.states.size()
     this.#advancedPast = BigInt(meta.outranked ?? START)
+    this.#recordedLift = this.#advancedPast
     this.#allocated = laterOf(this.#appended, this.#advancedPast)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
+    this.#assertLayout(true)
     if (this.#isFull()) await this.#removeExpired()
     if (this.#isFull()) {
       throw new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.')
     }
     const now = this.#now()
-    const added: Entry[] = []
-    const outcomes: Outcome[] = []
-    const changed = new ChangedBytes()
-    const rows = new Map<StateKind, { position: Position; rows: string[] }>()
-    const advance = (): Position => {
-      this.#allocated = nextPosition(this.#allocated, now)
+    const floor = limitedBy(this.#foreignFloor, now)
+    const entries = new NewEntries(now, () => {
+      this.#allocated = nextPosition(laterOf(this.#allocated, floor), now)
       return this.#allocated
-    }
+    })
+    const outcomes: Outcome[] = []
+    let added: Entry[] = []
+    let grown = 0
     await transact(this.#root, () => {
       for (const write of writes) {
-        const outcome =
-          this.#known(write, now) ??
-          (write.type === 'append'
-            ? this.#append(write, advance(), now, added)
-            : this.#commit(write, now, advance, rows, changed))
+        const { outcome, grown: more } = execute(write, this.#remembered, entries, { now, last: () => this.#allocated })
         outcomes.push(outcome)
-        if (write.idempotencyKey && outcome.status === 'done') {
-          this.#requests.remember(write.idempotencyKey, outcome.position, now)
-        }
+        grown += more
       }
-      for (const [kind, { position, rows: bodies }] of rows) {
-        const body = Buffer.from(bodies.join(','))
-        added.push({ position, kind, projectId: '', count: bodies.length, receivedAt: now, body })
-      }
+      added = entries.all
       for (const entry of added) this.#entries.put(positionKey(entry.position), encodeEntry(entry))
     })
-    this.#stateBytes += changed.bytes
+    this.#stateBytes += grown
     for (const entry of added) {
       this.#count(entry, 1)
       this.#appended = laterOf(this.#appended, entry.position)
@@ -168,62 +170,20 @@ class LmdbJournal implements Journal {
     return outcomes
   }
 
-  /** The outcome of a request that need not be executed; null for one that must be. */
-  #known({ idempotencyKey }: Write, now: number): Outcome | null {
-    if (!idempotencyKey) return null
-    const known = this.#requests.find(idempotencyKey, now)
-    if (known) return known
-    return this.#requests.isLimited(idempotencyKey, now) ? { status: 'limited' } : null
-  }
-
-  #append({ projectId, count, body }: Append, position: Position, receivedAt: number, added: Entry[]): Outcome {
-    added.push({ position, kind: 'events', projectId, count, receivedAt, body })
-    return { status: 'done', position }
-  }
-
-  #commit(
-    { kind, stateKey, expected, readAt, state, row }: Commit,
-    now: number,
-    advance: () => Position,
-    rows: Map<StateKind, { position: Position; rows: string[] }>,
-    changed: ChangedBytes,
-  ): Outcome {
-    const key = Buffer.from(stateKey, 'hex')
-    const current = this.#states.get(key)
-    const isExpected = current
-      ? current.readBigUInt64BE() === expected
-      : readAt <= now && now - readAt <= READING_MEMORY_MS
-    if (!isExpected) return { status: 'conflict' }
-    let entry = rows.get(kind)
-    if (!entry) {
-      entry = { position: advance(), rows: [] }
-      rows.set(kind, entry)
-    }
-    entry.rows.push(row)
-    const value = withPosition(entry.position, Buffer.from(state))
-    this.#states.put(key, value)
-    changed.bytes += value.length - (current?.length ?? 0)
-    return { status: 'done', position: entry.position }
-  }
-
   async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
-    const readAt = this.#now()
-    const states: (State | null)[] = []
-    let bytes = 0
-    for (const stateKey of stateKeys) {
-      const value = this.#states.get(Buffer.from(stateKey, 'hex'))
-      bytes += value?.length ?? 0
-      if (bytes > maxBytes && states.length > 0) break
-      states.push(value ? { version: value.readBigUInt64BE(), state: value.toString('utf8', 8) } : null)
-    }
-    return { readAt, states }
+    return { readAt: this.#now(), states: this.#remembered.states.read(stateKeys, maxBytes) }
   }
 
   async findRequest(request: IdempotencyKey): Promise<Outcome | null> {
-    return this.#requests.find(request, this.#now())
+    return this.#remembered.requests.find(request, this.#now())
+  }
+
+  async findInsertIds(insertIds: Buffer): Promise<number[]> {
+    return this.#remembered.insertIds.find(insertIds, this.#now())
   }
 
   async progress(projectId = ''): Promise<Progress> {
+    this.#assertLayout()
     return {
       appended: this.#appended,
       stored: this.#stored,
@@ -232,7 +192,44 @@ class LmdbJournal implements Journal {
     }
   }
 
+  async level(position: Position, projectId = ''): Promise<Progress> {
+    this.#assertLayout()
+    let appended = START
+    let isEmpty = false
+    let stored = START
+    // What is being written was assigned before, and is among the entries here.
+    await transact(this.#root, () => {
+      const lifted = limitedBy(position, this.#now())
+      if (lifted > this.#allocated && lifted > this.#recordedLift) {
+        this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
+        // Not from memory, which does not have a block yet that is being frozen.
+        const meta = this.#meta.get('meta')
+        if (meta) this.#meta.put('meta', { ...meta, outranked: String(this.#advancedPast) })
+      }
+      this.#allocated = laterOf(this.#allocated, lifted)
+      appended = this.#allocated
+      const first = this.#first()
+      isEmpty = first === null
+      stored = first === null ? appended : first - 1n
+    })
+    this.#recordedLift = this.#advancedPast
+    this.#appended = laterOf(this.#appended, appended)
+    if (isEmpty) this.#stored = laterOf(this.#stored, appended)
+    return { ...(await this.progress(projectId)), appended, stored }
+  }
+
+  /** The position of the oldest entry. */
+  #first(): Position | null {
+    const [key] = this.#entries.getKeys({ limit: 1 })
+    return key ? key.readBigUInt64BE() : null
+  }
+
+  raiseFloor(position: Position): void {
+    this.#foreignFloor = laterOf(this.#foreignFloor, position)
+  }
+
   async claim(maxBytes: number): Promise<Block | null> {
+    this.#assertLayout()
     if (this.#frozen) {
       const { first, last } = this.#frozen
       return { isRepeated: true, first, last, entries: this.#read(first, last) }
@@ -256,39 +253,34 @@ class LmdbJournal implements Journal {
 
   async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     const now = this.#now()
-    const changed = new ChangedBytes()
+    let grown = 0
+    let stored = block.last
     await transact(this.#root, () => {
       for (const { position } of block.entries) this.#entries.remove(positionKey(position))
-      for (const { stateKey, version } of states) {
-        const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
-        this.#expiries.put(key, withPosition(version, EMPTY))
-      }
-      this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length), changed)
-      this.#meta.put('meta', this.#metaWith(block.last, null))
+      this.#remembered.states.letExpire(states, now)
+      grown = this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length))
+      // Where nothing is left, everything assigned is stored: after a lift that is later than any entry.
+      if (this.#first() === null) stored = laterOf(stored, this.#allocated)
+      this.#meta.put('meta', this.#metaWith(stored, null))
     })
-    this.#stateBytes += changed.bytes
-    this.#stored = block.last
+    this.#stateBytes += grown
+    this.#stored = stored
+    this.#appended = laterOf(this.#appended, stored)
     this.#frozen = null
     for (const entry of block.entries) this.#count(entry, -1)
-    for (const { onStored } of this.#listeners) onStored?.(block.last)
+    for (const { onStored } of this.#listeners) onStored?.(stored)
   }
 
   /** Removes requests that are too old to be repeated, and states that have not changed since they were stored. */
-  #sweep(now: number, limit: number, changed: ChangedBytes): void {
-    this.#requests.forget(now, limit)
-    for (const { key, value } of this.#expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
-      const name = key.subarray(9)
-      if (key.toString('latin1', 8, 9) === REQUEST) this.#oldRequests.remove(name)
-      else this.#removeState(name, value.readBigUInt64BE(), changed)
-      this.#expiries.remove(key)
-    }
+  #sweep(now: number, limit: number): number {
+    this.#remembered.requests.forget(now, limit)
+    this.#remembered.insertIds.forget(now, limit)
+    return this.#remembered.states.sweep(now, limit)
   }
 
-  #removeState(name: Buffer, version: Position, changed: ChangedBytes): void {
-    const state = this.#states.get(name)
-    if (state?.readBigUInt64BE() !== version) return
-    this.#states.remove(name)
-    changed.bytes -= state.length
+  #assertLayout(isWrite = false): void {
+    const { version, closedFor } = this.#guard
+    if (version !== this.#layout || (isWrite && closedFor !== null)) throw new LayoutError(this.#guard)
   }
 
   #isFull(): boolean {
@@ -298,10 +290,12 @@ class LmdbJournal implements Journal {
   /** For a journal that is full of states: without writes, no block is acknowledged, and nothing else removes them. */
   async #removeExpired(): Promise<void> {
     const now = this.#now()
-    if (this.#expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) === 0) return
-    const changed = new ChangedBytes()
-    await transact(this.#root, () => this.#sweep(now, MIN_SWEEP, changed))
-    this.#stateBytes += changed.bytes
+    if (!this.#remembered.states.hasExpired(now)) return
+    let grown = 0
+    await transact(this.#root, () => {
+      grown = this.#sweep(now, MIN_SWEEP)
+    })
+    this.#stateBytes += grown
   }
 
   async advancePast(position: Position): Promise<void> {
@@ -310,9 +304,10 @@ class LmdbJournal implements Journal {
     const isEmpty = this.#entryCount === 0
     const stored = isEmpty ? this.#advancedPast : this.#stored
     await transact(this.#root, () => {
-      if (isEmpty) for (const key of this.#states.getKeys()) this.#states.remove(key)
+      if (isEmpty) this.#remembered.states.clear()
       this.#meta.put('meta', this.#metaWith(stored, isEmpty ? null : this.#frozen))
     })
+    this.#recordedLift = this.#advancedPast
     if (!isEmpty) return
     this.#stateBytes = 0
     this.#stored = stored
@@ -352,10 +347,12 @@ class LmdbJournal implements Journal {
   }
 
   async ping(): Promise<void> {
+    this.#assertLayout()
     if (!this.#meta.get('meta')) throw new Error('the journal cannot be read')
   }
 
   async close(): Promise<void> {
+    this.isUp = false
     await this.#root.close()
   }
 
@@ -365,6 +362,7 @@ class LmdbJournal implements Journal {
       stored: String(stored),
       frozen: frozen && [String(frozen.first), String(frozen.last)],
       ...(this.#advancedPast !== START && { outranked: String(this.#advancedPast) }),
+      ...metaOf(this.#guard),
     }
   }
 
@@ -391,7 +389,8 @@ class LmdbJournal implements Journal {
   }
 }
 
-/** By how much a transaction changes the bytes of the states; added to the total once it is committed. */
-class ChangedBytes {
-  bytes = 0
+/** A position of another journal, or as far as one may lift this one. */
+function limitedBy(position: Position, nowMs: number): Position {
+  const limit = BigInt(nowMs + MAX_LIFT_MS) << 16n
+  return position < limit ? position : limit
 }

@@ -1,50 +1,79 @@
-import type { Database } from 'lmdb'
-import type { Position } from '../../model/position.js'
-import { bucketAt, fingerprintBytes, IDEMPOTENCY_MEMORY_MS, keyBytes, OLD_BUCKETS } from '../idempotency-memory.js'
+import { type Position, START } from '../../model/position.js'
+import {
+  bucketAt,
+  FINGERPRINT_BYTES,
+  fingerprintBytes,
+  IDEMPOTENCY_MEMORY_MS,
+  KEY_BYTES,
+  keyBytes,
+  OLD_BUCKETS,
+} from '../idempotency-memory.js'
 import type { IdempotencyKey, Outcome } from '../journal.js'
+import type { RememberedRequest } from '../relocation.js'
+import { positionKey, REQUEST } from './encoding.js'
+import type { LmdbTables } from './tables.js'
 
 const BUCKET_BYTES = 4
 const POSITION_BYTES = 8
+const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES
 
-export interface RequestTables {
-  /** bucket and key → position and fingerprint */
-  requests: Database<Buffer, Buffer>
-  /** bucket and project → number of that project's requests */
-  counts: Database<Buffer, Buffer>
-  /** of versions before 0.2: the whole key → position and fingerprint, in hexadecimal digits */
-  old: Database<Buffer, Buffer>
+/** What is remembered of a request. */
+interface Found {
+  /** null if it is only reserved */
+  position: Position | null
+  isSame: boolean
+  /** another journal assigned the position */
+  journalId?: number
 }
 
 /**
  * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
- * ones are removed from the front. Call all but `find` within a transaction.
+ * ones are removed from the front. Call what changes them within a transaction.
  */
 export class LmdbRequests {
-  readonly #tables: RequestTables
+  readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
   readonly #maxOfProject: number
   /** since the last removal */
   #added = 0
 
   /** @param maxOfProject 0: any number */
-  constructor(tables: RequestTables, maxOfProject: number) {
+  constructor(tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>, maxOfProject: number) {
     this.#tables = tables
     this.#maxOfProject = maxOfProject
   }
 
+  /** As Journal.findRequest has it. */
   find(request: IdempotencyKey, now: number): Outcome | null {
+    for (const { position, isSame, journalId } of this.#found(request, now)) {
+      if (!isSame) return { status: 'mismatch' }
+      if (position !== null) return { status: 'repeated', position, ...(journalId !== undefined && { journalId }) }
+    }
+    return null
+  }
+
+  /** Why a request is not executed: it is known, or its project has reached its maximum. Null if it is executed. */
+  refusal(request: IdempotencyKey, now: number): Outcome | null {
+    const known = this.find(request, now)
+    if (known) return known
+    // What is reserved is counted already.
+    const [reserved] = this.#found(request, now)
+    return !reserved && this.#isLimited(request, now) ? { status: 'limited' } : null
+  }
+
+  *#found(request: IdempotencyKey, now: number): Generator<Found> {
     const digest = keyBytes(request)
     const bucket = bucketAt(now)
     // From the next bucket on, as the clock may have been fast when the request arrived.
     for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) {
       const value = this.#tables.requests.get(keyAt(at, digest))
-      if (value) return outcomeOf(value, value.subarray(POSITION_BYTES).equals(fingerprintBytes(request)))
+      if (value) yield parseValue(value, fingerprintBytes(request))
     }
-    const old = this.#tables.old.get(Buffer.from(request.key, 'hex'))
-    return old ? outcomeOf(old, old.toString('utf8', POSITION_BYTES) === request.fingerprint) : null
+    const old = this.#tables.oldRequests.get(Buffer.from(request.key, 'hex'))
+    if (old)
+      yield { position: old.readBigUInt64BE(), isSame: old.toString('utf8', POSITION_BYTES) === request.fingerprint }
   }
 
-  /** Whether the project of the request has reached its maximum. */
-  isLimited({ projectId }: IdempotencyKey, now: number): boolean {
+  #isLimited({ projectId }: IdempotencyKey, now: number): boolean {
     if (this.#maxOfProject === 0) return false
     const bucket = bucketAt(now)
     let count = 0
@@ -52,15 +81,17 @@ export class LmdbRequests {
     return count >= this.#maxOfProject
   }
 
+  /** @param position START: reserved */
   remember(request: IdempotencyKey, position: Position, now: number): void {
     const bucket = bucketAt(now)
-    const value = Buffer.allocUnsafe(POSITION_BYTES)
-    value.writeBigUInt64BE(position)
-    this.#tables.requests.put(keyAt(bucket, keyBytes(request)), Buffer.concat([value, fingerprintBytes(request)]))
+    const key = keyAt(bucket, keyBytes(request))
+    const isNew = this.#tables.requests.get(key) === undefined
+    this.#tables.requests.put(key, formatValue(position, fingerprintBytes(request)))
+    this.#added++
+    if (!isNew) return
     const count = Buffer.allocUnsafe(8)
     count.writeBigUInt64BE(BigInt(this.#count(bucket, request.projectId) + 1))
     this.#tables.counts.put(keyAt(bucket, Buffer.from(request.projectId)), count)
-    this.#added++
   }
 
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */
@@ -70,6 +101,35 @@ export class LmdbRequests {
     this.#added = 0
     for (const key of this.#tables.requests.getKeys({ end, limit: most })) this.#tables.requests.remove(key)
     for (const key of this.#tables.counts.getKeys({ end, limit: most })) this.#tables.counts.remove(key)
+  }
+
+  /** Those that have not expired; `ownId` is the number of this journal. */
+  *all(ownId: number, now: number): Generator<RememberedRequest> {
+    const start = keyAt(bucketAt(now) - OLD_BUCKETS, NOTHING)
+    for (const { key, value } of this.#tables.requests.getRange({ start })) {
+      const fingerprint = value.subarray(POSITION_BYTES, VALUE_BYTES)
+      const { position, journalId = ownId } = parseValue(value, fingerprint)
+      const request = { position: position ?? START, journalId, fingerprint: Buffer.from(fingerprint) }
+      yield { ...request, bucket: key.readUInt32BE(), key: Buffer.from(key.subarray(BUCKET_BYTES)) }
+    }
+    for (const key of this.#tables.expiries.getKeys({ start: positionKey(BigInt(now)) })) {
+      if (key.toString('latin1', 8, 9) !== REQUEST) continue
+      const name = key.subarray(9)
+      const old = this.#tables.oldRequests.get(name)
+      if (old) yield modernised(name, old, Number(key.readBigUInt64BE()), ownId)
+    }
+  }
+
+  /** One of another journal; what is more than reserved here stays. */
+  add({ bucket, key, fingerprint, position, journalId }: RememberedRequest, ownId: number): void {
+    const at = keyAt(bucket, key)
+    const here = this.#tables.requests.get(at)
+    if (here && here.readBigUInt64BE() !== START) return
+    if (position === START && here) return
+    const value = formatValue(position, fingerprint)
+    const id = Buffer.allocUnsafe(4)
+    id.writeUInt32BE(journalId)
+    this.#tables.requests.put(at, journalId === ownId ? value : Buffer.concat([value, id]))
   }
 
   #count(bucket: number, projectId: string): number {
@@ -85,6 +145,28 @@ function keyAt(bucket: number, rest: Buffer): Buffer {
   return Buffer.concat([key, rest])
 }
 
-function outcomeOf(value: Buffer, isSame: boolean): Outcome {
-  return isSame ? { status: 'repeated', position: value.readBigUInt64BE() } : { status: 'mismatch' }
+function formatValue(position: Position, fingerprint: Buffer): Buffer {
+  const value = Buffer.allocUnsafe(POSITION_BYTES)
+  value.writeBigUInt64BE(position)
+  return Buffer.concat([value, fingerprint])
+}
+
+function parseValue(value: Buffer, fingerprint: Buffer): Found {
+  const position = value.readBigUInt64BE()
+  return {
+    position: position === START ? null : position,
+    isSame: value.subarray(POSITION_BYTES, VALUE_BYTES).equals(fingerprint),
+    ...(value.length > VALUE_BYTES && { journalId: value.readUInt32BE(VALUE_BYTES) }),
+  }
+}
+
+/** A request of a version before 0.2 as it is remembered now. @param expiresAt epoch ms */
+function modernised(name: Buffer, value: Buffer, expiresAt: number, journalId: number): RememberedRequest {
+  return {
+    bucket: bucketAt(expiresAt - IDEMPOTENCY_MEMORY_MS),
+    key: Buffer.from(name.subarray(0, KEY_BYTES)),
+    fingerprint: Buffer.from(value.toString('utf8', POSITION_BYTES), 'hex').subarray(0, FINGERPRINT_BYTES),
+    position: value.readBigUInt64BE(),
+    journalId,
+  }
 }

@@ -30,6 +30,15 @@ class ReplicasError extends Error {
   override readonly name = 'ReplicasError'
 }
 
+export interface ConnectionOptions {
+  /** as RedisJournalOptions has it */
+  url: string | readonly string[]
+  prefix: string
+  /** checks whether the Redis behind a new connection may be used; retried while it throws */
+  prepare(): Promise<void>
+  log: { warn(data: object, message: string): void }
+}
+
 /** A connection that is used only after `prepare` has checked the Redis behind it, each time that it is established. */
 export class RedisConnection {
   readonly redis: Redis
@@ -38,17 +47,22 @@ export class RedisConnection {
   /** called when the connection can be used */
   readonly #waiting = new Set<() => void>()
   #lastError: unknown = null
-  readonly #log: { warn(data: object, message: string): void }
+  readonly #log: ConnectionOptions['log']
+  readonly #isCluster: boolean
 
-  /** @param prepare checks whether the Redis behind a new connection may be used; retried while it throws */
-  constructor(url: string, prepare: () => Promise<void>, log: { warn(data: object, message: string): void }) {
+  constructor({ url, prefix, prepare, log }: ConnectionOptions) {
     this.#prepare = prepare
     this.#log = log
-    this.redis = openRedis(url, OPTIONS)
+    this.#isCluster = typeof url !== 'string'
+    this.redis = openRedis(url, OPTIONS, prefix)
     this.redis.on('ready', () => this.#begin())
     this.redis.on('close', () => {
       this.#isReady = false
     })
+  }
+
+  get isReady(): boolean {
+    return this.#isReady
   }
 
   async #begin(): Promise<void> {
@@ -105,12 +119,13 @@ export class RedisConnection {
    * @throws ReplicasError if too few confirmed it in time
    */
   async script(script: string, keys: string[], args: (string | Buffer)[], replicas = 0): Promise<unknown> {
+    const text = this.#isCluster ? inCluster(script) : script
     const rest = [String(keys.length), ...keys, ...args]
     try {
-      return await this.#send('EVALSHA', [digest(script), ...rest], replicas)
+      return await this.#send('EVALSHA', [digest(text), ...rest], replicas)
     } catch (error) {
       if (!(isReply(error) && error.message.startsWith('NOSCRIPT'))) throw error
-      return await this.#send('EVAL', [script, ...rest], replicas)
+      return await this.#send('EVAL', [text, ...rest], replicas)
     }
   }
 
@@ -132,6 +147,21 @@ export class RedisConnection {
   close(): void {
     this.redis.disconnect()
   }
+}
+
+/** Lua: refuses to begin while the slot moves to another node. KEYS[1] is any key of the slot. */
+const WHOLE_SLOT = `local probe = redis.pcall('EXISTS', KEYS[1] .. ':none')
+if type(probe) == 'table' then return redis.error_reply('TRYAGAIN the slot is being moved: ' .. probe.err) end
+`
+
+/**
+ * A script as a cluster runs it. The scripts build most names of keys themselves, so that Redis does not know beforehand
+ * which ones it needs: while a slot moves, it would end a script half-way at the first key that it does not have, with what
+ * was written until then. A key that does not exist shows it at the start.
+ */
+function inCluster(script: string): string {
+  const line = script.startsWith('#!') ? script.indexOf('\n') + 1 : 0
+  return script.slice(0, line) + WHOLE_SLOT + script.slice(line)
 }
 
 const digests = new Map<string, string>()

@@ -10,8 +10,10 @@ import { SHARD_BYTES } from './scripts/requests.js'
 export function writeArguments(write: Write, name: string): (string | Buffer)[] {
   const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '']
   if (write.type === 'append') {
-    return ['append', write.projectId, String(write.count), String(write.body.length), name, ...request]
+    const { kind = 'events', projectId, count, body, insertIds = '' } = write
+    return ['append', projectId, String(count), String(body.length), name, ...request, kind, insertIds]
   }
+  if (write.type === 'reserve') return ['reserve', write.idempotencyKey.projectId, ...request]
   const expected = write.expected === START ? '' : formatPosition(write.expected)
   return [
     'commit',
@@ -23,6 +25,7 @@ export function writeArguments(write: Write, name: string): (string | Buffer)[] 
     write.row,
     write.idempotencyKey?.projectId ?? '',
     ...request,
+    write.insertIds ?? '',
   ]
 }
 
@@ -33,11 +36,14 @@ export function requestArguments(request: IdempotencyKey): (string | Buffer)[] {
 }
 
 export function parseOutcome(text: string): Outcome {
-  const [status, position = ''] = text.split(':')
+  const [status, first = '', second] = text.split(':')
   switch (status) {
     case 'done':
+      return { status, position: parsePosition(first), ...(second && { known: parseIndexes(second) }) }
+    case 'known':
+      return { status, known: parseIndexes(first) }
     case 'repeated':
-      return { status, position: parsePosition(position) }
+      return { status, position: parsePosition(first), ...(second && { journalId: Number(second) }) }
     case 'conflict':
     case 'mismatch':
     case 'limited':
@@ -45,6 +51,11 @@ export function parseOutcome(text: string): Outcome {
     default:
       throw new Error(`the journal returned ${text} for a write`)
   }
+}
+
+/** Indexes of events, as the scripts write them. */
+export function parseIndexes(text: string): number[] {
+  return text === '' ? [] : text.split('.').map(Number)
 }
 
 /** Parses a stored state: its version, a space, its text. */
@@ -62,7 +73,7 @@ export interface StreamEntry {
 
 /** Parses an entry as XRANGE returns it: its id, then the names and values of its fields in the order of WRITE. */
 export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
-  const [, kind, , projectId, , count, , , field, value, , time] = fields
+  const [, kind, , projectId, , count, , , field, value, , time, , skip] = fields
   if (!kind || !projectId || !count || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
   const isHere = field.toString() === 'body'
   const position = parsePosition(id.toString())
@@ -73,6 +84,7 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
     count: Number(count),
     receivedAt: time ? Number(time) : millisecondsOf(position),
     body: isHere ? value : NOTHING,
+    ...(skip && { skip: parseIndexes(skip.toString()) }),
   }
   return { entry, at: isHere ? null : value.toString() }
 }
@@ -88,9 +100,12 @@ export function entriesOf(writes: Write[], outcomes: Outcome[], receivedAt: numb
     const outcome = outcomes[i]
     if (outcome?.status !== 'done') return
     const { position } = outcome
+    if (write.type === 'reserve') return
     if (write.type === 'append') {
-      const { projectId, count, body } = write
-      entries.push({ position, kind: 'events', projectId, count, receivedAt, body })
+      const { kind = 'events', projectId, count, body } = write
+      const { known } = outcome
+      const entry = { position, kind, projectId, count: count - (known?.length ?? 0), receivedAt, body }
+      entries.push(known ? { ...entry, skip: known } : entry)
       return
     }
     let group = rows.get(write.kind)

@@ -1,11 +1,12 @@
 import { ReplyError } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
+import { LayoutError, parseGuard } from '../layout.js'
 
 /** Error replies after which Redis certainly did nothing, and what they mean for the caller. */
 const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
   [/^(FULL|OOM)\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
   [
-    /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
+    /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
     'unavailable',
     'The journal cannot be written at the moment. Try again in a moment.',
   ],
@@ -20,6 +21,7 @@ export function isReply(error: unknown): error is Error {
 export function asRefusal(error: unknown): ApiError | null {
   if (error instanceof ApiError) return error
   if (!isReply(error)) return null
+  if (error.message.startsWith('LAYOUT ')) return new LayoutError(parseGuard(error.message.slice('LAYOUT '.length)))
   for (const [pattern, code, message] of REFUSALS) {
     if (pattern.test(error.message)) return new ApiError(code, message, { cause: error })
   }
@@ -38,7 +40,7 @@ export function isLost(error: unknown): boolean {
 
 /** Errors that WRITE returns once it has checked that this call was not executed before. */
 export function isFromScript(error: unknown): boolean {
-  return isReply(error) && /^(FULL|OOM)\b/.test(error.message)
+  return isReply(error) && /^(FULL|OOM|LAYOUT)\b/.test(error.message)
 }
 
 export function unavailable(cause: unknown): ApiError {

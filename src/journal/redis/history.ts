@@ -2,12 +2,16 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { formatPosition, laterOf, type Position, parsePosition, START } from '../../model/position.js'
 import { unavailable } from './errors.js'
-import { INITIALISE, LOOK } from './scripts/history.js'
+import { ARE_USED, INITIALISE, LOOK } from './scripts/history.js'
 
 export interface RedisHistoryOptions {
   meta: string
   stream: string
   script(script: string, keys: string[], args: string[]): Promise<unknown>
+  /** the meta of journals that must not be where this one is to be created */
+  others: string[]
+  /** of this process; a new journal gets it */
+  layout: string
   /** as RedisJournalOptions has it */
   lastStored: ((from: Position) => Promise<Position>) | undefined
   log: { warn(data: object, message: string): void }
@@ -22,6 +26,16 @@ const CLOCK_TOLERANCE_MS = 10_000
 /** How long the store may take to report the last position. */
 const LAST_STORED_WAIT_MS = 1_000
 
+/** The Redis of a lane holds the journal of another one instead. */
+export class LaneOrderError extends Error {
+  constructor() {
+    super(
+      'A Redis of REDIS_URL holds the journal of another lane: the order of REDIS_URL was changed. Give the URLs in the ' +
+        'order in which the store was made.',
+    )
+  }
+}
+
 /**
  * What this process knows of the journal's past. It keeps a Redis that lost the end of the journal, such as a replica that
  * lagged behind its master, from assigning a position again.
@@ -35,6 +49,9 @@ export class RedisHistory {
   #name = ''
   /** the greatest position that this process has seen; it is this journal's own, so no clock makes it too great */
   #floor = START
+  /** the greatest position of other journals; the clock of this one limits what of it applies */
+  #foreignFloor = START
+  #foreignParts = partsOf(START)
   readonly #options: RedisHistoryOptions
 
   constructor(options: RedisHistoryOptions) {
@@ -45,10 +62,16 @@ export class RedisHistory {
     this.#floor = laterOf(this.#floor, position)
   }
 
-  /** The arguments of WRITE by which Redis decides whether it may write, and after which position. */
-  get arguments(): [history: string, ms: string, sequence: string] {
-    const [ms = '', sequence = ''] = formatPosition(this.#floor).split('-')
-    return [this.#name, ms, sequence]
+  /** As Journal has it. */
+  raiseFloor(position: Position): void {
+    if (position <= this.#foreignFloor) return
+    this.#foreignFloor = position
+    this.#foreignParts = partsOf(position)
+  }
+
+  /** The arguments of WRITE by which Redis decides whether it may write, and after which positions. */
+  get arguments(): string[] {
+    return [this.#name, ...partsOf(this.#floor), ...this.#foreignParts]
   }
 
   /** @param name master_replid of INFO */
@@ -62,7 +85,7 @@ export class RedisHistory {
    * @throws ApiError `unavailable` if Redis holds another journal
    */
   async adopt(): Promise<void> {
-    const { meta, stream, script } = this.#options
+    const { meta, stream, others, layout, script } = this.#options
     // From now on, nothing relies on what was in the journal before.
     this.era++
     const reply = (await script(LOOK, [meta], [])) as Buffer[]
@@ -71,12 +94,13 @@ export class RedisHistory {
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0
     let id = Number(known)
+    if (isFirst && others.length > 0 && (await script(ARE_USED, others, [])) === 1) throw new LaneOrderError()
     if (known === '' || (name !== '' && name !== written)) {
       if (!isFirst) await this.#askStore(stored === '' ? START : parsePosition(stored))
       const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
-      const [, ms, sequence] = this.arguments
       const number = String(this.id || randomInt(1, 2 ** 32))
-      id = Number(await script(INITIALISE, [meta, stream], [number, name, String(toleranceMs), ms, sequence]))
+      const args = [number, name, String(toleranceMs), ...partsOf(this.#floor), layout]
+      id = Number(await script(INITIALISE, [meta, stream], args))
       if (this.id !== 0 && id !== this.id) throw anotherJournal()
     }
     this.id = id
@@ -99,6 +123,10 @@ export class RedisHistory {
       )
     }
   }
+}
+
+function partsOf(position: Position): string[] {
+  return formatPosition(position).split('-')
 }
 
 function anotherJournal(): Error {

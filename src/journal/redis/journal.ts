@@ -17,12 +17,14 @@ import {
   type StoredState,
   type Write,
 } from '../journal.js'
+import { FIRST_LAYOUT } from '../layout.js'
 import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
 import {
   entriesOf,
   formatLimits,
   limitsOf,
   parseEntry,
+  parseIndexes,
   parseOutcome,
   parseState,
   requestArguments,
@@ -30,39 +32,24 @@ import {
 } from './encoding.js'
 import { asRefusal, isGone, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
+import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
-import { EvictionError, MemoryLimit } from './memory-limit.js'
+import { MemoryLimit } from './memory-limit.js'
+import type { RedisJournalOptions } from './options.js'
 import { bodyKey, Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'
 import { ADVANCE_PAST } from './scripts/history.js'
-import { DEPTH, PROGRESS, READ_STATES } from './scripts/read.js'
+import { FIND_INSERT_IDS } from './scripts/insert-ids.js'
+import { DEPTH, LEVEL, PROGRESS, READ_STATES } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
 import { type Run, UnstoredEntries } from './unstored-entries.js'
-
-export interface RedisJournalOptions {
-  /** redis://[user:password@]host:port[/database], or a URL for `parseSentinelUrl` */
-  url: string
-  /** above this many bytes of entries and states, writes are refused */
-  maxBytes: number
-  /** idempotency keys that a project may have remembered; 0, the default: any number */
-  maxRequestKeys?: number
-  /** of every key; its braces are a hash tag, which keeps the keys in one slot of a cluster */
-  prefix?: string
-  /** replicas that have to know of a write before it resolves, and of a block before it is stored; default 0 */
-  replicas?: number
-  /**
-   * The last position from `from` on that the store has of any journal; called if Redis may have lost positions.
-   * @throws if the store is unavailable
-   */
-  lastStored?(from: Position): Promise<Position>
-  log: { warn(data: object, message: string): void }
-}
 
 /** Acknowledging a block reads its entries while Redis does nothing else: some 20 ms for this many. */
 const MAX_BLOCK_ENTRIES = 20_000
 
 /**
- * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection.
+ * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection. With `late`,
+ * one that cannot be reached by then is down until it can be; its `id` is 0 meanwhile.
  * @throws Error that says what to do if Redis cannot be reached or must not be used
  */
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
@@ -71,9 +58,14 @@ export async function openRedisJournal(options: RedisJournalOptions): Promise<Jo
     await journal.opened()
     await journal.watchMemory()
   } catch (error) {
-    await journal.close()
-    if (error instanceof EvictionError) throw error
-    throw new Error('Redis cannot be reached or used. Check REDIS_URL.', { cause: error })
+    const wrong = wrongRedis(error)
+    const reason = wrong ?? new Error('Redis cannot be reached or used. Check REDIS_URL.', { cause: error })
+    if (!options.late || wrong) {
+      await journal.close()
+      throw reason
+    }
+    options.late.onDown(reason)
+    await journal.openLate(options.late)
   }
   return journal
 }
@@ -83,7 +75,7 @@ class RedisJournal implements Journal {
   readonly #redis: Redis
   readonly #subscriber: Redis
   readonly #prefix: string
-  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'expiries', string>
+  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'wanted' | 'expiries', string>
   readonly #log: RedisJournalOptions['log']
   /** of this process, as producer and as writer */
   readonly #name = randomUUID()
@@ -92,15 +84,21 @@ class RedisJournal implements Journal {
   readonly #producer: Producer
   readonly #lease: WriterLease
   readonly #limit: MemoryLimit
+  readonly #late = new LateCheck(() => this.#limit.watch())
   readonly #replicas: number
+  readonly #layout: string
+  /** as CLAIM has it */
+  readonly #place: '' | 'home' | 'guest'
   /** kept while this process is the writer, which saves it from reading them back */
   #unstored: UnstoredEntries | null = null
   /** the era in which the unstored entries were written; those of another era may be lost */
   #unstoredEra = 0
-
   constructor(options: RedisJournalOptions) {
     const { url, maxBytes, maxRequestKeys = 0, prefix = '{tallyhouse}', replicas = 0, lastStored, log } = options
+    const { otherPrefixes = [] } = options
     this.#replicas = replicas
+    this.#layout = String(options.layout ?? FIRST_LAYOUT)
+    this.#place = options.isHome === undefined ? '' : options.isHome ? 'home' : 'guest'
     this.#prefix = prefix
     this.#log = log
     const key = (name: string) => `${prefix}:${name}`
@@ -110,20 +108,22 @@ class RedisJournal implements Journal {
       pending: key('pending'),
       deletions: key('deletions'),
       lease: key('writer'),
+      wanted: key('writer-wanted'),
       expiries: key('state-expiries'),
     }
-    this.#connection = new RedisConnection(url, () => this.#history.adopt(), log)
+    this.#connection = new RedisConnection({ url, prefix, prepare: () => this.#late.after(this.#history.adopt()), log })
     const redis = this.#connection.redis
     this.#redis = redis
     const { meta, stream } = this.#keys
     const script = (script: string, keys: string[], args: string[]) => this.#script(script, keys, args)
-    const history = new RedisHistory({ meta, stream, script, lastStored, log })
+    const others = otherPrefixes.map((other) => `${other}:meta`)
+    const history = new RedisHistory({ meta, stream, others, layout: this.#layout, script, lastStored, log })
     this.#history = history
     const of = { name: this.#name, prefix, keys: this.#keys, connection: this.#connection, history }
-    this.#producer = new Producer({ ...of, replicas, maxRequestKeys })
+    this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxRequestKeys })
     this.#lease = new WriterLease(this.#name, (text, args) => script(text, [this.#keys.lease], args))
     this.#limit = new MemoryLimit({ redis, history, maxBytes, depth: () => this.#depth(), log })
-    this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false })
+    this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false }, prefix)
     // autoResubscribe would do the same, but without a handler for its failure, which would end the process.
     this.#subscriber.on('ready', () => {
       this.#subscriber.subscribe(key('hurry'), key('stored')).catch((error) => {
@@ -144,6 +144,10 @@ class RedisJournal implements Journal {
     return this.#history.era
   }
 
+  get isUp(): boolean {
+    return this.#connection.isReady
+  }
+
   /** Waits up to 2 s for the connection. */
   async opened(): Promise<void> {
     await this.#connection.connected(CONNECTION_WAIT_MS)
@@ -151,6 +155,11 @@ class RedisJournal implements Journal {
 
   watchMemory(): Promise<void> {
     return this.#limit.watch()
+  }
+
+  /** The connection, once it is there, makes up for what failed. */
+  async openLate(late: LateStart): Promise<void> {
+    await this.#late.begin(late, this.isUp)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
@@ -178,9 +187,15 @@ class RedisJournal implements Journal {
     return reply === null ? null : parseOutcome(String(reply))
   }
 
+  async findInsertIds(insertIds: Buffer): Promise<number[]> {
+    const args = [this.#prefix, insertIds]
+    const reply = await this.#call(() => this.#script(FIND_INSERT_IDS, [this.#keys.meta], args))
+    return parseIndexes(String(reply))
+  }
+
   async progress(projectId = ''): Promise<Progress> {
     const keys = [this.#keys.meta, this.#keys.pending, this.#keys.deletions]
-    const reply = await this.#call(() => this.#script(PROGRESS, keys, [projectId, String(this.id)]))
+    const reply = await this.#call(() => this.#script(PROGRESS, keys, [projectId, String(this.id), this.#layout]))
     const [last = '', stored = '', pending, deletions] = (reply as Buffer[]).map(String)
     const appended = parsePosition(last)
     this.#history.note(appended)
@@ -192,11 +207,37 @@ class RedisJournal implements Journal {
     }
   }
 
+  async level(position: Position, projectId = ''): Promise<Progress> {
+    const { stream, meta, pending, deletions } = this.#keys
+    const keys = [stream, meta, pending, deletions]
+    const to = formatPosition(position).split('-')
+    const reply = await this.#call(() =>
+      this.#script(LEVEL, keys, [...to, projectId, String(this.id), this.#layout], this.#replicas),
+    )
+    const [last = '', first = '', waiting, deleted] = (reply as Buffer[]).map(String)
+    const appended = parsePosition(last)
+    this.#history.note(appended)
+    const stored = first === '' ? appended : parsePosition(first) - 1n
+    return { appended, stored, pending: Number(waiting), deletions: Number(deleted) }
+  }
+
+  raiseFloor(position: Position): void {
+    this.#history.raiseFloor(position)
+  }
+
   async claim(maxBytes: number): Promise<Block | null> {
-    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease]
+    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.lease, this.#keys.wanted]
     let run: Run | null = null
     const reply = await this.#call(() => {
-      const args = [this.#name, this.#lease.ms, String(maxBytes), String(MAX_BLOCK_ENTRIES), String(this.id)]
+      const args = [
+        this.#name,
+        this.#lease.ms,
+        String(maxBytes),
+        String(MAX_BLOCK_ENTRIES),
+        String(this.id),
+        this.#layout,
+        this.#place,
+      ]
       run = this.#currentEntries().run(maxBytes, MAX_BLOCK_ENTRIES)
       if (run) args.push(String(run.before), formatLimits(limitsOf(run.entries)))
       return this.#script(CLAIM, keys, args, this.#replicas)
@@ -309,7 +350,7 @@ class RedisJournal implements Journal {
   }
 
   async ping(): Promise<void> {
-    await this.#call(() => this.#redis.ping())
+    await this.progress()
   }
 
   async close(): Promise<void> {

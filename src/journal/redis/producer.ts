@@ -15,6 +15,8 @@ export interface ProducerOptions {
   keys: Record<'stream' | 'meta' | 'pending', string>
   connection: RedisConnection
   history: RedisHistory
+  /** the version of the layout */
+  layout: string
   /** that have to know of a write before it resolves */
   replicas: number
   /** idempotency keys that a project may have remembered; 0: any number */
@@ -34,8 +36,10 @@ export interface Written {
 /** How long a write whose reply was lost is resent. */
 const LOST_REPLY_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
-/** Index of the arguments of WRITE that history provides, each time that it is sent. */
+/** Index of the journal's number in the arguments of WRITE, and of those that history provides, each time that it is sent. */
+const ID_INDEX = 4
 const HISTORY_INDEX = 6
+const HISTORY_ARGUMENTS = 5
 
 /**
  * Writes to the journal exactly once. Redis keeps the reply to a producer's last call: a call whose reply was lost is sent
@@ -58,11 +62,11 @@ export class Producer {
    * @throws ApiError `overloaded` or `unavailable`: nothing was written; `internal`: the outcome is unknown
    */
   async write(writes: Write[], limitBytes: number): Promise<Written> {
-    const { prefix, name, history, connection, maxRequestKeys } = this.#options
+    const { prefix, name, history, connection, layout, maxRequestKeys } = this.#options
     const sequence = String(++this.#sequence)
     const limits = [String(limitBytes), String(maxRequestKeys)]
-    const args: (string | Buffer)[] = [prefix, sequence, ...limits, String(history.id), String(READING_MEMORY_MS)]
-    args.push('', '', '')
+    const args: (string | Buffer)[] = [prefix, sequence, ...limits, '', String(READING_MEMORY_MS)]
+    args.push(...Array<string>(HISTORY_ARGUMENTS).fill(''), layout)
     const bodies: { key: string; body: Buffer }[] = []
     writes.forEach((write, i) => {
       const body = `${name}:${sequence}:${i}`
@@ -76,7 +80,8 @@ export class Producer {
       try {
         await connection.connected(CONNECTION_WAIT_MS)
         const { era } = history
-        args.splice(HISTORY_INDEX, 3, ...history.arguments)
+        args[ID_INDEX] = String(history.id)
+        args.splice(HISTORY_INDEX, HISTORY_ARGUMENTS, ...history.arguments)
         const reply = await this.#send(bodies, args, (error) => {
           bodyError = error
         })

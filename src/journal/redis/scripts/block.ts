@@ -3,17 +3,30 @@ import { EXPIRED_STATES, NOW } from './shared.js'
 /**
  * Takes the writer's lease and freezes the next block, or returns the frozen one.
  *
- * KEYS  stream, meta, lease
- * ARGV  writer, ms of the lease, bytes after which a block ends, maximum of entries in a block, the journal's number, and, where
- *       the writer holds a run of entries in memory: how many were ever added before them, "<first> <last>"
- * Returns nil where another writer holds the lease or nothing waits, else { "<first> <last>", 1 if the block was frozen
+ * Of several lanes, each has writers that prefer it, at `home` there, and others, `guest`s, which make room: a guest neither
+ * takes the lease nor keeps it while one at home has asked for it within the time of a lease.
+ *
+ * KEYS  stream, meta, lease, who at home asks for the lease
+ * ARGV  writer, ms of the lease, bytes after which a block ends, maximum of entries in a block, the journal's number, the
+ *       version of the layout, "home", "guest" or "" for the only lane, and, where the writer holds a run of entries in
+ *       memory: how many were ever added before them, "<first> <last>"
+ * Returns nil where another writer holds the lease or may take it, or nothing waits, else { "<first> <last>", 1 if the block was frozen
  * before or else 0, its entries as XRANGE returns them }. The entries are left out where the block is the writer's own
  * run, as it is whenever that run is next.
  */
 export const CLAIM = `#!lua flags=allow-oom
 local stream, meta, lease = KEYS[1], KEYS[2], KEYS[3]
-if redis.call('HGET', meta, 'id') ~= ARGV[5] then return redis.error_reply('GONE this journal does not exist') end
+local guard = redis.call('HMGET', meta, 'id', 'layout')
+if guard[1] ~= ARGV[5] then return redis.error_reply('GONE this journal does not exist') end
+local layout = guard[2] or '1'
+if layout ~= ARGV[6] and string.match(layout, '^%d+') ~= ARGV[6] then return redis.error_reply('LAYOUT ' .. layout) end
 local holder = redis.call('GET', lease)
+if ARGV[7] == 'home' and holder and holder ~= ARGV[1] then
+  redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[2])
+elseif ARGV[7] == 'guest' and redis.call('EXISTS', KEYS[4]) == 1 then
+  if holder == ARGV[1] then redis.call('DEL', lease) end
+  return nil
+end
 if holder and holder ~= ARGV[1] then return nil end
 redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
 
@@ -22,13 +35,13 @@ if head[1] then
   local first, last = string.match(head[1], '^(%S+) (%S+)$')
   return { head[1], 1, redis.call('XRANGE', stream, first, last) }
 end
-if ARGV[6] and ARGV[6] == head[3] then
-  local first, last = string.match(ARGV[7], '^(%S+) (%S+)$')
+if ARGV[8] and ARGV[8] == head[3] then
+  local first, last = string.match(ARGV[9], '^(%S+) (%S+)$')
   local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
   -- In a journal that lost its end, the counts may match where the entries do not.
   if oldest and oldest[1] == first and redis.call('XRANGE', stream, last, last)[1] then
-    redis.call('HSET', meta, 'frozen', ARGV[7])
-    return { ARGV[7], 0 }
+    redis.call('HSET', meta, 'frozen', ARGV[9])
+    return { ARGV[9], 0 }
   end
 end
 

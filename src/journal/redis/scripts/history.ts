@@ -22,7 +22,7 @@ return { head[1] or '', head[2] or '', string.match(info, 'master_replid:(%x+)')
  *
  * KEYS  meta, stream
  * ARGV  the number of a new journal, the history, how many ms the clock of the previous Redis may have been ahead, ms
- *       and seq of the greatest position that the caller knows
+ *       and seq of the greatest position that the caller knows, the version of the layout of a new journal
  * Returns the journal's number.
  */
 export const INITIALISE = `#!lua flags=allow-oom
@@ -40,12 +40,28 @@ raise(tonumber(ARGV[4]), tonumber(ARGV[5]))
 if ms > 0 then raise(ms + 1000, 0) end
 raise(now + tonumber(ARGV[3]), 0)
 
-if not head[1] then redis.call('HSET', meta, 'id', ARGV[1], 'bytes', 0, 'added', 0, 'settled', 0, 'stored', '0-0') end
+if not head[1] then
+  redis.call('HSET', meta, 'id', ARGV[1], 'bytes', 0, 'added', 0, 'settled', 0, 'stored', '0-0')
+  if ARGV[6] ~= '1' then redis.call('HSET', meta, 'layout', ARGV[6]) end
+end
 local text = string.format('%.0f', ms)
 redis.call('HSET', meta, 'history', history, 'ms', text, 'seq', seq)
 -- Where nothing waits, everything assigned is in the store or lost.
 if redis.call('XLEN', stream) == 0 then redis.call('HSET', meta, 'stored', text .. '-' .. seq) end
 return head[1] or ARGV[1]
+`
+
+/**
+ * Whether one of several journals was ever written to.
+ *
+ * KEYS  the meta of each
+ * Returns 1 or 0.
+ */
+export const ARE_USED = `#!lua flags=no-writes
+for i = 1, #KEYS do
+  if tonumber(redis.call('HGET', KEYS[i], 'added') or 0) > 0 then return 1 end
+end
+return 0
 `
 
 /**

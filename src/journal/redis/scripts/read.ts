@@ -1,3 +1,4 @@
+import { MAX_LIFT_MS } from '../../journal.js'
 import { EXPIRED_STATES, NOW } from './shared.js'
 
 /**
@@ -24,14 +25,48 @@ return reply
  * Reads how far the journal and the store are.
  *
  * KEYS  meta, pending, deletions
- * ARGV  project, the journal's number
+ * ARGV  project, the journal's number, the version of the layout
  * Returns { last position assigned, stored, pending events of the project, its deletions }.
  */
 export const PROGRESS = `
-local head = redis.call('HMGET', KEYS[1], 'ms', 'seq', 'stored', 'id')
+local head = redis.call('HMGET', KEYS[1], 'ms', 'seq', 'stored', 'id', 'layout')
 if head[4] ~= ARGV[2] then return redis.error_reply('GONE this journal does not exist') end
+local layout = head[5] or '1'
+if layout ~= ARGV[3] and string.match(layout, '^%d+') ~= ARGV[3] then return redis.error_reply('LAYOUT ' .. layout) end
 return {
   head[1] .. '-' .. head[2], head[3], redis.call('HGET', KEYS[2], ARGV[1]) or '0', redis.call('HGET', KEYS[3], ARGV[1]) or '0'
+}
+`
+
+/**
+ * Lifts the positions to one of another journal: what is assigned later lies behind it. Says how far the store is.
+ *
+ * KEYS  stream, meta, pending, deletions
+ * ARGV  the position's ms, its seq, project, the journal's number, the version of the layout
+ * Returns { last position assigned or lifted to, the first one that waits or "", pending events of the project, its
+ * deletions }.
+ */
+export const LEVEL = `#!lua flags=allow-oom
+local stream, meta = KEYS[1], KEYS[2]
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'id', 'layout')
+if head[3] ~= ARGV[4] then return redis.error_reply('GONE this journal does not exist') end
+local layout = head[4] or '1'
+if layout ~= ARGV[5] and string.match(layout, '^%d+') ~= ARGV[5] then return redis.error_reply('LAYOUT ' .. layout) end
+local ms, seq, to_ms, to_seq = tonumber(head[1]), tonumber(head[2]), tonumber(ARGV[1]), tonumber(ARGV[2])
+local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+if to_ms > ms or (to_ms == ms and to_seq > seq) then
+  ${NOW}
+  if to_ms > now + ${MAX_LIFT_MS} then to_ms, to_seq = now + ${MAX_LIFT_MS}, 0 end
+  if to_ms > ms or (to_ms == ms and to_seq > seq) then
+    ms, seq = to_ms, to_seq
+    local text = string.format('%.0f', ms)
+    redis.call('HSET', meta, 'ms', text, 'seq', seq)
+    if not first then redis.call('HSET', meta, 'stored', text .. '-' .. string.format('%.0f', seq)) end
+  end
+end
+return {
+  string.format('%.0f-%.0f', ms, seq), first and first[1] or '',
+  redis.call('HGET', KEYS[3], ARGV[3]) or '0', redis.call('HGET', KEYS[4], ARGV[3]) or '0'
 }
 `
 

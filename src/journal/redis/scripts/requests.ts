@@ -9,14 +9,17 @@ import { NOW } from './shared.js'
 
 /** Bytes of a key that are the name of its hash, as hexadecimal digits. */
 export const SHARD_BYTES = 2
-const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
+export const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
+/** Of a position and a fingerprint. */
+export const VALUE_BYTES = 8 + FINGERPRINT_BYTES
 
 /**
  * Lua: finds remembered requests. Needs `prefix` and `now`, in ms.
  *
  * Requests are in hashes, one for each bucket of time and each value of the first two bytes of a key, so that Redis
  * stores them as listpacks, without a pointer to each, and never frees a large one when a bucket expires. The field is
- * the rest of the key's bytes; the value is the position, 6 bytes of ms and 2 of sequence number, and the fingerprint.
+ * the rest of the key's bytes; the value is the position, 6 bytes of ms and 2 of sequence number, or zeros where the
+ * request is only reserved, the fingerprint, and 4 bytes of the journal's number where another one assigned the position.
  *
  * A request is passed as its key (hexadecimal, or "" for none), its fingerprint (hexadecimal) and both in bytes, the
  * field first. Versions before 0.2 stored it at `request:<key>`, which is still read.
@@ -35,19 +38,24 @@ end
 local function request_counts_at(bucket) return prefix .. ':request-counts:' .. string.format('%.0f', bucket) end
 local function request_expiry() return string.format('%.0f', (request_bucket + 1) * ${IDEMPOTENCY_BUCKET_MS} + ${IDEMPOTENCY_MEMORY_MS}) end
 
+-- The outcome of a known request, or nil and whether it is reserved.
 local function known(key, fingerprint, digest)
   if key == '' then return nil end
+  local is_reserved = false
   local field = string.sub(digest, 1, ${FIELD_BYTES})
   -- From the next bucket on, as the clock may have been fast when the request came.
   for bucket = request_bucket + 1, request_bucket - ${OLD_BUCKETS}, -1 do
     local value = redis.call('HGET', requests_at(bucket, key), field)
     if value then
       if string.sub(value, 9, ${8 + FINGERPRINT_BYTES}) ~= string.sub(digest, ${FIELD_BYTES + 1}) then return 'mismatch' end
-      return string.format('repeated:%.0f-%.0f', struct.unpack('>I6I2', value))
+      local ms, seq = struct.unpack('>I6I2', value)
+      local journal = #value > ${VALUE_BYTES} and string.format(':%.0f', struct.unpack('>I4', value, ${VALUE_BYTES + 1})) or ''
+      if ms > 0 then return string.format('repeated:%.0f-%.0f', ms, seq) .. journal end
+      is_reserved = true
     end
   end
   local request = redis.call('GET', prefix .. ':request:' .. key)
-  if not request then return nil end
+  if not request then return nil, is_reserved end
   local position, first = string.match(request, '^(%S+) (.*)$')
   if first ~= fingerprint then return 'mismatch' end
   return 'repeated:' .. position
@@ -69,14 +77,20 @@ local function is_limited(key, project)
   end
   return max_requests > 0 and count.before + count.added >= max_requests
 end
+-- The outcome of a request that is not executed, else nil. What is reserved is counted already.
+local function refused(key, fingerprint, digest, project)
+  local outcome, is_reserved = known(key, fingerprint, digest)
+  if outcome then return outcome end
+  return is_limited(key, project) and not is_reserved and 'limited' or nil
+end
 local function remember(key, digest, project, position)
   if key == '' then return end
   local ms, seq = string.match(position, '^(%d+)-(%d+)$')
   local requests = requests_at(request_bucket, key)
-  redis.call('HSET', requests, string.sub(digest, 1, ${FIELD_BYTES}),
+  local added = redis.call('HSET', requests, string.sub(digest, 1, ${FIELD_BYTES}),
     struct.pack('>I6I2', tonumber(ms), tonumber(seq)) .. string.sub(digest, ${FIELD_BYTES + 1}))
   redis.call('PEXPIREAT', requests, request_expiry())
-  request_counts[project].added = request_counts[project].added + 1
+  request_counts[project].added = request_counts[project].added + added
 end
 local function count_requests()
   for project, count in pairs(request_counts) do
@@ -93,11 +107,11 @@ end
  *
  * KEYS  meta, for the slot
  * ARGV  prefix, then the request
- * Returns "repeated:<position>", "mismatch" or nil.
+ * Returns "repeated:<position>" or "repeated:<position>:<number of another journal>", "mismatch" or nil.
  */
 export const FIND_REQUEST = `#!lua flags=no-writes
 local prefix = ARGV[1]
 ${NOW}
 ${REQUESTS}
-return known(ARGV[2], ARGV[3], ARGV[4])
+return (known(ARGV[2], ARGV[3], ARGV[4]))
 `

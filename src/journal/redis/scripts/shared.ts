@@ -13,7 +13,8 @@
  *
  * An entry of the stream has the fields kind, project, count, bytes, and then either `body` with the rows themselves or
  * `at` with the name of the key that holds the events. Where the clock is behind the entry's position, as after a moment
- * in which it was fast, a last field `time` has the ms of the clock.
+ * in which it was fast, a field `time` has the ms of the clock; it is there, too, before a last field `skip`, which has the
+ * indexes of those events, joined by dots, that were not new and are not to be stored.
  *
  * Redis gives the run of its data a name, its history (master_replid in INFO), and draws another one where a replica
  * becomes the master and at each start: then the last writes may be missing. The journal records the history to which it
@@ -21,7 +22,9 @@
  *
  * meta is a hash: id, history, ms and seq (the last position assigned), bytes (of the entries that are there), added and
  * settled (entries ever added and acknowledged), stored (a position), frozen (`<first> <last>`, absent where no block is
- * frozen), states (bytes of the states that are there, or were until they expired).
+ * frozen), states (bytes of the states that are there, or were until they expired), layout (the version of the layout whose
+ * processes may use it, then `>` and the next one while that is made and no writes are let in; absent: 1), ids (what
+ * INSERT_IDS keeps).
  *
  * Redis does not report when a key expires, so a hash of its own counts the bytes of the states that will expire, by the
  * minute in which they do.
@@ -42,5 +45,20 @@ local function expired_states(expiries, now, is_forgotten)
     end
   end
   return expired
+end
+`
+
+/** Lua: takes states off the counts `states` and `expiries` that will be replaced. */
+export const REPLACED_STATES = `
+-- Takes a state that will be replaced off the counts.
+local function uncount(state_key)
+  local size, expires = redis.call('STRLEN', state_key), redis.call('PEXPIRETIME', state_key)
+  if expires > 0 then
+    -- At most what is counted: a state that an earlier version of the service wrote never was.
+    local minute = string.format('%.0f', math.floor(expires / 60000))
+    size = math.min(size, tonumber(redis.call('HGET', expiries, minute) or 0))
+    redis.call('HINCRBY', expiries, minute, -size)
+  end
+  states = math.max(0, states - size)
 end
 `

@@ -1,5 +1,7 @@
+import { MAX_LIFT_MS } from '../../journal.js'
+import { INSERT_IDS } from './insert-ids.js'
 import { REMEMBER_REQUESTS, REQUESTS } from './requests.js'
-import { EXPIRED_STATES, NOW } from './shared.js'
+import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
 
 /**
  * Executes a list of writes.
@@ -7,15 +9,20 @@ import { EXPIRED_STATES, NOW } from './shared.js'
  * KEYS  stream, meta, pending, producer
  * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, idempotency keys that a
  *       project may have remembered or 0 for no limit, the journal's number, ms for which a reading of an absent state is
- *       valid, the history or "", ms and seq of the greatest position that the caller knows, then for each write either
- *         "append", project, count, bytes, name of the body's key, then the request
+ *       valid, the history or "", ms and seq of the greatest position that the caller knows, ms and seq of the greatest
+ *       one of other journals, the version of the layout, then for each write either
+ *         "append", project, count, bytes, name of the body's key, the request, then "events" or "rejected" and the ids of its
+ *         events, as INSERT_IDS has them
  *       or
- *         "commit", kind, state key, expected version, ms at which it was read, state, row, project, then the request
- * Returns the number of entries ever added before, the outcomes joined by commas ("done:<position>",
- * "repeated:<position>", "mismatch", "limited" or "conflict"), and the ms of the clock, separated by spaces.
+ *         "reserve", project, then the request
+ *       or
+ *         "commit", kind, state key, expected version, ms at which it was read, state, row, project, the request, then the ids of its changes
+ * Returns the number of entries ever added before, the outcomes joined by commas ("done:<position>", with
+ * ":<indexes>" of events that are skipped, "known:<indexes>", "repeated:<position>", with ":<number>" where another journal
+ * assigned it, "mismatch", "limited" or "conflict"), and the ms of the clock, separated by spaces. Indexes are joined by dots.
  * A call with the sequence number of this producer's last one gets that call's reply again and writes nothing.
  * Errors, with nothing written: FULL; GONE where another journal or none is there; HISTORY where the journal belongs to
- * another history; STALE for a number older than the last; LOST where a body's key is missing.
+ * another history; LAYOUT where the journal has another layout or takes no writes; STALE for a number older than the last; LOST where a body's key is missing.
  */
 export const WRITE = `${EXPIRED_STATES}
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -33,9 +40,10 @@ if before then
   if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was executed') end
 end
 
-local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states', 'history')
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states', 'history', 'layout', 'ids')
 if head[5] ~= ARGV[5] then return redis.error_reply('GONE this journal does not exist') end
 if ARGV[7] ~= '' and head[7] ~= ARGV[7] then return redis.error_reply('HISTORY the journal belongs to another history of Redis') end
+if (head[8] or '1') ~= ARGV[12] then return redis.error_reply('LAYOUT ' .. (head[8] or '1')) end
 local ms, seq, bytes, before_these = tonumber(head[1]), tonumber(head[2]), tonumber(head[3]), tonumber(head[4])
 local states, expiries = tonumber(head[6] or 0), prefix .. ':state-expiries'
 -- A replica that became the master may lack the last positions of its master, and its clock may be behind.
@@ -43,17 +51,25 @@ local floor_ms, floor_seq = tonumber(ARGV[8]), tonumber(ARGV[9])
 if floor_ms > ms or (floor_ms == ms and floor_seq > seq) then ms, seq = floor_ms, floor_seq end
 
 ${NOW}
+-- Those of other journals, whose clocks may be wrong.
+if ARGV[10] ~= '0' then
+  floor_ms, floor_seq = tonumber(ARGV[10]), tonumber(ARGV[11])
+  if floor_ms > now + ${MAX_LIFT_MS} then floor_ms, floor_seq = now + ${MAX_LIFT_MS}, 0 end
+  if floor_ms > ms or (floor_ms == ms and floor_seq > seq) then ms, seq = floor_ms, floor_seq end
+end
 local is_full = bytes + states > max_bytes and bytes + states - expired_states(expiries, now) > max_bytes
 
 local function body_key(name) return prefix .. ':body:' .. name end
-local i, lost = 10, false
+local i, lost = 13, false
 while ARGV[i] do
   if ARGV[i] == 'append' then
     if is_full then redis.call('UNLINK', body_key(ARGV[i + 4]))
     elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
-    i = i + 8
+    i = i + 10
+  elseif ARGV[i] == 'reserve' then
+    i = i + 5
   else
-    i = i + 11
+    i = i + 12
   end
 end
 if is_full then return redis.error_reply('FULL the journal is over its limit') end
@@ -71,43 +87,60 @@ end
 local entries, rows = {}, {}
 
 local outcomes = {}
-${REQUESTS}${REMEMBER_REQUESTS}
--- Takes a state that will be replaced off the counts.
-local function uncount(state_key)
-  local size, expires = redis.call('STRLEN', state_key), redis.call('PEXPIRETIME', state_key)
-  if expires > 0 then
-    -- At most what is counted: a state that an earlier version of the service wrote never was.
-    local minute = string.format('%.0f', math.floor(expires / 60000))
-    size = math.min(size, tonumber(redis.call('HGET', expiries, minute) or 0))
-    redis.call('HINCRBY', expiries, minute, -size)
-  end
-  states = math.max(0, states - size)
-end
+${REQUESTS}${REMEMBER_REQUESTS}${REPLACED_STATES}
+local id_text = head[9]
+${INSERT_IDS}
+forget_ids()
 
-i = 10
+i = 13
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
-    local project, count, size, name = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+    local project, count, size, name = ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4]
     local key, fingerprint, digest = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-    i = i + 8
-    outcome = known(key, fingerprint, digest) or (is_limited(key, project) and 'limited')
+    local kind, ids = ARGV[i + 8], ARGV[i + 9]
+    i = i + 10
+    outcome = refused(key, fingerprint, digest, project)
+    local skip = nil
+    if not outcome and ids ~= '' then
+      local skipped = take_ids(ids, id_generation)
+      if #skipped > 0 then skip = table.concat(skipped, '.') end
+      count = count - #skipped
+      if count == 0 then
+        outcome = 'known:' .. skip
+        -- A reservation: the same body is known again by its ids, and another one is a mismatch.
+        remember(key, digest, project, '0-0')
+      end
+    end
     if outcome then
       redis.call('UNLINK', body_key(name))
     else
       local position = advance()
-      entries[#entries + 1] = { position = position, kind = 'events', project = project, count = count, size = size, name = name }
+      entries[#entries + 1] = { position = position, kind = kind, project = project, count = count, size = size, name = name, skip = skip }
       redis.call('PERSIST', body_key(name))
-      redis.call('HINCRBY', pending, project, count)
+      if kind == 'events' then redis.call('HINCRBY', pending, project, count) end
       remember(key, digest, project, position)
       outcome = 'done:' .. position
+      if skip then outcome = outcome .. ':' .. skip end
+    end
+  elseif ARGV[i] == 'reserve' then
+    local project, key, fingerprint, digest = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+    i = i + 5
+    outcome = refused(key, fingerprint, digest, project)
+    if not outcome then
+      remember(key, digest, project, '0-0')
+      outcome = string.format('done:%.0f-%.0f', ms, seq)
     end
   else
     local kind, name, expected, read_at = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
     local state, row, project = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-    local key, fingerprint, digest = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10]
-    i = i + 11
-    outcome = known(key, fingerprint, digest) or (is_limited(key, project) and 'limited')
+    local key, fingerprint, digest, ids = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], ARGV[i + 11]
+    i = i + 12
+    outcome = refused(key, fingerprint, digest, project)
+    if not outcome and ids ~= '' then
+      local found = find_ids(ids)
+      if #found > 0 then outcome = 'known:' .. table.concat(found, '.') end
+    end
     if not outcome then
       local state_key = prefix .. ':state:' .. name
       local current = redis.call('GETRANGE', state_key, 0, 39)
@@ -127,6 +160,7 @@ while ARGV[i] do
         local text = entry.position .. ' ' .. state
         redis.call('SET', state_key, text)
         states = states + #text
+        if ids ~= '' then take_ids(ids, id_generation) end
         remember(key, digest, project, entry.position)
         outcome = 'done:' .. entry.position
       end
@@ -135,20 +169,25 @@ while ARGV[i] do
   outcomes[#outcomes + 1] = outcome
 end
 local received_at = string.format('%.0f', now)
-local time = {}
-if ms > now then time = { 'time', received_at } end
+local is_ahead = ms > now
 for _, entry in ipairs(entries) do
   local count, size, field, value = entry.count, entry.size, 'at', entry.name
   if entry.rows then
     field, value = 'body', table.concat(entry.rows, ',')
     count, size = #entry.rows, #value
   end
+  local last_fields = {}
+  if entry.skip then last_fields = { 'time', received_at, 'skip', entry.skip }
+  elseif is_ahead then last_fields = { 'time', received_at } end
   redis.call('XADD', stream, entry.position, 'kind', entry.kind, 'project', entry.project, 'count', count,
-    'bytes', size, field, value, unpack(time))
+    'bytes', size, field, value, unpack(last_fields))
   bytes = bytes + size
 end
 
 count_requests()
+record_ids()
+-- Where nothing waits, everything assigned is stored: a floor that no entry followed is not assigned.
+if #entries == 0 then ms, seq = tonumber(head[1]), tonumber(head[2]) end
 local added = before_these + #entries
 redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added),
   'states', string.format('%.0f', states))

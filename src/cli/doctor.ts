@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { type Command, type CommandIo, UsageError } from './command.js'
+import { type Place, TEST_NAME, VENDORS, type VendorHelp } from './doctor-sdks.js'
+import { defaultUrl, urlOf } from './target.js'
+
+const USAGE = `Usage: tallyhouse doctor --sdk NAME [options]
+
+Prints the line to change in your code, so that the SDK of another product sends its events here.
+
+  --sdk NAME   ${Object.keys(VENDORS).join(', ')}
+  --url URL    address of the service as the SDK reaches it (default: http://HOST:PORT from the
+               settings)
+  --key KEY    the write key (default: the variable WRITE_KEY). The store keeps only hashes of keys,
+               so a key that is lost cannot be shown again; make another one:
+               tallyhouse keys create --project NAME --kind write
+  --check      also sends one test event as that SDK does, and reads it back if there is a key that
+               may read, in the variable READ_KEY or SECRET_KEY. The event stays: it is named
+               "${TEST_NAME}", as is its user
+
+With --check the exit code is 1 if the SDK would not take the event for delivered, or it cannot be
+read back.`
+
+const PLACEHOLDER = 'YOUR_WRITE_KEY'
+const HOW_TO_MAKE = 'Make a write key: tallyhouse keys create --project NAME --kind write\n'
+const TIMEOUT_MS = 10_000
+const READ_INTERVAL_MS = 200
+
+export const command: Command = {
+  summary: "shows how to point another product's SDK at the service, and checks it",
+  usage: USAGE,
+  async run(args, io) {
+    const { vendor, place, isChecked } = parse(args, io)
+    for (const { sdk, code } of vendor.lines) io.stdout.write(`// ${sdk}\n${code(place)}\n`)
+    if (place.key === PLACEHOLDER) {
+      io.stderr.write(HOW_TO_MAKE)
+      if (isChecked) throw new UsageError('--check needs the key: --key, or the variable WRITE_KEY.')
+      return 0
+    }
+    if (place.key.startsWith('sk_')) io.stderr.write('This is a secret key. Never put it into a page or an app.\n')
+    return !isChecked || (await check(vendor, place, io)) ? 0 : 1
+  },
+}
+
+/** Sends an event as an SDK does. @returns whether it arrived, as far as that can be read */
+async function check(vendor: VendorHelp, place: Place, io: CommandIo): Promise<boolean> {
+  const id = randomUUID()
+  const { path, headers, body } = vendor.request(place, id)
+  const response = await call(`${place.url}${path}`, io, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body,
+  })
+  const text = await response.text()
+  if (response.status >= 300 && response.status < 400) {
+    io.stderr.write(`Something redirects ${path} (${response.status}): SDKs lose events by that.\n`)
+    return false
+  }
+  if (!vendor.isTaken(response.status, text)) {
+    io.stderr.write(`The event was not taken: ${response.status} ${text.slice(0, 500).replaceAll(place.key, '…')}\n`)
+    return false
+  }
+  const readKey = io.env.READ_KEY || io.env.SECRET_KEY
+  if (!readKey) {
+    io.stderr.write('The event was taken. Set READ_KEY or SECRET_KEY to have it read back.\n')
+    return true
+  }
+  return await readBack(place, id, readKey, io)
+}
+
+async function readBack({ url }: Place, id: string, key: string, io: CommandIo): Promise<boolean> {
+  const query = new URLSearchParams({ event: TEST_NAME, distinct_id: TEST_NAME, limit: '100' })
+  const deadline = Date.now() + TIMEOUT_MS
+  do {
+    const response = await call(`${url}/public/events?${query}`, io, { headers: { 'x-api-key': key } })
+    const text = await response.text()
+    if (response.status !== 200) {
+      io.stderr.write(`The event was taken, but reading failed: ${response.status} ${text.slice(0, 500)}\n`)
+      return false
+    }
+    if (text.includes(id)) {
+      io.stderr.write('The event was taken and read back.\n')
+      return true
+    }
+    await wait(READ_INTERVAL_MS, null, { signal: io.signal })
+  } while (Date.now() < deadline)
+  io.stderr.write('The event was taken, but is not there. Do both keys belong to the same project?\n')
+  return false
+}
+
+async function call(url: string, { signal }: CommandIo, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, {
+      ...init,
+      redirect: 'manual',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+    })
+  } catch (error) {
+    throw new Error(`The service cannot be reached at ${new URL(url).origin}. Is it running?`, { cause: error })
+  }
+}
+
+function parse(args: string[], io: CommandIo): { vendor: VendorHelp; place: Place; isChecked: boolean } {
+  const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = valuesOf(args)
+  const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
+  if (!vendor) throw new UsageError(`Say which SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
+  if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
+  if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a key.')
+  const url = urlOf(given ?? defaultUrl(io.env))
+  const { protocol } = new URL(url)
+  const place = { url, host: url.slice(`${protocol}//`.length), protocol: protocol.slice(0, -1), key }
+  return { vendor, place, isChecked: check }
+}
+
+function valuesOf(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        sdk: { type: 'string' },
+        url: { type: 'string' },
+        key: { type: 'string' },
+        check: { type: 'boolean', default: false },
+      },
+    }).values
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}

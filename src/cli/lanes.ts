@@ -1,0 +1,60 @@
+import { parseArgs } from 'node:util'
+import { loadConfig, MAX_LANES } from '../config.js'
+import { type Command, UsageError } from './command.js'
+import { setLanes } from './lanes/set.js'
+import { showLanes } from './lanes/show.js'
+
+const USAGE = `Usage: tallyhouse lanes [--json]
+       tallyhouse lanes set N
+
+Without set, shows the layout of the store, what waits in each lane, and the size of each shard. The
+service may be running or not.
+
+set changes the store to N lanes, and to the shards that CLICKHOUSE_URL names. Run it with the new
+settings: REDIS_URL with one server for all lanes, or one for each, those of today first and in
+their order; with fewer lanes than today, still those of today. CLICKHOUSE_URL with the shards of
+today first; shards can be added, not removed.
+
+  1. Running services are told to refuse writes: a 503 with Retry-After.
+  2. What they accepted is stored, by them or by this command.
+  3. What is not in the store moves to the new lanes: idempotency keys, and the values of profiles
+     and sessions whose last change is a dead letter. Stored events stay where they are.
+  4. The new layout is recorded. Services with the old settings refuse everything from now on:
+     start them with the new ones.
+
+It can be interrupted or killed at any step: run it again, and it resumes. With the embedded journal
+the service must be stopped.`
+
+export const command: Command = {
+  summary: 'shows the lanes and shards of the store, and changes their number',
+  usage: USAGE,
+  async run(args, io) {
+    const { json, lanes } = parse(args)
+    if (lanes === null) return await showLanes(loadConfig(io.env), json, io)
+    return await setLanes(loadConfig({ ...io.env, LANES: String(lanes) }), io)
+  },
+}
+
+function parse(args: string[]): { json: boolean; lanes: number | null } {
+  const { json, positionals } = parsed(args)
+  const [verb, count = '', ...more] = positionals
+  if (verb === undefined) return { json, lanes: null }
+  if (verb !== 'set' || json) throw new UsageError('Say `lanes`, `lanes --json` or `lanes set N`.')
+  const lanes = /^\d{1,3}$/.test(count) ? Number(count) : 0
+  if (lanes < 1 || lanes > MAX_LANES) throw new UsageError(`Say how many lanes: 1 to ${MAX_LANES}.`)
+  if (more.length > 0) throw new UsageError(`Unexpected argument "${more[0]}".`)
+  return { json, lanes }
+}
+
+function parsed(args: string[]): { json: boolean; positionals: string[] } {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: { json: { type: 'boolean', default: false } },
+    })
+    return { json: values.json, positionals }
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}

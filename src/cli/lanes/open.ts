@@ -1,0 +1,27 @@
+import { resolve } from 'node:path'
+import { type OpenStore, openStore, placeOf, requireTables } from '../../clickhouse/open.js'
+import { openOwnStore } from '../../clickhouse/own-store.js'
+import { prepareShards } from '../../clickhouse/prepare-shards.js'
+import type { Config } from '../../config.js'
+import { CloseStack } from '../../lib/close-stack.js'
+
+/**
+ * Opens the store for a change of its lanes. With the embedded journal that is in place of the service, which must be
+ * stopped; with Redis, a service may be running.
+ * @throws FolderInUseError, or as `openStore`
+ */
+export async function openStoreOfLanes(config: Config): Promise<OpenStore> {
+  const { REDIS_URL, CLICKHOUSE_URL, DATA_DIR } = config
+  if (REDIS_URL !== undefined) return await openStore(config)
+  const parts = new CloseStack()
+  try {
+    const { shards, clickhouse } = parts.add(await openOwnStore(config, { mustExist: true, isShared: false }))
+    const place = CLICKHOUSE_URL === undefined ? resolve(DATA_DIR) : placeOf(CLICKHOUSE_URL)
+    await requireTables({ clickhouse, place })
+    await prepareShards(shards)
+    return { shards, clickhouse, place, close: () => parts.close() }
+  } catch (error) {
+    await parts.close()
+    throw error
+  }
+}

@@ -1,0 +1,38 @@
+import { FolderInUseError } from '../../clickhouse/embedded/data-dir.js'
+import { type Config, journalUrls } from '../../config.js'
+import { openTerminalLog } from '../../lib/log.js'
+import { laneName, openJournal, openRelocation } from '../../pipeline/open-journal.js'
+import { relayout } from '../../pipeline/relayout.js'
+import type { CommandIo } from '../command.js'
+import { openStoreOfLanes } from './open.js'
+
+/** @param given the settings, with the new number of lanes */
+export async function setLanes(given: Config, io: CommandIo): Promise<number> {
+  // Where there are to be fewer lanes, REDIS_URL names all of now; a single URL may be that of a cluster.
+  const config = { ...given, LANES: Math.max(2, given.LANES, journalUrls(given).length) }
+  const { stderr, signal } = io
+  const store = await openStoreOfLanes(config).catch((error: unknown) => {
+    if (!(error instanceof FolderInUseError)) throw error
+    throw new Error(`${error.message} Stop it first: the embedded journal serves one process.`)
+  })
+  try {
+    stderr.write(`Store: ${store.place}\n`)
+    const log = await openTerminalLog('warn', stderr)
+    await relayout(given.LANES, {
+      shards: store.shards,
+      relocate: (lane) => openRelocation(config, lane, log),
+      openJournal: (lane, layout) => openJournal(config, log, store.shards, { lane, layout }),
+      nameOf: (lane) => laneName(config, lane),
+      say: (step) => stderr.write(`${step}\n`),
+      log,
+      signal,
+    })
+    return 0
+  } catch (error) {
+    if (!signal.aborted) throw error
+    stderr.write('The change was interrupted. Run the command again to resume it.\n')
+    return 1
+  } finally {
+    await store.close()
+  }
+}

@@ -1,0 +1,112 @@
+import { setMaxListeners } from 'node:events'
+import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import { StoreTimeoutError, StoreUnreachableError, storeError } from './errors.js'
+import { QueryStreams } from './query-stream.js'
+
+/** The timeout of an INSERT, ms. */
+export const INSERT_TIMEOUT_MS = 120_000
+export const CONNECTIONS = 32
+/** Without a byte within a result that has begun: a query that finds little sends little. */
+const SILENT_MS = 120_000
+/** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
+const IDLE_SOCKET_MS = 2_500
+
+/** The sockets to one server. */
+export class Connection {
+  /** with user and password */
+  readonly url: string
+  readonly database: string
+  readonly client: ClickHouseClient
+  readonly streams: QueryStreams
+  readonly #abandoned = new AbortController()
+
+  /** @param settings of every statement but streamed results */
+  constructor(url: string, settings: ClickHouseSettings = {}) {
+    const address = new URL(url)
+    this.url = url
+    this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
+    const user = decodeURIComponent(address.username) || 'default'
+    const password = decodeURIComponent(address.password)
+    // One for each request under way, which is no leak; Node would warn of the eleventh.
+    setMaxListeners(0, this.#abandoned.signal)
+    this.streams = new QueryStreams({
+      origin: address.origin,
+      user,
+      password,
+      connections: CONNECTIONS,
+      idleMs: IDLE_SOCKET_MS,
+      silentMs: SILENT_MS,
+    })
+    this.client = createClient({
+      url: address.origin,
+      username: user,
+      password,
+      database: this.database,
+      application: 'tallyhouse',
+      max_open_connections: CONNECTIONS,
+      request_timeout: INSERT_TIMEOUT_MS,
+      keep_alive: { enabled: true, idle_socket_ttl: IDLE_SOCKET_MS },
+      clickhouse_settings: {
+        // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
+        async_insert: 0,
+        // A patch part; the table's setting of this name does not decide, and without it a DELETE is a mutation.
+        lightweight_delete_mode: 'lightweight_update_force',
+        ...settings,
+      },
+      log: { LoggerClass: Silent },
+    })
+  }
+
+  /**
+   * Runs a request for up to `limitMs`.
+   * @throws StoreError for ClickHouse's own error, StoreTimeoutError, StoreUnreachableError for any other failure
+   */
+  async run<T>(limitMs: number, request: (signal: AbortSignal) => Promise<T>, outer?: AbortSignal): Promise<T> {
+    const controller = new AbortController()
+    const abort = () => controller.abort()
+    let isOver = false
+    const timer = setTimeout(() => {
+      isOver = true
+      abort()
+    }, limitMs)
+    // Not AbortSignal.any: Node 20.0 has none, and the signals outlive a million requests, which are to leave nothing on them.
+    const signals = outer ? [outer, this.#abandoned.signal] : [this.#abandoned.signal]
+    for (const signal of signals) {
+      signal.addEventListener('abort', abort)
+      if (signal.aborted) abort()
+    }
+    try {
+      return await request(controller.signal)
+    } catch (error) {
+      if (error instanceof ClickHouseError) throw storeError(error)
+      if (isOver) throw new StoreTimeoutError(`ClickHouse did not answer within ${limitMs} ms.`, { cause: error })
+      const message = error instanceof Error ? error.message : String(error)
+      // Truncated before its code, so its kind is unknown.
+      if (message.includes('DB::Exception')) throw new StoreUnreachableError('ClickHouse sent a truncated error.')
+      throw new StoreUnreachableError(`ClickHouse did not answer: ${message}`, { cause: error })
+    } finally {
+      clearTimeout(timer)
+      for (const signal of signals) signal.removeEventListener('abort', abort)
+    }
+  }
+
+  /** Breaks every request under way, streamed results included, and takes no other. */
+  async abandon(): Promise<void> {
+    this.#abandoned.abort()
+    await this.close()
+  }
+
+  async close(): Promise<void> {
+    this.streams.close()
+    await this.client.close()
+  }
+}
+
+/** Every failure reaches the caller as an exception; the caller logs it in context. */
+class Silent {
+  trace(): void {}
+  debug(): void {}
+  info(): void {}
+  warn(): void {}
+  error(): void {}
+}

@@ -1,0 +1,28 @@
+import { shardUrls } from '../config.js'
+import type { Log } from '../lib/log.js'
+import { ClickHouse } from './client.js'
+import type { SlotLimits } from './read-slots.js'
+import { Shards } from './shards.js'
+
+export interface OpenShardsOptions {
+  /** of CLICKHOUSE_CLUSTER */
+  cluster?: string | undefined
+  slotLimits?: SlotLimits | undefined
+  /** told when a shard's other replica takes over; default: none */
+  log?: Pick<Log, 'warn'>
+}
+
+/**
+ * Connects to the shards of CLICKHOUSE_URL, each of which has one URL or those of its replicas. Asks none of them yet.
+ */
+export function openShards(url: string, { cluster, slotLimits, log }: OpenShardsOptions = {}): Shards {
+  const shards = shardUrls({ CLICKHOUSE_URL: url }).map((urls, number) => {
+    const name = urls.map((one) => new URL(one).host).join('|')
+    const onSwitch = (from: string, to: string) => {
+      log?.warn({ shard: number, from, to }, 'ClickHouse has failed over to another replica')
+    }
+    const clickhouse = new ClickHouse({ url: urls.join('|'), onSwitch, ...(slotLimits && { slotLimits }) })
+    return { number, name, clickhouse, urls }
+  })
+  return new Shards(shards, { cluster })
+}

@@ -1,0 +1,40 @@
+import { createAllTables } from './distributed.js'
+import { StoreUnreachableError } from './errors.js'
+import { migrate } from './migrate.js'
+import { checkIdentities, numberedShards } from './shard-identity.js'
+import type { Shard, Shards } from './shards.js'
+
+/**
+ * Gives every shard the tables of this version, and checks that they are one store. Services may start at the same time.
+ * @throws SchemaError, ShardsError if a retry cannot help; ShardUnreachableError, StoreUnreachableError, StoreError
+ */
+export async function prepareShards(shards: Shards): Promise<void> {
+  const { failure } = await prepareAvailable(shards)
+  if (failure) throw failure
+}
+
+/**
+ * As `prepareShards`, for those shards that respond: their lanes can be stored while another shard is down.
+ * @returns the shards that are ready, and why the others are not; null if all are. A shard that is new to the store waits
+ *   for all
+ * @throws as `prepareShards`, except for shards that are down; also if the first one is, which has the keys and the layout
+ */
+export async function prepareAvailable(shards: Shards): Promise<{ ready: readonly Shard[]; failure: Error | null }> {
+  const results = await Promise.allSettled(
+    shards.all.map((shard) => shards.on(shard, ({ clickhouse }) => migrate(clickhouse))),
+  )
+  let failure: Error | null = null
+  for (const result of results) {
+    if (result.status === 'fulfilled') continue
+    if (!(result.reason instanceof StoreUnreachableError)) throw result.reason
+    failure ??= result.reason
+  }
+  if (failure) {
+    if (results[0]?.status === 'rejected') throw results[0].reason
+    const migrated = shards.all.filter(({ number }) => results[number]?.status === 'fulfilled')
+    return { ready: await numberedShards(migrated), failure }
+  }
+  await checkIdentities(shards)
+  if (shards.areSeveral) await createAllTables(shards)
+  return { ready: shards.all, failure }
+}

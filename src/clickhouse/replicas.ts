@@ -1,0 +1,281 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import { Connection } from './connection.js'
+import { isFatal, isStoreError, StoreUnreachableError } from './errors.js'
+
+/**
+ * What ClickHouse has to promise of a shard with replicas. An INSERT is answered when most replicas have it, as the journal
+ * forgets a block then; such INSERTs into a table are in one order, so that a read on any replica knows what has to be
+ * there, and sees nothing that could still be lost.
+ */
+const writeSettings = (replicas: number): ClickHouseSettings => ({
+  // Not 'auto': where only one replica is known to the Keeper, such an INSERT waits in vain (26.8).
+  insert_quorum: String((replicas >> 1) + 1),
+  insert_quorum_parallel: 0,
+  // within the time that an INSERT has
+  insert_quorum_timeout: 60_000,
+  // A purge waits for the replicas that are up.
+  alter_sync: '2',
+  replication_wait_for_inactive_replica_timeout: '0',
+  // An edit applies to all that was acknowledged before, on whichever replica.
+  update_sequential_consistency: 1,
+})
+/**
+ * Refuses a replica that lacks a block which others have, or that has lost its Keeper. Of another shard's replicas, the
+ * server asks the first that answers, as we do.
+ */
+export const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency: '1', load_balancing: 'in_order' }
+
+/** How long a replica may take to say that it can be used. */
+const PROBE_LIMIT_MS = 2_000
+/** How long a replica may take to fetch what it lacks before it is used. */
+const SYNC_LIMIT_MS = 10_000
+/** For how long an edit waits for all replicas before most of them are enough. */
+const ALL_LIMIT_MS = 1_000
+/** How often the server in use is probed: one that drops every packet is otherwise noticed at a timeout. */
+const BEAT_MS = 3_000
+/** How often servers that were down when the tables were made are tried, in beats. */
+const LATE_BEATS = 10
+
+/** Makes what a server has to have, such as its tables. @param model a server that has them already, if there is one */
+export type Preparation = (server: Connection, model: Connection | null) => Promise<void>
+
+export interface ReplicasOptions {
+  /** told of each switch: the host that was in use, and the one that is */
+  onSwitch?: ((from: string, to: string) => void) | undefined
+  /** ms between two probes */
+  beatMs?: number | undefined
+}
+
+/**
+ * The servers of a shard, one of which is in use: the first in the list that answers. If it fails, the next one that can be
+ * written to fetches what it lacks and takes its place, and everything under way on the former one is broken off. It stays in
+ * use until it fails or the process ends: a former one that comes back is not preferred.
+ *
+ * Two processes may use different replicas. The settings above keep that harmless.
+ */
+export class Replicas {
+  readonly #urls: readonly string[]
+  readonly #options: ReplicasOptions
+  #current: Connection
+  #choosing: Promise<void> | null = null
+  /** by URL, to the servers that are not in use */
+  readonly #peers = new Map<string, Connection>()
+  readonly #preparations = new Map<string, Preparation>()
+  /** by URL, what it has had */
+  readonly #prepared = new Map<string, Set<Preparation>>()
+  readonly #timer: NodeJS.Timeout | null
+  #beats = 0
+  #isBeating = false
+  #isClosed = false
+
+  /** @param urls at least one */
+  constructor(urls: readonly string[], options: ReplicasOptions = {}) {
+    this.#urls = urls
+    this.#options = options
+    this.#current = this.#open(urls[0] ?? '')
+    this.#timer = this.areSeveral ? setInterval(() => void this.#beat(), options.beatMs ?? BEAT_MS) : null
+    this.#timer?.unref()
+  }
+
+  get areSeveral(): boolean {
+    return this.#urls.length > 1
+  }
+
+  /** The server in use, even while another one is being chosen. */
+  get current(): Connection {
+    return this.#current
+  }
+
+  /** Resolves when no choice is under way; to be awaited only then. */
+  get choosing(): Promise<void> | null {
+    return this.#choosing
+  }
+
+  /** Looks whether the server in use still answers, after a request to it failed, and takes another if it does not. */
+  suspect(error: unknown): void {
+    if (isAboutServer(error)) this.#startChoosing()
+  }
+
+  /** @param isUnfit whether the server in use will not do although it answers */
+  #startChoosing(isUnfit = false): void {
+    if (!this.areSeveral || this.#isClosed) return
+    this.#choosing ??= this.#choose(isUnfit).finally(() => {
+      this.#choosing = null
+    })
+  }
+
+  /**
+   * Prepares the server in use, then the others; one that is down is prepared when it answers, and not used before.
+   * @throws the error of the server in use, and those of others that do not pass by themselves
+   */
+  async prepare(name: string, run: Preparation): Promise<void> {
+    await this.#choosing
+    const first = this.#current
+    try {
+      await run(first, null)
+    } catch (error) {
+      // As one that missed the making of the tables, which it can only copy from another.
+      if (!isFatal(error)) this.#startChoosing(true)
+      throw error
+    }
+    this.#preparations.set(name, run)
+    this.#noteDone(first, run)
+    for (const url of this.#urls) {
+      if (url === first.url) continue
+      await this.#complete(this.#peer(url)).catch((error: unknown) => {
+        if (isFatal(error)) throw error
+      })
+    }
+  }
+
+  /** Has the server in use fetch what other replicas have of its tables. */
+  async catchUp(connection = this.#current): Promise<void> {
+    const tables = await ask<{ table: string }>(
+      connection,
+      'SELECT table FROM system.replicas WHERE database = currentDatabase()',
+    )
+    await Promise.all(tables.map(({ table }) => sync(connection, table)))
+  }
+
+  /**
+   * Resolves when most replicas have an edit that the server in use has carried out: INSERTs have a quorum in ClickHouse,
+   * edits have none. Those that answer within a second have it then, all of them.
+   * @throws StoreUnreachableError if too few have it in time; the edit may or may not last
+   */
+  async confirm(table: string): Promise<void> {
+    if (!this.areSeveral) return
+    const needed = this.#urls.length >> 1
+    let confirmed = 0
+    const noteDone = () => {
+      confirmed++
+    }
+    const others = this.#urls.filter((url) => url !== this.#current.url).map((url) => sync(this.#peer(url), table))
+    const all = Promise.all(others.map((other) => other.then(noteDone, () => undefined)))
+    await Promise.race([all, wait(ALL_LIMIT_MS, undefined, { ref: false })])
+    if (confirmed < needed) await all
+    if (confirmed >= needed) return
+    throw new StoreUnreachableError(`ClickHouse made the change, but only ${confirmed + 1} replicas have it.`)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    if (this.#timer) clearInterval(this.#timer)
+    await Promise.all([this.#current, ...this.#peers.values()].map((connection) => connection.close()))
+  }
+
+  async #choose(isUnfit: boolean): Promise<void> {
+    const former = this.#current
+    if (!isUnfit && (await isUsable(former))) return
+    for (const url of this.#urls) {
+      if (url === former.url || this.#isClosed) continue
+      const candidate = this.#peer(url)
+      try {
+        if (!(await isUsable(candidate))) continue
+        await this.#complete(candidate, null)
+        await this.catchUp(candidate)
+      } catch {
+        continue
+      }
+      // Unless it was closed meanwhile.
+      if (this.#peers.get(url) !== candidate || this.#isClosed) return
+      this.#peers.delete(url)
+      this.#current = candidate
+      await former.abandon().catch(() => undefined)
+      this.#options.onSwitch?.(hostOf(former), hostOf(candidate))
+      return
+    }
+  }
+
+  /** Runs the preparations that a server has not had yet. */
+  async #complete(server: Connection, model: Connection | null = this.#current): Promise<void> {
+    for (const run of this.#preparations.values()) {
+      if (this.#prepared.get(server.url)?.has(run)) continue
+      await run(server, model)
+      this.#noteDone(server, run)
+    }
+  }
+
+  #noteDone({ url }: Connection, run: Preparation): void {
+    this.#prepared.set(url, (this.#prepared.get(url) ?? new Set()).add(run))
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#choosing || this.#isBeating) return
+    this.#isBeating = true
+    try {
+      await this.#probe()
+    } finally {
+      this.#isBeating = false
+    }
+  }
+
+  async #probe(): Promise<void> {
+    if (!(await isUsable(this.#current))) return this.suspect(new StoreUnreachableError('a probe failed'))
+    if (++this.#beats % LATE_BEATS !== 0) return
+    for (const url of this.#urls) {
+      if (url === this.#current.url) continue
+      await this.#complete(this.#peer(url)).catch(() => undefined)
+    }
+  }
+
+  #peer(url: string): Connection {
+    const peer = this.#peers.get(url) ?? this.#open(url)
+    this.#peers.set(url, peer)
+    return peer
+  }
+
+  #open(url: string): Connection {
+    return new Connection(url, this.areSeveral ? { ...writeSettings(this.#urls.length), ...READ_SETTINGS } : {})
+  }
+}
+
+/** Whether another replica may do better: it did not answer, or cannot be written to as it has lost its Keeper. */
+function isAboutServer(error: unknown): boolean {
+  return error instanceof StoreUnreachableError || isStoreError(error, 'TABLE_IS_READ_ONLY', 'KEEPER_EXCEPTION')
+}
+
+/** Whether a server answers, and none of its tables is read-only. */
+async function isUsable(connection: Connection): Promise<boolean> {
+  try {
+    const [found] = await ask<{ unusable: string }>(
+      connection,
+      `SELECT countIf(is_readonly OR is_session_expired) AS unusable FROM system.replicas
+       WHERE database = currentDatabase()`,
+    )
+    return Number(found?.unusable) === 0
+  } catch {
+    return false
+  }
+}
+
+/** A query that is answered although the database may be missing. */
+async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
+  const { database } = connection
+  return await connection.run(PROBE_LIMIT_MS, async (abort_signal) => {
+    const result = await connection.client.query({
+      query: query.replaceAll('currentDatabase()', '{database:String}'),
+      query_params: { database },
+      clickhouse_settings: { database: 'default', wait_end_of_query: 1 } as ClickHouseSettings,
+      format: 'JSONEachRow',
+      abort_signal,
+    })
+    return await result.json<Row>()
+  })
+}
+
+/** Resolves when a replica has fetched what the others had of a table at the time of the call. */
+async function sync(connection: Connection, table: string): Promise<void> {
+  const limitS = SYNC_LIMIT_MS / 1000
+  await connection.run(SYNC_LIMIT_MS, (abort_signal) =>
+    connection.client.command({
+      query: `SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`,
+      clickhouse_settings: { wait_end_of_query: 1, receive_timeout: limitS },
+      abort_signal,
+    }),
+  )
+}
+
+function hostOf({ url }: Connection): string {
+  return new URL(url).host
+}

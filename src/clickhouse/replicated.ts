@@ -1,0 +1,73 @@
+/** Statements of `schema/` as a server with replicas gets them. */
+
+const CREATE_TABLE = /^\s*CREATE TABLE IF NOT EXISTS (\w+)\s*\(/i
+const ENGINE = /\bENGINE\s*=\s*(\w*MergeTree)\b(?:\s*\(([^)]*)\))?/
+const WINDOW = /\bnon_replicated_deduplication_window\s*=\s*(\d+)/
+/** Engines that `schema/` uses; all have a replicated counterpart of the same arguments. */
+const ENGINES = new Set(['MergeTree', 'ReplacingMergeTree'])
+/** What a replica need not be told: the Keeper brings it, or the tables, to all of them. */
+const SHARED = [
+  /^\s*CREATE MATERIALIZED VIEW IF NOT EXISTS \w+ TO \w+/i,
+  /^\s*ALTER TABLE \w+ ADD (COLUMN|INDEX) IF NOT EXISTS/i,
+  /^\s*ALTER TABLE \w+ (DELETE|UPDATE)\b/i,
+  /^\s*INSERT INTO \w+/i,
+]
+const MODIFY_SETTING = /^\s*ALTER TABLE \w+ MODIFY SETTING\b/i
+
+/**
+ * A writer that wakes after an hour still repeats nothing. A token goes when it is older than this, or when as many others
+ * have come as the table remembers.
+ */
+const TOKENS_KEPT_S = 2 * 60 * 60
+
+/** A statement has no counterpart for a server with replicas. */
+export class UnreplicableError extends Error {
+  override readonly name = 'UnreplicableError'
+}
+
+/**
+ * The statement for tables that are replicated. A table's path in the Keeper has the server's macro `{shard}`, the database
+ * and the table; the macro `{replica}` names the server.
+ * @throws UnreplicableError for a kind of statement that is not known to be right with replicas
+ */
+export function replicated(statement: string, database: string): string {
+  const text = withoutComments(statement)
+  const table = CREATE_TABLE.exec(text)?.[1]
+  if (table === undefined) {
+    if (MODIFY_SETTING.test(text) || SHARED.some((kind) => kind.test(text))) return settings(statement)
+    throw new UnreplicableError(`This statement cannot be replicated: ${text.trim().slice(0, 100)}`)
+  }
+  const [clause = '', engine = '', given] = ENGINE.exec(text) ?? []
+  if (!ENGINES.has(engine)) throw new UnreplicableError(`The engine of ${table} cannot be replicated.`)
+  const path = `/clickhouse/tables/{shard}/${encodeURIComponent(database).replaceAll("'", '%27')}/${table}`
+  const all = [`'${path}'`, "'{replica}'", ...(given?.trim() ? [given.trim()] : [])].join(', ')
+  return withDurability(settings(text.replace(clause, () => `ENGINE = Replicated${engine}(${all})`)), table)
+}
+
+/** Whether each replica has to carry out this statement itself: the settings of tables are not replicated. */
+export function isLocal(statement: string): boolean {
+  return MODIFY_SETTING.test(withoutComments(statement))
+}
+
+function settings(statement: string): string {
+  return statement.replace(
+    WINDOW,
+    (_, blocks) =>
+      `replicated_deduplication_window = ${blocks}, replicated_deduplication_window_seconds = ${TOKENS_KEPT_S}`,
+  )
+}
+
+/**
+ * A replica answers for a block that it has fetched, so that is written through to its disk, too. And a table repeats an
+ * INSERT unless it remembers tokens, as without replicas: a repetition that is dropped would not reach its views.
+ */
+function withDurability(statement: string, table: string): string {
+  if (!/\bSETTINGS\b/.test(statement)) throw new UnreplicableError(`${table} has no settings for its durability.`)
+  const added = ['min_compressed_bytes_to_fsync_after_fetch = 1']
+  if (!/\breplicated_deduplication_window\b/.test(statement)) added.push('replicated_deduplication_window = 0')
+  return statement.replace(/\bSETTINGS\b/, () => `SETTINGS ${added.join(', ')},`)
+}
+
+function withoutComments(statement: string): string {
+  return statement.replace(/--.*$/gm, '')
+}

@@ -1,0 +1,88 @@
+import type { ClickHouse } from './client.js'
+import { ShardsError } from './errors.js'
+import type { Shard, Shards } from './shards.js'
+
+/** Which shard of which store a ClickHouse is. */
+interface Identity {
+  store: string
+  number: number
+}
+
+/**
+ * Checks that each URL names the shard that it named before, and notes it for new ones: with the URLs in another order, the
+ * lanes' writers could store again what another shard has. A store of one shard has no identity.
+ * @throws ShardsError
+ */
+export async function checkIdentities(shards: Shards): Promise<void> {
+  const known = await shards.each(placedIdentity)
+  if (!shards.areSeveral) return
+  for (const { number, name, clickhouse } of shards.all) {
+    if (number > 0 && !known[number]) await refuseForeign(clickhouse, number, name)
+  }
+  const others = new Set(known.flatMap((identity) => identity?.store ?? []))
+  const isForeign = others.size > 1 || (others.size > 0 && !known[0])
+  if (isForeign) throw severalStores()
+  const store = known[0]?.store ?? (await newStoreId(shards.first))
+  for (const { number, clickhouse } of shards.all) {
+    if (!known[number]) await note(clickhouse, store, number)
+  }
+}
+
+/**
+ * Those of some shards that have a number in the store of the first already.
+ * @param some begin with the first shard
+ * @throws ShardsError if one is named in another's place, or is of another store
+ */
+export async function numberedShards(some: readonly Shard[]): Promise<Shard[]> {
+  const known = await Promise.all(some.map(placedIdentity))
+  const store = known[0]?.store
+  if (store === undefined) return []
+  if (known.some((identity) => identity && identity.store !== store)) throw severalStores()
+  return some.filter((_, i) => known[i])
+}
+
+function severalStores(): ShardsError {
+  return new ShardsError('CLICKHOUSE_URL names shards of several stores. Name those of one store.')
+}
+
+async function placedIdentity({ number, name, clickhouse }: Shard): Promise<Identity | null> {
+  const identity = await identityOf(clickhouse)
+  if (!identity || identity.number === number) return identity
+  throw new ShardsError(
+    `The order of CLICKHOUSE_URL was changed: ${name} is shard ${identity.number} of its store, but is named as shard ${number}. Name all shards in their order.`,
+  )
+}
+
+async function identityOf(clickhouse: ClickHouse): Promise<Identity | null> {
+  const [identity] = await clickhouse.rows<Identity>(
+    'SELECT toString(store_id) AS store, number FROM shard_identity ORDER BY noted_at LIMIT 1',
+  )
+  return identity ?? null
+}
+
+/** Services that start at the same time note the same, as the store has the id of its first database. */
+async function newStoreId(first: ClickHouse): Promise<string> {
+  const [row] = await first.rows<{ store: string }>(
+    `SELECT toString(reinterpret(sipHash128(serverUUID(), name, uuid), 'UUID')) AS store
+     FROM system.databases WHERE name = currentDatabase()`,
+  )
+  return row?.store ?? ''
+}
+
+async function note(clickhouse: ClickHouse, store: string, number: number): Promise<void> {
+  await clickhouse.command('INSERT INTO shard_identity (store_id, number) SELECT {store:UUID}, {number:UInt16}', {
+    store,
+    number,
+  })
+}
+
+/** A new shard is empty; one that is not was another store, or is named in the wrong place. */
+async function refuseForeign(clickhouse: ClickHouse, number: number, name: string): Promise<void> {
+  const [found] = await clickhouse.rows(
+    'SELECT 1 FROM events LIMIT 1 UNION ALL SELECT 1 FROM profiles LIMIT 1 UNION ALL SELECT 1 FROM journals LIMIT 1',
+  )
+  if (!found) return
+  throw new ShardsError(
+    `${name} is to be the new shard ${number}, but has data of its own. Name the store's first shard first in CLICKHOUSE_URL, and give new ones an empty database.`,
+  )
+}

@@ -1,0 +1,231 @@
+import type { Readable } from 'node:stream'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { ClickHouse, Reading } from './client.js'
+import { isShardLost, isTimeout, ShardUnreachableError, StoreUnreachableError } from './errors.js'
+import type { Parameters, Scalars } from './parameters.js'
+import { NoSlotError } from './read-slots.js'
+
+/** A ClickHouse (or its replicas) with tables of its own. */
+export interface Shard {
+  /** from 0, its place in CLICKHOUSE_URL */
+  number: number
+  /** host:port, without the password */
+  name: string
+  clickhouse: ClickHouse
+  /** of its replicas, with user, password and database, for the other shards */
+  urls?: readonly string[]
+}
+
+/** Tables of which the row with the greatest version counts: what names a row in its project, and the other columns. */
+export const VERSIONED = {
+  profiles: { key: 'distinct_id', columns: ['properties', 'created_at', 'updated_at'] },
+  sessions: {
+    key: 'session_id',
+    columns: ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at'],
+  },
+  aliases: { key: 'alias', columns: ['distinct_id', 'created_at'] },
+}
+
+export type VersionedName = keyof typeof VERSIONED
+
+/** For queries over all shards. */
+const OVER_SHARDS: ClickHouseSettings = {
+  // A part of the rows is never taken for all of them, whatever a user's profile says.
+  skip_unavailable_shards: 0,
+  // A shard that is down is known within a second, one that hangs after these seconds without a sign of life.
+  connect_timeout_with_failover_ms: 500,
+  connections_with_failover_max_tries: '2',
+  receive_timeout: 15,
+  // Of a shard's replicas, the one that the service itself prefers.
+  load_balancing: 'in_order',
+  use_hedged_requests: 0,
+}
+
+export interface NewestOptions {
+  alias?: string
+  /** a condition on `project_id` and the key alone; on many shards it is what keeps them from reading everything */
+  keys?: string
+  /** the columns that are needed; default: all */
+  columns?: readonly string[]
+}
+
+export interface ShardsOptions {
+  /** whether failures name the shard; default: if there are several */
+  isNamed?: boolean
+  cluster?: string | undefined
+}
+
+/**
+ * The store: one or more ClickHouses, each of which has the rows of its lanes. What exists once, such as the keys, is on
+ * the first. With one shard every call is that shard's own.
+ */
+export class Shards {
+  readonly all: readonly Shard[]
+  /** of the servers' own configuration, by which they read from each other; default: by the hosts of their URLs */
+  readonly cluster: string | undefined
+  /** whether failures name the shard */
+  readonly #isNamed: boolean
+  #next = 0
+
+  /** @param all in the order of their numbers, at least one */
+  constructor(all: readonly Shard[], { isNamed = all.length > 1, cluster }: ShardsOptions = {}) {
+    this.all = all
+    this.cluster = cluster
+    this.#isNamed = isNamed
+  }
+
+  /** One ClickHouse as the whole store. */
+  static of(clickhouse: ClickHouse, name = 'ClickHouse'): Shards {
+    return new Shards([{ number: 0, name, clickhouse }])
+  }
+
+  /** The shard that has what exists once: keys, journals, layouts. */
+  get first(): ClickHouse {
+    return this.at(0).clickhouse
+  }
+
+  get areSeveral(): boolean {
+    return this.all.length > 1
+  }
+
+  at(number: number): Shard {
+    const shard = this.all[number]
+    if (!shard) throw new RangeError(`there is no shard ${number}`)
+    return shard
+  }
+
+  /** The store as if this shard were all of it. */
+  only(number: number): Shards {
+    return this.areSeveral ? new Shards([this.at(number)], { isNamed: true }) : this
+  }
+
+  /** What to write behind FROM for the rows of all shards. */
+  table(name: string): string {
+    return this.areSeveral ? `${name}_all` : name
+  }
+
+  /** What to write behind FROM for every version of the rows of all shards. */
+  versionsOf(name: VersionedName): string {
+    return this.areSeveral ? `${name}_rows` : name
+  }
+
+  /**
+   * What to write behind FROM for the newest rows of all shards, without deleted ones. The newest is found by its version
+   * on any shard: FINAL on each of them would give one that another has deleted, as it may after shards were added.
+   */
+  newest(
+    name: VersionedName,
+    { alias = '', keys = '1', columns = VERSIONED[name].columns }: NewestOptions = {},
+  ): string {
+    const as = alias && ` AS ${alias}`
+    if (!this.areSeveral) return `${name}${as} FINAL`
+    const { key } = VERSIONED[name]
+    // A tuple, as argMax of a column skips its nulls.
+    const row = [...columns, 'is_deleted'].map((column) => `${name}_rows.${column}`).join(', ')
+    const taken = columns.map((column, i) => `newest_row.${i + 1} AS ${column}`).join(', ')
+    return `(
+      SELECT project_id, ${key}, ${taken}, version FROM (
+        SELECT project_id, ${key}, argMax(tuple(${row}), ${name}_rows.version) AS newest_row, max(${name}_rows.version) AS version
+        FROM ${name}_rows WHERE ${keys} GROUP BY project_id, ${key} SETTINGS final = 0
+      ) WHERE newest_row.${columns.length + 1} = 0
+    )${as}`
+  }
+
+  /**
+   * As ClickHouse has it, over the tables that `table` and `newest` name. Every shard is needed.
+   * @throws ShardUnreachableError that names the shard that is down
+   */
+  async rows<Row>(
+    query: string,
+    parameters: Parameters = {},
+    settings: ClickHouseSettings = {},
+    reading: Reading = {},
+  ): Promise<Row[]> {
+    const shard = this.#any()
+    return await this.#named(shard, shard.clickhouse.rows<Row>(query, parameters, this.#over(settings), reading))
+  }
+
+  /** As ClickHouse has it, over the tables that `table` and `newest` name. @throws as `rows` */
+  async bytes(
+    query: string,
+    parameters: Scalars = {},
+    settings: ClickHouseSettings = {},
+    reading: Reading = {},
+  ): Promise<Readable> {
+    const shard = this.#any()
+    return await this.#named(shard, shard.clickhouse.bytes(query, parameters, this.#over(settings), reading))
+  }
+
+  /**
+   * Runs a task on every shard at the same time, and waits for all of them.
+   * @returns the results in the order of the shards
+   * @throws the error of the first shard that failed, which names it if there are several
+   */
+  async each<T>(run: (shard: Shard) => Promise<T>): Promise<T[]> {
+    const results = await Promise.allSettled(this.all.map((shard) => this.on(shard, run)))
+    return results.map((result) => {
+      if (result.status === 'rejected') throw result.reason
+      return result.value
+    })
+  }
+
+  /** Runs a task on one shard. @throws as `each` */
+  async on<T>(shard: Shard, run: (shard: Shard) => Promise<T>): Promise<T> {
+    return await this.#named(shard, run(shard))
+  }
+
+  /**
+   * Looks for what is on one shard only: on `home` first, then on the others.
+   * @param look null where it is not
+   * @throws as `each`, only if it was not found and a shard could not say
+   */
+  async find<T>(home: number, look: (shard: Shard) => Promise<T | null>): Promise<T | null> {
+    const first = this.all[home] ?? this.at(0)
+    if (!this.areSeveral) return await this.on(first, look)
+    const others = this.all.filter((shard) => shard !== first)
+    let failure: unknown
+    for (const shards of [[first], others]) {
+      for (const result of await Promise.allSettled(shards.map((shard) => this.on(shard, look)))) {
+        if (result.status === 'rejected') failure ??= result.reason
+        else if (result.value !== null) return result.value
+      }
+    }
+    if (failure !== undefined) throw failure
+    return null
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.all.map(({ clickhouse }) => clickhouse.close()))
+  }
+
+  /** The shards take turns at putting results together. */
+  #any(): Shard {
+    if (!this.areSeveral) return this.at(0)
+    this.#next = (this.#next + 1) % this.all.length
+    return this.at(this.#next)
+  }
+
+  #over(settings: ClickHouseSettings): ClickHouseSettings {
+    return this.areSeveral ? { ...OVER_SHARDS, ...settings } : settings
+  }
+
+  async #named<T>(shard: Shard, result: Promise<T>): Promise<T> {
+    if (!this.#isNamed) return await result
+    return await result.catch(async (error: unknown) => {
+      throw await this.#nameFault(shard, error)
+    })
+  }
+
+  /** The error with the name of the shard that is at fault, where one of them is unavailable. */
+  async #nameFault(asked: Shard, error: unknown): Promise<unknown> {
+    if (error instanceof ShardUnreachableError) return error
+    if (!isTimeout(error) && error instanceof StoreUnreachableError) {
+      // Its slots are all in use, so it was not asked.
+      return error.cause instanceof NoSlotError ? error : new ShardUnreachableError(asked, error)
+    }
+    if (!isTimeout(error) && !isShardLost(error)) return error
+    const pings = await Promise.allSettled(this.all.map(({ clickhouse }) => clickhouse.ping()))
+    const silent = this.all.find((_, i) => pings[i]?.status === 'rejected')
+    return silent ? new ShardUnreachableError(silent, error) : error
+  }
+}

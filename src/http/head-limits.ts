@@ -1,0 +1,125 @@
+import type { IncomingMessage, Server } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify'
+import { refuseLongHead } from './error-handler.js'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** whether a query may be longer than `MAX_HEAD`, as it holds what others send in a body */
+    hasLongQuery?: boolean
+  }
+}
+
+/** Bytes of a URL and headers together, for most calls. */
+const MAX_HEAD = 16 * 1024
+
+/**
+ * Bytes of a URL and headers that the parser accepts. Mixpanel's SDK for Node.js sends an event in the URL of a GET, and
+ * 100 kB of properties make 134 kB of it. The parser knows no routes, so this holds for all of them, and before a key
+ * can be known: any client can have that much held, on each connection. Three things bound it. `HeadWatch` bounds the sum
+ * of heads that are under way; `limitHeads` refuses a long head that has come, unless its route has a use for it; and a
+ * long query is not parsed by the router (`routedUrl`).
+ */
+export const MAX_PARSED_HEAD = 256 * 1024
+
+/** Headers of a request. Node drops those beyond some 2000 without a word, so their bytes alone do not tell. */
+const MAX_HEADERS = 1_000
+
+/** The URL by which a request is routed: without its query if that is long, as parsing it would cost before any check. */
+export function routedUrl({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
+  if (url.length <= MAX_HEAD) return url
+  const path = pathOf(url)
+  return path.length <= MAX_HEAD ? path : '/'
+}
+
+/** Refuses requests whose URL and headers are over `MAX_HEAD`; only for a route that says so, its query does not count. */
+export function limitHeads(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    if (isShort(request)) done()
+    else refuseLongHead(request, reply)
+  })
+}
+
+function isShort({ raw: { rawHeaders }, originalUrl, routeOptions }: FastifyRequest): boolean {
+  const { hasLongQuery = false } = routeOptions.config
+  let length = hasLongQuery ? pathOf(originalUrl).length : originalUrl.length
+  for (const text of rawHeaders) length += text.length
+  return length <= MAX_HEAD && rawHeaders.length < 2 * MAX_HEADERS
+}
+
+function pathOf(url: string): string {
+  return url.split('?', 1)[0] ?? ''
+}
+
+/** Bytes of unfinished long heads that a process holds: 128 of the longest. */
+const HEADS_BYTES = 32 * 1024 * 1024
+const CHECK_MS = 250
+const LOG_INTERVAL_MS = 60_000
+
+interface Connection {
+  /** the latest request that came by it */
+  request: IncomingMessage | null
+  /** the same as of the last check */
+  seen: IncomingMessage | null
+  /** bytes received when the next head began, as far as the checks know */
+  start: number
+}
+
+/**
+ * Bounds the memory of heads that have not come as a whole: as soon as those over `MAX_HEAD` hold too much together, the
+ * longest are cut off. What comes between two checks comes on top, which is as much as the network brings in that time.
+ */
+export class HeadWatch {
+  readonly #connections = new Map<Socket, Connection>()
+  readonly #log: FastifyBaseLogger
+  readonly #maxBytes: number
+  #silentUntil = 0
+
+  constructor(server: Server, log: FastifyBaseLogger, { maxBytes = HEADS_BYTES, checkMs = CHECK_MS } = {}) {
+    this.#log = log
+    this.#maxBytes = maxBytes
+    server.on('connection', (socket) => {
+      this.#connections.set(socket, { request: null, seen: null, start: 0 })
+      socket.once('close', () => this.#connections.delete(socket))
+    })
+    server.on('request', (request) => {
+      const connection = this.#connections.get(request.socket)
+      if (connection) connection.request = request
+    })
+    const timer = setInterval(() => this.#check(), checkMs).unref()
+    server.on('close', () => clearInterval(timer))
+  }
+
+  #check(): void {
+    const heads: [bytes: number, socket: Socket][] = []
+    let sum = 0
+    for (const [socket, connection] of this.#connections) {
+      const bytes = headBytes(socket, connection)
+      if (bytes <= MAX_HEAD) continue
+      heads.push([bytes, socket])
+      sum += bytes
+    }
+    if (sum <= this.#maxBytes) return
+    heads.sort(([a], [b]) => b - a)
+    let count = 0
+    for (const [bytes, socket] of heads) {
+      if (sum <= this.#maxBytes) break
+      sum -= bytes
+      count++
+      socket.destroy()
+    }
+    if (Date.now() < this.#silentUntil) return
+    this.#silentUntil = Date.now() + LOG_INTERVAL_MS
+    this.#log.warn({ count }, 'connections are cut off: too many long URLs and headers are under way')
+  }
+}
+
+/** Bytes of the head that a connection is receiving; 0 while it receives a body. */
+function headBytes(socket: Socket, connection: Connection): number {
+  const { request, seen } = connection
+  if (request !== seen || request?.complete === false) {
+    connection.seen = request
+    connection.start = socket.bytesRead
+  }
+  return socket.bytesRead - connection.start
+}

@@ -1,0 +1,143 @@
+import type { FastifyInstance, FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
+import { ApiError } from '../contract/errors.js'
+import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../json/complexity.js'
+import type { Authentication } from './authenticate.js'
+import { type Intake, readBody } from './body.js'
+import { SMALL_BODY } from './body-budget.js'
+import { findBodyKey, type KeyPath } from './body-key.js'
+import { openAccount } from './body-watch.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** what another vendor's SDK sent */
+    sdk: SdkPayload
+  }
+}
+
+/** A request of another vendor's SDK, whose key is known. */
+interface SdkPayload {
+  /** valid JSON as the SDK wrote it; empty if the request holds none */
+  text: string
+  /** the fields of the query, or of the form that held the JSON */
+  fields: ReadonlyMap<string, string>
+}
+
+/** How a vendor's SDKs wrap their requests, and where they put their keys. */
+export interface SdkFormat {
+  /**
+   * Takes the JSON out of a body.
+   * @param take told of the bytes by which the body grows
+   * @throws ApiError
+   */
+  unwrap(
+    raw: Buffer,
+    query: string,
+    maxBytes: number,
+    take: (bytes: number) => void,
+  ): Promise<{ json: Buffer; fields: Map<string, string> }>
+  /** in the order in which they are looked at */
+  keyPaths: readonly KeyPath[]
+}
+
+/** Fields of a form or of the query that hold a key. */
+const KEY_FIELDS = ['api_key', 'writeKey', 'token', 'client', 'key']
+
+/**
+ * Reads the requests of a scope as another vendor's SDKs send them: whatever their content type, with the key where that
+ * vendor has it. A large body counts against the same budget as any other, and is not parsed before its key is known.
+ */
+export function acceptSdkRequests(
+  scope: FastifyInstance,
+  intake: Intake,
+  keys: Authentication,
+  { unwrap, keyPaths }: SdkFormat,
+): void {
+  scope.decorateRequest('sdk')
+  scope.decorateRequest('rawResponse')
+  scope.decorateRequest('account', null)
+  scope.addHook('preParsing', (request, reply, payload, done) => {
+    request.rawResponse = reply.raw
+    plainType(request)
+    keys.recognize(request, reply, keysInHeaders(request))
+    done(null, payload)
+  })
+  scope.removeAllContentTypeParsers()
+  scope.addContentTypeParser('*', async (request: FastifyRequest, payload: Parameters<typeof readBody>[1]) => {
+    return await readBody(request, payload, intake, keys)
+  })
+  const read: preValidationAsyncHookHandler = async (request, reply) => {
+    const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+    const { originalUrl: url } = request
+    const query = url.slice(url.indexOf('?') + 1 || url.length)
+    const grow = (bytes: number) => countGrowth(request, bytes, intake)
+    const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
+    if (!request.key) await keys.admit(request, reply, candidates(request, json, fields, keyPaths))
+    request.account?.admit(request.projectId)
+    request.sdk = { text: checkedText(json, request), fields }
+  }
+  scope.addHook('preValidation', read)
+}
+
+const MEDIA_TYPE = /^\s*([\w!#$&^.+*-]+\/[\w!#$&^.+*-]+)/
+
+/** Leaves the media type of a Content-Type, or nothing of it: Fastify refuses one that is malformed. */
+function plainType({ raw: { headers } }: FastifyRequest): void {
+  const type = headers['content-type']
+  if (type === undefined) return
+  const [, plain] = MEDIA_TYPE.exec(type) ?? []
+  if (plain === undefined) delete headers['content-type']
+  else headers['content-type'] = plain
+}
+
+/** Counts what a body grows by once it is here; one that stays small is not counted. */
+function countGrowth(request: FastifyRequest, bytes: number, { budget }: Intake): void {
+  const isSmall = request.account === null && bytes <= SMALL_BODY
+  if (isSmall) return
+  const account = request.account ?? openAccount(request, request.key ? request.projectId : null, budget)
+  account.take(bytes)
+}
+
+/** The keys that a request may have in its headers; the name of a service account is none, but looks like one. */
+function keysInHeaders({ headers }: FastifyRequest): string[] {
+  const [scheme = '', credentials = ''] = headers.authorization?.split(' ') ?? []
+  const candidates: unknown[] = [
+    headers['x-api-key'],
+    headers['openpanel-client-secret'],
+    headers['openpanel-client-id'],
+  ]
+  if (/^bearer$/i.test(scheme)) candidates.push(credentials)
+  if (/^basic$/i.test(scheme)) candidates.push(...Buffer.from(credentials, 'base64').toString().split(':', 2))
+  // Jitsu's SDK insists on a colon in its key.
+  const jitsu = headers['x-write-key']
+  if (typeof jitsu === 'string') candidates.push(jitsu.slice(jitsu.indexOf(':') + 1))
+  return candidates.filter(isText)
+}
+
+/** All keys that a request may have, the likeliest first; a body is looked through only as far as they are asked for. */
+function* candidates(
+  request: FastifyRequest,
+  json: Buffer,
+  fields: ReadonlyMap<string, string>,
+  paths: readonly KeyPath[],
+): Generator<string> {
+  yield* keysInHeaders(request)
+  for (const path of paths) {
+    const key = findBodyKey(json, path)
+    if (isText(key)) yield key
+  }
+  yield* KEY_FIELDS.map((name) => fields.get(name)).filter(isText)
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+/** @throws ApiError `invalid_json`, `invalid_request` or `overloaded` */
+function checkedText(json: Buffer, { account }: FastifyRequest): string {
+  if (json.length === 0) return ''
+  const weight = json.length > SMALL_BODY ? weigh(json, MAX_BATCH_WEIGHT) : 0
+  if (weight > MAX_BATCH_WEIGHT)
+    throw new ApiError('invalid_request', 'The body holds too many values. Send less at once.')
+  account?.take(weight * WEIGHT_BYTES)
+  return json.toString()
+}

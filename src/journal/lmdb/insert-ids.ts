@@ -1,0 +1,117 @@
+import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../model/insert-id.js'
+import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
+import type { RememberedIds } from '../relocation.js'
+import type { LmdbTables } from './tables.js'
+
+const BUCKET_BYTES = 4
+/** Ids of one piece of an export. */
+const PIECE = 10_000
+
+/**
+ * The ids of events and changes that the embedded journal remembers, ordered by the bucket of time in which they came, so
+ * that expired ones are removed from the front. Call what changes them within a transaction.
+ */
+export class LmdbInsertIds {
+  readonly #table: LmdbTables['insertIds']
+  /** that may have ids: an empty one need not be searched */
+  readonly #buckets = new Set<number>()
+  /** since the last removal */
+  #added = 0
+
+  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>) {
+    this.#table = insertIds
+    for (let bucket = 0; ; ) {
+      const [key] = insertIds.getKeys({ start: startOf(bucket), limit: 1 })
+      if (!key) return
+      bucket = key.readUInt32BE()
+      this.#buckets.add(bucket++)
+    }
+  }
+
+  /** The indexes of those that are known. */
+  find(insertIds: Buffer, now: number): number[] {
+    const known: number[] = []
+    const buckets = this.#living(now)
+    for (let i = 0; i * INSERT_ID_BYTES < insertIds.length; i++) {
+      const id = idAt(insertIds, i)
+      if (id && this.#isKnown(id, buckets)) known.push(i)
+    }
+    return known
+  }
+
+  /** Remembers them. @returns the indexes of those that are known */
+  take(insertIds: Buffer, now: number, bucket = idBucketAt(now)): number[] {
+    const known: number[] = []
+    this.#buckets.add(bucket)
+    const buckets = this.#living(now)
+    for (let i = 0; i * INSERT_ID_BYTES < insertIds.length; i++) {
+      const id = idAt(insertIds, i)
+      if (!id) continue
+      if (this.#isKnown(id, buckets)) {
+        known.push(i)
+      } else {
+        this.#table.put(keyAt(bucket, id), NOTHING)
+        this.#added++
+      }
+    }
+    return known
+  }
+
+  /** Removes expired ids: up to `limit`, or twice as many as were added since the last time. */
+  forget(now: number, limit: number): void {
+    const first = idBucketAt(now) - OLD_ID_BUCKETS
+    if (![...this.#buckets].some((bucket) => bucket < first)) return
+    let left = Math.max(limit, 2 * this.#added)
+    this.#added = 0
+    for (const key of this.#table.getKeys({ end: startOf(first), limit: left })) {
+      this.#table.remove(key)
+      left--
+    }
+    // The set is only ever too large: where the removal is not committed, the next one finds the ids by another bucket.
+    if (left > 0) for (const bucket of this.#buckets) if (bucket < first) this.#buckets.delete(bucket)
+  }
+
+  /** Those that have not expired. */
+  *all(now: number): Generator<RememberedIds> {
+    for (const bucket of this.#living(now)) {
+      let ids: Buffer[] = []
+      for (const key of this.#table.getKeys({ start: startOf(bucket), end: startOf(bucket + 1) })) {
+        ids.push(Buffer.from(key.subarray(BUCKET_BYTES)))
+        if (ids.length < PIECE) continue
+        yield { bucket, ids: Buffer.concat(ids) }
+        ids = []
+      }
+      if (ids.length > 0) yield { bucket, ids: Buffer.concat(ids) }
+    }
+  }
+
+  /** The latest first, as most repetitions come soon. */
+  #living(now: number): number[] {
+    const first = idBucketAt(now) - OLD_ID_BUCKETS
+    return [...this.#buckets].filter((bucket) => bucket >= first).sort((a, b) => b - a)
+  }
+
+  #isKnown(id: Buffer, buckets: number[]): boolean {
+    return buckets.some((bucket) => this.#table.get(keyAt(bucket, id)) !== undefined)
+  }
+}
+
+const NOTHING = Buffer.alloc(0)
+
+function idAt(insertIds: Buffer, index: number): Buffer | null {
+  const id = insertIds.subarray(index * INSERT_ID_BYTES, (index + 1) * INSERT_ID_BYTES)
+  return id.equals(NO_INSERT_ID) ? null : id
+}
+
+function keyAt(bucket: number, id: Buffer): Buffer {
+  const key = Buffer.allocUnsafe(BUCKET_BYTES + INSERT_ID_BYTES)
+  key.writeUInt32BE(bucket)
+  id.copy(key, BUCKET_BYTES)
+  return key
+}
+
+function startOf(bucket: number): Buffer {
+  const key = Buffer.allocUnsafe(BUCKET_BYTES)
+  key.writeUInt32BE(Math.max(0, bucket))
+  return key
+}

@@ -1,0 +1,46 @@
+import type { Position } from '../../model/position.js'
+import type { StateKind } from '../../model/state-key.js'
+import type { Append, Commit, Entry } from '../journal.js'
+
+/** What the writes of one call become: an entry for each append, and one for all rows of a kind. */
+export class NewEntries {
+  readonly #now: number
+  readonly #advance: () => Position
+  readonly #events: Entry[] = []
+  readonly #rows = new Map<StateKind, { position: Position; rows: string[] }>()
+
+  /**
+   * @param now epoch ms
+   * @param advance assigns the next position
+   */
+  constructor(now: number, advance: () => Position) {
+    this.#now = now
+    this.#advance = advance
+  }
+
+  /** @param known indexes of the events that are skipped */
+  append({ kind = 'events', projectId, count, body }: Append, known: number[]): Position {
+    const position = this.#advance()
+    const entry = { position, kind, projectId, count: count - known.length, receivedAt: this.#now, body }
+    this.#events.push(known.length > 0 ? { ...entry, skip: known } : entry)
+    return position
+  }
+
+  commit({ kind, row }: Commit): Position {
+    let entry = this.#rows.get(kind)
+    if (!entry) {
+      entry = { position: this.#advance(), rows: [] }
+      this.#rows.set(kind, entry)
+    }
+    entry.rows.push(row)
+    return entry.position
+  }
+
+  get all(): Entry[] {
+    const rows = [...this.#rows].map(([kind, { position, rows }]): Entry => {
+      const body = Buffer.from(rows.join(','))
+      return { position, kind, projectId: '', count: rows.length, receivedAt: this.#now, body }
+    })
+    return [...this.#events, ...rows]
+  }
+}

@@ -1,0 +1,151 @@
+import { randomInt } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
+import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import { decodeEntry, guardOf, type Meta } from './encoding.js'
+import { LmdbInsertIds } from './insert-ids.js'
+import { LmdbRequests } from './requests.js'
+import { LmdbStates } from './states.js'
+import { type LmdbTables, openTables } from './tables.js'
+import { transact } from './transact.js'
+
+/** Requests and states of one piece. */
+const PIECE = 1000
+
+/**
+ * What a change of the layout needs of a lane in a folder, which no process may have open as a journal meanwhile. Creates
+ * nothing there before `create`.
+ * @param now epoch milliseconds
+ */
+export function openLmdbRelocation({ path, now = Date.now }: { path: string; now?: () => number }): Relocation {
+  return new LmdbRelocation(path, now)
+}
+
+class LmdbRelocation implements Relocation {
+  readonly #path: string
+  readonly #now: () => number
+  #tables: LmdbTables | null = null
+
+  constructor(path: string, now: () => number) {
+    this.#path = path
+    this.#now = now
+  }
+
+  async look(): Promise<JournalLook | null> {
+    if (!existsSync(this.#path)) return null
+    const { meta, entries } = this.#open()
+    const found = meta.get('meta')
+    if (!found) return null
+    const { version: layout, closedFor } = guardOf(found)
+    const depth = { entries: 0, bytes: 0, stateBytes: this.#states.size(), oldestMs: 0 }
+    let last = laterOf(BigInt(found.stored), BigInt(found.outranked ?? START))
+    for (const { key, value } of entries.getRange()) {
+      const { position, receivedAt, body } = decodeEntry(key.readBigUInt64BE(), value)
+      if (depth.entries === 0) depth.oldestMs = Math.max(0, this.#now() - receivedAt)
+      depth.entries++
+      depth.bytes += body.length
+      last = laterOf(last, position)
+    }
+    return { id: found.id, layout, closedFor, appended: last, depth }
+  }
+
+  async create(): Promise<void> {
+    if (await this.look()) return
+    const stored = String(nextPosition(START, this.#now()))
+    await this.#put({ id: randomInt(2 ** 32), stored, frozen: null, layout: 0 })
+  }
+
+  async closeIntake(version: number): Promise<void> {
+    await this.#put({ ...this.#meta, closedFor: version })
+  }
+
+  async raise(position: Position): Promise<void> {
+    const meta = this.#meta
+    await this.#put({ ...meta, outranked: String(laterOf(position, BigInt(meta.outranked ?? START))) })
+  }
+
+  async *requests(): AsyncGenerator<RememberedRequest[]> {
+    yield* pieces(this.#requests.all(this.#meta.id, this.#now()))
+  }
+
+  async addRequests(requests: RememberedRequest[]): Promise<void> {
+    const { id } = this.#meta
+    await transact(this.#open().root, () => {
+      for (const request of requests) this.#requests.add(request, id)
+    })
+  }
+
+  async *insertIds(): AsyncGenerator<RememberedIds> {
+    yield* this.#insertIds.all(this.#now())
+  }
+
+  async addInsertIds({ bucket, ids }: RememberedIds): Promise<void> {
+    const here = this.#insertIds
+    await transact(this.#open().root, () => {
+      here.take(ids, this.#now(), bucket)
+    })
+  }
+
+  async *states(): AsyncGenerator<KeptState[]> {
+    yield* pieces(this.#states.kept())
+  }
+
+  async addStates(states: KeptState[]): Promise<void> {
+    await transact(this.#open().root, () => {
+      for (const state of states) this.#states.add(state)
+    })
+  }
+
+  async keepStates(isOwn: (stateKey: string) => boolean): Promise<void> {
+    await transact(this.#open().root, () => this.#states.keep(isOwn))
+  }
+
+  async open(version: number): Promise<void> {
+    const { closedFor: _, ...meta } = this.#meta
+    await this.#put({ ...meta, layout: version })
+  }
+
+  async close(): Promise<void> {
+    await this.#tables?.root.close()
+    this.#tables = null
+  }
+
+  #open(): LmdbTables {
+    this.#tables ??= openTables(this.#path)
+    return this.#tables
+  }
+
+  get #states(): LmdbStates {
+    return new LmdbStates(this.#open())
+  }
+
+  get #requests(): LmdbRequests {
+    return new LmdbRequests(this.#open(), 0)
+  }
+
+  get #insertIds(): LmdbInsertIds {
+    return new LmdbInsertIds(this.#open())
+  }
+
+  get #meta(): Meta {
+    const meta = existsSync(this.#path) && this.#open().meta.get('meta')
+    if (!meta) throw new Error('there is no journal in this folder; create it first')
+    return meta
+  }
+
+  async #put(meta: Meta): Promise<void> {
+    const tables = this.#open()
+    await transact(tables.root, () => tables.meta.put('meta', meta))
+  }
+}
+
+function* pieces<T>(all: Iterable<T>): Generator<T[]> {
+  let piece: T[] = []
+  for (const one of all) {
+    piece.push(one)
+    if (piece.length < PIECE) continue
+    yield piece
+    piece = []
+  }
+  if (piece.length > 0) yield piece
+}

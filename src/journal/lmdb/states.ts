@@ -1,0 +1,123 @@
+import type { Position } from '../../model/position.js'
+import { type Commit, READING_MEMORY_MS, STATE_MEMORY_MS, type State, type StoredState } from '../journal.js'
+import type { KeptState } from '../relocation.js'
+import { EMPTY, expiryKey, REQUEST, STATE, withPosition } from './encoding.js'
+import type { LmdbTables } from './tables.js'
+
+/**
+ * The states of the embedded journal, and when they expire. Call what changes them within a transaction; what it returns
+ * is by how many bytes they grew, which counts once the transaction is committed.
+ */
+export class LmdbStates {
+  readonly #tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>
+
+  constructor(tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>) {
+    this.#tables = tables
+  }
+
+  /** The bytes of all of them. */
+  size(): number {
+    let bytes = 0
+    for (const { value } of this.#tables.states.getRange()) bytes += value.length
+    return bytes
+  }
+
+  /** As many of the first keys as fit into `maxBytes`, at least one. */
+  read(stateKeys: string[], maxBytes: number): (State | null)[] {
+    const states: (State | null)[] = []
+    let bytes = 0
+    for (const stateKey of stateKeys) {
+      const value = this.#tables.states.get(Buffer.from(stateKey, 'hex'))
+      bytes += value?.length ?? 0
+      if (bytes > maxBytes && states.length > 0) break
+      states.push(value ? { version: value.readBigUInt64BE(), state: value.toString('utf8', 8) } : null)
+    }
+    return states
+  }
+
+  /** Whether the state still is the one that the commit was computed from. */
+  isExpected({ stateKey, expected, readAt }: Commit, now: number): boolean {
+    const current = this.#tables.states.get(Buffer.from(stateKey, 'hex'))
+    return current ? current.readBigUInt64BE() === expected : readAt <= now && now - readAt <= READING_MEMORY_MS
+  }
+
+  put(stateKey: string, version: Position, state: string): number {
+    const key = Buffer.from(stateKey, 'hex')
+    const replaced = this.#tables.states.get(key)?.length ?? 0
+    const value = withPosition(version, Buffer.from(state))
+    this.#tables.states.put(key, value)
+    return value.length - replaced
+  }
+
+  /** Lets versions expire that the store has. */
+  letExpire(stored: StoredState[], now: number): void {
+    for (const { stateKey, version } of stored) {
+      const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
+      this.#tables.expiries.put(key, withPosition(version, EMPTY))
+    }
+  }
+
+  hasExpired(now: number): boolean {
+    return this.#tables.expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) > 0
+  }
+
+  /** Removes old requests that have expired, and states that have not changed since they were stored. */
+  sweep(now: number, limit: number): number {
+    const { expiries, oldRequests } = this.#tables
+    let grown = 0
+    for (const { key, value } of expiries.getRange({ end: expiryKey(now, '', EMPTY), limit })) {
+      const name = key.subarray(9)
+      if (key.toString('latin1', 8, 9) === REQUEST) oldRequests.remove(name)
+      else grown += this.#remove(name, value.readBigUInt64BE())
+      expiries.remove(key)
+    }
+    return grown
+  }
+
+  /** Those that do not expire. */
+  *kept(): Generator<KeptState> {
+    const expiring = this.#expiring()
+    for (const { key, value } of this.#tables.states.getRange()) {
+      const stateKey = key.toString('hex')
+      const version = value.readBigUInt64BE()
+      if (!expiring.has(`${stateKey} ${version}`)) yield { stateKey, version, state: value.toString('utf8', 8) }
+    }
+  }
+
+  /** One of another journal, unless the same or a later version is here. */
+  add({ stateKey, version, state }: KeptState): number {
+    const here = this.#tables.states.get(Buffer.from(stateKey, 'hex'))?.readBigUInt64BE()
+    return here !== undefined && here >= version ? 0 : this.put(stateKey, version, state)
+  }
+
+  /** Removes those that expire, and those of the others that are not this journal's own. */
+  keep(isOwn: (stateKey: string) => boolean): void {
+    const expiring = this.#expiring()
+    for (const { key, value } of this.#tables.states.getRange()) {
+      const stateKey = key.toString('hex')
+      const isKept = !expiring.has(`${stateKey} ${value.readBigUInt64BE()}`) && isOwn(stateKey)
+      if (!isKept) this.#tables.states.remove(key)
+    }
+  }
+
+  /** `<state key> <version>` of each. */
+  #expiring(): Set<string> {
+    const expiring = new Set<string>()
+    for (const { key, value } of this.#tables.expiries.getRange()) {
+      if (key.toString('latin1', 8, 9) !== STATE) continue
+      expiring.add(`${key.toString('hex', 9)} ${value.readBigUInt64BE()}`)
+    }
+    return expiring
+  }
+
+  clear(): void {
+    for (const key of this.#tables.states.getKeys()) this.#tables.states.remove(key)
+  }
+
+  #remove(name: Buffer, version: Position): number {
+    const state = this.#tables.states.get(name)
+    if (state?.readBigUInt64BE() !== version) return 0
+    this.#tables.states.remove(name)
+    return -state.length
+  }
+}

@@ -1,0 +1,42 @@
+import { type Database, open, type RootDatabase } from 'lmdb'
+import type { Meta } from './encoding.js'
+
+/** The tables of the embedded journal. */
+export interface LmdbTables {
+  root: RootDatabase
+  meta: Database<Meta, string>
+  /** position → entry */
+  entries: Database<Buffer, Buffer>
+  /** state key → version and state */
+  states: Database<Buffer, Buffer>
+  /** time, type and name → the version that expires then */
+  expiries: Database<Buffer, Buffer>
+  /** bucket and key → position and fingerprint, then the number of the journal where that is another one */
+  requests: Database<Buffer, Buffer>
+  /** bucket and project → number of that project's requests */
+  counts: Database<Buffer, Buffer>
+  /** bucket and id → nothing */
+  insertIds: Database<Buffer, Buffer>
+  /** requests of versions before 0.2: the whole key → position and fingerprint, in hexadecimal digits */
+  oldRequests: Database<Buffer, Buffer>
+}
+
+/** Opens a folder, creating it if there is none. */
+export function openTables(path: string): LmdbTables {
+  // overlappingSync off: a commit resolves only when it is on disk, as this journal promises.
+  // eventTurnBatching off: lmdb leaves its own promise of a failed commit unhandled, which would end the process.
+  const root = open({ path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 16 })
+  const table = (name: string): Database<Buffer, Buffer> =>
+    root.openDB({ name, encoding: 'binary', keyEncoding: 'binary', cache: false })
+  return {
+    root,
+    meta: root.openDB({ name: 'meta', encoding: 'json' }),
+    entries: table('entries'),
+    states: table('states'),
+    expiries: table('expiries'),
+    requests: table('requests-by-time'),
+    counts: table('request-counts'),
+    insertIds: table('insert-ids'),
+    oldRequests: table('requests'),
+  }
+}

@@ -1,0 +1,17 @@
+/** Another name of a user. */
+export interface Alias {
+  /** of the user, which may have become an alias itself since */
+  distinctId: string
+  /** epoch ms */
+  createdAt: number
+}
+
+/** As one text, which the journal treats as opaque. */
+export function formatAlias({ distinctId, createdAt }: Alias): string {
+  return JSON.stringify({ distinctId, createdAt })
+}
+
+/** Parses the result of `formatAlias`. */
+export function parseAlias(state: string): Alias {
+  return JSON.parse(state) as Alias
+}

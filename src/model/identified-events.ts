@@ -1,0 +1,115 @@
+import { elements, members } from '../json/spans.js'
+import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from './insert-id.js'
+import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
+import type { ParsedEvent } from './verbatim.js'
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/** What the events of a request say they are. */
+export interface InsertIds {
+  /** INSERT_ID_BYTES for each event, zeros for one without an id */
+  digests: Buffer
+  /** start and end of each event in the body, in bytes; null if they are not known */
+  spans: Uint32Array | null
+}
+
+/**
+ * The ids of the events in a body; null if none has one.
+ * @param raw the body that was scanned, or parsed
+ */
+export function insertIdsOf(
+  projectId: string,
+  raw: Buffer,
+  body: ScannedBody | readonly ParsedEvent[],
+): InsertIds | null {
+  if (!(body instanceof ScannedBody)) return insertIdsOfParsed(projectId, body)
+  const { places, count } = body
+  if (!places) return null
+  const digests = Buffer.alloc(count * INSERT_ID_BYTES)
+  const spans = new Uint32Array(2 * count)
+  for (let i = 0; i < count; i++) {
+    const place = i * PLACE_FIELDS
+    spans[2 * i] = places[place] ?? 0
+    spans[2 * i + 1] = places[place + 1] ?? 0
+    const user = places[place + 2] ?? 0
+    const id = places[place + 3] ?? 0
+    if (id !== 0) writeInsertId(digests, i, { projectId, distinctId: textAt(raw, user), insertId: textAt(raw, id) })
+  }
+  return { digests, spans }
+}
+
+/** As `insertIdsOf`. */
+export function insertIdsOfParsed(
+  projectId: string,
+  events: readonly Pick<ParsedEvent, 'distinct_id' | 'insert_id'>[],
+): InsertIds | null {
+  if (!events.some(({ insert_id }) => insert_id)) return null
+  const digests = Buffer.alloc(events.length * INSERT_ID_BYTES)
+  for (const [i, { distinct_id: distinctId, insert_id: insertId }] of events.entries()) {
+    if (insertId) writeInsertId(digests, i, { projectId, distinctId, insertId })
+  }
+  return { digests, spans: null }
+}
+
+/** The JSON string at an offset of valid JSON. */
+function textAt(raw: Buffer, at: number): string {
+  let end = at + 1
+  let isPlain = true
+  for (let byte = raw[end]; byte !== QUOTE; byte = raw[++end]) {
+    if (byte !== BACKSLASH) continue
+    isPlain = false
+    end++
+  }
+  return isPlain ? raw.toString('utf8', at + 1, end) : (JSON.parse(raw.toString('utf8', at, end + 1)) as string)
+}
+
+/** The events of a batch that go to one lane. */
+export interface Part {
+  /** of the lane; null for those without an id, which may go anywhere */
+  lane: number | null
+  count: number
+  /** pieces of JSON `{"events":[…]}` */
+  pieces: Buffer[]
+  /** as InsertIds.digests; null for events without ids */
+  digests: Buffer | null
+}
+
+const OPEN = Buffer.from('{"events":[')
+const COMMA = Buffer.from(',')
+const CLOSE = Buffer.from(']}')
+
+/** Splits a batch by the lanes that remember its ids. @param body JSON `{"events":[…]}` */
+export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: number): Part[] {
+  const events = spans ?? spansIn(body)
+  const parts = new Map<number | null, Part & { ids: Buffer[] }>()
+  for (let i = 0; i * INSERT_ID_BYTES < digests.length; i++) {
+    const lane = hasInsertId(digests, i) ? laneOfInsertId(digests, i, lanes) : null
+    let part = parts.get(lane)
+    if (!part) {
+      part = { lane, count: 0, pieces: [], digests: null, ids: [] }
+      parts.set(lane, part)
+    }
+    part.pieces.push(part.count++ === 0 ? OPEN : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
+    if (lane !== null) part.ids.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
+  }
+  return [...parts.values()].map(({ ids, ...part }) => {
+    part.pieces.push(CLOSE)
+    return { ...part, digests: part.lane === null ? null : Buffer.concat(ids) }
+  })
+}
+
+function spansIn(body: Buffer): Uint32Array {
+  const text = body.toString()
+  const list = members(text).findLast(({ name }) => name === 'events')?.start ?? 0
+  const spans: number[] = []
+  let bytes = 0
+  let last = 0
+  const byteOf = (at: number) => {
+    bytes += Buffer.byteLength(text.slice(last, at))
+    last = at
+    return bytes
+  }
+  for (const { start, end } of elements(text, list)) spans.push(byteOf(start), byteOf(end))
+  return Uint32Array.from(spans)
+}

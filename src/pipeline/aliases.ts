@@ -1,0 +1,232 @@
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import { inTurns } from '../lib/in-turns.js'
+import type { Log } from '../lib/log.js'
+import type { Alias } from '../model/alias.js'
+import { aliasesOf, type NamedAlias } from '../store/aliases.js'
+import type { AliasProjects } from './alias-projects.js'
+import type { States } from './lane-states.js'
+import type { Barrier } from './level-barrier.js'
+
+/** Aliases from a name to its user, beyond which the names on the way are made to lead to the user directly. */
+const LONG_WAY = 8
+/** How many names of one level are looked for in one query. */
+const MAX_NAMES = 1000
+/** How often at most conflicts are logged, ms. */
+const LOG_MS = 60_000
+
+export interface AliasesOptions {
+  states: States<Alias>
+  projects: Pick<AliasProjects, 'look' | 'announce'>
+  shards: Shards
+  log: Pick<Log, 'warn'>
+}
+
+/** Counts since the start. */
+export interface AliasMetrics {
+  /** aliases that were refused because they name another user */
+  conflicts: number
+}
+
+/** What a name leads to. */
+interface Way {
+  user: string
+  /** the names on the way, and where each leads */
+  links: Map<string, Alias>
+  /** the name whose alias closes a circle, and so does not count */
+  closing: string | null
+}
+
+/**
+ * The other names of users. An alias names one user; what it names may become an alias itself, so names are followed to
+ * their end. Nothing that is stored under a name is rewritten.
+ */
+export class Aliases {
+  readonly metrics: AliasMetrics = { conflicts: 0 }
+  readonly #states: States<Alias>
+  readonly #projects: AliasesOptions['projects']
+  readonly #shards: Shards
+  readonly #log: Pick<Log, 'warn'>
+  #loggedAt = Number.NEGATIVE_INFINITY
+  #unlogged = 0
+
+  constructor({ states, projects, shards, log }: AliasesOptions) {
+    this.#states = states
+    this.#projects = projects
+    this.#shards = shards
+    this.#log = log
+  }
+
+  /** The user that a name stands for: the name itself, unless it is an alias. */
+  async resolve(projectId: string, name: string): Promise<string> {
+    const aliases = await this.#projects.look(projectId)
+    if (aliases === 'none') return name
+    try {
+      return (await this.#wayOf(projectId, name)).user
+    } catch (error) {
+      // Nothing says that the project has aliases at all.
+      if (aliases === 'unknown') return name
+      throw error
+    }
+  }
+
+  /** Whether two names stand for the same user. */
+  async areOne(projectId: string, a: string, b: string): Promise<boolean> {
+    const [one, other] = await Promise.all([this.resolve(projectId, a), this.resolve(projectId, b)])
+    return one === other
+  }
+
+  /**
+   * Makes `alias` another name of `distinctId`; nothing where it is one already.
+   * @throws ApiError `alias_conflict` if it names another user
+   */
+  async add(projectId: string, distinctId: string, alias: string): Promise<void> {
+    await this.#projects.announce(projectId)
+    const { user } = await this.#wayOf(projectId, distinctId)
+    // The alias is the user itself, which has `distinctId` as a name.
+    if (user === alias) return
+    const made = { distinctId: user, createdAt: Date.now() }
+    const before: { alias: Alias | null } = { alias: null }
+    await this.#states.change(projectId, alias, (current) => {
+      before.alias = current
+      return current ?? made
+    })
+    if (before.alias?.distinctId === user) return
+    if (before.alias === null) {
+      await this.#openCircle(projectId, alias)
+    } else if (!(await this.areOne(projectId, before.alias.distinctId, user))) {
+      // Once it is open, the alias may turn out to be a user.
+      if (await this.#openCircle(projectId, alias)) return await this.add(projectId, distinctId, alias)
+      this.metrics.conflicts++
+      throw new ApiError('alias_conflict', 'The alias is the name of another user. An alias names one user only.')
+    }
+  }
+
+  /** As `add`, for a source that has no use for a conflict: it is logged, and the alias stays as it is. */
+  async offer(projectId: string, distinctId: string, alias: string): Promise<void> {
+    try {
+      await this.add(projectId, distinctId, alias)
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 'alias_conflict') throw error
+      this.#logConflict(projectId)
+    }
+  }
+
+  /**
+   * Users and all their names that the store has, level by level: the user, its aliases, their aliases, and so on. Those
+   * that are in a journal only are missing, so wait at the read barrier before.
+   */
+  async namesOf(projectId: string, users: readonly string[]): Promise<Map<string, string[][]>> {
+    const names = new Map(users.map((user) => [user, [[user]]]))
+    if ((await this.#projects.look(projectId)) === 'none') return names
+    const userOf = new Map(users.map((user) => [user, user]))
+    for (let level = [...names.keys()]; level.length > 0; ) {
+      const next = new Map<string, string[]>()
+      for (const { alias, distinctId } of await this.#aliasesOf(projectId, level)) {
+        const user = userOf.get(distinctId)
+        if (user === undefined || userOf.has(alias)) continue
+        userOf.set(alias, user)
+        const its = next.get(user)
+        if (its) its.push(alias)
+        else next.set(user, [alias])
+      }
+      for (const [user, its] of next) names.get(user)?.push(its)
+      level = [...next.values()].flat()
+    }
+    return names
+  }
+
+  /** As `namesOf`, of one user; waits for the store only where there are aliases at all. */
+  async storedNamesOf(projectId: string, user: string, barrier: Pick<Barrier, 'waitForAll'>): Promise<string[][]> {
+    if ((await this.#projects.look(projectId)) !== 'none') await barrier.waitForAll()
+    return (await this.namesOf(projectId, [user])).get(user) ?? [[user]]
+  }
+
+  /**
+   * From now on these names of a user stand for themselves.
+   * @param levels as `namesOf` gives them. Removed from the last: what is left of an interrupted removal still hangs
+   *   together, so that a repetition finds it.
+   */
+  async remove(projectId: string, levels: readonly string[][]): Promise<void> {
+    const own = new Set(levels.flat())
+    for (const level of levels.toReversed()) {
+      // An alias that was removed and made again since may name somebody else.
+      await inTurns(level, (name) => this.#change(projectId, name, (alias) => !own.has(alias.distinctId), null))
+    }
+  }
+
+  async #wayOf(projectId: string, name: string): Promise<Way> {
+    const links = new Map<string, Alias>()
+    let at = name
+    for (;;) {
+      const alias = await this.#states.get(projectId, at)
+      if (!alias) break
+      if (links.has(at)) {
+        const closing = latestOf(links, at)
+        return { user: closing, links, closing }
+      }
+      links.set(at, alias)
+      at = alias.distinctId
+    }
+    if (links.size > LONG_WAY) await this.#shorten(projectId, links, at)
+    return { user: at, links, closing: null }
+  }
+
+  /**
+   * Two calls at once may have made a circle of aliases. Each looks when its own is made, so the later one finds it.
+   * @returns whether the name was in one, or led to one
+   */
+  async #openCircle(projectId: string, name: string): Promise<boolean> {
+    const { closing, links } = await this.#wayOf(projectId, name)
+    const link = closing === null ? undefined : links.get(closing)
+    if (closing === null || !link) return false
+    await this.#change(projectId, closing, (alias) => !isSame(alias, link), null)
+    return true
+  }
+
+  /** So that following a name costs little however the aliases were made. */
+  async #shorten(projectId: string, links: Map<string, Alias>, user: string): Promise<void> {
+    const long = [...links].filter(([, { distinctId }]) => distinctId !== user)
+    await inTurns(long, ([name, link]) => {
+      return this.#change(projectId, name, (alias) => !isSame(alias, link), { ...link, distinctId: user })
+    })
+  }
+
+  /** Changes an alias if there is one and it is not to be kept. */
+  async #change(projectId: string, name: string, isKept: (alias: Alias) => boolean, to: Alias | null): Promise<void> {
+    await this.#states.change(projectId, name, (alias) => (alias === null || isKept(alias) ? alias : to))
+  }
+
+  async #aliasesOf(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
+    const found: NamedAlias[] = []
+    for (let start = 0; start < names.length; start += MAX_NAMES) {
+      found.push(...(await aliasesOf(this.#shards, projectId, names.slice(start, start + MAX_NAMES))))
+    }
+    return found
+  }
+
+  #logConflict(project: string): void {
+    this.#unlogged++
+    if (performance.now() - this.#loggedAt < LOG_MS) return
+    this.#log.warn(
+      { project, conflicts: this.#unlogged },
+      'an SDK gave an alias of one user to another; it stays with the first',
+    )
+    this.#loggedAt = performance.now()
+    this.#unlogged = 0
+  }
+}
+
+/** Of a circle that a name is in, the name whose alias was made last; of those of one millisecond, the greatest name. */
+function latestOf(links: Map<string, Alias>, start: string): string {
+  let latest = start
+  for (let at = links.get(start)?.distinctId ?? start; at !== start; at = links.get(at)?.distinctId ?? start) {
+    const [a, b] = [links.get(at)?.createdAt ?? 0, links.get(latest)?.createdAt ?? 0]
+    if (a > b || (a === b && at > latest)) latest = at
+  }
+  return latest
+}
+
+function isSame(a: Alias, b: Alias): boolean {
+  return a.distinctId === b.distinctId && a.createdAt === b.createdAt
+}

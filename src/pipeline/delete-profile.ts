@@ -1,0 +1,35 @@
+import { inTurns } from '../lib/in-turns.js'
+import type { Profile } from '../model/profile.js'
+import type { Aliases } from './aliases.js'
+import type { States } from './lane-states.js'
+import type { Barrier } from './level-barrier.js'
+
+export interface DeleteParts {
+  profiles: States<Profile>
+  aliases: Aliases
+  barrier: Pick<Barrier, 'waitForAll'>
+}
+
+/**
+ * Deletes a user's profile and its aliases, with what was a profile of theirs before. Where the project has no alias, the
+ * store is not waited for.
+ * @returns whether there was anything
+ */
+export async function deleteProfile(
+  { profiles, aliases, barrier }: DeleteParts,
+  projectId: string,
+  name: string,
+): Promise<boolean> {
+  const user = await aliases.resolve(projectId, name)
+  const levels = await aliases.storedNamesOf(projectId, user, barrier)
+  const deleted = new Set<string>()
+  await inTurns(levels.flat(), async (distinctId) => {
+    await profiles.change(projectId, distinctId, (profile) => {
+      if (profile) deleted.add(distinctId)
+      else deleted.delete(distinctId)
+      return null
+    })
+  })
+  await aliases.remove(projectId, levels)
+  return deleted.size > 0 || levels.length > 1
+}

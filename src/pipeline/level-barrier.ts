@@ -1,0 +1,115 @@
+import type { Progress } from '../journal/journal.js'
+import type { Log } from '../lib/log.js'
+import { formatPosition, laterOf, type Position, START } from '../model/position.js'
+import type { Lane } from './lane.js'
+import { notCaughtUp, POLL_MS, READ_BARRIER_MS, type ReadBarrier, type ReadPoint } from './read-barrier.js'
+
+/** What readers of everything wait at. */
+export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll'>
+
+export interface LevelBarrierOptions {
+  log: Pick<Log, 'warn'>
+  /** ends every wait as a timeout does */
+  closing: AbortSignal
+  /** default 5 000 */
+  limitMs?: number
+}
+
+/** How often at most it is logged that a lane's clock is behind. */
+const WARNING_MS = 60_000
+
+/**
+ * Read-your-writes over several lanes, whose clocks differ and of which some may be idle. A reader takes the greatest
+ * position that any lane has assigned, lifts all lanes to it, so that nothing before it can come later, and waits until
+ * each lane has stored what it has up to there.
+ */
+export class LevelBarrier implements Barrier {
+  readonly #lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[]
+  readonly #options: LevelBarrierOptions
+  #warnedAt = Number.NEGATIVE_INFINITY
+
+  constructor(lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[], options: LevelBarrierOptions) {
+    this.#lanes = lanes
+    this.#options = options
+  }
+
+  /** As ReadBarrier has it. @throws ApiError `unavailable` that names a lane that cannot be reached */
+  async waitForProject(projectId: string): Promise<ReadPoint> {
+    const { wanted, progress } = await this.#wait(projectId)
+    const stored = leastStored(progress, wanted)
+    const pending = stored < wanted ? sum(progress.map(({ pending }) => pending)) : 0
+    return { stored, pending, deletions: sum(progress.map(({ deletions }) => deletions)) }
+  }
+
+  /** As ReadBarrier has it. @throws as `waitForProject`, and naming the lanes that are behind after 5 s */
+  async waitForAll(): Promise<Position> {
+    const { wanted, progress } = await this.#wait()
+    const late = this.#behind(progress, wanted)
+    if (late.length === 0) return wanted
+    throw notCaughtUp(late.map((i) => this.#lanes[i]?.place).join(', '))
+  }
+
+  /** @returns the position that all lanes were lifted to, and what each lane says then */
+  async #wait(projectId?: string): Promise<{ wanted: Position; progress: Progress[] }> {
+    const { limitMs = READ_BARRIER_MS, closing } = this.#options
+    const deadline = Date.now() + limitMs
+    const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress(projectId)))
+    const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
+    for (;;) {
+      await Promise.all(
+        this.#behind(progress, wanted).map(async (i) => {
+          const lane = this.#lanes[i]
+          if (lane) progress[i] = await lane.journal.level(wanted, projectId)
+        }),
+      )
+      const behind = this.#behind(progress, wanted).flatMap((i) => this.#lanes[i] ?? [])
+      if (behind.length === 0) return { wanted, progress }
+      if (Date.now() >= deadline || closing.aborted) {
+        this.#warnOfClocks(wanted, progress)
+        return { wanted, progress }
+      }
+      const changed = this.#change(behind, Math.min(POLL_MS, deadline - Date.now()))
+      for (const { journal } of behind) journal.wakeWriter()
+      await changed
+    }
+  }
+
+  /** The numbers of the lanes that have not stored everything up to a position. */
+  #behind(progress: Progress[], wanted: Position): number[] {
+    return progress.flatMap(({ stored }, i) => (stored < wanted ? [i] : []))
+  }
+
+  /** A lane that could not be lifted has a clock far behind the greatest one. */
+  #warnOfClocks(wanted: Position, progress: Progress[]): void {
+    const low = this.#lanes.filter((_, i) => (progress[i]?.appended ?? START) < wanted).map(({ name }) => name)
+    if (low.length === 0 || performance.now() - this.#warnedAt < WARNING_MS) return
+    this.#warnedAt = performance.now()
+    this.#options.log.warn(
+      { lanes: low, position: formatPosition(wanted) },
+      'the clocks of the journals differ by more than a minute, so reads lag; set the clocks',
+    )
+  }
+
+  #change(behind: readonly Pick<Lane, 'journal'>[], limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        for (const stop of stops) stop()
+        resolve()
+      }
+      const timer = setTimeout(done, limitMs)
+      const stops = behind.map(({ journal }) => journal.listen({ onStored: done }))
+    })
+  }
+}
+
+/** The end of a page: everything up to it is stored, and nothing that is assigned later lies before it. */
+function leastStored(progress: Progress[], wanted: Position): Position {
+  let least = wanted
+  for (const { stored } of progress) if (stored < least) least = stored
+  return least
+}
+
+function sum(counts: number[]): number {
+  return counts.reduce((total, count) => total + count, 0)
+}

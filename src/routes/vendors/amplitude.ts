@@ -1,0 +1,80 @@
+import { amplitudeMessages } from '../../vendors/amplitude.js'
+import type { Ingested } from './ingest.js'
+import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from './protocol.js'
+
+const protocol: SdkProtocol = {
+  prefix: '/amplitude',
+  keyPaths: [['api_key']],
+  calls: [
+    {
+      methods: ['POST'],
+      // amplitude-js 8 sends to the address itself.
+      paths: ['/', '/2/httpapi', '/batch'],
+      messages: amplitudeMessages,
+      answer,
+      // amplitude-js 8 would send a refused request again and again, and nothing after it.
+      isAllOrNone: (request) => !isForm(request),
+    },
+  ],
+  stubs: [],
+  failure: ({ message, code, status }) =>
+    code === 'unauthorized' || code === 'wrong_key_kind'
+      ? // Any other answer would make the SDKs repeat the request several times.
+        { status: 400, body: JSON.stringify({ code: 400, error: `Invalid API key: ${message}` }) }
+      : { body: JSON.stringify({ code: status, error: message }) },
+}
+
+/** amplitude-js 8 sends a form; all others send JSON. */
+function isForm({ fields }: CallContext): boolean {
+  return fields.has('checksum') || fields.has('client')
+}
+
+/**
+ * The SDKs go by the code in the body, not by the status. At a 400 that names events they send the others again at
+ * once, so nothing but the faults was kept then. A change that its profile refuses is found only after the events were
+ * stored; it is answered as taken.
+ */
+function answer({ taken, faults }: Ingested, request: CallContext): Answer {
+  if (isForm(request)) return { type: 'text/plain', body: 'success' }
+  if (taken === 0 && faults.length > 0) return refusal(faults)
+  const { text, receivedAt, value } = request
+  const { events } = value as { events: unknown[] }
+  const refused = new Set(faults.map(({ index }) => index))
+  return {
+    body: JSON.stringify({
+      code: 200,
+      events_ingested: events.length - refused.size,
+      payload_size_bytes: Buffer.byteLength(text),
+      server_upload_time: receivedAt,
+    }),
+  }
+}
+
+/** Amplitude's names of the fields of an event. */
+const FIELDS: Record<string, string> = {
+  event: 'event_type',
+  distinct_id: 'user_id',
+  timestamp: 'time',
+  properties: 'event_properties',
+}
+
+/** Names the events at fault by their place in the request, under the field that is missing or not valid. */
+function refusal(faults: Ingested['faults']): Answer {
+  const missing: Record<string, number[]> = {}
+  const invalid: Record<string, number[]> = {}
+  for (const { field = 'properties', isMissing, index = 0 } of faults) {
+    const found = isMissing ? missing : invalid
+    const name = FIELDS[field] ?? field
+    found[name] = [...(found[name] ?? []), index]
+  }
+  const body = {
+    code: 400,
+    error: faults[0]?.reason,
+    events_with_invalid_fields: invalid,
+    events_with_missing_fields: missing,
+  }
+  return { status: 400, body: JSON.stringify(body) }
+}
+
+/** What the SDKs of Amplitude send. */
+export const amplitude = vendorRoutes(protocol)

@@ -1,0 +1,77 @@
+import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../vendors/mixpanel.js'
+import type { Ingested } from './ingest.js'
+import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from './protocol.js'
+
+/** Exactly this text is a success for Mixpanel's SDKs. */
+const TAKEN: Answer = { type: 'text/plain', body: '1' }
+const REFUSED: Answer = { type: 'text/plain', body: '0' }
+
+const protocol: SdkProtocol = {
+  prefix: '/mixpanel',
+  keyPaths: [['properties', 'token'], [0, 'properties', 'token'], ['$token'], [0, '$token']],
+  calls: [
+    { methods: ['GET', 'POST'], paths: ['/track'], messages: mixpanelEvents, answer },
+    { methods: ['GET', 'POST'], paths: ['/engage', '/groups'], messages: mixpanelUpdates, answer },
+    {
+      methods: ['GET', 'POST'],
+      paths: ['/import'],
+      messages: mixpanelEvents,
+      answer: answerToImport,
+      toJson: arrayOfLines,
+    },
+  ],
+  stubs: [
+    { method: 'GET', path: '/flags', answer: () => ({ body: '{"flags":{}}' }) },
+    // Recordings of sessions are not kept.
+    { method: 'POST', path: '/record', answer: () => ({ body: '{"code":200,"status":"OK"}' }) },
+  ],
+  failure: ({ message, status }) => ({ body: JSON.stringify({ error: message, status: 0, code: status }) }),
+}
+
+/** A request of which nothing could be stored is refused; of any other, all that could be is stored. */
+function answer({ taken, faults }: Ingested, { fields }: CallContext): Answer {
+  const error = taken === 0 ? faults[0]?.reason : undefined
+  if (fields.get('verbose') === '1') {
+    return { body: JSON.stringify({ error: error ?? '', status: error === undefined ? 1 : 0 }) }
+  }
+  return error === undefined ? TAKEN : REFUSED
+}
+
+/** Mixpanel's own SDK sends a form, and reads the answer of `/track`; other clients send JSON, or a line for each event. */
+function answerToImport(ingested: Ingested, request: CallContext): Answer {
+  if (!/json/.test(request.header('content-type') ?? '')) return answer(ingested, request)
+  const { faults } = ingested
+  const failed = faults.map(({ index = 0, field = '', reason, text }) => {
+    return { index, insert_id: insertIdIn(text), field: FIELDS[field] ?? field, message: reason }
+  })
+  const num_records_imported = countIn(request.value) - failed.length
+  if (failed.length === 0) return { body: JSON.stringify({ code: 200, num_records_imported, status: 'OK' }) }
+  const error = 'some data points in the request failed validation'
+  return {
+    status: 400,
+    body: JSON.stringify({ code: 400, error, failed_records: failed, num_records_imported, status: 'Bad Request' }),
+  }
+}
+
+/** Mixpanel's names of the fields of an event. */
+const FIELDS: Record<string, string> = {
+  distinct_id: 'properties.distinct_id',
+  timestamp: 'properties.time',
+  token: 'properties.token',
+}
+
+function countIn(value: unknown): number {
+  return [value ?? []].flat().length
+}
+
+/** @param event the text of one that is at fault */
+function insertIdIn(event: string): unknown {
+  try {
+    return JSON.parse(event)?.properties?.$insert_id ?? ''
+  } catch {
+    return ''
+  }
+}
+
+/** What the SDKs of Mixpanel send. */
+export const mixpanel = vendorRoutes(protocol)

@@ -1,0 +1,246 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { ApiError } from '../../contract/errors.js'
+import { deepProperties } from '../../contract/nesting.js'
+import { type Admission, allowAnyPage } from '../../http/admission.js'
+import { asApiError, retryAfterOf } from '../../http/error-handler.js'
+import { depthOf } from '../../json/spans.js'
+import type { SdkMessage, SdkRequest } from '../../vendors/message.js'
+import { RowFault } from '../../vendors/row.js'
+import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
+import { type Ingested, type IngestParts, ingest } from './ingest.js'
+
+/** A response as an SDK wants it. */
+export interface Answer {
+  status?: number
+  /** default: JSON */
+  type?: string
+  body: string
+}
+
+/** What a call gets besides the messages in it. */
+export interface CallContext extends SdkRequest {
+  /** of the call, as it is registered */
+  path: string
+  /** the text of the request; empty if there is none */
+  text: string
+}
+
+/** A call by which SDKs send. */
+interface SdkCall {
+  methods: ('GET' | 'POST')[]
+  /** below the vendor's prefix; each also works with a slash at its end */
+  paths: string[]
+  /**
+   * The messages of a request.
+   * @param text valid JSON
+   * @throws RowFault if the text holds no messages at all
+   */
+  messages(text: string, request: CallContext): SdkMessage[]
+  answer(ingested: Ingested, request: CallContext): Answer
+  /** whether a request with a message at fault is refused as a whole; not if absent */
+  isAllOrNone?(request: CallContext): boolean
+  /** Makes one JSON text of what is none, as of lines; what cannot be one is returned as it is. */
+  toJson?(text: string): string
+}
+
+/** A call that SDKs make to start, or to send what is not kept; it needs no key. */
+interface SdkStub {
+  method: 'GET' | 'POST'
+  path: string
+  answer(request: { params: Record<string, string>; host: string; protocol: string }): Answer
+}
+
+/** How the SDKs of a vendor talk. */
+export interface SdkProtocol {
+  prefix: string
+  keyPaths: readonly (readonly (string | 0)[])[]
+  calls: SdkCall[]
+  stubs: SdkStub[]
+  /**
+   * The response to a request that failed as a whole.
+   * @param isAdmitted whether its key may send
+   */
+  failure(error: ApiError, isAdmitted: boolean): Answer
+}
+
+export interface VendorOptions extends IngestParts {
+  admission: Admission
+  /** bytes of a decompressed body */
+  bodyLimit: number
+  /** levels of objects and arrays in properties */
+  maxDepth: number
+}
+
+/** The endpoints of a vendor, below its prefix. */
+export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOptions> {
+  return async (app, options) => {
+    app.register(
+      async (scope) => {
+        allowAnyPage(scope)
+        scope.setErrorHandler((error: FastifyError, request, reply) => fail(protocol, error, request, reply))
+        // A page may read that, too: a status that it cannot see is taken for a broken connection.
+        scope.setNotFoundHandler((request, reply) => fail(protocol, unknownCall(), request, reply))
+        // What is sent to an unknown call is not read.
+        scope.removeAllContentTypeParsers()
+        scope.register(async (stubs) => registerStubs(stubs, protocol))
+        scope.register(async (calls) => registerCalls(calls, protocol, options))
+      },
+      { prefix: protocol.prefix },
+    )
+  }
+}
+
+function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol, options: VendorOptions): void {
+  const { admission, bodyLimit, maxDepth } = options
+  admission.guardSdk(scope, { unwrap: unwrapSdkBody, keyPaths })
+  const paths = calls.flatMap((call) => call.paths.map((path) => ({ call, path })))
+  for (const { call, path } of paths) {
+    for (const url of spellings(path)) {
+      scope.route({
+        method: call.methods,
+        url,
+        bodyLimit,
+        config: { access: 'send', hasLongQuery: call.methods.includes('GET') },
+        handler: async (request, reply) => {
+          const { projectId, sdk, key, keyKind } = request
+          const text = call.toJson?.(sdk.text) ?? sdk.text
+          const context: CallContext = {
+            path,
+            text,
+            value: parsed(text),
+            key,
+            isOwnKey: (candidate) => admission.isKeyOf(projectId, candidate),
+            receivedAt: Date.now(),
+            header: (name) => asText(request.headers[name]),
+            fields: sdk.fields,
+          }
+          const messages = text === '' ? [] : call.messages(text, context)
+          refuseDeep(messages, text, maxDepth)
+          const ingested = await ingest(options, projectId, messages, {
+            isAllOrNone: call.isAllOrNone?.(context) === true,
+            mayDelete: keyKind === 'secret',
+          })
+          // A GET that sends an event must reach the service each time.
+          reply.header('cache-control', 'no-store')
+          return send(reply, call.answer(ingested, context))
+        },
+      })
+    }
+  }
+}
+
+/** @throws SdkBodyError */
+function parsed(text: string): unknown {
+  if (text === '') return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    // The parser's own message quotes the body, which may contain a key.
+    throw new SdkBodyError('The body is not valid JSON.')
+  }
+}
+
+/** Makes faults of the messages whose properties have more levels of objects and arrays than allowed. */
+function refuseDeep(messages: SdkMessage[], text: string, maxDepth: number): void {
+  // What is kept beside an event's properties lies one level deeper than it came.
+  if (depthOf(text) < maxDepth) return
+  for (const [i, message] of messages.entries()) {
+    const [kept, reason] = deepPart(message, maxDepth)
+    const { index } = message
+    if (reason !== undefined) messages[i] = { type: 'fault', text: kept, reason, ...(index !== undefined && { index }) }
+  }
+}
+
+/** The text and the reason, if something in the message is nested too deeply. */
+function deepPart(message: SdkMessage, maxDepth: number): [text: string, reason?: string] {
+  const inParts: [string, object][] = []
+  if (message.type === 'event') {
+    const { event, distinct_id, properties = '{}' } = message.parts
+    const names = `"event":${JSON.stringify(event ?? null)},"distinct_id":${JSON.stringify(distinct_id ?? null)}`
+    inParts.push([`{${names},"properties":${properties}}`, { properties: 1 }])
+  }
+  if (message.type === 'change') {
+    const names = `"distinct_id":${JSON.stringify(message.distinctId)}`
+    for (const each of message.operations) inParts.push([`{${names},"operations":${each}}`, { operations: 1 }])
+  }
+  for (const [text, fields] of inParts) {
+    const [deep] = deepProperties(JSON.parse(text), fields, maxDepth)
+    if (deep) return [text, `${deep.path.slice(1)} ${deep.message}`]
+  }
+  return ['']
+}
+
+function registerStubs(scope: FastifyInstance, { stubs }: SdkProtocol): void {
+  scope.removeAllContentTypeParsers()
+  // What is sent to a stub is not kept, and so not read.
+  scope.addContentTypeParser('*', ({ raw }, _payload, done) => {
+    // Not by way of the decompression.
+    raw.unpipe()
+    raw.resume()
+    done(null)
+  })
+  for (const { method, path, answer } of stubs) {
+    for (const url of spellings(path)) {
+      scope.route({
+        method,
+        url,
+        handler: (request, reply) => {
+          const { params, host, headers } = request
+          const protocol = outerProtocol(headers) ?? request.protocol
+          reply.header('cache-control', 'no-store')
+          send(reply, answer({ params: params as Record<string, string>, host, protocol }))
+        },
+      })
+    }
+  }
+}
+
+/**
+ * By which protocol the page called, as far as the request tells: what only its own client gets may go by headers
+ * that are not to be trusted.
+ */
+function outerProtocol({ origin, 'x-forwarded-proto': forwarded }: IncomingHttpHeaders): 'http' | 'https' | null {
+  const first = String(forwarded ?? '')
+    .split(',', 1)[0]
+    ?.trim()
+  if (first === 'http' || first === 'https') return first
+  // A page with TLS can call nothing without.
+  return origin?.startsWith('https:') ? 'https' : null
+}
+
+function unknownCall(): ApiError {
+  return new ApiError('not_found', 'There is no such call.')
+}
+
+function fail(protocol: SdkProtocol, error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = request.is404 ? unknownCall() : asApiError(asRefusal(error))
+  request.failure = { code: known.code, error }
+  const retryAfter = retryAfterOf(known)
+  if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
+  // The rest of the body is drained, so the connection can stay open.
+  reply.removeHeader('connection')
+  return send(reply, { status: known.status, ...protocol.failure(known, Boolean(request.key)) })
+}
+
+const TOO_LARGE = 'The body is over the limit once it is decompressed. Send less at once.'
+
+function asRefusal(error: Error): Error {
+  if (error instanceof SdkBodyTooLargeError) return new ApiError('payload_too_large', TOO_LARGE)
+  if (error instanceof SdkBodyError) return new ApiError('invalid_json', error.message)
+  if (error instanceof RowFault) return new ApiError('invalid_request', error.message)
+  return error
+}
+
+function send(reply: FastifyReply, { status = 200, type = 'application/json', body }: Answer): FastifyReply {
+  return reply.code(status).header('content-type', type).send(body)
+}
+
+function asText(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.at(-1) : value
+}
+
+/** Some SDKs end their paths with a slash; for the path of a prefix itself Fastify adds both spellings. */
+function spellings(path: string): string[] {
+  return path === '/' ? [path] : [path, `${path}/`]
+}

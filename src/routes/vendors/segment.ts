@@ -1,0 +1,69 @@
+import { segmentMessages } from '../../vendors/segment.js'
+import { type Answer, type SdkProtocol, vendorRoutes } from './protocol.js'
+
+const SUCCESS: Answer = { body: '{"success":true}' }
+/** Types of messages by the letters that analytics.js has for them. */
+const TYPES: Record<string, string> = { t: 'track', i: 'identify', g: 'group', a: 'alias', p: 'page', s: 'screen' }
+
+const protocol: SdkProtocol = {
+  prefix: '/segment',
+  keyPaths: [['writeKey'], ['batch', 0, 'writeKey']],
+  calls: [
+    {
+      methods: ['POST'],
+      paths: ['/v1/batch', '/v1/b', '/v1/import', '/beacon/v1/batch'],
+      messages: (text, request) => segmentMessages(text, request),
+      answer: () => SUCCESS,
+    },
+    {
+      methods: ['POST'],
+      paths: Object.entries(TYPES).flatMap(([letter, name]) => [`/v1/${letter}`, `/v1/${name}`]),
+      messages: (text, request) => segmentMessages(text, request, typeOf(request.path)),
+      answer: () => SUCCESS,
+    },
+  ],
+  stubs: [
+    {
+      // Without it, analytics.js sends nothing.
+      method: 'GET',
+      path: '/v1/projects/:key/settings',
+      answer: ({ params, host, protocol }) => ({
+        body: JSON.stringify({
+          integrations: { 'Segment.io': { apiKey: params.key, apiHost: `${host}/segment/v1`, protocol } },
+        }),
+      }),
+    },
+    {
+      // Without it, RudderStack's browser SDK sends nothing.
+      method: 'GET',
+      path: '/sourceConfig',
+      answer: () => ({
+        body: '{"source":{"id":"s","config":{},"enabled":true,"workspaceId":"w","destinations":[]}}',
+      }),
+    },
+  ],
+  failure: ({ message, code }) => ({ body: JSON.stringify({ success: false, message, code }) }),
+}
+
+function typeOf(path: string): string {
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  return TYPES[name] ?? name
+}
+
+/** What the SDKs of Segment and RudderStack send. */
+export const segment = vendorRoutes(protocol)
+
+const jitsuProtocol: SdkProtocol = {
+  ...protocol,
+  prefix: '/jitsu',
+  calls: ['/api/s', '/api/s/s2s'].map((folder) => ({
+    methods: ['POST'],
+    paths: Object.values(TYPES).map((name) => `${folder}/${name}`),
+    messages: (text, request) => segmentMessages(text, request, typeOf(request.path)),
+    answer: () => ({ body: '{"ok":true}' }),
+  })),
+  stubs: [],
+}
+
+/** What the SDKs of Jitsu send: messages of Segment's, to paths of their own. */
+export const jitsu = vendorRoutes(jitsuProtocol)

@@ -1,0 +1,30 @@
+import type { StateKind } from '../model/state-key.js'
+import { NAME_COLUMN } from './versioned.js'
+
+/** What JSON.stringify writes in another way than as it is, the backslash first. */
+const ESCAPES: [string, string][] = [
+  ['\\', '\\\\'],
+  ['"', '\\"'],
+  ...Array.from({ length: 0x20 }, (_, code): [string, string] => {
+    const character = String.fromCharCode(code)
+    return [character, JSON.stringify(character).slice(1, -1)]
+  }),
+]
+
+/**
+ * An expression for the shard on which the writer of a row's lane stores it: `laneOf` of `stateKeyOf`, modulo the number of
+ * shards, as ClickHouse computes it.
+ * @param layout how many lanes and shards the store has
+ */
+export function shardOfState(kind: StateKind, { lanes, shards }: { lanes: number; shards: number }): string {
+  const key = `concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(NAME_COLUMN[kind])}, ']')`
+  return `reinterpretAsUInt32(reverse(substring(SHA256(${key}), 1, 4))) % ${lanes} % ${shards}`
+}
+
+/** A text column as JSON.stringify writes it. Texts have no half surrogate pairs, which UTF-8 cannot spell. */
+function jsonText(column: string): string {
+  const bytes = (text: string) => `unhex('${Buffer.from(text).toString('hex')}')`
+  const escaped = ESCAPES.reduce((sql, [from, to]) => `replaceAll(${sql}, ${bytes(from)}, ${bytes(to)})`, column)
+  // Most names need none of the 34.
+  return `concat('"', if(match(${column}, '[\\\\x00-\\\\x1f"\\\\\\\\]'), ${escaped}, ${column}), '"')`
+}

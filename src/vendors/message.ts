@@ -1,0 +1,135 @@
+import { createHash } from 'node:crypto'
+import type { EventParts } from '../contract/event-text.js'
+import { withoutMembers } from '../json/spans.js'
+import { JsonRow, RowFault } from './row.js'
+
+/**
+ * What an SDK says in one request, in the order in which it says it. Texts of properties are those that the SDK sent; only
+ * the members that hold the request's key are cut out.
+ */
+export type SdkMessage = (SdkEvent | SdkChange | SdkAlias | SdkDelete | SdkFault) & {
+  /** of the element of the request that it comes from */
+  index?: number
+}
+
+export interface SdkEvent {
+  type: 'event'
+  parts: EventParts
+  /** by which a repetition is known; undefined if the SDK gives none */
+  insertId: string | undefined
+}
+
+/** A change of a profile. */
+interface SdkChange {
+  type: 'change'
+  distinctId: string
+  /** each as `/users/profile` takes it, applied one after the other; none to make sure that the profile exists */
+  operations: readonly string[]
+  /** whether all properties go before the operations apply */
+  clears?: boolean
+  /** by which a repetition is known; undefined if the SDK gives none */
+  insertId: string | undefined
+}
+
+/** From now on, `alias` is another name of `distinctId`. */
+interface SdkAlias {
+  type: 'alias'
+  distinctId: string
+  alias: string
+}
+
+/** A message that cannot be stored; it becomes a dead letter, and the others of its request are stored. */
+interface SdkFault {
+  type: 'fault'
+  /** of the message, as it came but for the key */
+  text: string
+  /** why it is none; may quote it */
+  reason: string
+  /** at fault, where one is, by the name that `/track` or the vendor has for it */
+  field?: string | undefined
+  isMissing?: boolean
+  /** of the message, if it has one */
+  insertId?: string | undefined
+}
+
+/** A field of a message is at fault. */
+export class FieldFault extends RowFault {
+  readonly field: string
+  readonly isMissing: boolean
+
+  constructor(message: string, field: string, isMissing = false) {
+    super(message)
+    this.field = field
+    this.isMissing = isMissing
+  }
+}
+
+/** What a decoder knows of a request besides its text. */
+export interface SdkRequest {
+  /** the key of the request, which must not be stored */
+  key: string
+  /** the text as JSON.parse reads it, where that was done before */
+  value?: unknown
+  /** epoch ms, read once */
+  receivedAt: number
+  /** whether a text is a key of the project, as another one than the request's may be in a message; not if absent */
+  isOwnKey?(text: string): boolean
+  /** by name, in lower case; the last value of a header that came several times */
+  header(name: string): string | undefined
+  /** the fields of the query, or of the form that held the text */
+  fields: ReadonlyMap<string, string>
+}
+
+/** The profile is to be deleted; done for a secret key only. */
+interface SdkDelete {
+  type: 'delete'
+  distinctId: string
+}
+
+/** The most characters of an insert_id. */
+const MAX_ID = 255
+
+/** An id of several parts, all of which make an event the same; a long one is replaced by its digest. */
+export function insertIdOf(...parts: string[]): string {
+  const id = parts.join(':')
+  return id.length <= MAX_ID ? id : createHash('sha256').update(id).digest('hex')
+}
+
+/** Whose event it is if it names neither a user nor a device; nobody's profile. */
+export const ANONYMOUS = '$anonymous'
+
+/** Characters of `\\u0000`. */
+const ESCAPE_LENGTH = 6
+
+/** The text of an object without the members that hold the request's key, however they spell it. */
+export function withoutKey(object: string, key: string): string {
+  const most = ESCAPE_LENGTH * key.length + 2
+  const isKey = (text: string) => text.startsWith('"') && text.length <= most && JSON.parse(text) === key
+  const mayHold = object.includes(key) || object.includes('\\')
+  return mayHold ? withoutMembers(object, (_name, value) => isKey(value)) : object
+}
+
+/**
+ * The messages in each of these texts; one that is at fault becomes a fault, and costs the others nothing.
+ * @param values the texts as JSON.parse reads them, where that was done before
+ */
+export function messagesOfEach(
+  texts: readonly string[],
+  { key }: SdkRequest,
+  read: (row: JsonRow) => SdkMessage[],
+  values?: readonly unknown[],
+): SdkMessage[] {
+  return texts.flatMap((text, index): SdkMessage[] => {
+    let row: JsonRow | undefined
+    try {
+      row = new JsonRow(text, false, values?.[index])
+      return read(row).map((message) => ({ ...message, index }))
+    } catch (error) {
+      if (!(error instanceof RowFault)) throw error
+      const insertId = row?.filled('uuid') ?? row?.filled('messageId')
+      const { field, isMissing } = error instanceof FieldFault ? error : { field: undefined, isMissing: false }
+      const reason = error.message
+      return [{ type: 'fault', text: text.replaceAll(key, ''), reason, field, isMissing, insertId, index }]
+    }
+  })
+}

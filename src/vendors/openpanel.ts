@@ -1,0 +1,96 @@
+import { isNumber } from '../json/spans.js'
+import { messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
+import { isEmpty, JsonRow, objectText, RowFault, withRest } from './row.js'
+import { sdkTime, toMilliseconds } from './time.js'
+
+/** What of an event has a place of its own. */
+const EVENT_FIELDS = ['name', 'profileId', 'properties']
+
+/**
+ * The messages of a request of OpenPanel's SDKs, which send each call by itself and give no ids.
+ * @param text valid JSON
+ */
+export function openpanelMessages(text: string, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach([text], request, (row) => {
+    const payload = row.textOf('payload')
+    if (!payload?.startsWith('{')) throw new RowFault('The message has no payload.')
+    return messagesIn(row.value('type'), new JsonRow(payload), request)
+  })
+}
+
+function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMessage[] {
+  switch (type) {
+    case 'track':
+      return [eventOf(payload, request)]
+    case 'identify':
+      return [changeOf(userOf(payload), '$set', traitsOf(payload))]
+    case 'increment':
+    case 'decrement':
+      return [changeOf(userOf(payload), '$add', stepOf(payload, type === 'decrement'))]
+    case 'group': {
+      const [kind, id] = [payload.filled('type'), payload.filled('id')]
+      if (id === undefined) throw new RowFault('The group has no id.')
+      const name = kind === undefined ? `$group:${id}` : `$group:${kind}:${id}`
+      return [changeOf(name, '$set', traitsOf(payload, payload.without(['id', 'type', 'properties'])))]
+    }
+    case 'assign_group': {
+      const groups = payload.textOf('groupIds')
+      if (!groups?.startsWith('[')) throw new RowFault('The message names no groups.')
+      // Of a visitor without a profile, the events name the groups.
+      if (payload.filled('profileId') === undefined) return []
+      return [changeOf(userOf(payload), '$union', objectText([['$groups', groups]]))]
+    }
+    // Recordings of sessions are not kept, and an alias says nothing by itself.
+    case 'replay':
+    case 'alias':
+      return []
+    default:
+      throw new RowFault('The message has no type that OpenPanel has.')
+  }
+}
+
+function eventOf(payload: JsonRow, { receivedAt }: SdkRequest): SdkMessage {
+  const properties = payload.textOf('properties')
+  const time = properties?.startsWith('{') ? new JsonRow(properties).value('__timestamp') : undefined
+  const sent = typeof time === 'string' ? toMilliseconds(time, 'iso') : null
+  const timestamp = sdkTime(sent, { sentAt: null, receivedAt })
+  return {
+    type: 'event',
+    parts: {
+      event: payload.value('name'),
+      distinct_id: payload.filled('profileId') ?? '$anonymous',
+      timestamp: timestamp === null ? undefined : String(timestamp),
+      properties: isEmpty(payload.without(EVENT_FIELDS))
+        ? (properties ?? '{}')
+        : withRest(payload, properties, '$openpanel', EVENT_FIELDS),
+    },
+    insertId: undefined,
+  }
+}
+
+function changeOf(distinctId: string, operator: string, operands: string): SdkMessage {
+  const operations = isEmpty(operands) ? [] : [objectText([[operator, operands]])]
+  return { type: 'change', distinctId, operations, insertId: undefined }
+}
+
+/** The text of an object with the members of another, and of its `properties`. */
+function traitsOf(payload: JsonRow, own = payload.without(['profileId', 'properties'])): string {
+  const properties = payload.textOf('properties')
+  if (!properties?.startsWith('{') || isEmpty(properties)) return own
+  return isEmpty(own) ? properties : `${own.slice(0, -1)},${properties.slice(1)}`
+}
+
+function stepOf(payload: JsonRow, isDown: boolean): string {
+  const property = payload.filled('property')
+  const value = payload.textOf('value') ?? '1'
+  if (property === undefined) throw new RowFault('The message names no property.')
+  if (!isNumber(value)) throw new RowFault('The value is not a number.')
+  const negative = value.startsWith('-') ? value.slice(1) : `-${value}`
+  return objectText([[property, isDown ? negative : value]])
+}
+
+function userOf(payload: JsonRow): string {
+  const name = payload.filled('profileId')
+  if (name === undefined) throw new RowFault('The message names no profile.')
+  return name
+}

@@ -1,0 +1,186 @@
+import { isUtf8 } from 'node:buffer'
+import { createGunzip } from 'node:zlib'
+
+/** What an SDK wrapped into a request. */
+export interface SdkBody {
+  /** JSON as the SDK wrote it, in UTF-8, not parsed yet; empty if the request holds none */
+  json: Buffer
+  /** the fields beside it: of the query and of the form, whose own count where both have one */
+  fields: Map<string, string>
+}
+
+/** A body that no SDK writes; the message says what is wrong with it, and quotes nothing of it. */
+export class SdkBodyError extends Error {
+  override readonly name = 'SdkBodyError'
+}
+
+/** The body is larger than allowed once it is decompressed. */
+export class SdkBodyTooLargeError extends Error {
+  override readonly name = 'SdkBodyTooLargeError'
+}
+
+/** A form of an SDK begins with one of its fields; no JSON and no base64 of JSON begins so, or has an ampersand. */
+const FORM = /^(?:data|e|checksum|client)=/
+const AMPERSAND = '&'
+/** The fields that hold the JSON: of Mixpanel and PostHog, and of amplitude-js 8. */
+const JSON_FIELDS = ['data', 'e']
+/** In lines, too, as some libraries write it. */
+const BASE64 = /^[\w+/\s-]*={0,2}\s*$/
+const PERCENT = 0x25
+/** that the decompression yields at a time */
+const CHUNK_BYTES = 64 * 1024
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * Takes the JSON out of a request. SDKs send it as it is, or gzipped without saying so, in a form, or in base64, and
+ * their content types tell little, so the bytes decide.
+ * @param raw the body, without its Content-Encoding; empty for a GET
+ * @param query of the URL, without the question mark
+ * @param maxBytes of the decompressed body
+ * @param take told of the bytes by which the body grows, before it grows further; what it throws ends the decompression
+ * @throws SdkBodyError, SdkBodyTooLargeError
+ */
+export async function unwrapSdkBody(
+  raw: Buffer,
+  query: string,
+  maxBytes: number,
+  take: (bytes: number) => void,
+): Promise<SdkBody> {
+  const bytes = isGzip(raw) ? await decompress(raw, maxBytes, take) : raw
+  if (bytes.length === 0) return fromForm(Buffer.from(query))
+  const { fields } = fromForm(Buffer.from(query), false)
+  if (isJson(bytes)) return { json: toUtf8(bytes), fields }
+  if (FORM.test(bytes.toString('latin1', 0, 16)) || bytes.includes(AMPERSAND)) {
+    const form = fromForm(bytes)
+    return { json: form.json, fields: new Map([...fields, ...form.fields]) }
+  }
+  return { json: fromBase64(bytes.toString('latin1')), fields }
+}
+
+function isGzip(raw: Buffer): boolean {
+  return raw[0] === 0x1f && raw[1] === 0x8b
+}
+
+async function decompress(raw: Buffer, maxBytes: number, take: (bytes: number) => void): Promise<Buffer> {
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES })
+  gunzip.end(raw)
+  const chunks: Buffer[] = []
+  let length = 0
+  try {
+    for await (const chunk of gunzip) {
+      length += chunk.length
+      if (length > maxBytes) throw new SdkBodyTooLargeError()
+      take(chunk.length)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    if (!String((error as NodeJS.ErrnoException).code).startsWith('Z_')) throw error
+    throw new SdkBodyError('The body begins as gzip, but cannot be decompressed.')
+  }
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length)
+}
+
+/**
+ * @param form the fields of a form; the JSON among them is the text of the result
+ * @param hasJson whether the fields that may hold it are looked at
+ */
+function fromForm(form: Buffer, hasJson = true): SdkBody {
+  const fields = new Map<string, string>()
+  let json: Buffer = NOTHING
+  for (let start = 0; start < form.length; ) {
+    const separator = form.indexOf('&', start)
+    const end = separator === -1 ? form.length : separator
+    const equals = form.subarray(start, end).indexOf('=')
+    if (equals !== -1) {
+      const name = percentDecoded(form.subarray(start, start + equals), true).toString()
+      const value = form.subarray(start + equals + 1, end)
+      if (!JSON_FIELDS.includes(name)) fields.set(name, percentDecoded(value, true).toString())
+      else if (hasJson) json = fromField(value)
+    }
+    start = end + 1
+  }
+  return { json, fields }
+}
+
+/** A plus sign stands for a space in JSON, and for itself in base64, which mixpanel for Node does not percent-encode. */
+function fromField(value: Buffer): Buffer {
+  const decoded = percentDecoded(value, false)
+  if (!isJson(decoded)) return fromBase64(decoded.toString('latin1'))
+  return toUtf8(percentDecoded(value, true))
+}
+
+function fromBase64(text: string): Buffer {
+  if (!BASE64.test(text)) throw new SdkBodyError('The body is neither JSON nor base64 of JSON.')
+  const bytes = Buffer.from(text.trim().replaceAll(' ', '+'), 'base64')
+  if (!isJson(bytes)) throw new SdkBodyError('The base64 of the body holds no JSON.')
+  return toUtf8(bytes)
+}
+
+function isJson(bytes: Buffer): boolean {
+  let at = 0
+  while (at < bytes.length && (bytes[at] ?? 0) <= 0x20) at++
+  return bytes[at] === 0x7b || bytes[at] === 0x5b
+}
+
+function percentDecoded(text: Buffer, isPlusSpace: boolean): Buffer {
+  if (!text.includes(PERCENT) && !(isPlusSpace && text.includes('+'))) return text
+  const result = Buffer.allocUnsafe(text.length)
+  let length = 0
+  for (let i = 0; i < text.length; i++) {
+    let byte = text[i] ?? 0
+    if (byte === PERCENT) {
+      const [high, low] = [hexDigit(text[i + 1]), hexDigit(text[i + 2])]
+      // A percent sign that encodes nothing stands for itself, as in browsers.
+      if (high >= 0 && low >= 0) {
+        byte = (high << 4) | low
+        i += 2
+      }
+    } else if (isPlusSpace && byte === 0x2b) {
+      byte = 0x20
+    }
+    result[length++] = byte
+  }
+  return result.subarray(0, length)
+}
+
+/** The value of a hexadecimal digit; negative for any other byte. */
+function hexDigit(byte = 0): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const letter = byte | 0x20
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
+}
+
+/**
+ * Accepts UTF-8, and the CESU-8 of mixpanel-browser, which encodes each half of a surrogate pair by itself.
+ * @throws SdkBodyError for anything else, as a lenient decoder would store U+FFFD in place of the text
+ */
+function toUtf8(bytes: Buffer): Buffer {
+  if (isUtf8(bytes)) return bytes
+  const joined = joinSurrogates(bytes)
+  if (!isUtf8(joined)) throw new SdkBodyError('The text is not valid UTF-8.')
+  return joined
+}
+
+/** Replaces each pair of encoded surrogates, `ed a0..af xx ed b0..bf xx`, by the UTF-8 of its character. */
+function joinSurrogates(bytes: Buffer): Buffer {
+  const result = Buffer.allocUnsafe(bytes.length)
+  let length = 0
+  for (let i = 0; i < bytes.length; i++) {
+    const high = surrogateAt(bytes, i)
+    const low = surrogateAt(bytes, i + 3)
+    if (high >= 0xd800 && high < 0xdc00 && low >= 0xdc00) {
+      length += result.write(String.fromCharCode(high, low), length)
+      i += 5
+    } else {
+      result[length++] = bytes[i] ?? 0
+    }
+  }
+  return result.subarray(0, length)
+}
+
+/** The surrogate whose three bytes begin at `at`, or 0. */
+function surrogateAt(bytes: Buffer, at: number): number {
+  const [first, second = 0, third = 0] = [bytes[at], bytes[at + 1], bytes[at + 2]]
+  if (first !== 0xed || second < 0xa0 || second > 0xbf || (third & 0xc0) !== 0x80) return 0
+  return 0xd000 | ((second & 0x3f) << 6) | (third & 0x3f)
+}

@@ -1,0 +1,99 @@
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { basename } from 'node:path'
+import t, { type Test } from 'tap'
+import { startSdkProxy } from '../delivery/sdk-proxy.js'
+import { until } from '../helper.js'
+import { startSdkApp } from '../routes/vendors/sdk-app.js'
+import { startChromium } from './chromium.js'
+
+const MODULES = new URL('../../node_modules/', import.meta.url)
+const SEGMENT = '@segment/analytics-next/dist/umd/'
+const POSTHOG = 'posthog-js/dist/module.no-external.js'
+const PROPERTIES = { unicode: 'é漢😀', price: 9.9, list: [1, null], nested: { a: { b: 1 } } }
+const EVENTS = 6
+
+/** A site of another origin than the service's, with the SDKs' own bundles. */
+async function startSite(t: Test) {
+  const server = createServer(async (request, response) => {
+    const name = basename(request.url?.split('?', 1)[0] ?? '')
+    const isScript = name.endsWith('.js')
+    const file = name === basename(POSTHOG) ? POSTHOG : SEGMENT + name
+    const body = isScript
+      ? await readFile(new URL(file, MODULES)).catch(() => null)
+      : '<!doctype html><title>A page</title>'
+    response.writeHead(body === null ? 404 : 200, { 'content-type': isScript ? 'text/javascript' : 'text/html' })
+    response.end(body ?? '')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const settings = (values: object) => `const { url, key, user, properties, count } = ${JSON.stringify(values)};`
+
+/** What a page runs; it sends `count` events of one user, and what it knows of the user. */
+const SCRIPTS: Record<string, string> = {
+  'analytics-next': `
+    await new Promise((resolve, reject) => {
+      const script = document.createElement('script')
+      Object.assign(script, { src: '/index.js', onload: resolve, onerror: reject })
+      document.head.append(script)
+    })
+    const [sdk] = await AnalyticsNext.AnalyticsBrowser.load({ writeKey: key, cdnURL: url + '/segment' })
+    await sdk.identify(user, { plan: 'pro' })
+    for (let i = 0; i < count; i++) await sdk.track('e' + i, properties)`,
+  'posthog-js': `
+    const { posthog } = await import('/module.no-external.js')
+    posthog.init(key, {
+      api_host: url + '/posthog', opt_out_useragent_filter: true, autocapture: false, capture_pageview: false,
+      capture_pageleave: false, disable_session_recording: true, request_queue_config: { flush_interval_ms: 250 },
+    })
+    posthog.identify(user, { plan: 'pro' })
+    for (let i = 0; i < count; i++) posthog.capture('e' + i, properties)`,
+}
+
+/** analytics-next repeats what got a 503 only later than a test can wait for, or with the next page. */
+const FAULTS: Record<string, ('none' | '503')[]> = { 'analytics-next': ['none'], 'posthog-js': ['none', '503'] }
+
+t.test("the vendors' SDKs in a page of another origin", async (t) => {
+  const { client, keys, events, user: profile } = await startSdkApp(t)
+  const service = await client.app.listen({ port: 0, host: '127.0.0.1' })
+  const proxy = await startSdkProxy(t, service)
+  const site = await startSite(t)
+  const context = await startChromium(t)
+
+  for (const [sdk, script] of Object.entries(SCRIPTS)) {
+    for (const fault of FAULTS[sdk] ?? []) {
+      await t.test(`${sdk}, fault ${fault}`, async (t) => {
+        proxy.become(fault)
+        const user = `${sdk}-${fault}`
+        const page = await context.newPage()
+        const errors: string[] = []
+        page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
+        await page.goto(`${site}/${user}`)
+        const values = { url: proxy.url, key: keys.write, user, properties: PROPERTIES, count: EVENTS }
+        await page.evaluate(`(async () => { ${settings(values)} ${script} })()`)
+        const own = async () => (await events(`&distinct_id=${user}`)).filter(({ event }) => /^e\d$/.test(event))
+        await until('all events', async () => (await own()).length >= EVENTS, 40_000)
+        if (fault !== 'none') {
+          await until('a repetition', () => proxy.lost > 0 && proxy.sent.length > proxy.lost, 40_000)
+        }
+        const stored = await own()
+        const wanted = Array.from({ length: EVENTS }, (_, i) => `e${i}`)
+        t.strictSame(stored.map(({ event }) => event).sort(), wanted, 'each event once')
+        for (const { properties } of stored) t.match(properties, PROPERTIES)
+        t.notMatch(JSON.stringify(await events()), keys.write, 'no key is stored')
+        await until('the profile', async () => (await profile(user))?.plan === 'pro')
+        const isCors = (text: string) => /CORS|preflight/i.test(text)
+        t.strictSame(errors.filter(isCors), [], 'no page is refused')
+        await page.close()
+      })
+    }
+  }
+})

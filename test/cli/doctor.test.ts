@@ -1,0 +1,75 @@
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { command } from '../../src/cli/doctor.js'
+import { startSdkApp } from '../routes/vendors/sdk-app.js'
+
+const NAMES = ['segment', 'rudder', 'jitsu', 'posthog', 'mixpanel', 'amplitude', 'openpanel']
+
+/** What the command printed, and how it ended. */
+async function doctor(args: string[], env: NodeJS.ProcessEnv = {}) {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
+  const printed = Promise.all([text(stdout), text(stderr)])
+  try {
+    const { signal } = new AbortController()
+    const code = await command.run(args, { env, stdin, stdout, stderr, signal })
+    stdout.end()
+    stderr.end()
+    const [out, err] = await printed
+    return { code, out, err }
+  } finally {
+    stdout.end()
+    stderr.end()
+  }
+}
+
+t.test('the line to change', async (t) => {
+  for (const sdk of NAMES) {
+    const { code, out, err } = await doctor(['--sdk', sdk, '--url', 'https://t.example/', '--key', 'wk_x'])
+    t.equal(code, 0)
+    t.match(out, /^\/\/ .+\n.*'(x:)?wk_x'/, sdk)
+    t.match(out, /t\.example/)
+    t.notMatch(out, /example\/'|example\/\//, 'no slash of its own')
+    t.equal(err, '')
+  }
+  const node = await doctor(['--sdk', 'mixpanel'], { WRITE_KEY: 'wk_env', PORT: '4000' })
+  t.match(node.out, "Mixpanel.init('wk_env', { host: '127.0.0.1:4000', path: '/mixpanel', protocol: 'http' })")
+  const none = await doctor(['--sdk', 'posthog'])
+  t.match(none.out, "new PostHog('YOUR_WRITE_KEY'")
+  t.match(none.err, /keys create --project NAME --kind write/)
+  t.match((await doctor(['--sdk', 'posthog', '--key', 'sk_x'])).err, /Never put it into a page/)
+})
+
+t.test('wrong usage', async (t) => {
+  for (const args of [
+    [],
+    ['--sdk', 'none'],
+    ['--sdk', 'toString'],
+    ['--sdk', 'segment', '--url', 'x'],
+    ['--sdk', 'segment', '--key', 'pk_x'],
+    ['--sdk', 'segment', '--key', "'"],
+    ['--sdk', 'segment', '--check'],
+    ['--none'],
+  ]) {
+    await t.rejects(doctor(args), { name: 'UsageError' }, args.join(' '))
+  }
+})
+
+t.test('--check', async (t) => {
+  const { client, keys, otherKey, events } = await startSdkApp(t)
+  const url = await client.app.listen({ host: '127.0.0.1', port: 0 })
+  for (const sdk of NAMES) {
+    const args = ['--sdk', sdk, '--url', url, '--key', keys.write, '--check']
+    t.match(await doctor(args), { code: 0, err: /taken\. Set READ_KEY/ }, sdk)
+    t.match(await doctor(args, { READ_KEY: keys.read }), { code: 0, err: /taken and read back/ }, sdk)
+    const wrong = await doctor(['--sdk', sdk, '--url', url, '--key', 'wk_wrong', '--check'])
+    t.match(wrong, { code: 1, err: /not taken: 40[01] / }, sdk)
+  }
+  t.equal((await events()).length, 2 * NAMES.length)
+  const forbidden = await doctor(['--sdk', 'segment', '--url', url, '--key', keys.write, '--check'], {
+    READ_KEY: otherKey,
+  })
+  t.match(forbidden, { code: 1, err: /reading failed: 403/ })
+  const nobody = ['--sdk', 'segment', '--url', 'http://127.0.0.1:9', '--key', 'wk_x', '--check']
+  await t.rejects(doctor(nobody), { message: /cannot be reached at http:\/\/127\.0\.0\.1:9/ })
+})

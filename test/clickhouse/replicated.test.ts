@@ -1,0 +1,97 @@
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { copyTables, migrate, readMigrations } from '../../src/clickhouse/migrate.js'
+import { isLocal, replicated, UnreplicableError } from '../../src/clickhouse/replicated.js'
+import { startClickHouse } from '../helper.js'
+
+const migrations = await readMigrations()
+const statements = migrations.flatMap(({ name, statements }) => statements.map((text) => ({ name, text })))
+const engine = await startClickHouse(t)
+
+t.test('every statement of schema/ has a counterpart for servers with replicas', async (t) => {
+  for (const { name, text } of statements) {
+    const first = text.replace(/--.*$/gm, '').trim().split('\n')[0]
+    const spelled = replicated(text, 'analytics')
+    t.notMatch(spelled, /non_replicated_/, `${name}: ${first}`)
+    const [, table] = /CREATE TABLE IF NOT EXISTS (\w+)/.exec(text) ?? []
+    if (!table) continue
+    const path = `'/clickhouse/tables/{shard}/analytics/${table}', '{replica}'`
+    const [, kind = '', given] = /ENGINE = (\w*)MergeTree(?:\((.*)\))?/.exec(text) ?? []
+    t.match(spelled, `ENGINE = Replicated${kind}MergeTree(${path}${given ? `, ${given}` : ''})`, table)
+    t.match(spelled, 'min_compressed_bytes_to_fsync_after_fetch = 1', `${table}: what is fetched is on disk`)
+    const [, remembered = '0'] = /non_replicated_deduplication_window = (\d+)/.exec(text) ?? []
+    t.match(spelled, `replicated_deduplication_window = ${remembered}`, `${table}: as many tokens as without replicas`)
+    if (remembered !== '0')
+      t.match(spelled, /replicated_deduplication_window_seconds = 7200\b/, `${table}: for two hours`)
+  }
+})
+
+t.test('ClickHouse can read them, and knows their engines and settings', async (t) => {
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+  const known = await clickhouse.rows<{ name: string }>(
+    `SELECT name FROM system.replicated_merge_tree_settings UNION ALL SELECT name FROM system.settings
+     UNION ALL SELECT name FROM system.table_engines WHERE supports_replication`,
+  )
+  const names = new Set(known.map(({ name }) => name))
+  for (const { name, text } of statements) {
+    const spelled = replicated(text, 'analytics')
+    await t.resolves(clickhouse.command(`EXPLAIN AST ${spelled}`), name)
+    const created = /\bSETTINGS\b([\s\S]*)$/.exec(spelled)?.[1] ?? /MODIFY SETTING([\s\S]*)$/.exec(spelled)?.[1] ?? ''
+    for (const [, setting = ''] of created.matchAll(/\b(\w+)\s*=/g)) t.ok(names.has(setting), `${name}: ${setting}`)
+    const engineName = /ENGINE = (\w+)/.exec(spelled)?.[1]
+    if (engineName) t.ok(names.has(engineName), `${name}: ${engineName}`)
+  }
+})
+
+t.test('what is not known to be right with replicas is refused', async (t) => {
+  const refused = [
+    'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = Memory',
+    'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = SummingMergeTree ORDER BY b SETTINGS fsync_after_insert = 1',
+    'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = MergeTree ORDER BY b',
+    'CREATE TABLE a (b String) ENGINE = MergeTree ORDER BY b SETTINGS fsync_after_insert = 1',
+    'RENAME TABLE a TO b',
+    'DROP TABLE a',
+    'OPTIMIZE TABLE a FINAL',
+    'ALTER TABLE a ADD COLUMN b String',
+    'CREATE MATERIALIZED VIEW a TO b AS SELECT 1',
+  ]
+  for (const statement of refused) t.throws(() => replicated(statement, 'analytics'), UnreplicableError, statement)
+})
+
+t.test('a database of any name has a place of its own in the Keeper', async (t) => {
+  const text = 'CREATE TABLE IF NOT EXISTS a (b String) ENGINE = MergeTree ORDER BY b SETTINGS fsync_after_insert = 1'
+  t.match(replicated(text, "o'dd/{name}"), 'tables/{shard}/o%27dd%2F%7Bname%7D/a')
+})
+
+t.test('settings are each replica’s own; the Keeper brings the rest', async (t) => {
+  t.ok(isLocal('-- why\nALTER TABLE events MODIFY SETTING a = 1'))
+  t.notOk(isLocal('ALTER TABLE events ADD COLUMN IF NOT EXISTS a String'))
+})
+
+t.test('a later replica gets its tables as they are now, not as the first file had them', async (t) => {
+  const model = new ClickHouse({ url: engine.url.replace(/analytics$/, 'copied') })
+  const server = new ClickHouse({ url: (await startClickHouse(t)).url.replace(/analytics$/, 'copied') })
+  t.teardown(() => Promise.all([model.close(), server.close()]))
+  await migrate(model)
+  await copyTables(server, model, migrations)
+  await copyTables(server, model, migrations)
+  const tables = (clickhouse: ClickHouse) =>
+    clickhouse.rows<{ name: string; sql: string }>(
+      'SELECT name, create_table_query AS sql FROM system.tables WHERE database = currentDatabase() ORDER BY name',
+    )
+  t.strictSame(await tables(server), await tables(model))
+  const applied = await server.rows('SELECT name FROM schema_migrations FINAL')
+  t.equal(applied.length, migrations.length)
+})
+
+t.test('several servers whose configuration does not make them replicas are refused', async (t) => {
+  const url = [engine.url, engine.url].map((one, i) => one.replace(/analytics$/, `replica${i}`)).join('|')
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+  await t.rejects(migrate(clickhouse), /needs the macros shard and replica, and a Keeper/)
+  const made = new ClickHouse({ url: engine.url.replace(/analytics$/, 'replica0') })
+  t.teardown(() => made.close())
+  await migrate(made)
+  await t.rejects(migrate(clickhouse), /the tables were made without/)
+})

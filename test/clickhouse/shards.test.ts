@@ -1,0 +1,227 @@
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { openShards } from '../../src/clickhouse/open-shards.js'
+import { prepareShards } from '../../src/clickhouse/prepare-shards.js'
+import type { Shards } from '../../src/clickhouse/shards.js'
+import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
+import { EventEdits } from '../../src/store/event-edits.js'
+import { type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
+import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
+import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
+import { readSessionPage, readSessionsOfUser, SESSIONS, sessionsOfUsers } from '../../src/store/sessions.js'
+import { openTables } from '../../src/store/tables.js'
+import { shardsUrl, startNode, startNodes } from '../nodes.js'
+
+const NODES = 3
+const EVENTS = 300
+const SIGNAL = new AbortController().signal
+/** JSON of any kind comes back to the byte. */
+const TEXTS = [
+  '{}',
+  '{"a": 1,\r\n "b":"\\u0000\\ud83d\\n"}',
+  '{"é\\t":"日本 \'\\\\","c":[1e400,{"d":null}]}',
+  '{"n":0.10000000000000000001}',
+]
+
+const nodes = await startNodes(t, NODES)
+const one = await startNode(t)
+const several = open(t, shardsUrl(nodes))
+const single = open(t, one.url)
+const both = [several, single]
+
+function open(t: Test, url: string): Shards {
+  const shards = openShards(url)
+  t.teardown(() => shards.close())
+  return shards
+}
+
+function idOf(i: number): string {
+  return formatEventId({ position: BigInt(1_700_000_000_000 + i) << 16n, index: 0, journalId: (i % NODES) + 1 })
+}
+
+/** The same events in both stores: entry i is of lane i % 3. */
+async function fill(): Promise<void> {
+  await Promise.all(both.map(prepareShards))
+  for (const shards of both) {
+    for (let lane = 0; lane < NODES; lane++) {
+      const { clickhouse } = shards.at(lane % shards.all.length)
+      const entries = Array.from({ length: EVENTS }, (_, i) => i)
+        .filter((i) => i % NODES === lane)
+        .map((i) => ({
+          kind: 'events' as const,
+          projectId: 'p',
+          position: BigInt(1_700_000_000_000 + i) << 16n,
+          receivedAt: 5,
+          count: 1,
+          body: Buffer.from(
+            `{"events":[{"event":"e${i % 4}","distinct_id":"u${i % 7}","timestamp":${i}.5,"properties":${TEXTS[i % TEXTS.length]}}]}`,
+          ),
+        }))
+      await openTables(clickhouse, { id: lane + 1 }).insert('events', entries, `block:${lane}`, SIGNAL)
+    }
+  }
+}
+
+function wanted(given: Partial<WantedPage>): WantedPage {
+  const upTo = lastIdAt(2n ** 64n - 1n)
+  return {
+    projectId: 'p',
+    filter: {},
+    order: 'asc',
+    limit: 50,
+    startAt: null,
+    page: undefined,
+    upTo,
+    deletions: 0,
+    ...given,
+  }
+}
+
+async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet', given: Partial<WantedPage>) {
+  const { rows, next } = await new EventWalks(shards).read(format, wanted(given), SIGNAL)
+  return { rows: await text(rows), next }
+}
+
+t.before(fill)
+
+t.test('pages over three shards have the bytes of one', async (t) => {
+  const filters: EventFilter[] = [{}, { event: 'e1' }, { distinctId: 'u3', from: 20, to: 200.5 }]
+  for (const filter of filters) {
+    for (const order of ['asc', 'desc'] as const) {
+      for (const given of [
+        { page: 1 },
+        { page: 2 },
+        { page: 7 },
+        { startAt: idOf(100) },
+        { limit: 1 },
+        { limit: 1000 },
+      ]) {
+        for (const format of given.page === 2 ? (['json', 'ndjson', 'csv'] as const) : (['json'] as const)) {
+          const [many, alone] = await Promise.all(
+            both.map((shards) => page(shards, format, { filter, order, ...given })),
+          )
+          t.strictSame(many, alone, JSON.stringify({ filter, order, format, ...given }))
+        }
+      }
+    }
+  }
+  const { rows } = await page(several, 'parquet', { limit: 1000 })
+  t.equal(rows.slice(0, 4), 'PAR1')
+})
+
+t.test('a filter that takes long is searched step by step over all shards', async (t) => {
+  const [many, alone] = await Promise.all(
+    both.map(async (shards) => {
+      const walks = new EventWalks(shards, { directMs: 0, searchMs: 10_000, stepRows: 100 })
+      const { rows, next } = await walks.read('ndjson', wanted({ filter: { distinctId: 'u2' }, limit: 10 }), SIGNAL)
+      return { rows: await text(rows), next }
+    }),
+  )
+  t.strictSame(many, alone)
+  t.match(many?.rows, /u2/)
+})
+
+t.test('one event is found, changed and deleted on whichever shard it is', async (t) => {
+  const edits = new EventEdits(several)
+  for (const home of [0, 1, 2]) {
+    const eventId = idOf(home + 30)
+    const event = { projectId: 'p', eventId }
+    for (const asked of [0, 1, 2]) t.match(String(await readEvent(several, { ...event, home: asked })), eventId)
+    t.equal(await edits.apply({ ...event, properties: `{"edited":${home}}` }, (home + 1) % NODES), true)
+    t.match(String(await readEvent(several, event)), `"properties":{"edited":${home}}`)
+    t.equal(await edits.apply({ ...event, projectId: 'q', properties: null }, home), false)
+    t.equal(await edits.apply({ ...event, properties: null }, home), true)
+    t.equal(await readEvent(several, event), null)
+    t.equal(await edits.apply({ ...event, properties: null }, home), false)
+  }
+})
+
+t.test("a user's events come from all shards in order", async (t) => {
+  const user = { projectId: 'p', distinctIds: ['u5'], upTo: lastIdAt(2n ** 64n - 1n) }
+  const [many, alone] = await Promise.all(
+    both.map(async (shards) => await text(await readEventsOfUser(shards, user, {}))),
+  )
+  t.equal(many, alone)
+  t.ok((many?.split('\n').length ?? 0) > 30)
+})
+
+/** Rows of profiles and sessions, each version on a shard of its own, as after shards were added. */
+t.test('profiles and sessions are the newest of all shards, deletions included', async (t) => {
+  let version = 1n
+  const put = async (table: typeof PROFILES | typeof SESSIONS, row: string, shard: number) => {
+    const entry = {
+      kind: table.kind,
+      projectId: 'p',
+      position: ++version,
+      receivedAt: 1,
+      count: 1,
+      body: Buffer.from(row),
+    }
+    for (const shards of both) await table.insert(shards.at(shard % shards.all.length).clickhouse, [entry], SIGNAL)
+  }
+  const profile = (name: string, at: number | null, shard: number) => {
+    return put(
+      PROFILES,
+      PROFILES.row(
+        'p',
+        name,
+        at === null ? null : { properties: new Map([['at', String(at)]]), createdAt: 1, updatedAt: at },
+      ),
+      shard,
+    )
+  }
+  const session = (name: string, startedAt: number, endedAt: number | null, shard: number, distinctId = 'u1') => {
+    const value = {
+      distinctId,
+      state: endedAt === null ? 'active' : 'completed',
+      properties: new Map([['s', '1']]),
+      duration: null,
+      startedAt,
+      updatedAt: startedAt,
+      endedAt,
+    } as never
+    return put(SESSIONS, SESSIONS.row('p', name, value), shard)
+  }
+  for (let i = 0; i < 12; i++) await profile(`n${i}`, i, i)
+  await profile('n3', 100, 1)
+  await profile('n4', null, 2)
+  await profile('n5', null, 0)
+  await profile('n5', 200, 1)
+  for (let i = 0; i < 12; i++) await session(`s${i}`, i, i, i)
+  // Open again, so that a null is newer than a number; and of another user now.
+  await session('s3', 3, null, 1)
+  await session('s4', 4, 4, 2, 'u2')
+  await put(SESSIONS, SESSIONS.row('p', 's5', null), 0)
+
+  const names = Array.from({ length: 12 }, (_, i) => `n${i}`)
+  const looks: ((shards: Shards) => Promise<unknown>)[] = [
+    async (shards) => [...(await PROFILES.read(shards, 'p', names, 1000))].sort(),
+    async (shards) => [...(await PROFILES.read(shards, 'p', names, 1))].sort(),
+    async (shards) => [...(await SESSIONS.read(shards, 'p', ['s3', 's4', 's5', 's6'], 1000))].sort(),
+    async (shards) => (await sessionsOfUsers(shards, 'p', ['u1'])).map(({ sessionId }) => sessionId).sort(),
+    async (shards) => await text(await readSessionsOfUser(shards, { projectId: 'p', distinctIds: ['u1'] }, {})),
+    ...[0, 4, 10].flatMap((offset) => [
+      async (shards: Shards) => await text(await readProfilePage(shards, { projectId: 'p', limit: 4, offset })),
+      async (shards: Shards) => await text(await readSessionPage(shards, { projectId: 'p', limit: 4, offset })),
+      async (shards: Shards) =>
+        await text(
+          await readSessionPage(shards, { projectId: 'p', limit: 4, offset, distinctId: 'u1', state: 'completed' }),
+        ),
+    ]),
+  ]
+  for (const look of looks) t.strictSame(await look(several), await look(single), String(look))
+  const [deleted] = await several.rows<{ n: string }>(
+    "SELECT count() AS n FROM profiles_all WHERE distinct_id = 'n4'",
+    {},
+    { final: 1 },
+  )
+  t.equal(Number(deleted?.n), 0, 'FINAL does not bring back what another shard has deleted')
+})
+
+t.test('every shard looks only for the names that are asked for', async (t) => {
+  const from = several.newest('profiles', { keys: "project_id = 'p' AND distinct_id IN ('n1', 'n2')" })
+  const plan = await several.rows<{ explain: string }>(`EXPLAIN distributed = 1, indexes = 1 SELECT * FROM ${from}`)
+  const conditions = plan.map(({ explain }) => explain.trim()).filter((line) => line.startsWith('Condition:'))
+  t.equal(conditions.length, NODES)
+  for (const condition of conditions) t.match(condition, /distinct_id in 2-element set.*project_id in/)
+})

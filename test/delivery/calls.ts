@@ -1,0 +1,90 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { SECRET_KEY } from '../helper.js'
+
+const CALL_LIMIT_MS = 30_000
+const INSIST_LIMIT_MS = 90_000
+const PAUSE_MS = 20
+
+/** What a client can find wrong, beside what the ledger of events says. */
+export type Fault = 'unread' | 'skipped' | 'miscounted' | 'rejected'
+
+/** Counts what clients found wrong, and what they looked at. */
+export class Findings {
+  readonly faults: Record<Fault, number> = {
+    /** an own write that was answered and is not in a later response */
+    unread: 0,
+    /** events that a walk had passed before they appeared */
+    skipped: 0,
+    /** a profile or a session that is not what its calls made of it */
+    miscounted: 0,
+    /** a call that was refused for good, or failed with a 500 */
+    rejected: 0,
+  }
+  readonly examples: string[] = []
+  readonly counts = { reads: 0, profileChanges: 0, sessions: 0, edits: 0, deletions: 0, pages: 0 }
+
+  blame(fault: Fault, what: string): void {
+    this.faults[fault]++
+    if (this.examples.length < 20) this.examples.push(`${fault}: ${what}`)
+  }
+}
+
+export const FAULTLESS = new Findings().faults
+
+export interface Reply {
+  status: number
+  headers: Headers
+  // biome-ignore lint/suspicious/noExplicitAny: the body of any call
+  body: any
+  text: string
+}
+
+export interface Call {
+  method?: string
+  path: string
+  body?: object
+  idempotencyKey?: string
+  /** default: the secret one */
+  apiKey?: string
+}
+
+/** One call; null where there was no answer. */
+export async function call(
+  url: string,
+  { method = 'GET', path, body, idempotencyKey, apiKey = SECRET_KEY }: Call,
+): Promise<Reply | null> {
+  try {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: {
+        'x-api-key': apiKey,
+        ...(body && { 'content-type': 'application/json' }),
+        ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(CALL_LIMIT_MS),
+    })
+    const text = await response.text()
+    return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text), text }
+  } catch {
+    return null
+  }
+}
+
+/** Repeats a call until it gets another answer than "try again", and says how many tries it took. */
+export async function insist(
+  url: () => string,
+  what: Call,
+  findings: Findings,
+): Promise<{ reply: Reply; tries: number }> {
+  const deadline = Date.now() + INSIST_LIMIT_MS
+  for (let tries = 1; ; tries++) {
+    const reply = await call(url(), what)
+    if (reply?.status === 500) findings.blame('rejected', `${what.method ?? 'GET'} ${what.path}: ${reply.text}`)
+    if (reply && reply.status < 500) return { reply, tries }
+    if (Date.now() > deadline) {
+      throw new Error(`${what.method ?? 'GET'} ${what.path} failed ${tries} times, at last with ${reply?.text}`)
+    }
+    await wait(PAUSE_MS)
+  }
+}

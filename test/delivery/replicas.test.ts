@@ -1,0 +1,58 @@
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { GroupCommit } from '../../src/pipeline/group-commit.js'
+import { Writer } from '../../src/pipeline/writer.js'
+import { openTables } from '../../src/store/tables.js'
+import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { BLOCK } from './servers.js'
+import { TcpProxy } from './tcp-proxy.js'
+
+t.test('whichever replica takes a block, and whenever the other takes over, each event is stored once', async (t) => {
+  // One engine by two ways: as replicas that are always in line, and share the tokens as those do through their Keeper.
+  const engine = await startClickHouse(t)
+  const direct = new ClickHouse({ url: engine.url })
+  t.teardown(() => direct.close())
+  await migrate(direct)
+  const proxies = [await TcpProxy.open(t, engine.url), await TcpProxy.open(t, engine.url)] as const
+  let inUse = 0
+  const url = proxies.map((proxy) => proxy.url).join('|')
+  const onSwitch = () => {
+    inUse = 1 - inUse
+  }
+  const clickhouse = new ClickHouse({ url, onSwitch, beatMs: 20 })
+  t.teardown(() => clickhouse.close())
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1e9 })
+  const commits = new GroupCommit(journal, new BufferPool())
+  const writer = new Writer({ journal, tables: openTables(clickhouse, journal), log: silent, pauseMs: 5 })
+  t.teardown(async () => {
+    await writer.close()
+    await journal.close()
+  })
+  writer.start()
+  const names: string[] = []
+  for (let round = 0; round < 6; round++) {
+    const former = inUse
+    // The INSERT is carried out and its reply lost, or it is lost itself; then the server is gone.
+    const lost = round % 2 === 0 ? proxies[former]?.loseReply(BLOCK) : proxies[former]?.loseRequest(BLOCK)
+    const batch = Array.from({ length: 5 }, (_, i) => `event ${round} ${i}`)
+    await Promise.all(
+      batch.map((name) => commits.appendEvent('project', Buffer.from(`{"event":"${name}","distinct_id":"u"}`))),
+    )
+    names.push(...batch)
+    await lost
+    proxies[former]?.cut()
+    await until('the other to take over', () => inUse !== former)
+    proxies[former]?.mend()
+  }
+  await until('the journal to be empty', async () => (await journal.depth()).entries === 0)
+  const stored = await direct.rows<{ event: string }>(
+    "SELECT event FROM events WHERE project_id = 'project' ORDER BY toUInt128(event_id)",
+  )
+  t.strictSame(
+    stored.map(({ event }) => event),
+    names,
+  )
+})

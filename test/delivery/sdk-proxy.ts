@@ -1,0 +1,61 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
+import type { Scope } from '../helper.js'
+
+/** What becomes of the answer to every second POST that the service has carried out. */
+export type Fault = 'none' | '503' | 'cut'
+
+/** A POST that an SDK sent. */
+interface Sent {
+  url: string
+  headers: Record<string, string>
+  body: Buffer
+}
+
+/**
+ * An HTTP proxy before a service, as SDKs meet one: every second POST to a path is carried out, and its answer is lost.
+ * The first of a path is lost, so that no SDK comes through without a fault.
+ */
+export async function startSdkProxy(t: Scope, target: string) {
+  const counts = new Map<string, number>()
+  const proxy = { url: '', fault: 'none' as Fault, lost: 0, sent: [] as Sent[] }
+  const server = createServer({ maxHeaderSize: MAX_PARSED_HEAD }, async (request, response) => {
+    const { method = 'GET', url = '/', headers } = request
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const { connection: _, 'content-length': __, 'transfer-encoding': ___, ...rest } = headers
+    const answer = await fetch(target + url, {
+      method,
+      headers: rest as Record<string, string>,
+      redirect: 'manual',
+      ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
+    })
+    const body = Buffer.from(await answer.arrayBuffer())
+    const path = url.split('?', 1)[0] ?? ''
+    const count = (counts.get(path) ?? 0) + 1
+    if (method === 'POST') {
+      counts.set(path, count)
+      proxy.sent.push({ url, headers: rest as Record<string, string>, body: Buffer.concat(chunks) })
+    }
+    const isLost = method === 'POST' && answer.status === 200 && proxy.fault !== 'none' && count % 2 === 1
+    if (isLost) proxy.lost++
+    if (isLost && proxy.fault === 'cut') return response.socket?.destroy()
+    const { 'content-encoding': ____, 'content-length': _____, ...kept } = Object.fromEntries(answer.headers)
+    response.writeHead(isLost ? 503 : answer.status, kept).end(isLost ? '{}' : body)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  proxy.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return Object.assign(proxy, {
+    /** from now on */
+    become(fault: Fault) {
+      counts.clear()
+      Object.assign(proxy, { fault, lost: 0, sent: [] })
+    },
+  })
+}

@@ -1,0 +1,54 @@
+import t from 'tap'
+import { command as keys } from '../../src/cli/keys.js'
+import { command as lanes } from '../../src/cli/lanes.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { openStore } from '../../src/clickhouse/open.js'
+import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { insertKeys } from '../../src/store/api-keys.js'
+import { run } from '../cli/lanes-store.js'
+import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder, until } from '../helper.js'
+import { shardsUrl, startNodes } from '../nodes.js'
+
+t.test('a service that starts while a shard is down takes events, and stores those of the other', async (t) => {
+  const nodes = await startNodes(t, 2)
+  const [first, second] = nodes
+  if (!first || !second) throw new Error('there are two')
+  const env = {
+    ...{ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' },
+    ...{ DATA_DIR: await temporaryFolder(t), CLICKHOUSE_URL: shardsUrl(nodes), LANES: '2' },
+  }
+  const before = await startApp(t, { ...env, HOME_LANE: '1' })
+  await before.call('POST', '/public/track', { event: 'before', distinct_id: 'u' })
+  t.equal((await before.call('GET', '/public/events')).json().events.length, 1)
+  const key = makeKey('secret')
+  const store = await openStore(before.config)
+  await insertKeys(store.clickhouse, [storedKey(key, { projectId: 'default', kind: 'secret' })], Date.now())
+  await store.close()
+  await before.app.close()
+  await second.stop()
+
+  const { app } = await startApp(t, { ...env, HOME_LANE: '0' })
+  const track = async (event: string) => {
+    const payload = { event, distinct_id: 'u' }
+    return await app.inject({ method: 'POST', url: '/public/track', headers: { 'x-api-key': key }, payload })
+  }
+  t.equal((await track('during')).statusCode, 200, 'also with a key that is in the store')
+  const clickhouse = new ClickHouse({ url: first.url })
+  t.teardown(() => clickhouse.close())
+  const stored = async () => {
+    return (await clickhouse.rows("SELECT 1 FROM events WHERE event = 'during'")).length === 1
+  }
+  await until('its shard has it', stored)
+  const page = await app.inject({ url: '/public/events', headers: { 'x-api-key': key } })
+  t.equal(page.statusCode, 503)
+  t.match(page.json().error, /Shard 1/)
+  t.equal((await run(keys, ['list'], env)).code, 0, 'keys can be changed')
+  const shown = await run(lanes, [], env)
+  t.match(shown.printed, /^0 +up .*\n1 +down /m)
+  t.equal(shown.code, 1)
+  await second.start()
+  await until('the other lane', async () => {
+    const page = await app.inject({ url: '/public/events', headers: { 'x-api-key': key } })
+    return page.statusCode === 200 && page.json().events.length === 2
+  })
+})

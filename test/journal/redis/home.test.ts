@@ -1,0 +1,34 @@
+import t from 'tap'
+import { openRedisJournal } from '../../../src/journal/redis/journal.js'
+import { randomName, silent, startRedis, until } from '../../helper.js'
+
+const ALL = 1024 * 1024
+
+t.test('a writer makes room for one that prefers the lane, and takes over when that one has gone', async (t) => {
+  const { url } = await startRedis(t)
+  const prefix = `{${randomName('home')}}`
+  const open = async (isHome: boolean) => {
+    const journal = await openRedisJournal({ url, maxBytes: ALL, prefix, isHome, log: silent })
+    t.teardown(() => journal.close())
+    return journal
+  }
+  const guest = await open(false)
+  const home = await open(true)
+  const write = (event: string) =>
+    guest.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.from(`{"events":[${event}]}`) }])
+
+  await write('1')
+  const first = await guest.claim(ALL)
+  t.ok(first, 'a lane that nobody wants is taken at once')
+  t.equal(await home.claim(ALL), null, 'its block is finished first')
+  if (first) await guest.acknowledge(first, [])
+  await write('2')
+  t.equal(await guest.claim(ALL), null, 'then it makes room')
+  const second = await home.claim(ALL)
+  t.ok(second)
+  t.equal(await guest.claim(ALL), null)
+  if (second) await home.acknowledge(second, [])
+  await write('3')
+  await home.close()
+  t.ok(await until('the guest to take over', () => guest.claim(ALL).then((block) => block ?? undefined)))
+})

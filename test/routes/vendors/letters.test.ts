@@ -1,0 +1,51 @@
+import t from 'tap'
+import { openStore } from '../../../src/clickhouse/open.js'
+import { until } from '../../helper.js'
+import { startSdkApp } from './sdk-app.js'
+
+t.test('what cannot be stored of Mixpanel, Amplitude and OpenPanel becomes a dead letter', async (t) => {
+  const { client, keys, inject } = await startSdkApp(t)
+  const post = (url: string, payload: unknown, headers: Record<string, string> = {}) =>
+    inject({ method: 'POST', url, payload: JSON.stringify(payload), headers })
+  const token = keys.write
+  const sent: [reason: RegExp, said: RegExp, answer: () => ReturnType<typeof post>][] = [
+    [
+      /another project/,
+      /foreign/,
+      () =>
+        post('/mixpanel/track', [
+          { event: 'good', properties: { token } },
+          { event: 'e', properties: { token: 'foreign', key: token } },
+        ]),
+    ],
+    [/names no user/, /nobody/, () => post('/mixpanel/engage', { $token: token, $set: { nobody: 1 } })],
+    [
+      /neither a user_id nor a device_id/,
+      /homeless/,
+      () =>
+        post('/amplitude/2/httpapi', {
+          api_key: token,
+          events: [{ event_type: 'homeless', event_properties: { token } }],
+        }),
+    ],
+    [
+      /no type that OpenPanel has/,
+      /unheard of/,
+      () => post('/openpanel/track', { type: 'unheard of', payload: { token } }, { 'openpanel-client-id': token }),
+    ],
+  ]
+  for (const [, , answer] of sent) t.ok((await answer()).statusCode < 500)
+  const { clickhouse, close } = await openStore(client.config)
+  t.teardown(close)
+  const letters = await until('the dead letters', async () => {
+    const rows = await clickhouse.rows<{ reason: string; body: string }>('SELECT reason, body FROM dead_letters')
+    return rows.length >= sent.length && rows.map(({ reason, body }) => reason + body)
+  })
+  t.equal(letters.length, sent.length)
+  for (const [reason, said] of sent)
+    t.ok(
+      letters.some((letter) => reason.test(letter) && said.test(letter)),
+      String(reason),
+    )
+  t.notMatch(letters.join(), token, 'without the key')
+})

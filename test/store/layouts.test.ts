@@ -1,0 +1,62 @@
+import { cp } from 'node:fs/promises'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { readLayouts, recordLayout } from '../../src/store/layouts.js'
+import { startClickHouse, temporaryFolder } from '../helper.js'
+
+const engine = await startClickHouse(t)
+
+t.test('a new store has no layout, one from before layouts has one lane on one shard', async (t) => {
+  const earlier = await temporaryFolder(t)
+  await cp('schema', earlier, { recursive: true, filter: (file) => !/011_\w+\.sql$/.test(file) })
+  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'earlier') })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse, earlier)
+  await clickhouse.command('INSERT INTO journals VALUES (7, 1)')
+  await migrate(clickhouse)
+  t.strictSame(await readLayouts(clickhouse), {
+    latest: { version: 1, lanes: 1, shards: 1, state: 'active' },
+    active: { version: 1, lanes: 1, shards: 1 },
+  })
+  t.strictSame(await clickhouse.rows('SELECT id, lane, shard FROM journals'), [{ id: 7, lane: 0, shard: 0 }])
+
+  const fresh = new ClickHouse({ url: engine.url.replace(/analytics$/, 'fresh') })
+  t.teardown(() => fresh.close())
+  await migrate(fresh)
+  t.strictSame(await readLayouts(fresh), { latest: null, active: null })
+})
+
+t.test('the latest version counts, and the furthest of its states', async (t) => {
+  const clickhouse = new ClickHouse({ url: engine.url })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse)
+  const one = { version: 1, lanes: 1, shards: 1 }
+  const three = { version: 2, lanes: 3, shards: 2 }
+  await recordLayout(clickhouse, { ...one, state: 'active' }, 1000)
+  await recordLayout(clickhouse, { ...three, state: 'changing' }, 1000)
+  t.strictSame(await readLayouts(clickhouse), { latest: { ...three, state: 'changing' }, active: one })
+  await recordLayout(clickhouse, { ...three, state: 'moving' }, 1000)
+  await recordLayout(clickhouse, { ...three, state: 'changing' }, 2000)
+  t.strictSame(await readLayouts(clickhouse), { latest: { ...three, state: 'moving' }, active: one })
+  await recordLayout(clickhouse, { ...three, state: 'active' }, 900)
+  t.strictSame(await readLayouts(clickhouse), { latest: { ...three, state: 'active' }, active: three })
+})
+
+t.test(
+  'of two that are recorded for one version, the same one counts for both services, the earlier if they differ',
+  async (t) => {
+    const times = { more: [3000, 1000, 2000], fewer: [1000, 3000, 2000], together: [1000, 1000, 1000] }
+    for (const [name, [ofThree = 0, ofTwo = 0, again = 0]] of Object.entries(times)) {
+      const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, name) })
+      t.teardown(() => clickhouse.close())
+      await migrate(clickhouse)
+      const three = { version: 1, lanes: 3, shards: 1 }
+      const two = { ...three, lanes: 2 }
+      await recordLayout(clickhouse, { ...three, state: 'active' }, ofThree)
+      await recordLayout(clickhouse, { ...two, state: 'active' }, ofTwo)
+      await recordLayout(clickhouse, { ...three, state: 'active' }, again)
+      t.strictSame((await readLayouts(clickhouse)).active, ofThree < ofTwo ? three : two, name)
+    }
+  },
+)

@@ -1,0 +1,52 @@
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { literal } from '../../src/clickhouse/parameters.js'
+import { laneOf } from '../../src/model/lane-of.js'
+import { type StateKind, stateKeyOf } from '../../src/model/state-key.js'
+import { shardOfState } from '../../src/store/state-shard.js'
+import { NAME_COLUMN } from '../../src/store/versioned.js'
+import { startClickHouse } from '../helper.js'
+
+const engine = await startClickHouse(t)
+const clickhouse = new ClickHouse({ url: engine.url })
+t.teardown(() => clickhouse.close())
+
+/** Every character that JSON may spell in another way, those that look like an escape, and ordinary names. */
+const NAMES = [
+  ...Array.from({ length: 0x100 }, (_, code) => `a${String.fromCharCode(code)}b`),
+  ...[
+    '\\n',
+    '\\\\u0000',
+    '\\u2028',
+    '"],["',
+    '\u2028\u2029',
+    '😀'.repeat(127),
+    'é',
+    '/',
+    '\u{10ffff}',
+    '\ufffe',
+    "it's",
+  ],
+  ...Array.from({ length: 300 }, (_, i) => `user-${i}`),
+]
+
+t.test('ClickHouse finds the shard of a state as the service does', async (t) => {
+  const layout = { lanes: 7, shards: 3 }
+  for (const kind of ['profiles', 'sessions'] satisfies StateKind[]) {
+    for (const project of ['default', 'a "quoted" \\ project']) {
+      const rows = await clickhouse.rows<{ shard: number }>(
+        `SELECT ${shardOfState(kind, layout)} AS shard
+         FROM (SELECT toLowCardinality(${literal(project)}) AS project_id, arrayJoin([${NAMES.map(literal).join()}]) AS ${NAME_COLUMN[kind]})`,
+        {},
+        { max_query_size: '10000000' },
+      )
+      const wanted = NAMES.map((name) => laneOf(stateKeyOf(kind, project, name), layout.lanes) % layout.shards)
+      t.strictSame(
+        rows.map(({ shard }) => Number(shard)),
+        wanted,
+        `${kind} of ${project}`,
+      )
+      t.strictSame(new Set(wanted), new Set([0, 1, 2]))
+    }
+  }
+})

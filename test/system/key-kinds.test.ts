@@ -1,0 +1,84 @@
+import type { InjectOptions } from 'fastify'
+import t from 'tap'
+import { openStore } from '../../src/clickhouse/open.js'
+import { KEY_KINDS, type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
+import { insertKeys } from '../../src/store/api-keys.js'
+import { settingsFor, startApp, until } from '../helper.js'
+
+const ID = '018f0000-0000-7000-8000-000000000000'
+const user = { distinct_id: 'u' }
+const session = { ...user, session_id: 's' }
+
+/** What each kind of key may do, call by call. */
+const CALLS: [InjectOptions['method'], string, object | undefined, KeyKind[]][] = [
+  ['POST', '/public/track', { event: 'e', ...user }, ['secret', 'write']],
+  ['POST', '/public/track/batch', { events: [{ event: 'e', ...user }] }, ['secret', 'write']],
+  ['POST', '/public/users/identify', user, ['secret', 'write']],
+  ['POST', '/public/users/profile', { ...user, operations: { $set: { a: 1 } } }, ['secret', 'write']],
+  ['POST', '/public/users/alias', { ...user, alias: 'other' }, ['secret', 'write']],
+  ['POST', '/public/sessions/start', session, ['public', 'write']],
+  ['POST', '/public/sessions/update', session, ['public', 'write']],
+  ['POST', '/public/sessions/end', session, ['public', 'write']],
+  ['GET', '/public/events', undefined, ['secret', 'read']],
+  ['GET', `/public/events/${ID}`, undefined, ['secret', 'read']],
+  ['GET', '/public/users', undefined, ['secret', 'read']],
+  ['GET', '/public/users/u', undefined, ['secret', 'read']],
+  ['GET', '/public/users/u/export', undefined, ['secret', 'read']],
+  ['GET', '/public/sessions', undefined, ['secret', 'read']],
+  ['GET', '/public/sessions/s', undefined, ['secret', 'read']],
+  ['PUT', `/public/events/${ID}`, { properties: {} }, ['secret']],
+  ['DELETE', `/public/events/${ID}`, undefined, ['secret']],
+  ['DELETE', '/public/users/none', undefined, ['secret']],
+  ['POST', '/public/users/erase', { distinct_ids: ['none'] }, ['secret']],
+]
+
+t.test('each kind of key may do what is its own, and nothing else', async (t) => {
+  const { app, config } = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 20 })
+  const keys = KEY_KINDS.map((kind) => ({ kind, key: makeKey(kind) }))
+  const { clickhouse, close } = await openStore(config)
+  const stored = keys.map(({ kind, key }) => storedKey(key, { projectId: 'kinds', kind }))
+  await insertKeys(clickhouse, stored, Date.now())
+  await close()
+  const send = (method: InjectOptions['method'], url: string, body: object | undefined, headers: object) =>
+    app.inject({ method: method ?? 'GET', url, headers: { ...headers }, ...(body && { payload: body }) })
+  const read = { 'x-api-key': keys.find(({ kind }) => kind === 'read')?.key }
+  await until('the keys', async () => (await send('GET', '/public/users', undefined, read)).statusCode === 200)
+
+  for (const [method, url, body, kinds] of CALLS) {
+    for (const { kind, key } of keys) {
+      for (const inBody of body ? [false, true] : [false]) {
+        const what = `${method} ${url} with a ${kind} key in the ${inBody ? 'body' : 'header'}`
+        const response = await send(method, url, inBody ? { ...body, apiKey: key } : body, {
+          ...(!inBody && { 'x-api-key': key }),
+        })
+        if (kinds.includes(kind)) {
+          t.ok([200, 404, 409].includes(response.statusCode), `${what}: ${response.body}`)
+        } else {
+          t.equal(response.statusCode, 403, what)
+          t.match(response.json(), { code: 'wrong_key_kind', error: new RegExp(`is a ${kind} key`) }, what)
+        }
+        t.notMatch(response.body, key, 'no key in an answer')
+      }
+    }
+  }
+
+  const origin = 'https://shop.example'
+  for (const [method, url, body, kinds] of CALLS) {
+    const isOpen = kinds.includes('write')
+    const preflight = await send('OPTIONS', url, undefined, {
+      origin,
+      'access-control-request-method': method,
+      'access-control-request-headers': 'content-type,x-api-key',
+    })
+    t.equal(preflight.headers['access-control-allow-origin'], isOpen ? '*' : undefined, `the preflight of ${url}`)
+    if (isOpen) {
+      t.match(preflight.headers['access-control-allow-headers'], 'x-api-key', url)
+      t.match(preflight.headers['access-control-allow-methods'], 'POST', url)
+    }
+    for (const { kind, key } of keys) {
+      const { headers } = await send(method, url, body, { origin, 'x-api-key': key })
+      const isReadable = isOpen && !(kind === 'secret' && kinds.includes('secret'))
+      t.equal(headers['access-control-allow-origin'], isReadable ? '*' : undefined, `${method} ${url}, ${kind} key`)
+    }
+  }
+})

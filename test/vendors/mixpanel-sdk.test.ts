@@ -1,0 +1,198 @@
+import t from 'tap'
+import { formatEvent } from '../../src/contract/event-text.js'
+import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
+import { readCapture } from './replay.js'
+import { aliasesOf, changesOf, eventsOf, KEY, NOW, reasonsOf, request } from './sdk-messages.js'
+
+const UPDATE = /^\$(set|set_once|add|append|union|remove|unset)$/
+
+/** The event with these properties, its token among them. */
+function only(properties: object | string, event = 'e') {
+  const text = typeof properties === 'string' ? properties : JSON.stringify({ token: KEY, ...properties })
+  const messages = mixpanelEvents(`{"event":${JSON.stringify(event)},"properties":${text}}`, request())
+  const [first] = eventsOf(messages)
+  if (!first) throw new Error(`no event: ${JSON.stringify(messages)}`)
+  return { ...first.parts, insertId: first.insertId, aliases: aliasesOf(messages) }
+}
+
+const update = (value: object) => mixpanelUpdates(JSON.stringify(value), request())
+
+t.test('all events and updates that were captured', async (t) => {
+  let count = 0
+  const operators = new Set<string>()
+  for (const name of ['mixpanel', 'mixpanel-browser', 'mixpanel-unload', 'minimum']) {
+    for (const { sdk, path, call, unwrapped } of readCapture(name)) {
+      if (!sdk.includes('mixpanel') || !/^[[{]/.test(unwrapped)) continue
+      const what = `${name} ${path} ${call}`
+      const key = /"\$?token":"([^"]*)"/.exec(unwrapped)?.[1] ?? ''
+      const sent = [JSON.parse(unwrapped)].flat()
+      if (/\/(track|import)\/?$/.test(path)) {
+        const messages = mixpanelEvents(unwrapped, request({ key, isOwnKey: () => true }))
+        t.strictSame(reasonsOf(messages), [], what)
+        const events = eventsOf(messages)
+        t.equal(events.length, sent.length, what)
+        for (const [i, event] of events.entries()) {
+          const { token, ...own } = sent[i].properties
+          const stored = JSON.parse(formatEvent(event.parts))
+          t.strictSame(stored.properties, own, what)
+          t.equal(stored.distinct_id, own.distinct_id || '$anonymous', what)
+          t.equal(event.insertId === undefined, own.$insert_id === undefined, what)
+          t.notOk(JSON.stringify(stored).includes(token), 'no key')
+          count++
+        }
+      } else if (/\/(engage|groups)\/?$/.test(path)) {
+        const messages = mixpanelUpdates(unwrapped, request({ key }))
+        t.strictSame(reasonsOf(messages), [], what)
+        for (const [i, message] of messages.entries()) {
+          if (message.type === 'delete') t.ok('$delete' in sent[i], what)
+          if (message.type !== 'change') continue
+          const [operator = ''] = Object.keys(sent[i]).filter((member) => UPDATE.test(member))
+          t.strictSame(message.operations, [JSON.stringify({ [operator]: sent[i][operator] })], what)
+          operators.add(operator)
+          count++
+        }
+        t.equal(messages.length, sent.length, what)
+      }
+    }
+  }
+  t.ok(count > 300, `${count} messages`)
+  t.strictSame([...operators].sort(), ['$add', '$append', '$remove', '$set', '$set_once', '$union', '$unset'])
+})
+
+t.test('whose event it is', async (t) => {
+  const ids = { $device_id: 'd', $user_id: 'u', distinct_id: 'ada' }
+  t.equal(only(ids).distinct_id, 'ada')
+  t.equal(only({ ...ids, distinct_id: '' }).distinct_id, 'u')
+  t.equal(only({ $device_id: 'd' }).distinct_id, 'd')
+  t.equal(only({}).distinct_id, '$anonymous')
+  t.equal(only('{"distinct_id":12345678901234567890}').distinct_id, '12345678901234567890', 'as it is spelled')
+})
+
+t.test('properties stay byte for byte, but for the token', async (t) => {
+  const rest = '"price": 9.90,"big":123456789012345678901234567890,"a":{"token":"wk_key"},"e":"\\u00e9"'
+  t.equal(only(`{"token":"wk_key",${rest}}`).properties, `{${rest}}`)
+  t.equal(only(`{${rest}, "token" : "wk_key" }`).properties, `{${rest} }`)
+  t.equal(only(`{"token":"wk_key"}`).properties, '{}')
+  t.equal(only('{"n":1}').properties, '{"n":1}', 'an event need not bring a token')
+})
+
+t.test('a token of its own', async (t) => {
+  const text = JSON.stringify([
+    { event: 'a', properties: { token: KEY } },
+    { event: 'b', properties: { token: 'pk_second', x: 1 } },
+    { event: 'c', properties: { token: 'foreign' } },
+  ])
+  const messages = mixpanelEvents(text, request({ isOwnKey: (key) => key === 'pk_second' }))
+  t.strictSame(
+    eventsOf(messages).map(({ parts }) => [parts.event, parts.properties]),
+    [
+      ['a', '{}'],
+      ['b', '{"x":1}'],
+    ],
+    'another key of the same project is as good, and is cut out, too',
+  )
+  t.strictSame(reasonsOf(messages), [[2, 'The token is that of another project than the request.', 'token']])
+  t.match(reasonsOf(update({ $token: 'foreign', $distinct_id: 'a', $set: {} })), [[0, /another project/, 'token']])
+})
+
+t.test('times', async (t) => {
+  const timeOf = (time: unknown) => Number(only({ time }).timestamp ?? NOW)
+  t.equal(timeOf(1_700_000_000), 1_700_000_000_000, 's')
+  t.equal(timeOf(1_795_291_912.646), 1_795_291_912_646, 's with decimals')
+  t.equal(timeOf(1_700_000_000_123), 1_700_000_000_123, 'ms')
+  t.equal(timeOf(99_999_999_999), NOW, 'the last second is beyond what can be stored')
+  t.equal(timeOf(100_000_000_000), 100_000_000_000, 'the first ms')
+  t.equal(timeOf('1700000000'), 1_700_000_000_000)
+  t.equal(timeOf('2023-11-14T22:13:20.000Z'), 1_700_000_000_000)
+  // Undefined leaves the time to the arrival.
+  for (const time of [undefined, null, 'soon', -1, [1], {}, true]) {
+    t.ok([undefined, String(NOW)].includes(only({ time }).timestamp), JSON.stringify(time))
+  }
+  t.match(only({ time: 'soon' }).properties, '"time":"soon"', 'what it said is kept')
+})
+
+t.test('ids', async (t) => {
+  t.equal(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i', time: 5 }, 'a').insertId, 'without the time')
+  t.not(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i' }, 'b').insertId, 'equal ones of other events')
+  t.equal(only({}).insertId, undefined)
+  t.ok((only({ $insert_id: 'i'.repeat(10_000) }).insertId?.length ?? 999) <= 255)
+})
+
+t.test('aliases', async (t) => {
+  t.strictSame(only({ distinct_id: 'ada', $anon_distinct_id: '$device:1' }, '$identify').aliases, [
+    ['ada', '$device:1'],
+  ])
+  t.strictSame(only({ distinct_id: 'ada', alias: 'a@b.c' }, '$create_alias').aliases, [['ada', 'a@b.c']])
+  t.strictSame(only({ distinct_id: 'ada', alias: 'ada' }, '$create_alias').aliases, [])
+  t.strictSame(only({ alias: 'a@b.c' }, '$create_alias').aliases, [], 'nobody has no aliases')
+  t.strictSame(only({ distinct_id: 'ada', alias: 'a@b.c' }, 'renamed').aliases, [])
+})
+
+t.test('updates of profiles and groups', async (t) => {
+  const user = { $token: KEY, $distinct_id: 'ada' }
+  const operations = {
+    $set: { a: 1 },
+    $set_once: { b: 1 },
+    $add: { n: -3 },
+    $append: { l: 7, m: 'x' },
+    $union: { l: ['a', 'b'] },
+    $remove: { l: 'a' },
+    $unset: ['a', 'b'],
+  }
+  for (const [operator, operand] of Object.entries(operations)) {
+    const expected = JSON.stringify({ [operator]: operand })
+    t.strictSame(changesOf(update({ ...user, [operator]: operand })), [['ada', expected]])
+    const group = { $token: KEY, $group_key: 'company', $group_id: 'acme', [operator]: operand }
+    t.strictSame(changesOf(update(group)), [['$group:company:acme', expected]])
+  }
+  const modifiers = { $ip: '0', $time: 1, $ignore_time: true, $ignore_alias: true, $latitude: 1.5, $longitude: 2 }
+  t.strictSame(changesOf(update({ ...user, $set: { a: 1 }, ...modifiers })), [['ada', '{"$set":{"a":1}}']])
+  const exact = `{"$token":"${KEY}","$distinct_id":42,"$set":{"price": 9.90,"big":123456789012345678901234567890}}`
+  t.strictSame(changesOf(mixpanelUpdates(exact, request())), [
+    ['42', '{"$set":{"price": 9.90,"big":123456789012345678901234567890}}'],
+  ])
+  t.strictSame(
+    changesOf(
+      update([
+        { ...user, $add: { n: 1 } },
+        { ...user, $set: { n: 5 } },
+      ]),
+    ),
+    [
+      ['ada', '{"$add":{"n":1}}'],
+      ['ada', '{"$set":{"n":5}}'],
+    ],
+    'in their order',
+  )
+  t.match(update({ ...user, $delete: '' }), [{ type: 'delete', distinctId: 'ada' }])
+  t.match(update({ $token: KEY, $group_key: 'c', $group_id: 7, $delete: '' }), [{ distinctId: '$group:c:7' }])
+})
+
+t.test('one at fault costs the others nothing', async (t) => {
+  const good = { event: 'good', properties: { token: KEY } }
+  const messages = mixpanelEvents(JSON.stringify([good, 1, { event: 'x', properties: [] }, good]), request())
+  t.equal(eventsOf(messages).length, 2)
+  t.match(reasonsOf(messages), [
+    [1, /not a JSON object/],
+    [2, /properties are not an object/, 'properties'],
+  ])
+  const updates = update([
+    { $token: KEY, $set: {} },
+    { $token: KEY, $distinct_id: 'a' },
+    { $token: KEY, $distinct_id: 'a', $set: {} },
+  ])
+  t.match(reasonsOf(updates), [
+    [0, /names no user/, '$distinct_id'],
+    [1, /none of \$set/],
+  ])
+  t.equal(changesOf(updates).length, 1)
+  t.notMatch(JSON.stringify(updates), KEY, 'no key in a dead letter')
+})
+
+t.test('one event on each line', async (t) => {
+  t.equal(arrayOfLines('[{"a":1},\n{"b":2}]'), '[{"a":1},\n{"b":2}]')
+  t.equal(arrayOfLines('{\n "a": 1\n}\n'), '{\n "a": 1\n}\n')
+  t.equal(arrayOfLines('{"a":1.0}\r\n\n{"b":2}\n'), '[{"a":1.0}\r,{"b":2}]')
+  t.equal(arrayOfLines('{"a":1}\n{"b"\n'), '[{"a":1},"{\\"b\\""]')
+  t.equal(arrayOfLines('{"a"\n{"b"'), '{"a"\n{"b"')
+})
