@@ -128,7 +128,7 @@ class Model {
         group.rows.push(write.row)
         this.states.set(write.stateKey, { version: position, state: write.state })
       }
-      this.remember(write, now)
+      this.remember(write, knownIds, now)
       if (idempotencyKey) {
         const { key, fingerprint } = idempotencyKey
         this.requests.push({ key, fingerprint, position, bucket: bucketAt(now) })
@@ -158,12 +158,11 @@ class Model {
     })
   }
 
-  remember(write: Write, now: number): void {
-    for (const id of idsOf(write)) {
-      if (id === null) continue
-      const buckets = this.insertIds.get(id) ?? []
-      const isLiving = buckets.some((bucket) => bucket >= this.latestIdBucket - OLD_ID_BUCKETS)
-      if (!isLiving) this.insertIds.set(id, [...buckets, idBucketAt(now)])
+  /** Those that were not known; the others stay in the bucket in which they came. */
+  remember(write: Write, known: number[], now: number): void {
+    for (const [i, id] of idsOf(write).entries()) {
+      if (id === null || known.includes(i)) continue
+      this.insertIds.set(id, [...(this.insertIds.get(id) ?? []), idBucketAt(now)])
     }
   }
 
@@ -439,9 +438,12 @@ const raiseFloor = fc.tuple(ahead, fc.boolean()).map(([ahead, isOther]) =>
   }),
 )
 
-const turnClock = fc
-  .constantFrom(-HOUR, STATE_MEMORY + 1, 6 * HOUR, 24 * HOUR + 1, 84 * HOUR, -84 * HOUR)
-  .map((ms) => command(`turn the clock by ${ms} ms`, async (_model, real) => real.turnClock(ms)))
+const turnClock = fc.constantFrom(-HOUR, STATE_MEMORY + 1, 6 * HOUR, 24 * HOUR + 1, 84 * HOUR, -84 * HOUR).map((ms) =>
+  command(`turn the clock by ${ms} ms`, async (model, real) => {
+    real.turnClock(ms)
+    model.latestIdBucket = Math.max(model.latestIdBucket, idBucketAt(real.now()))
+  }),
+)
 
 const look = fc.constant(command('look', async (model, real) => compare(model, real)))
 
