@@ -6,7 +6,6 @@ import { databaseOf, journalFor } from './servers.js'
 // Producers send the same events again and again: in other batches, alone, in another order and side by side, while the
 // service and Redis are killed. Each is stored once.
 
-t.setTimeout(300_000)
 const EVENTS = 1_500
 const PRODUCERS = 4
 const KILLS = 3

@@ -5,7 +5,6 @@ import { runCommand, startCommand } from '../cli/command-line.js'
 import { SECRET_KEY, type Service, startRedis, startService, temporaryFolder } from '../helper.js'
 import { shardsUrl, startNodes } from '../nodes.js'
 
-t.setTimeout(300_000)
 const engines = await startEngines(t)
 
 for (const kind of ['redis', 'lmdb'] as const) {

@@ -3,7 +3,6 @@ import { relayout } from '../../src/pipeline/relayout.js'
 import { readLayouts } from '../../src/store/layouts.js'
 import { Kills, startEngines, startStore } from '../changing-store.js'
 
-t.setTimeout(120_000)
 const engines = await startEngines(t)
 
 /** At none of its steps. */
