@@ -25,6 +25,18 @@ export class ByteBudget {
     })
   }
 
+  /** Bytes that are not taken; negative if more than all are. */
+  get left(): number {
+    return this.#size - this.#taken
+  }
+
+  /** As `take`, but where the caller would have to wait, nothing is taken. @returns whether they are */
+  tryTake(bytes: number): boolean {
+    if (this.#waiting.length > 0 || !this.#fits(bytes)) return false
+    this.#taken += bytes
+    return true
+  }
+
   /** Takes bytes that are in memory already, whether or not they are left. */
   force(bytes: number): void {
     this.#taken += bytes
@@ -38,10 +50,14 @@ export class ByteBudget {
   #grant(): void {
     for (;;) {
       const [next] = this.#waiting
-      if (!next || (this.#taken > 0 && this.#taken + next.bytes > this.#size)) return
+      if (!next || !this.#fits(next.bytes)) return
       this.#waiting.shift()
       this.#taken += next.bytes
       next.resolve()
     }
+  }
+
+  #fits(bytes: number): boolean {
+    return this.#taken === 0 || this.#taken + bytes <= this.#size
   }
 }

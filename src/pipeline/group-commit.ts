@@ -1,6 +1,7 @@
 import { ApiError } from '../contract/errors.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { ByteBudget } from '../lib/byte-budget.js'
 import { given } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
@@ -20,7 +21,7 @@ import {
   type Written,
 } from './commit-parts.js'
 
-/** Bytes that may queue in memory for the journal; beyond them requests are refused. */
+/** Bytes that may queue in memory for the journals of a process; beyond them requests are refused. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
@@ -50,6 +51,11 @@ export interface AppendOptions {
 
 /** What became of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
 export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
+
+/** What the group commits of a process share. */
+export function openQueueBudget(): ByteBudget {
+  return new ByteBudget(MAX_QUEUED_BYTES)
+}
 
 /** What a group commit that is one of several owes to the others. */
 export interface OtherLanes {
@@ -83,6 +89,7 @@ export class GroupCommit {
   readonly #journal: Journal
   readonly #pool: BufferPool
   readonly #others: OtherLanes | null
+  readonly #budget: ByteBudget
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   #queuedBytes = 0
@@ -96,11 +103,13 @@ export class GroupCommit {
   /**
    * @param pool of the bodies, and for the entries that are built from single events
    * @param others null if this is the only lane
+   * @param budget of all lanes
    */
-  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null) {
+  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null, budget = openQueueBudget()) {
     this.#journal = journal
     this.#pool = pool
     this.#others = others
+    this.#budget = budget
     journal.listen({ onReleased: (body) => pool.release(body) })
     if (others) this.#watch = setInterval(() => this.#handOver(others), WATCH_MS).unref()
   }
@@ -204,7 +213,7 @@ export class GroupCommit {
    * @throws ApiError `unavailable` or `overloaded`
    */
   #admit(bytes: number, events: number, body: Buffer | null): void {
-    if (this.#closed || (this.#queuedBytes > 0 && this.#queuedBytes + bytes > MAX_QUEUED_BYTES)) {
+    if (this.#closed || !this.#hasRoom(bytes) || !this.#budget.tryTake(bytes)) {
       const code = this.#closed ? 'unavailable' : 'overloaded'
       this.metrics.refused[code] += events
       if (body) this.#pool.release(body)
@@ -212,6 +221,11 @@ export class GroupCommit {
     }
     this.#queuedBytes += bytes
     this.#running ??= this.#run()
+  }
+
+  /** One of several lanes leaves as much to the others as it has queued: if it hangs, it does not stop them. */
+  #hasRoom(bytes: number): boolean {
+    return !this.#others || this.#queuedBytes === 0 || this.#queuedBytes + bytes <= this.#budget.left - bytes
   }
 
   async #run(): Promise<void> {
@@ -308,7 +322,9 @@ export class GroupCommit {
 
   #resolve({ events, writes, batch }: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
     const all = [...events.flat(), ...writes]
-    for (const { bytes } of all) this.#queuedBytes -= bytes
+    const bytes = all.reduce((sum, { bytes }) => sum + bytes, 0)
+    this.#queuedBytes -= bytes
+    this.#budget.give(bytes)
     if ('error' in written) {
       this.#refuse({ events, writes, batch }, written.error)
       return

@@ -59,6 +59,8 @@ export interface LaneOptions {
   isOwnShardEnough: () => boolean
   others: OtherLanes | null
   buffers: BufferPool
+  /** for what waits for the journals */
+  queued: ByteBudget
   /** for the profiles and sessions that are loaded at a time */
   memory: ByteBudget
   log: Log
@@ -68,7 +70,7 @@ export interface LaneOptions {
 
 /** Puts a lane around its journal, which it closes. */
 export function laneOn(journal: Journal, config: Config, options: LaneOptions): Lane {
-  const { number, name, shards, isOwnShardEnough, others, buffers, memory, log, closing } = options
+  const { number, name, shards, isOwnShardEnough, others, buffers, queued, memory, log, closing } = options
   const shard = shards.at(number % shards.all.length)
   const place = shards.areSeveral ? `${name} on shard ${shard.number} (${shard.name})` : name
   const parts = new CloseStack()
@@ -79,7 +81,7 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
     own === all ? own : { ...own, read: (...wanted) => (isOwnShardEnough() ? own : all).read(...wanted) }
   const writer = new Writer({ journal, tables: inDoubt(tables, () => (isOwnShardEnough() ? tables : everywhere)), log })
   parts.add({ close: () => writer.close(FLUSH_LIMIT_MS) })
-  const commits = parts.add(new GroupCommit(journal, buffers, others))
+  const commits = parts.add(new GroupCommit(journal, buffers, others, queued))
   const profiles = of(tables.profiles, everywhere.profiles)
   const sessions = of(tables.sessions, everywhere.sessions)
   const aliases = withRecentReads(of(tables.aliases, everywhere.aliases), journal)

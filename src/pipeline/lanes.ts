@@ -12,6 +12,7 @@ import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
 import { AliasProjects } from './alias-projects.js'
 import { Aliases } from './aliases.js'
+import { openQueueBudget } from './group-commit.js'
 import { type Lane, laneOn } from './lane.js'
 import { type Appends, LaneRouter } from './lane-router.js'
 import { LaneStates, type States } from './lane-states.js'
@@ -81,7 +82,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const joining = new AbortController()
   if (areSeveral) await levelFloors(journals, joining.signal)
   const buffers = new BufferPool()
-  const memory = new ByteBudget(STATE_MEMORY_BYTES)
+  const shared = { buffers, queued: openQueueBudget(), memory: new ByteBudget(STATE_MEMORY_BYTES) }
   let isOriginal = false
   const all: Lane[] = []
   const router = new LaneRouter(all, home, buffers)
@@ -89,7 +90,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     const name = laneName(config, number)
     const others = areSeveral ? router.othersOf({ number, name }) : null
     const isOwnShardEnough = () => isOriginal
-    const options = { number, name, shards, isOwnShardEnough, others, buffers, memory, log, closing }
+    const options = { number, name, shards, isOwnShardEnough, others, ...shared, log, closing }
     all.push(laneOn(areSeveral ? withNamedFailures(journal, name) : journal, config, options))
   }
   const [only] = all

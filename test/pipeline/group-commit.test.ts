@@ -1,7 +1,9 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { ByteBudget } from '../../src/lib/byte-budget.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { temporaryFolder, until } from '../helper.js'
 
@@ -143,4 +145,64 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
   }
   await t.rejects(commits.reserve(key), { code: 'idempotency_conflict' })
   t.strictSame(floors, [...positions, 0n])
+})
+
+/** A group commit whose journal does not respond before `respond`. */
+function hanging(budget: ByteBudget, isOneOfSeveral: boolean) {
+  let respond = () => {}
+  const isReleased = new Promise<void>((resolve) => {
+    respond = resolve
+  })
+  const write: Journal['write'] = async (writes) => {
+    await isReleased
+    return writes.map(() => ({ status: 'done', position: 1n }))
+  }
+  const journal = { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
+  const others = { prefix: '', onWritten: () => {}, append: () => null, hasOpen: () => false }
+  const commits = new GroupCommit(journal, new BufferPool(), isOneOfSeveral ? others : null, budget)
+  const sent: Promise<unknown>[] = []
+  /** @returns whether it was taken */
+  const send = async (bytes: number) => {
+    const appended = commits.appendBatch('p', Buffer.alloc(bytes), 1)
+    const refusal = await Promise.race([appended.then(null, (error) => error), nextTurn(null)])
+    if (refusal === null) sent.push(appended)
+    else if (refusal.code !== 'overloaded') throw refusal
+    return refusal === null
+  }
+  const fill = async () => {
+    while (await send(100));
+    return commits.queuedBytes
+  }
+  return { commits, send, fill, respond, settled: () => Promise.all(sent) }
+}
+
+t.test(
+  'the lanes of a process share the bytes that may queue, and one that hangs leaves some to each other',
+  async (t) => {
+    const budget = new ByteBudget(8_000)
+    const [first, second, third] = [hanging(budget, true), hanging(budget, true), hanging(budget, true)]
+    t.strictSame([await first.fill(), await second.fill(), await third.fill()], [4_000, 2_000, 1_000])
+    t.notOk(await third.send(1_500), 'there is no room for more')
+    first.respond()
+    await first.settled()
+    t.equal(first.commits.queuedBytes, 0)
+    t.equal(budget.left, 5_000)
+    t.ok(await third.send(1_500), 'what one lane has written is room for the others')
+    for (const lane of [second, third]) {
+      lane.respond()
+      await lane.settled()
+    }
+    t.equal(budget.left, 8_000)
+  },
+)
+
+t.test('a lane alone may queue all of them, and anything if nothing waits', async (t) => {
+  const budget = new ByteBudget(8_000)
+  const { send, fill, respond, settled } = hanging(budget, false)
+  t.equal(await fill(), 8_000)
+  respond()
+  await settled()
+  t.ok(await send(9_000))
+  await settled()
+  t.equal(budget.left, 8_000)
 })
