@@ -1,3 +1,5 @@
+import { idempotencyConflict } from '../contract/errors.js'
+import type { IdempotencyKey } from '../journal/journal.js'
 import { laneOf } from '../model/lane-of.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
 import type { Lane } from './lane.js'
@@ -23,16 +25,26 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   /**
-   * As StateStore has it. An idempotency key is reserved in its own lane, where every other request with that key looks
+   * As StateStore has it. An idempotency key is remembered in its own lane, where every other request with that key looks
    * for it, and then committed with the change in the lane of the state: so the change is executed once even if this
-   * process ends between the two.
+   * process ends between the two. A change that is refused leaves the key free.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
-    const key = repetition.idempotencyKey
     const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
+    const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)
+    await this.#storeOf(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
+  }
+
+  /**
+   * @returns how the key is reserved in its lane; null where that is the lane of the state, or there is none
+   * @throws ApiError `idempotency_conflict` if its lane knows it with another body
+   */
+  async #checkKey(lane: Lane, key: IdempotencyKey | undefined): Promise<Pick<Repetition, 'reserveKey'> | null> {
     const keyLane = key && this.#laneOf(key.key)
-    if (keyLane && keyLane !== lane) await keyLane.commits.reserve(key)
-    await this.#storeOf(lane).change(projectId, name, change, repetition)
+    if (!keyLane || keyLane === lane) return null
+    const known = await keyLane.journal.findRequest(key)
+    if (known?.status === 'mismatch') throw idempotencyConflict()
+    return { reserveKey: () => keyLane.commits.reserve(key) }
   }
 
   #laneOf(digest: string): Lane {

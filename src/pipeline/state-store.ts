@@ -22,6 +22,8 @@ export type Change<Value> = (current: Value | null) => Value | null
 /** By which a repeated change is known, and not made again. */
 export interface Repetition {
   idempotencyKey?: IdempotencyKey | undefined
+  /** remembers the key where others look for it; called before each attempt to commit, so not for a change that is refused */
+  reserveKey?: (() => Promise<void>) | undefined
   /** of the change among those of its value */
   insertId?: string | undefined
 }
@@ -29,6 +31,7 @@ export interface Repetition {
 interface Waiting<Value> {
   change: Change<Value>
   idempotencyKey: IdempotencyKey | undefined
+  reserveKey: (() => Promise<void>) | undefined
   /** INSERT_ID_BYTES; null if the change has none */
   insertId: Buffer | null
   resolve(): void
@@ -117,10 +120,10 @@ export class StateStore<Value> {
    */
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
-    const { idempotencyKey } = repetition
+    const { idempotencyKey, reserveKey } = repetition
     const insertId = repetition.insertId === undefined ? null : changeId(key.stateKey, repetition.insertId)
     return new Promise((resolve, reject) => {
-      const waiting = { change, idempotencyKey, insertId, resolve, reject }
+      const waiting = { change, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
       if (queue) {
         queue.push(waiting)
@@ -204,6 +207,7 @@ export class StateStore<Value> {
     if (value !== null && this.#isTooLarge(state, value, before)) {
       return { status: 'too large', changes: refusals.length }
     }
+    await waiting[0]?.reserveKey?.()
     const committed = await this.#commits.commit({
       type: 'commit',
       kind: this.#table.kind,

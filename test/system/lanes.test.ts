@@ -50,6 +50,18 @@ for (const storage of ['embedded lanes', 'lanes'] as const) {
         t.equal((await call('GET', `/public/users/${key}`)).statusCode, 404)
       }
     })
+
+    t.test('a change that is refused leaves its key free for a corrected one', async (t) => {
+      for (const key of KEYS.map((key) => `refused ${key}`)) {
+        const properties = { visits: 'many' }
+        await call('POST', '/public/users/identify', { distinct_id: key, properties })
+        t.equal((await add(key, key)).json().code, 'not_numeric')
+        const corrected = { distinct_id: key, operations: { $set: { visits: 1 } } }
+        const headers = { 'idempotency-key': key }
+        t.equal((await call('POST', '/public/users/profile', corrected, headers)).statusCode, 200)
+        t.equal((await add(key, key)).json().code, 'idempotency_conflict', 'which the corrected one has taken')
+      }
+    })
   })
 }
 
