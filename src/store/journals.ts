@@ -20,7 +20,11 @@ export async function takeOver(shards: Shards, { number, shard, journal }: LaneJ
   const journals = await readJournals(shards.first)
   const latest = journals.find(({ lane }) => lane === number)
   if (latest?.id === journal.id && latest.shard === shard.number) return
-  if (journals.length > 0 && latest?.id !== journal.id) await journal.advancePast(await lastPositionOfAll(shards))
+  if (journals.length > 0 && latest?.id !== journal.id) {
+    // So that a shard which drops every packet is known to be down in 2 s.
+    await shards.each(({ clickhouse }) => clickhouse.ping())
+    await journal.advancePast(await lastPositionOfAll(shards))
+  }
   await recordJournal(shards.first, { id: journal.id, lane: number, shard: shard.number }, now)
 }
 

@@ -1,4 +1,8 @@
-import t from 'tap'
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
 import { command as keys } from '../../src/cli/keys.js'
 import { command as lanes } from '../../src/cli/lanes.js'
 import { ClickHouse } from '../../src/clickhouse/client.js'
@@ -8,6 +12,7 @@ import { insertKeys } from '../../src/store/api-keys.js'
 import { run } from '../cli/lanes-store.js'
 import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder, until } from '../helper.js'
 import { shardsUrl, startNodes } from '../nodes.js'
+import { TcpProxy } from './tcp-proxy.js'
 
 t.test('a service that starts while a shard is down takes events, and stores those of the other', async (t) => {
   const nodes = await startNodes(t, 2)
@@ -51,4 +56,44 @@ t.test('a service that starts while a shard is down takes events, and stores tho
     const page = await app.inject({ url: '/public/events', headers: { 'x-api-key': key } })
     return page.statusCode === 200 && page.json().events.length === 2
   })
+})
+
+/** The URL of a server that never answers, as behind a firewall that drops every packet. */
+async function silentServer(t: Test): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+t.test('a shard that drops every packet holds up neither the start nor the lanes of the others', async (t) => {
+  const nodes = await startNodes(t, 2)
+  const [first, second] = nodes
+  if (!first || !second) throw new Error('there are two')
+  const proxy = await TcpProxy.open(t, second.url)
+  const DATA_DIR = await temporaryFolder(t)
+  const env = {
+    ...{ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' },
+    ...{ DATA_DIR, CLICKHOUSE_URL: `${first.url},${proxy.url}`, LANES: '3', HOME_LANE: '2' },
+  }
+  const before = await startApp(t, env)
+  t.equal((await before.call('POST', '/public/track', { event: 'before', distinct_id: 'u' })).statusCode, 200)
+  t.equal((await before.call('GET', '/public/events')).json().events.length, 1)
+  await before.app.close()
+  // The first lane's new journal has to go behind what every shard has, so it waits for all of them.
+  await rm(join(DATA_DIR, 'journal'), { recursive: true })
+  proxy.moveTo(await silentServer(t))
+
+  const startedAt = performance.now()
+  const { call } = await startApp(t, env)
+  t.ok(performance.now() - startedAt < 25_000, 'a statement would take 30 s')
+  t.equal((await call('POST', '/public/track', { event: 'during', distinct_id: 'u' })).statusCode, 200)
+  const clickhouse = new ClickHouse({ url: first.url })
+  t.teardown(() => clickhouse.close())
+  await until('the last lane to store it', async () => {
+    return (await clickhouse.rows("SELECT 1 FROM events WHERE event = 'during'")).length === 1
+  })
+  t.match((await call('GET', '/public/events')).json().error, /Shard 1/)
+  proxy.moveTo(second.url)
+  await until('the shard', async () => (await call('GET', '/public/events')).json().events?.length === 2)
 })
