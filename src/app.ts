@@ -136,7 +136,7 @@ async function open(
   const admission = opened.add(await openAdmission(server, limits, { keys, buffers, clientLimits, log }))
   const storage = () => readStorage(shards, usesDataDir(config) ? config.DATA_DIR : null)
   const metrics = opened.add(
-    new Metrics({ role: config.ROLE, requests, admission, lanes: lanes.all, storage, aliases: lanes.aliases }),
+    new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, storage }),
   )
   return { store, lanes, purge, admission, metrics: { read: shareMetrics(() => metrics.read()) } }
 }

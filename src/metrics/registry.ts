@@ -21,6 +21,8 @@ export interface MetricsSources {
   /** called at each scrape; never rejects */
   storage: () => Promise<StorageReading>
   aliases: { metrics: AliasMetrics }
+  /** as Lanes has it */
+  lateClockReads: readonly number[]
 }
 
 /**
@@ -67,6 +69,11 @@ export class Metrics {
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
       ...stateMetrics(lanes),
+      counter(
+        'tallyhouse_late_clock_reads_total',
+        "Reads that ended early as this lane's clock is over a minute behind another's.",
+        numbered('lane', this.#sources.lateClockReads, (count) => count),
+      ),
       counter(
         'tallyhouse_alias_conflicts_total',
         'Aliases that were refused because they name another user.',

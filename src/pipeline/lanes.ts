@@ -42,6 +42,8 @@ export interface Lanes {
   sessions: States<Session>
   aliases: Aliases
   barrier: Barrier
+  /** by lane, as LevelBarrier has it */
+  lateClockReads: readonly number[]
   /**
    * The lane that gave out event ids with this number; undefined for a journal from before. While a lane is unknown, it may
    * be the one, and what asks it says that it is down.
@@ -105,6 +107,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
       }
     : only
   const { commits, profiles, sessions, barrier } = ways
+  const lateClockReads = barrier instanceof LevelBarrier ? barrier.lateClockReads : [0]
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   return {
     all,
@@ -115,6 +118,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     sessions,
     aliases: new Aliases({ states: ways.aliases, projects, shards, log }),
     barrier,
+    lateClockReads,
     ofJournal: (id) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown),
     noteDeletion: (projectId) => noteDeletion(all, home, projectId),
     noteLayout: (original) => {

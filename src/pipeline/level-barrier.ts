@@ -24,11 +24,14 @@ const WARNING_MS = 60_000
  * each lane has stored what it has up to there.
  */
 export class LevelBarrier implements Barrier {
+  /** by lane: reads that ended early as its clock is more than a minute behind another's */
+  readonly lateClockReads: number[]
   readonly #lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[]
   readonly #options: LevelBarrierOptions
   #warnedAt = Number.NEGATIVE_INFINITY
 
   constructor(lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[], options: LevelBarrierOptions) {
+    this.lateClockReads = lanes.map(() => 0)
     this.#lanes = lanes
     this.#options = options
   }
@@ -65,7 +68,7 @@ export class LevelBarrier implements Barrier {
       const behind = this.#behind(progress, wanted).flatMap((i) => this.#lanes[i] ?? [])
       if (behind.length === 0) return { wanted, progress }
       if (Date.now() >= deadline || closing.aborted) {
-        this.#warnOfClocks(wanted, progress)
+        this.#reportClocks(wanted, progress)
         return { wanted, progress }
       }
       const changed = this.#change(behind, Math.min(POLL_MS, deadline - Date.now()))
@@ -80,12 +83,13 @@ export class LevelBarrier implements Barrier {
   }
 
   /** A lane that could not be lifted has a clock far behind the greatest one. */
-  #warnOfClocks(wanted: Position, progress: Progress[]): void {
-    const low = this.#lanes.filter((_, i) => (progress[i]?.appended ?? START) < wanted).map(({ name }) => name)
+  #reportClocks(wanted: Position, progress: Progress[]): void {
+    const low = [...progress.keys()].filter((i) => (progress[i]?.appended ?? START) < wanted)
+    for (const i of low) this.lateClockReads[i] = (this.lateClockReads[i] ?? 0) + 1
     if (low.length === 0 || performance.now() - this.#warnedAt < WARNING_MS) return
     this.#warnedAt = performance.now()
     this.#options.log.warn(
-      { lanes: low, position: formatPosition(wanted) },
+      { lanes: low.map((i) => this.#lanes[i]?.name), position: formatPosition(wanted) },
       'the clocks of the journals differ by more than a minute, so reads lag; set the clocks',
     )
   }

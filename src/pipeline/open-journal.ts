@@ -33,16 +33,19 @@ export async function openJournal(config: Config, log: Log, shards: Shards, whic
   const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys: config.MAX_IDEMPOTENCY_KEYS, layout }
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('../journal/redis/journal.js')
+    const [url, otherPrefixes] = [await redisOf(config, lane), await prefixesElsewhere(config, lane)]
     return await openRedisJournal({
-      url: await redisOf(config, lane),
+      url,
       ...limits,
       prefix: prefixOf(lane),
-      otherPrefixes: await prefixesElsewhere(config, lane),
+      otherPrefixes,
       replicas: config.REDIS_REPLICAS,
       isHome: home === undefined ? undefined : lane === home,
       lastStored: (from: Position) => lastPositionOfAll(shards, from),
       late,
       log,
+    }).catch((error: Error) => {
+      throw config.LANES > 1 ? new Error(`In ${laneName(config, lane)}: ${error.message}`, { cause: error }) : error
     })
   }
   const { openLmdbJournal } = await import('../journal/lmdb/journal.js').catch(notInstalled)

@@ -133,6 +133,23 @@ t.test('redis: a server that may evict accepted data is refused', async (t) => {
   await t.rejects(open(t, redis), /maxmemory-policy to noeviction/)
 })
 
+t.test(
+  'redis: a server that keeps keys and ids in much memory is reported, and one that does not say is not',
+  async (t) => {
+    const opened = async (args: string[]) => {
+      const server = await startRedis(t, args)
+      const warnings: object[] = []
+      const log = { warn: (data: object) => warnings.push(data) }
+      const journal = await openRedisJournal({ url: server.url, maxBytes: 1e9, log })
+      await journal.close()
+      return warnings
+    }
+    t.strictSame(await opened(['--hash-max-listpack-entries', '128']), [{ 'hash-max-listpack-entries': 128 }])
+    t.strictSame(await opened([]), [], 'the default is right')
+    t.strictSame(await opened(['--rename-command', 'CONFIG', '']), [])
+  },
+)
+
 t.test('the room in Redis', async (t) => {
   const MIB = 1024 * 1024
   const room = (used: number, limit: number) => roomIn({ used: used * MIB, limit: limit * MIB, policy: 'noeviction' })

@@ -176,6 +176,8 @@ t.test('a clock that is more than a minute off lifts the others no further, and 
   await barrier.waitForProject('p')
   t.ok(millisecondsOf((await right.journal.progress()).appended) < Date.now() + 70_000)
   t.match(logged, [{ lanes: ['lane 0'] }])
+  await barrier.waitForProject('p')
+  t.strictSame([logged.length, barrier.lateClockReads], [1, [2, 0]], 'every read is counted, and some are logged')
   t.ok(millisecondsOf(await append(right)) < Date.now() + 70_000, 'its own events keep a time near the right one')
   store.stop()
   await Promise.all(draining)

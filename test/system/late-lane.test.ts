@@ -73,6 +73,26 @@ t.test('a service starts while a lane is down, and uses it as soon as it is back
   t.strictSame(fatal, [])
 })
 
+t.test('a lane that refuses the login is not down: the start stops, and says so', async (t) => {
+  const [first, second, clickhouse] = await Promise.all([
+    startRedis(t),
+    startRedis(t, ['--requirepass', 'right']),
+    startClickHouse(t),
+  ])
+  const withPassword = (password: string) => second.url.replace('//', `//:${password}@`)
+  const start = (url: string) =>
+    startApp(t, { ...SETTINGS, CLICKHOUSE_URL: clickhouse.url, REDIS_URL: `${first.url},${url}` })
+  const { host } = new URL(second.url)
+  const refusal = (code: string) =>
+    new RegExp(
+      `^In lane 1 \\(${host}\\): Redis refuses the login of REDIS_URL: "${code} .*Correct its user and password`,
+    )
+  await t.rejects(start(withPassword('wrong')), { message: refusal('WRONGPASS') })
+  await t.rejects(start(second.url), { message: refusal('NOAUTH') })
+  const { call } = await start(withPassword('right'))
+  t.equal((await call('GET', '/health/ready')).statusCode, 200)
+})
+
 t.test('what must not be used ends the process later as well', async (t) => {
   const evicting = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru']
   const [first, second, third, fourth, clickhouse] = await Promise.all([

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { backoffMs } from '../../lib/backoff.js'
 import { openRedis } from '../../lib/open-redis.js'
-import { isReply, unavailable } from './errors.js'
+import { isReply, refusedLogin, unavailable } from './errors.js'
 
 /** How long a call waits for a connection before it is refused. */
 export const CONNECTION_WAIT_MS = 2_000
@@ -56,6 +56,10 @@ export class RedisConnection {
     this.#isCluster = typeof url !== 'string'
     this.redis = openRedis(url, OPTIONS, prefix)
     this.redis.on('ready', () => this.#begin())
+    // The connection is closed before it is ready, so nothing else says why.
+    this.redis.on('error', (error) => {
+      if (refusedLogin(error)) this.#lastError = error
+    })
     this.redis.on('close', () => {
       this.#isReady = false
     })

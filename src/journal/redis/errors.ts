@@ -28,6 +28,17 @@ export function asRefusal(error: unknown): ApiError | null {
   return null
 }
 
+/** Redis refuses the user or the password, or the user lacks rights: only an operator can help. */
+const LOGIN_REFUSAL = /^(WRONGPASS|NOAUTH|NOPERM)\b/
+
+/** What to do if Redis refuses the login, also as the cause of another error; null for any other failure. */
+export function refusedLogin(error: unknown): Error | null {
+  if (isReply(error) && LOGIN_REFUSAL.test(error.message)) {
+    return new Error(`Redis refuses the login of REDIS_URL: "${error.message}". Correct its user and password.`)
+  }
+  return error instanceof Error && error.cause !== undefined ? refusedLogin(error.cause) : null
+}
+
 /** The journal was deleted from Redis, or another one is there, or this Redis has not adopted it yet. */
 export function isGone(error: unknown): boolean {
   return isReply(error) && /^(GONE|HISTORY)\b/.test(error.message)

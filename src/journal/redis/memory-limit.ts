@@ -6,6 +6,9 @@ import { parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
 /** How often the memory of Redis is read. */
 const MEMORY_READ_MS = 1_000
 
+/** Fields up to which Redis has to keep a hash as a listpack, for keys and ids to take little memory; its default. */
+const LISTPACK_FIELDS = 512
+
 /** Redis may delete accepted events to make room. */
 export class EvictionError extends Error {
   constructor(policy: string) {
@@ -47,7 +50,19 @@ export class MemoryLimit {
   async watch(): Promise<void> {
     const memory = await this.#tryRead()
     if (memory && memory.limit > 0 && memory.policy !== 'noeviction') throw new EvictionError(memory.policy)
+    await this.#warnOfListpacks()
     this.#reads = setInterval(() => this.#tryRead(), MEMORY_READ_MS).unref()
+  }
+
+  /** Where CONFIG is refused, as by some providers, only the manual says it. */
+  async #warnOfListpacks(): Promise<void> {
+    const { redis, log } = this.#options
+    const setting = 'hash-max-listpack-entries'
+    const reply = await redis.config('GET', setting).catch(() => [])
+    const fields = Number((reply as string[])[1] ?? LISTPACK_FIELDS)
+    if (fields >= LISTPACK_FIELDS) return
+    const message = `Redis needs several times the memory for idempotency keys and insert_ids: set its ${setting} to ${LISTPACK_FIELDS}`
+    log.warn({ [setting]: fields }, message)
   }
 
   close(): void {
