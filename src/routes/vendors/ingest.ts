@@ -118,7 +118,9 @@ async function addAliases({ aliases }: IngestParts, projectId: string, messages:
   })
 }
 
-/** @returns the faults of the changes that their profiles refuse */
+const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
+
+/** @returns the faults of the changes that name nobody, or that their profiles refuse */
 async function changeProfiles(
   parts: IngestParts,
   projectId: string,
@@ -136,8 +138,11 @@ async function changeProfiles(
     waiting = []
   }
   for (const message of messages) {
-    if (message.type === 'change') waiting.push(withOwnId(message, counts))
-    if (message.type !== 'delete' || !mayDelete) continue
+    if (message.type === 'change') {
+      if (isName(message.distinctId)) waiting.push(withOwnId(message, counts))
+      else faults.push(faultOf(message, NO_NAME))
+    }
+    if (message.type !== 'delete' || !mayDelete || !isName(message.distinctId)) continue
     await flush()
     await deleteProfile(parts, projectId, message.distinctId)
   }
@@ -162,7 +167,7 @@ async function apply(
   change: Change,
   user: string,
 ): Promise<Fault | null> {
-  const { distinctId, operations: texts, clears = false } = change
+  const { operations: texts, clears = false } = change
   try {
     const operations = texts.flatMap(parseOperations)
     const revise = (profile: Profile | null) => {
@@ -174,9 +179,13 @@ async function apply(
     return null
   } catch (error) {
     if (!(error instanceof ApiError) || error.status >= 500) throw error
-    const text = `{"distinct_id":${JSON.stringify(distinctId)},"operations":[${texts.join(',')}]}`
-    return { type: 'fault', text, reason: error.message, insertId: change.insertId, ...given({ index: change.index }) }
+    return faultOf(change, error.message)
   }
+}
+
+function faultOf({ distinctId, operations, insertId, index }: Change, reason: string): Fault {
+  const text = `{"distinct_id":${JSON.stringify(distinctId)},"operations":[${operations.join(',')}]}`
+  return { type: 'fault', text, reason, insertId, ...given({ index }) }
 }
 
 function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {

@@ -4,7 +4,7 @@ import { until } from '../../helper.js'
 import { startSdkApp } from './sdk-app.js'
 
 t.test('what cannot be stored of Mixpanel, Amplitude and OpenPanel becomes a dead letter', async (t) => {
-  const { client, keys, inject } = await startSdkApp(t)
+  const { client, keys, inject, user } = await startSdkApp(t)
   const post = (url: string, payload: unknown, headers: Record<string, string> = {}) =>
     inject({ method: 'POST', url, payload: JSON.stringify(payload), headers })
   const token = keys.write
@@ -29,12 +29,22 @@ t.test('what cannot be stored of Mixpanel, Amplitude and OpenPanel becomes a dea
         }),
     ],
     [
+      /distinct_id must be a string of 1 to 255 characters/,
+      /far too long/,
+      () =>
+        post('/mixpanel/engage', [
+          { $token: token, $distinct_id: 'x'.repeat(256), $set: { name: 'far too long' } },
+          { $token: token, $distinct_id: 'short', $set: { name: 'good' } },
+        ]),
+    ],
+    [
       /no type that OpenPanel has/,
       /unheard of/,
       () => post('/openpanel/track', { type: 'unheard of', payload: { token } }, { 'openpanel-client-id': token }),
     ],
   ]
   for (const [, , answer] of sent) t.ok((await answer()).statusCode < 500)
+  t.strictSame(await user('short'), { name: 'good' }, 'the others are not touched')
   const { clickhouse, close } = await openStore(client.config)
   t.teardown(close)
   const letters = await until('the dead letters', async () => {
