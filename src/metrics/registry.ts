@@ -126,6 +126,11 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
       numbered('lane', lanes, ({ commits }) => commits.metrics.accepted),
     ),
     counter(
+      'tallyhouse_events_repeated_total',
+      'Events that were not stored again, as their insert_id was known.',
+      numbered('lane', lanes, ({ commits }) => commits.metrics.repeated),
+    ),
+    counter(
       'tallyhouse_events_refused_total',
       'Valid events that the journal refused, by error code.',
       numbered('lane', lanes, ({ commits }) => byLabel('code', commits.metrics.refused)),

@@ -16,6 +16,8 @@ export interface Appended {
 export interface CommitMetrics {
   /** events that are durable in the journal; a repeated request counts once */
   accepted: number
+  /** events that were not appended, as their `insert_id` was known */
+  repeated: number
   /** refused events by error code; after `internal` they may be in the journal all the same */
   refused: Record<'overloaded' | 'unavailable' | 'internal', number>
   /** duration of the writes that succeeded */

@@ -83,6 +83,7 @@ export interface OtherLanes {
 export class GroupCommit {
   readonly metrics: CommitMetrics = {
     accepted: 0,
+    repeated: 0,
     refused: { overloaded: 0, unavailable: 0, internal: 0 },
     writeSeconds: new Histogram(SECONDS),
   }
@@ -332,7 +333,10 @@ export class GroupCommit {
     const journalId = this.#journal.id
     batch.forEach((write, i) => {
       const outcome = written[i]
-      if (outcome?.status === 'done') this.metrics.accepted += eventsOf(write) - (outcome.known?.length ?? 0)
+      const events = eventsOf(write)
+      const known = events > 0 && outcome && 'known' in outcome ? (outcome.known?.length ?? 0) : 0
+      this.metrics.repeated += known
+      if (outcome?.status === 'done') this.metrics.accepted += events - known
     })
     events.forEach((sharers, i) => {
       const outcome = written[i]

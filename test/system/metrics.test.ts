@@ -77,14 +77,18 @@ for (const storage of STORAGES) {
       await call('POST', '/public/track/batch', { events }, { 'idempotency-key': 'seven' })
       await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
       await call('POST', '/public/users/identify', { distinct_id: 'u' })
+      const known = ['a', 'b'].map((insert_id) => ({ event: 'e', distinct_id: 'u', insert_id }))
+      for (const one of [known[0], ...known]) await call('POST', '/public/track', one)
+      await call('POST', '/public/track/batch', { events: known })
       await call('GET', '/public/events')
       const gained = async (name: string) => ((await scrape(app)).get(name) ?? 0) - (before.get(name) ?? 0)
-      t.equal(await gained('tallyhouse_events_accepted_total'), 8, 'a retry is not counted twice')
+      t.equal(await gained('tallyhouse_events_accepted_total'), 10, 'a retry is not counted twice')
+      t.equal(await gained('tallyhouse_events_repeated_total'), 3, 'by their insert_id')
       await until('the rows to be counted', async () => {
         const rows = await Promise.all(
           ['events', 'profiles'].map((table) => gained(`tallyhouse_rows_stored_total{table="${table}"}`)),
         )
-        return rows.join() === '9,1' || rows.join() === '8,1'
+        return rows.join() === '11,1' || rows.join() === '10,1'
       })
       const samples = await scrape(app)
       t.equal(samples.get('tallyhouse_journal_up'), 1)
