@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import t, { type Test } from 'tap'
-import { until } from '../helper.js'
+import { STORAGES, type Storage, settingsFor, until } from '../helper.js'
 import { type SdkApp, startSdkApp } from '../routes/vendors/sdk-app.js'
 import { type Fault, startSdkProxy } from './sdk-proxy.js'
 
@@ -8,8 +8,11 @@ const require = createRequire(import.meta.url)
 const UNUSUAL = { unicode: 'é漢😀', price: 9.9, list: [1, 'a', null, true], nested: { a: { b: 1 } } }
 const FAULTS: Fault[] = ['none', '503', 'cut']
 
-async function start(t: Test): Promise<SdkApp & { proxy: Awaited<ReturnType<typeof startSdkProxy>> }> {
-  const app = await startSdkApp(t)
+async function start(
+  t: Test,
+  storage: Storage,
+): Promise<SdkApp & { proxy: Awaited<ReturnType<typeof startSdkProxy>> }> {
+  const app = await startSdkApp(t, {}, await settingsFor(t, storage))
   return { ...app, proxy: await startSdkProxy(t, await app.client.app.listen({ host: '127.0.0.1', port: 0 })) }
 }
 
@@ -17,8 +20,10 @@ function without(properties: Record<string, unknown>, ...names: string[]): Recor
   return Object.fromEntries(Object.entries(properties).filter(([name]) => !names.includes(name)))
 }
 
-t.test('mixpanel for Node.js', async (t) => {
-  const { keys, events, user, proxy } = await start(t)
+const tests: Record<string, (t: Test, storage: Storage) => Promise<void>> = {}
+
+tests['mixpanel for Node.js'] = async (t, storage) => {
+  const { keys, events, user, proxy } = await start(t, storage)
   // The types of the package name neither callbacks' errors nor all options.
   // biome-ignore lint/suspicious/noExplicitAny: an SDK without useful types
   const Mixpanel: any = require('mixpanel')
@@ -86,10 +91,10 @@ t.test('mixpanel for Node.js', async (t) => {
       t.strictSame((await events(`&distinct_id=${fault}`)).map(({ event }) => event).sort(), names)
     })
   }
-})
+}
 
-t.test('@amplitude/analytics-node', async (t) => {
-  const { keys, events, user, proxy } = await start(t)
+tests['@amplitude/analytics-node'] = async (t, storage) => {
+  const { keys, events, user, proxy } = await start(t, storage)
   const amplitude = require('@amplitude/analytics-node')
   const open = (apiKey: string) => {
     const sdk = amplitude.createInstance()
@@ -145,10 +150,10 @@ t.test('@amplitude/analytics-node', async (t) => {
     t.match([code, message], [400, /^Invalid API key/])
     t.equal(proxy.sent.length - before, 1)
   })
-})
+}
 
-t.test('@openpanel/sdk', async (t) => {
-  const { keys, events, user, proxy } = await start(t)
+tests['@openpanel/sdk'] = async (t, storage) => {
+  const { keys, events, user, proxy } = await start(t, storage)
   const { OpenPanel } = await import('@openpanel/sdk')
   const sdk = new OpenPanel({ clientId: keys.write, apiUrl: `${proxy.url}/openpanel` })
   await sdk.track('anonymous', UNUSUAL)
@@ -175,4 +180,8 @@ t.test('@openpanel/sdk', async (t) => {
   const wrong = new OpenPanel({ clientId: 'wk_wrong', apiUrl: `${proxy.url}/openpanel` })
   await wrong.track('e', {})
   t.equal(proxy.sent.length, 9, 'a wrong key is not tried again')
-})
+}
+
+for (const storage of STORAGES) {
+  for (const [name, test] of Object.entries(tests)) t.test(`${name}, storage ${storage}`, (t) => test(t, storage))
+}

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
 import type { Scope } from '../helper.js'
@@ -8,10 +8,12 @@ import type { Scope } from '../helper.js'
 export type Fault = 'none' | '503' | 'cut'
 
 /** A POST that an SDK sent. */
-interface Sent {
+export interface Sent {
   url: string
   headers: Record<string, string>
   body: Buffer
+  /** whether its answer did not reach the SDK */
+  isLost: boolean
 }
 
 /**
@@ -26,24 +28,22 @@ export async function startSdkProxy(t: Scope, target: string) {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
     const { connection: _, 'content-length': __, 'transfer-encoding': ___, ...rest } = headers
-    const answer = await fetch(target + url, {
-      method,
-      headers: rest as Record<string, string>,
-      redirect: 'manual',
-      ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
-    })
-    const body = Buffer.from(await answer.arrayBuffer())
+    // With the Host that came: an SDK may be told to send where it asked for its settings.
+    const onward = send(target + url, { method, headers: rest, maxHeaderSize: MAX_PARSED_HEAD })
+    onward.end(Buffer.concat(chunks))
+    const [answer] = (await once(onward, 'response')) as [IncomingMessage]
+    const body = Buffer.concat(await answer.toArray())
     const path = url.split('?', 1)[0] ?? ''
     const count = (counts.get(path) ?? 0) + 1
+    const isLost = method === 'POST' && answer.statusCode === 200 && proxy.fault !== 'none' && count % 2 === 1
     if (method === 'POST') {
       counts.set(path, count)
-      proxy.sent.push({ url, headers: rest as Record<string, string>, body: Buffer.concat(chunks) })
+      proxy.sent.push({ url, headers: rest as Record<string, string>, body: Buffer.concat(chunks), isLost })
     }
-    const isLost = method === 'POST' && answer.status === 200 && proxy.fault !== 'none' && count % 2 === 1
     if (isLost) proxy.lost++
     if (isLost && proxy.fault === 'cut') return response.socket?.destroy()
-    const { 'content-encoding': ____, 'content-length': _____, ...kept } = Object.fromEntries(answer.headers)
-    response.writeHead(isLost ? 503 : answer.status, kept).end(isLost ? '{}' : body)
+    const { 'content-length': ____, 'transfer-encoding': _____, ...kept } = answer.headers
+    response.writeHead(isLost ? 503 : (answer.statusCode ?? 502), kept).end(isLost ? '{}' : body)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
