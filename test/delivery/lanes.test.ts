@@ -1,30 +1,8 @@
 import { once } from 'node:events'
 import t from 'tap'
-import { startEngines, startStore } from '../changing-store.js'
 import { runCommand, startCommand } from '../cli/command-line.js'
 import { SECRET_KEY, type Service, startRedis, startService, temporaryFolder } from '../helper.js'
 import { shardsUrl, startNodes } from '../nodes.js'
-
-const engines = await startEngines(t)
-
-for (const kind of ['redis', 'lmdb'] as const) {
-  t.test(`${kind}: a change that is killed at every step loses nothing and repeats nothing`, async (t) => {
-    const store = await startStore(t, kind, engines)
-    for (const [lanes, shards] of [
-      [3, 1],
-      [3, 2],
-      [2, 2],
-      [3, 2],
-    ] as const) {
-      await store.fill(t)
-      const places = await store.change(lanes, shards)
-      t.comment(`${lanes} lanes on ${shards} shards: killed at ${places.size} places`)
-      t.ok(places.size > 30)
-      await store.check(t)
-      await store.repeatReserved(t)
-    }
-  })
-}
 
 /** Runs the command to its end, but kills it, with SIGKILL, at each line that it prints for the first time. */
 async function setLanes(lanes: number, env: NodeJS.ProcessEnv): Promise<string[]> {
