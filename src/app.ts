@@ -22,10 +22,12 @@ import { checkLayout, findLayout } from './pipeline/layout.js'
 import { readGuard } from './pipeline/open-journal.js'
 import { redisOf } from './pipeline/redis-urls.js'
 import { startLanes } from './pipeline/start-lanes.js'
+import { Questions } from './questions/run.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
 import { metricsRoute } from './routes/metrics.js'
+import { questions } from './routes/questions.js'
 import { root } from './routes/root.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
@@ -59,6 +61,8 @@ export interface AppOptions {
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits
+  /** epoch ms, from which questions reckon; default: the clock */
+  now?: () => number
   /** how reads share the connections to ClickHouse; default: `SLOT_LIMITS` */
   slotLimits?: SlotLimits
 }
@@ -158,7 +162,7 @@ function registerOperation(server: App, { ROLE }: Config, { store, lanes, metric
   server.register(root, { links: { ...api, health: '/health/ready', metrics: '/metrics' } })
 }
 
-function registerApi(server: App, config: Config, { searchLimits }: AppOptions, parts: Parts): void {
+function registerApi(server: App, config: Config, { searchLimits, now }: AppOptions, parts: Parts): void {
   const { purge, admission, lanes, store } = parts
   const { clickhouse, shards } = store
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
@@ -171,6 +175,7 @@ function registerApi(server: App, config: Config, { searchLimits }: AppOptions, 
       admission.guard(scope, ['application/json'])
       scope.register(track, { ...data, limits: config })
       scope.register(events, { ...data, searchLimits })
+      scope.register(questions, { questions: new Questions({ ...data, limits: config, now }) })
       scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
       scope.register(sessionReads, data)
     },

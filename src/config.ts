@@ -140,6 +140,13 @@ const Settings = Type.Object({
     maximum: 4 * MIB,
     message: 'bytes, 1024 to 4194304',
   }),
+  QUERY_TIMEOUT: Type.Integer({ default: 30, minimum: 1, maximum: 3600, message: 'seconds, 1 to 3600' }),
+  QUERY_MEMORY: Type.Integer({
+    default: 2048 * MIB,
+    minimum: 64 * MIB,
+    maximum: Number.MAX_SAFE_INTEGER,
+    message: 'bytes, at least 67108864',
+  }),
   JOURNAL_MAX_BYTES: Type.Integer({
     default: 4096 * MIB,
     minimum: MIB,

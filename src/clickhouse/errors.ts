@@ -10,6 +10,7 @@ const CODES = {
   CANNOT_PRINT_FLOAT_OR_DOUBLE_NUMBER: 28,
   ATTEMPT_TO_READ_AFTER_EOF: 32,
   CANNOT_READ_ALL_DATA: 33,
+  BAD_ARGUMENTS: 36,
   TYPE_MISMATCH: 53,
   UNKNOWN_TABLE: 60,
   SYNTAX_ERROR: 62,
@@ -18,11 +19,14 @@ const CODES = {
   CANNOT_PARSE_NUMBER: 72,
   UNKNOWN_DATABASE: 81,
   INCORRECT_DATA: 117,
+  TOO_LARGE_ARRAY_SIZE: 128,
   CANNOT_READ_ARRAY_FROM_TEXT: 130,
   TOO_LARGE_STRING_SIZE: 131,
   TIMEOUT_EXCEEDED: 159,
   TOO_SLOW: 160,
   READONLY: 164,
+  TOO_DEEP_AST: 167,
+  TOO_BIG_AST: 168,
   UNKNOWN_USER: 192,
   WRONG_PASSWORD: 193,
   REQUIRED_PASSWORD: 194,
@@ -44,6 +48,8 @@ const CODES = {
   CANNOT_ASSIGN_OPTIMIZE: 388,
   QUERY_WAS_CANCELLED: 394,
   FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: 395,
+  TOO_MANY_ROWS_OR_BYTES: 396,
+  CANNOT_COMPILE_REGEXP: 427,
   ACCESS_DENIED: 497,
   AUTHENTICATION_FAILED: 516,
   KEEPER_EXCEPTION: 999,
@@ -189,6 +195,19 @@ export function isMemoryError(error: unknown): error is StoreError {
 /** Whether a query exceeded its time limit, ours or the server's own, so that a smaller one may succeed. */
 export function isTimeout(error: unknown): boolean {
   return error instanceof StoreTimeoutError || isStoreError(error, 'TIMEOUT_EXCEEDED')
+}
+
+/** Whether a query is more than ClickHouse may spend on it, in whatever, so that one for less may succeed. */
+export function isTooLarge(error: unknown): boolean {
+  if (isTimeout(error) || isMemoryError(error)) return true
+  return isStoreError(
+    error,
+    'TOO_SLOW',
+    'TOO_LARGE_ARRAY_SIZE',
+    'TOO_DEEP_AST',
+    'TOO_BIG_AST',
+    'TOO_MANY_ROWS_OR_BYTES',
+  )
 }
 
 /**

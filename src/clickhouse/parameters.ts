@@ -1,7 +1,7 @@
 /** Values of `{name:Type}` in a query that go into its URL. */
 export type Scalars = Record<string, string | number | bigint>
 /** Values of `{name:Type}` in a query. */
-export type Parameters = Record<string, Scalars[string] | string[]>
+export type Parameters = Record<string, Scalars[string] | string[] | number[]>
 
 /** ClickHouse takes no parameter over 128 KiB (http_max_field_value_size), whatever a query's own settings say. */
 const MAX_FIELD_BYTES = 120_000
@@ -39,7 +39,16 @@ export class QueryParameters {
     return parts.length > 1 ? `arrayConcat(${parts.join(', ')})` : (parts[0] ?? '[]')
   }
 
-  #add(value: string | string[], type: string): string {
+  number(value: number): string {
+    return this.#add(value, 'Float64')
+  }
+
+  /** As many as fit in one parameter: some thousands. */
+  numbers(values: readonly number[]): string {
+    return this.#add([...values], 'Array(Float64)')
+  }
+
+  #add(value: string | string[] | number | number[], type: string): string {
     const name = `v${this.#count++}`
     this.parameters[name] = value
     return `{${name}:${type}}`

@@ -14,6 +14,7 @@ export const STATUS_OF = {
   alias_conflict: 409,
   payload_too_large: 413,
   unsupported_media_type: 415,
+  query_too_large: 422,
   rate_limited: 429,
   internal: 500,
   overloaded: 503,

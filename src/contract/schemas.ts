@@ -121,6 +121,12 @@ export const SessionEndBody = Type.Object({ apiKey, distinct_id: Name, session_i
 
 export const EditBody = Type.Object({ apiKey, properties: Properties }, { message: messages.object })
 
+/** What a question says besides depends on its kind, and is checked when it is parsed. */
+export const QuestionBody = Type.Object(
+  { apiKey, kind: Type.Unknown({ description: 'One of series, funnel, retention, paths, users.' }) },
+  { additionalProperties: true, message: messages.object },
+)
+
 const pageNumber = {
   minimum: 1,
   maximum: Number.MAX_SAFE_INTEGER,
@@ -288,6 +294,14 @@ export const EventPage = withFields(
     pending: Type.Integer(),
   }),
 )
+/** Of any kind of question; what `results` is depends on it. */
+export const QuestionAnswer = withFields({
+  kind: Type.String(),
+  results: Type.Unknown(),
+  query: Type.Object({}, { additionalProperties: true, description: 'The question with every default filled in.' }),
+  pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
+  elapsed_ms: Type.Integer(),
+})
 export const OneUser = withFields({ user: User })
 export const UserPage = withFields(fieldsOf<responses.UserPage>({ users: Type.Array(User), ...numbered }))
 export const OneSession = withFields({ session: Session })

@@ -70,6 +70,11 @@ export class Aliases {
     }
   }
 
+  /** Whether users of a project may have several names: false only where there is no alias. */
+  async hasAny(projectId: string): Promise<boolean> {
+    return (await this.#projects.look(projectId)) !== 'none'
+  }
+
   /** Whether two names stand for the same user. */
   async areOne(projectId: string, a: string, b: string): Promise<boolean> {
     const [one, other] = await Promise.all([this.resolve(projectId, a), this.resolve(projectId, b)])

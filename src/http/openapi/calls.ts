@@ -1,6 +1,3 @@
-import type { TSchema } from '@sinclair/typebox'
-import type { ErrorCode } from '../../contract/errors.js'
-import type { RowFormat } from '../../contract/formats.js'
 import {
   Accepted,
   Done,
@@ -13,34 +10,8 @@ import {
   SessionPage,
   UserPage,
 } from '../../contract/schemas.js'
-import type { Access } from '../../keys/keys.js'
-
-/** The documentation of a call, besides its path and the schemas that its route checks. */
-export interface Call {
-  /** unique; generated clients name their functions by it */
-  id: string
-  tag: 'Events' | 'Users' | 'Sessions' | 'Operation'
-  summary: string
-  description?: string
-  /** null if the call needs no key */
-  access: Access | null
-  /** an example of the body */
-  example?: object
-  /** examples of path and query parameters, by name */
-  parameters?: Record<string, string | number>
-  isIdempotent?: true
-  /** the response with status 200; a word for its type if it is not JSON */
-  response: { schema: TSchema | 'text' | 'ndjson'; example: unknown }
-  /** other formats in which that response is available */
-  formats?: readonly RowFormat[]
-  /** response headers of a success, with their descriptions */
-  headers?: Record<string, string>
-  /**
-   * errors of this call only; those of every call with a key, a body or an idempotency key are
-   * added
-   */
-  errors: ErrorCode[]
-}
+import type { Call } from './call.js'
+import { QUESTION_CALLS } from './question-calls.js'
 
 const EVENT_ID = '0193ae30-7c42-7000-8000-00005eed1234'
 const DAY_MS = 1_733_788_800_000
@@ -67,6 +38,7 @@ const visit = {
 
 /** By method and path, as the routes are registered. */
 export const CALLS: Record<string, Call> = {
+  ...QUESTION_CALLS,
   'POST /public/track': {
     id: 'track',
     tag: 'Events',

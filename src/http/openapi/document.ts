@@ -5,7 +5,8 @@ import { type ErrorCode, STATUS_OF } from '../../contract/errors.js'
 import { MEDIA_TYPES } from '../../contract/formats.js'
 import { ALLOWED } from '../../keys/keys.js'
 import { VERSION } from '../../version.js'
-import { CALLS, type Call } from './calls.js'
+import type { Call } from './call.js'
+import { CALLS } from './calls.js'
 import { FAILURES } from './failures.js'
 
 const CODES = Object.keys(STATUS_OF) as ErrorCode[]

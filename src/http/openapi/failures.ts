@@ -53,6 +53,11 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     when: 'The body is of another type or encoding.',
     message: 'The body must be application/json.',
   },
+  query_too_large: {
+    when: 'The question takes more time or memory than it may; `error` says what to narrow.',
+    message:
+      'The question takes more than 30 s. Ask about a shorter time (from, to), fewer events, or with fewer breakdowns.',
+  },
   rate_limited: {
     when: 'The key is over its request limit, or its project is at its limit of remembered `Idempotency-Key`s; `Retry-After` says when to retry.',
     message: 'Too many requests with this key. Try again later.',

@@ -1,0 +1,31 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { ErrorCode } from '../../contract/errors.js'
+import type { RowFormat } from '../../contract/formats.js'
+import type { Access } from '../../keys/keys.js'
+
+/** The documentation of a call, besides its path and the schemas that its route checks. */
+export interface Call {
+  /** unique; generated clients name their functions by it */
+  id: string
+  tag: 'Events' | 'Questions' | 'Users' | 'Sessions' | 'Operation'
+  summary: string
+  description?: string
+  /** null if the call needs no key */
+  access: Access | null
+  /** an example of the body */
+  example?: object
+  /** examples of path and query parameters, by name */
+  parameters?: Record<string, string | number>
+  isIdempotent?: true
+  /** the response with status 200; a word for its type if it is not JSON */
+  response: { schema: TSchema | 'text' | 'ndjson'; example: unknown }
+  /** other formats in which that response is available */
+  formats?: readonly RowFormat[]
+  /** response headers of a success, with their descriptions */
+  headers?: Record<string, string>
+  /**
+   * errors of this call only; those of every call with a key, a body or an idempotency key are
+   * added
+   */
+  errors: ErrorCode[]
+}

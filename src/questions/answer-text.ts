@@ -1,0 +1,16 @@
+import { randomUUID } from 'node:crypto'
+
+/** Stands for a number beyond doubles, which JSON.stringify would make null; no value has it. */
+const INFINITE = randomUUID()
+const MARK = new RegExp(`"(-?)${INFINITE}"`, 'g')
+
+/** As JSON.stringify has it, but with numbers beyond doubles as `1e400`, which JSON.parse reads as such. */
+export function answerText(answer: object): string {
+  let isInfinite = false
+  const text = JSON.stringify(answer, (_, value) => {
+    if (value !== Number.POSITIVE_INFINITY && value !== Number.NEGATIVE_INFINITY) return value
+    isInfinite = true
+    return `${value < 0 ? '-' : ''}${INFINITE}`
+  })
+  return isInfinite ? text.replace(MARK, (_, sign: string) => `${sign}1e400`) : text
+}

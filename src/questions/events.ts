@@ -1,0 +1,90 @@
+import type { Definition, FieldName, Filter } from '../contract/questions.js'
+import { conditionOf, type FilterSql, isNarrow } from './filter.js'
+import { jsonOf, numberOf } from './json-sql.js'
+import { EventRows, fieldJson } from './rows.js'
+import type { Statement } from './statement.js'
+import { NOBODY } from './users-join.js'
+
+/** Which events a kind of question starts from, and what it needs of them. */
+export interface Matching {
+  /** at most 64; an event is there if it is one of these */
+  definitions: readonly Definition[]
+  /** the question's own */
+  where: Filter | null
+  timezone: string
+  breakdown?: readonly FieldName[]
+  /** fields of which the numbers are wanted */
+  values?: readonly FieldName[]
+  /** epoch ms; since ever where absent */
+  from?: number
+  /** epoch ms, exclusive */
+  to: number
+  /** `known` leaves out the events of nobody; `all` has an empty user for them */
+  user: 'none' | 'all' | 'known'
+  columns?: readonly ('id' | 'event')[]
+}
+
+/**
+ * The events of a project that match, to be written behind FROM. Columns: `timestamp` (Float64), `mask` (UInt64, bit i
+ * for definition i); `user` (String, all aliases as one), `breakdown` (String, the JSON text of the list of values),
+ * `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event` on demand.
+ */
+export function matchingEvents(statement: Statement, matching: Matching): string {
+  const { definitions, where, timezone, breakdown, values = [], user, columns = [] } = matching
+  const rows = new EventRows(statement)
+  const context = { rows, timezone }
+  const narrow = narrowConditions(context, matching)
+  const conditions = where === null || isNarrow(where) ? [] : [conditionOf(context, where)]
+  const mask = maskOf(context, definitions)
+  if (mask.isOptional) conditions.push('mask != 0')
+  if (user === 'known') conditions.push(`${rows.user()} != '${NOBODY}'`)
+  const selected = ['timestamp', `${mask.sql} AS mask`]
+  if (user === 'known') selected.push('person AS user')
+  if (user === 'all') selected.push(`if(${rows.user()} = '${NOBODY}', '', person) AS user`)
+  if (breakdown) selected.push(`${listOf(rows, breakdown)} AS breakdown`)
+  selected.push(...values.map((name, i) => `${numberSql(rows, name)} AS v${i}`))
+  if (columns.includes('id')) selected.push('id')
+  if (columns.includes('event')) selected.push('event')
+  const base = ['event', 'distinct_id', 'timestamp', ...(columns.includes('id') ? ['toUInt128(event_id) AS id'] : [])]
+  return `(SELECT ${selected.join(', ')} FROM ${rows.sql(narrow, base)} AS rows
+    ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
+}
+
+/** What needs no property: by it most rows are left out before the properties are read. */
+function narrowConditions(context: FilterSql, { definitions, where, from, to }: Matching): string[] {
+  const { statement } = context.rows
+  const conditions = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
+  conditions.push(`timestamp < ${statement.number(to)}`)
+  if (definitions.every(({ event }) => event !== '*')) {
+    const names = new Set(definitions.flatMap(({ event }) => event))
+    conditions.push(`event IN ${statement.texts([...names])}`)
+  }
+  if (where !== null && isNarrow(where)) conditions.push(conditionOf(context, where))
+  return conditions
+}
+
+/** Which definitions an event row matches; optional if it may be none. */
+function maskOf(context: FilterSql, definitions: readonly Definition[]): { sql: string; isOptional: boolean } {
+  const { statement } = context.rows
+  const [first] = definitions
+  if (first && definitions.length === 1 && first.where === null) return { sql: 'toUInt64(1)', isOptional: false }
+  const bits = definitions.map(({ event, where }, i) => {
+    const tests = event === '*' ? [] : [`event IN ${statement.texts([event].flat())}`]
+    if (where) tests.push(conditionOf(context, where))
+    return `bitShiftLeft(toUInt64(${tests.length > 0 ? tests.join(' AND ') : '1'}), ${i})`
+  })
+  const sql = bits.reduce((all, bit) => `bitOr(${all}, ${bit})`)
+  return { sql, isOptional: definitions.some(({ where }) => where !== null) }
+}
+
+function listOf(rows: EventRows, fields: readonly FieldName[]): string {
+  if (fields.length === 0) return `'[]'`
+  const parts = fields.map((name) => fieldJson(rows.field(name), jsonOf))
+  return `concat('[', ${parts.join(`, ',', `)}, ']')`
+}
+
+function numberSql(rows: EventRows, name: FieldName): string {
+  const { type, sql } = rows.field(name)
+  if (type === 'number') return `toNullable(${sql})`
+  return type === 'text' ? 'CAST(NULL AS Nullable(Float64))' : numberOf(sql)
+}

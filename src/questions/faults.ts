@@ -1,0 +1,78 @@
+import { ApiError, type ErrorDetail } from '../contract/errors.js'
+
+/** The most faults that one error names. */
+const MAX_DETAILS = 100
+
+/** What is wrong with a question, collected while it is parsed, so that one answer names it all. */
+export class Faults {
+  readonly #details: ErrorDetail[] = []
+
+  /** @param message begins with a verb: it follows the path in a sentence */
+  add(path: string, message: string): void {
+    if (this.#details.length < MAX_DETAILS) this.#details.push({ path, message })
+  }
+
+  /** @throws ApiError `invalid_request` where there are any */
+  throwIfAny(): void {
+    const [first] = this.#details
+    if (!first) return
+    const where = first.path || 'The body'
+    throw new ApiError('invalid_request', `${where} ${first.message}.`, { details: this.#details })
+  }
+}
+
+/** The fields of an object of a question, each of which may be absent or null. */
+export class Fields {
+  readonly path: string
+  readonly faults: Faults
+  readonly #fields: Record<string, unknown>
+
+  constructor(value: unknown, path: string, faults: Faults) {
+    this.path = path
+    this.faults = faults
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+    if (!isObject) faults.add(path, 'must be an object')
+    this.#fields = isObject ? (value as Record<string, unknown>) : {}
+  }
+
+  /** undefined where it is absent or null */
+  get(name: string): unknown {
+    return (Object.hasOwn(this.#fields, name) ? this.#fields[name] : null) ?? undefined
+  }
+
+  /** Whether an object is missing altogether, which has been said. */
+  fault(name: string, message: string): void {
+    this.faults.add(`${this.path}/${name}`, message)
+  }
+
+  oneOf<T extends string>(name: string, choices: readonly T[], fallback: T): T {
+    const value = this.get(name)
+    if (value === undefined) return fallback
+    const choice = choices.find((one) => one === value)
+    if (choice === undefined) this.fault(name, `must be one of ${choices.join(', ')}`)
+    return choice ?? fallback
+  }
+
+  integer(name: string, least: number, most: number, fallback: number): number {
+    const value = this.get(name)
+    if (value === undefined) return fallback
+    if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number
+    this.fault(name, `must be a whole number from ${least} to ${most}`)
+    return fallback
+  }
+
+  boolean(name: string, fallback: boolean): boolean {
+    const value = this.get(name)
+    if (value === undefined) return fallback
+    if (typeof value !== 'boolean') this.fault(name, 'must be true or false')
+    return value === true
+  }
+
+  /** An array of so many values; empty where it is wrong, or absent and `least` is 0. */
+  list(name: string, least: number, most: number, what: string): unknown[] {
+    const value = this.get(name) ?? (least === 0 ? [] : undefined)
+    if (Array.isArray(value) && value.length >= least && value.length <= most) return value
+    this.fault(name, `must be an array of ${least} to ${most} ${what}`)
+    return []
+  }
+}

@@ -1,0 +1,129 @@
+import type { FieldName, Filter, Scalar } from '../contract/questions.js'
+import { isArray, isText, membersOf, numberOf, textOf, textToken } from './json-sql.js'
+import { splitField } from './parse-filter.js'
+import type { EventRows, FieldSql } from './rows.js'
+import { instantOf } from './time.js'
+
+/** Of the question that a filter is part of. */
+export interface FilterSql {
+  rows: EventRows
+  timezone: string
+}
+
+const FALSE = '0'
+
+/** SQL for whether an event row passes a filter: 0 or 1, never null. */
+export function conditionOf(context: FilterSql, filter: Filter): string {
+  switch (filter[0]) {
+    case 'and':
+      return joined(context, filter[1], 'AND', '1')
+    case 'or':
+      return joined(context, filter[1], 'OR', FALSE)
+    case 'not':
+      return `NOT (${conditionOf(context, filter[1])})`
+    case 'is':
+      return isOneOf(context, filter[1], filter[2])
+    case 'is_not':
+      return `NOT (${isOneOf(context, filter[1], filter[2])})`
+    case 'contains':
+    case 'starts_with':
+    case 'ends_with':
+    case 'matches':
+      return hasText(context, filter[0], filter[1], filter[2])
+    case 'not_contains':
+      return `NOT (${hasText(context, 'contains', filter[1], filter[2])})`
+    case 'set':
+      return isSet(context, filter[1])
+    case 'not_set':
+      return `NOT (${isSet(context, filter[1])})`
+    default:
+      return isOrdered(context, filter[0], filter[1], filter[2])
+  }
+}
+
+/** Whether a filter is of columns that are narrow, so that it is cheap to look at it first. */
+export function isNarrow(filter: Filter): boolean {
+  if (filter[0] === 'and' || filter[0] === 'or') return filter[1].every(isNarrow)
+  if (filter[0] === 'not') return isNarrow(filter[1])
+  const [source = ''] = splitField(filter[1] as FieldName)
+  return ['event', 'distinct_id', 'timestamp'].includes(source)
+}
+
+function joined(context: FilterSql, filters: Filter[], word: 'AND' | 'OR', none: string): string {
+  if (filters.length === 0) return none
+  return `(${filters.map((one) => conditionOf(context, one)).join(` ${word} `)})`
+}
+
+function isSet({ rows }: FilterSql, name: FieldName): string {
+  const { type, sql } = rows.field(name)
+  return type === 'json' ? `${sql} != ''` : '1'
+}
+
+function isOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): string {
+  const { statement } = rows
+  const { type, sql } = rows.field(name)
+  const texts = values.filter((value) => typeof value === 'string')
+  const numbers = values.filter((value) => typeof value === 'number')
+  if (type === 'text') return texts.length > 0 ? `${sql} IN ${statement.texts(texts)}` : FALSE
+  if (type === 'number') return numbers.length > 0 ? `${sql} IN ${statement.numbers(numbers)}` : FALSE
+  const tokens = values.flatMap((value) => (typeof value === 'number' || value === null ? [] : tokenOf(value)))
+  const tests = (token: string) => [
+    ...(tokens.length > 0 ? [`${token} IN ${statement.texts(tokens)}`] : []),
+    ...(numbers.length > 0 ? [`ifNull(${numberOf(token)} IN ${statement.numbers(numbers)}, 0)`] : []),
+  ]
+  const hasNull = values.includes(null)
+  const own = [...tests(sql), ...(hasNull ? [`${sql} = ''`] : [])]
+  const ofMember = [...tests('member'), ...(hasNull ? [`member = 'null'`] : [])]
+  if (own.length === 0) return FALSE
+  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${membersOf(sql)})))`
+}
+
+function tokenOf(value: string | boolean): string {
+  return typeof value === 'string' ? textToken(value) : String(value)
+}
+
+type HasText = 'contains' | 'starts_with' | 'ends_with' | 'matches'
+
+function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given: string | string[]): string {
+  const { type, sql } = rows.field(name)
+  const values = typeof given === 'string' ? [given] : given
+  if (type === 'number' || values.length === 0) return FALSE
+  const parameters = values.map((value) => rows.statement.text(operator === 'matches' ? `(?-s)${value}` : value))
+  const tests = (text: string) => `(${parameters.map((value) => TESTS[operator](text, value)).join(' OR ')})`
+  if (type === 'text') return tests(sql)
+  const own = `${isText(sql)} AND ${tests(textOf(sql))}`
+  if (operator !== 'contains') return `(${own})`
+  const ofMember = `${isText('member')} AND ${tests(textOf('member'))}`
+  return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${membersOf(sql)})))`
+}
+
+const TESTS: Record<HasText, (text: string, value: string) => string> = {
+  contains: (text, value) => `position(${text}, ${value}) > 0`,
+  starts_with: (text, value) => `startsWith(${text}, ${value})`,
+  ends_with: (text, value) => `endsWith(${text}, ${value})`,
+  matches: (text, value) => `match(${text}, ${value})`,
+}
+
+const OPERATORS = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+
+function isOrdered(
+  { rows, timezone }: FilterSql,
+  operator: keyof typeof OPERATORS,
+  name: FieldName,
+  value: number | string,
+): string {
+  const { statement } = rows
+  const { type, sql } = rows.field(name)
+  const compare = OPERATORS[operator]
+  if (type === 'number') {
+    const instant = instantOf(value, timezone)
+    return instant === null ? FALSE : `${sql} ${compare} ${statement.number(instant)}`
+  }
+  if (typeof value === 'number') return isNumberOrdered(sql, type, compare, statement.number(value))
+  const text = statement.text(value)
+  return type === 'text' ? `${sql} ${compare} ${text}` : `(${isText(sql)} AND ${textOf(sql)} ${compare} ${text})`
+}
+
+function isNumberOrdered(sql: string, type: FieldSql['type'], compare: string, number: string): string {
+  return type === 'text' ? FALSE : `ifNull(${numberOf(sql)} ${compare} ${number}, 0)`
+}

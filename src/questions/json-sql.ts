@@ -1,0 +1,136 @@
+/**
+ * SQL for values in JSON texts. A *token* is the text of a value as ClickHouse writes it (JSONExtractRaw), which is the
+ * same for the same value: `1`, `1.0` and `1e0` are `1`, a text has one spelling. The empty token is a value that is not
+ * set, which null is, too.
+ */
+
+/**
+ * ClickHouse's parser (simdjson) refuses a whole text for half a surrogate pair, an integer beyond 64 bits or a number
+ * beyond doubles, all of which events may hold; its other parser (`allow_simdjson=0`) refuses the first and the last, too,
+ * and reads numbers less precisely. So such texts are mended, with marks for what has no other spelling: LONE and four
+ * digits for half a pair, INFINITE and the number, as a text. Private use, the last of plane 16.
+ */
+const PAIR = '\u{10fffb}'
+const LONE = '\u{10fffc}'
+const INFINITE = '\u{10fffd}'
+
+/** A string, a number, or what is between them. */
+const PARTS = String.raw`"(?:[^"\\\\]|\\\\.)*"|-?[0-9][-+0-9.eE]*|[^"0-9-]+`
+const HIGH = '[dD][89abAB][0-9a-fA-F]{2}'
+const LOW = '[dD][c-fC-F][0-9a-fA-F]{2}'
+
+/** The text of a JSON document that simdjson refuses, so that it takes it. */
+export function mended(text: string): string {
+  // A backslash as an escape of its own, so that every other one begins an escape.
+  const plain = String.raw`replaceAll(part, '\\\\', '\\u005c')`
+  const pairs = String.raw`replaceRegexpAll(${plain}, '\\\\u(${HIGH})\\\\u(${LOW})', '${PAIR}\\1\\2')`
+  const lone = String.raw`replaceRegexpAll(${pairs}, '\\\\u([dD][89a-fA-F][0-9a-fA-F]{2})', '${LONE}\\1')`
+  const string = String.raw`replaceRegexpAll(${lone}, '${PAIR}(.{4})(.{4})', '\\\\u\\1\\\\u\\2')`
+  const lowered = splitAtLone(
+    string,
+    (rest) => `concat('${LONE}', lower(substring(${rest}, 1, 4)), substring(${rest}, 5))`,
+  )
+  const infinite = `concat('"${INFINITE}', if(startsWith(part, '-'), '-', ''), '1e400"')`
+  const double = `concat(toString(toFloat64(part)), if(match(toString(toFloat64(part)), '[.e]'), '', '.0'))`
+  const number = `if(isInfinite(toFloat64(part)), ${infinite}, ${double})`
+  // Up to here integers are exact, in any spelling.
+  const isPlain = `length(part) < 19 AND NOT match(part, '[eE]')`
+  const mendedPart = `multiIf(startsWith(part, '"'), ${lowered}, NOT match(part, '^[-0-9]'), part, ${isPlain}, part, ${number})`
+  return `arrayStringConcat(arrayMap(part -> ${mendedPart}, extractAll(${text}, '${PARTS}')))`
+}
+
+/** A token of a mended text as it is of others: half a pair as an escape, and a number beyond doubles as `1e400`. */
+export function unmarked(token: string): string {
+  const escaped = splitAtLone(token, (rest) => String.raw`concat('\\u', ${rest})`)
+  return String.raw`replaceRegexpAll(${escaped}, '"${INFINITE}(-?1e400)"', '\\1')`
+}
+
+/** The first part as it is, and every other one, which begins with four digits, as `join` has it. */
+function splitAtLone(text: string, join: (rest: string) => string): string {
+  const rest = `arrayStringConcat(arrayMap(piece -> ${join('piece')}, arraySlice(pieces, 2)))`
+  return `arrayMap(pieces -> concat(pieces[1], ${rest}), [splitByString('${LONE}', ${text})])[1]`
+}
+
+/** A name in an object as it is looked for: half a pair is found in mended texts only. */
+export function markedName(name: string): string {
+  return name.isWellFormed()
+    ? name
+    : name.replace(LONE_SURROGATE, (half) => `${LONE}${half.charCodeAt(0).toString(16)}`)
+}
+
+const LONE_SURROGATE = /\p{Surrogate}/gu
+
+/** The text that a token of a text stands for; half a pair as the three bytes that UTF-8 would have for it. */
+export function textOf(token: string): string {
+  const decoded = `JSONExtractString(${token})`
+  const plain = String.raw`replaceAll(${token}, '\\\\', '\\u005c')`
+  const marked = String.raw`replaceRegexpAll(${plain}, '\\\\u(d[89a-f][0-9a-f]{2})', '${LONE}\\1')`
+  const code = `reinterpretAsUInt16(reverse(unhex(substring(piece, 1, 4))))`
+  const bytes = `char(237, 128 + bitAnd(bitShiftRight(${code}, 6), 63), 128 + bitAnd(${code}, 63))`
+  const withHalves = splitAtLone(`JSONExtractString(${marked})`, () => `concat(${bytes}, substring(piece, 5))`)
+  const isEscaped = String.raw`position(${token}, '\\') > 0`
+  const hasHalves = String.raw`position(${token}, '\\ud') > 0 AND ${marked} != ${plain}`
+  return `multiIf(NOT ${isEscaped}, substring(${token}, 2, length(${token}) - 2), ${hasHalves}, ${withHalves}, ${decoded})`
+}
+
+/** Whether a token is of a text. */
+export function isText(token: string): string {
+  return `startsWith(${token}, '"')`
+}
+
+/** Whether a token is of an array. */
+export function isArray(token: string): string {
+  return `startsWith(${token}, '[')`
+}
+
+/** The tokens of an array's members. */
+export function membersOf(token: string): string {
+  const members = `JSONExtractArrayRaw(${token})`
+  const marked = `arrayMap(member -> ${unmarked('member')}, JSONExtractArrayRaw(${mended(token)}))`
+  return `if(${token} != '[]' AND empty(${members}), ${marked}, ${members})`
+}
+
+/** The double of a token of a number; null for any other token. Tokens of other kinds do not parse as numbers. */
+export function numberOf(token: string): string {
+  return `toFloat64OrNull(${token})`
+}
+
+/** A double as JSON has it, and JSON.stringify writes it; `1e400` beyond doubles. */
+export function numberText(number: string): string {
+  const text = `toString(${number} + 0)`
+  const isLarge = `position(${text}, 'e') > 0 AND position(${text}, 'e-') = 0`
+  return `multiIf(isInfinite(${number}), if(${number} < 0, '-1e400', '1e400'), ${isLarge}, replaceOne(${text}, 'e', 'e+'), ${text})`
+}
+
+/** A token as the JSON text of its value, which is the same for the same value: numbers as doubles, `null` if it is not set. */
+export function jsonOf(token: string): string {
+  // Of most numbers the token has it already; not of long integers, of -0, and of large exponents.
+  const isNumber = `match(${token}, '^[-0-9]')`
+  const isLong = `length(${token}) > 15 OR ${token} = '-0' OR position(${token}, 'e') > 0`
+  const number = numberText(`toFloat64(${token})`)
+  return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${token})`
+}
+
+/** The token of a text, as ClickHouse writes it. */
+export function textToken(text: string): string {
+  return JSON.stringify(text).replace(ESCAPE, (escaped) => {
+    return escaped.length === 6 && escaped.startsWith('\\u00')
+      ? `\\u00${escaped.slice(4).toUpperCase()}`
+      : (SEPARATORS[escaped] ?? escaped)
+  })
+}
+
+const ESCAPE = /\\u[\da-f]{4}|\\.|[\u2028\u2029]/g
+const SEPARATORS: Record<string, string> = { '\u2028': '\\u2028', '\u2029': '\\u2029' }
+
+/** The bytes of a text as `textOf` has them. */
+export function bytesOf(text: string): Buffer {
+  if (text.isWellFormed()) return Buffer.from(text)
+  const parts: Buffer[] = []
+  for (const character of text) {
+    const code = character.charCodeAt(0)
+    const isHalf = character.length === 1 && code >= 0xd800 && code < 0xe000
+    parts.push(isHalf ? Buffer.from([0xed, 0x80 | ((code >> 6) & 63), 0x80 | (code & 63)]) : Buffer.from(character))
+  }
+  return Buffer.concat(parts)
+}

@@ -1,0 +1,13 @@
+import type { Question } from '../contract/questions.js'
+import type { Kind } from './kind.js'
+
+type Kinds = { [Name in Question['kind']]?: Kind<Extract<Question, { kind: Name }>> }
+
+/** Every kind of question. */
+const KINDS: Kinds = {}
+
+export function kindOf(question: Question): Kind<Question> {
+  const kind = KINDS[question.kind]
+  if (!kind) throw new RangeError(`no such kind: ${question.kind}`)
+  return kind as Kind<Question>
+}

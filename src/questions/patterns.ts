@@ -1,0 +1,23 @@
+import type { Question } from '../contract/questions.js'
+
+/** A regular expression in a question, and where. */
+export interface Pattern {
+  /** a JSON pointer */
+  path: string
+  pattern: string
+}
+
+/** The regular expressions of all filters of a question. */
+export function findPatterns(question: Question): Pattern[] {
+  return patternsIn(question, '')
+}
+
+function patternsIn(value: unknown, path: string): Pattern[] {
+  if (typeof value !== 'object' || value === null) return []
+  if (Array.isArray(value) && value[0] === 'matches' && value.length === 3) {
+    return [value[2]].flat().map((pattern, i, { length }) => {
+      return { path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern: String(pattern) }
+    })
+  }
+  return Object.entries(value).flatMap(([name, member]) => patternsIn(member, `${path}/${name}`))
+}

@@ -1,0 +1,132 @@
+import type { FieldName } from '../contract/questions.js'
+import { markedName, mended, numberText, unmarked } from './json-sql.js'
+import { splitField } from './parse-filter.js'
+import type { Statement } from './statement.js'
+import { userOf, usersJoin } from './users-join.js'
+
+/** What a field of an event is compared as. */
+export type FieldSql =
+  /** a text */
+  | { type: 'text'; sql: string }
+  /** a number */
+  | { type: 'number'; sql: string }
+  /** a token of any JSON value */
+  | { type: 'json'; sql: string }
+
+/**
+ * The rows of a project's events with the columns that a question needs. Every property that is asked for becomes a column
+ * of its own in the innermost SELECT, so that its text is found once however often it is used.
+ */
+export class EventRows {
+  readonly statement: Statement
+  readonly #properties = new Paths('p')
+  readonly #profile = new Paths('u')
+  #hasUser = false
+
+  constructor(statement: Statement) {
+    this.statement = statement
+  }
+
+  field(name: FieldName): FieldSql {
+    const [source, ...path] = splitField(name)
+    switch (source) {
+      case 'event':
+      case 'distinct_id':
+        return { type: 'text', sql: source }
+      case 'timestamp':
+        return { type: 'number', sql: 'timestamp' }
+      case 'user':
+        this.#hasUser = true
+        return { type: 'json', sql: this.#profile.column(path) }
+      default:
+        return { type: 'json', sql: this.#properties.column(path) }
+    }
+  }
+
+  /** The column of the user, whose aliases all count as one. */
+  user(): string {
+    this.#hasUser = true
+    return 'person'
+  }
+
+  /** Behind FROM. @param narrow conditions on columns other than `properties` and the user */
+  sql(narrow: readonly string[], columns: readonly string[]): string {
+    const { statement } = this
+    const joins = this.#hasUser
+      ? usersJoin(statement, this.#profile.isEmpty ? null : this.#profile.select(statement))
+      : ''
+    const all = [
+      ...columns,
+      ...(this.#hasUser ? [`${userOf(statement)} AS person`] : []),
+      ...this.#profile.names,
+      ...this.#properties.raws(statement, 'properties'),
+      ...(this.#properties.isEmpty ? [] : ['properties']),
+    ]
+    const rows = `SELECT ${all.join(', ')} FROM ${statement.asked.shards.table('events')} AS e ${joins}
+      PREWHERE ${[`project_id = ${statement.project}`, ...narrow].join(' AND ')}`
+    return this.#properties.isEmpty
+      ? `(${rows})`
+      : `(SELECT *, ${this.#properties.tokens(statement, 'properties').join(', ')} FROM (${rows}))`
+  }
+}
+
+/** The ways into one JSON column that a question asks for, each under a name. */
+class Paths {
+  readonly #prefix: string
+  readonly #columns = new Map<string, { name: string; path: string[] }>()
+
+  constructor(prefix: string) {
+    this.#prefix = prefix
+  }
+
+  get isEmpty(): boolean {
+    return this.#columns.size === 0
+  }
+
+  get names(): string[] {
+    return [...this.#columns.values()].map(({ name }) => name)
+  }
+
+  column(path: string[]): string {
+    const key = JSON.stringify(path)
+    const known = this.#columns.get(key)
+    if (known) return known.name
+    const name = `${this.#prefix}${this.#columns.size}`
+    this.#columns.set(key, { name, path })
+    return name
+  }
+
+  /** What the parser finds. */
+  raws(statement: Statement, json: string): string[] {
+    return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${keysOf(statement, path)}) AS raw_${name}`)
+  }
+
+  /** The same for texts that the parser refuses: it finds nothing at all there. */
+  tokens(statement: Statement, json: string): string[] {
+    const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
+    return this.#each(({ name, path }) => {
+      const found = `JSONExtractRaw(${mended(json)}, ${keysOf(statement, path)})`
+      const token = `if(${isRefused}, ${unmarked(found)}, raw_${name})`
+      return `nullIf(${token}, 'null') AS maybe_${name}, ifNull(maybe_${name}, '') AS ${name}`
+    })
+  }
+
+  /** For a subquery over profiles: the tokens alone. */
+  select(statement: Statement): { raws: string[]; tokens: string[]; names: string[] } {
+    return { raws: this.raws(statement, 'properties'), tokens: this.tokens(statement, 'properties'), names: this.names }
+  }
+
+  #each(of: (column: { name: string; path: string[] }) => string): string[] {
+    return [...this.#columns.values()].map(of)
+  }
+}
+
+function keysOf(statement: Statement, path: string[]): string {
+  return path.map((name) => statement.text(markedName(name))).join(', ')
+}
+
+/** A field as the JSON text of its value. */
+export function fieldJson({ type, sql }: FieldSql, jsonOf: (token: string) => string): string {
+  if (type === 'text') return `toJSONString(${sql})`
+  return type === 'number' ? numberText(sql) : jsonOf(sql)
+}

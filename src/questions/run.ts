@@ -1,0 +1,153 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
+import { isStoreError, isTimeout, isTooLarge } from '../clickhouse/errors.js'
+import { NoSlotError, ReadSlots, type SlotLimits } from '../clickhouse/read-slots.js'
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import type { Question } from '../contract/questions.js'
+import type { Aliases } from '../pipeline/aliases.js'
+import type { Barrier } from '../pipeline/level-barrier.js'
+import type { Answer, Query } from './kind.js'
+import { kindOf } from './kinds.js'
+import { parseQuestion } from './parse.js'
+import { findPatterns } from './patterns.js'
+import type { Asked } from './statement.js'
+
+export interface QuestionLimits {
+  /** seconds that ClickHouse may take for one */
+  QUERY_TIMEOUT: number
+  /** bytes that one may use */
+  QUERY_MEMORY: number
+}
+
+export interface QuestionsOptions {
+  shards: Shards
+  barrier: Pick<Barrier, 'waitForProject'>
+  aliases: Pick<Aliases, 'hasAny'>
+  limits: QuestionLimits
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/** How many questions run at once. What is over it waits as long as a page of events would. */
+const SLOTS: SlotLimits = { slots: 8, perProject: 2, waitMs: 10_000, stalledMs: Number.POSITIVE_INFINITY }
+const RETRY_SECONDS = 5
+/** ClickHouse ends a query that takes too long by itself; it may notice late. */
+const GRACE_MS = 5_000
+/** Events are accepted and merged first. */
+const NICE = 10
+
+/** The answer to a question, in the order of its fields. */
+export interface Answered extends Answer {
+  kind: Question['kind']
+  query: Question
+  pending: number
+  elapsed_ms: number
+}
+
+/** Asks ClickHouse the questions of projects, of each a few at a time. All that questions do besides thinking is here. */
+export class Questions {
+  readonly #options: QuestionsOptions
+  readonly #slots = new ReadSlots(SLOTS)
+  #settings: Promise<ClickHouseSettings> | undefined
+
+  constructor(options: QuestionsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Answers a question after everything that was accepted before it.
+   * @param body of the request, as JSON
+   * @param signal aborted when the asker hangs up, which ends the query
+   * @throws ApiError `invalid_request`, `query_too_large`, `overloaded`
+   */
+  async ask(projectId: string, body: unknown, signal: AbortSignal): Promise<Answered> {
+    const began = performance.now()
+    const now = this.#options.now?.() ?? Date.now()
+    const question = parseQuestion(body, now)
+    const slot = await this.#slots.take(projectId, signal).catch(refuse)
+    try {
+      const { pending } = await this.#options.barrier.waitForProject(projectId)
+      const hasAliases = await this.#options.aliases.hasAny(projectId)
+      const answer = await this.#answer(question, { projectId, now, shards: this.#options.shards, hasAliases }, signal)
+      const { results, ...beside } = answer
+      const elapsed_ms = Math.round(performance.now() - began)
+      return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms }
+    } finally {
+      slot.release()
+    }
+  }
+
+  async #answer(question: Question, asked: Asked, signal: AbortSignal): Promise<Answer> {
+    const kind = kindOf(question)
+    try {
+      const rows = await this.#rows(kind.query(question, asked), signal)
+      return kind.answer(question, rows, asked)
+    } catch (error) {
+      if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) await this.#checkPatterns(question, signal)
+      throw isTooLarge(error) ? this.#tooLarge(error) : error
+    }
+  }
+
+  async #rows({ sql, parameters, settings }: Query, signal: AbortSignal): Promise<unknown[]> {
+    const { shards, limits } = this.#options
+    this.#settings ??= this.#findSettings().catch((error: unknown) => {
+      this.#settings = undefined
+      throw error
+    })
+    const all = { ...(await this.#settings), ...settings }
+    return await shards.rows(sql, parameters, all, { signal, limitMs: limits.QUERY_TIMEOUT * 1000 + GRACE_MS })
+  }
+
+  /** The nice value is a setting of newer servers. */
+  async #findSettings(): Promise<ClickHouseSettings> {
+    const { shards, limits } = this.#options
+    const found = await shards.each(({ clickhouse }) =>
+      clickhouse.rows(`SELECT 1 FROM system.settings WHERE name = 'os_threads_nice_value_query'`),
+    )
+    const settings: Record<string, string | number> = {
+      max_execution_time: limits.QUERY_TIMEOUT,
+      max_memory_usage: String(limits.QUERY_MEMORY),
+      output_format_json_escape_forward_slashes: 0,
+      ...(found.every((rows) => rows.length > 0) && { os_threads_nice_value_query: NICE }),
+    }
+    return settings
+  }
+
+  /** @throws ApiError that names the patterns which RE2 does not take */
+  async #checkPatterns(question: Question, signal: AbortSignal): Promise<void> {
+    const details = []
+    for (const { path, pattern } of findPatterns(question)) {
+      const isValid = await this.#rows(
+        { sql: `SELECT match('', {pattern:String})`, parameters: { pattern } },
+        signal,
+      ).then(
+        () => true,
+        (error) => !isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS'),
+      )
+      if (!isValid)
+        details.push({
+          path,
+          message: 'must be a regular expression as RE2 has it: without look-around and back references',
+        })
+    }
+    const [first] = details
+    if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
+  }
+
+  #tooLarge(error: unknown): ApiError {
+    const { QUERY_TIMEOUT, QUERY_MEMORY } = this.#options.limits
+    const over = isTimeout(error)
+      ? `takes more than ${QUERY_TIMEOUT} s`
+      : `needs more than the ${Math.round(QUERY_MEMORY / 1024 / 1024)} MiB of memory that it may use`
+    const message = `The question ${over}. Ask about a shorter time (from, to), fewer events, or with fewer breakdowns.`
+    return new ApiError('query_too_large', message, { cause: error })
+  }
+}
+
+function refuse(error: unknown): never {
+  if (!(error instanceof NoSlotError)) throw error
+  throw new ApiError('overloaded', 'Other questions are still running. Try again in a moment.', {
+    cause: error,
+    retryAfter: RETRY_SECONDS,
+  })
+}

@@ -1,0 +1,64 @@
+import { type Parameters, QueryParameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
+import { bytesOf } from './json-sql.js'
+import type { Buckets } from './time.js'
+
+/** Of whom a question is asked, and when. */
+export interface Asked {
+  projectId: string
+  /** epoch ms */
+  now: number
+  shards: Pick<Shards, 'table' | 'newest' | 'areSeveral'>
+  /** whether users of the project may have several names */
+  hasAliases: boolean
+}
+
+/** The parameters of one statement. The methods return what stands for a value in it: nothing of a question becomes SQL. */
+export class Statement {
+  readonly asked: Asked
+  readonly project: string
+  readonly #fields = new QueryParameters()
+
+  constructor(asked: Asked) {
+    this.asked = asked
+    this.project = this.#fields.text(asked.projectId)
+  }
+
+  get parameters(): Parameters {
+    return this.#fields.parameters
+  }
+
+  /** A text that the caller gave; one with half a surrogate pair as the bytes that `textOf` has. */
+  text(value: string): string {
+    return value.isWellFormed()
+      ? this.#fields.text(value)
+      : `unhex(${this.#fields.text(bytesOf(value).toString('hex'))})`
+  }
+
+  texts(values: readonly string[]): string {
+    return this.#fields.array([...values])
+  }
+
+  number(value: number): string {
+    return this.#fields.number(value)
+  }
+
+  numbers(values: readonly number[]): string {
+    return this.#fields.numbers(values)
+  }
+
+  /** JOIN, and IN with a subquery, as a query over all shards needs them. */
+  get global(): string {
+    return this.asked.shards.areSeveral ? 'GLOBAL ' : ''
+  }
+}
+
+/** SQL for the number of the bucket that an instant of the range is in. */
+export function bucketNumber(statement: Statement, instant: string, { starts, numbers }: Buckets): string {
+  const [first = 0] = starts
+  const width = (starts[1] ?? first + 1) - first
+  const isRegular = starts.every((start, i) => start === first + i * width && numbers[i] === i)
+  if (isRegular) return `toUInt32(floor((${instant} - ${statement.number(first)}) / ${statement.number(width)}))`
+  const piece = `roundDown(${instant}, ${statement.numbers(starts)})`
+  return `transform(${piece}, ${statement.numbers(starts)}, ${statement.numbers(numbers)}, 0)::UInt32`
+}

@@ -1,0 +1,224 @@
+import { Temporal } from 'temporal-polyfill'
+import type { Interval, RangeQuestion } from '../contract/questions.js'
+
+const DAY_MS = 86_400_000
+const DATE = /^\d{4}-\d\d-\d\d$/
+const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(Z|[+-]\d\d(?::?\d\d)?)?$/i
+
+export type Unit = Exclude<Interval, 'none'>
+export type WeekStart = RangeQuestion['week_start']
+
+/** Instants in epoch ms, half-open. */
+export interface Range {
+  from: number
+  to: number
+}
+
+/** A local hour, day, week or month. */
+export interface Bucket extends Range {
+  /** its first instant in local time, with the offset */
+  at: string
+  /** the local date on which it begins */
+  date: string
+}
+
+/**
+ * The buckets of a range, in order. Where clocks are set back over midnight a local day comes in two pieces, so an instant
+ * belongs to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
+ */
+export interface Buckets {
+  /** whole: the first may begin before the range, and the last end after it */
+  buckets: Bucket[]
+  starts: number[]
+  numbers: number[]
+}
+
+/** Whether there is such a time zone. */
+export function isTimeZone(name: string): boolean {
+  try {
+    Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name)
+    // An offset is no time zone, even if Temporal takes it for one.
+    return !/^[+-]/.test(name)
+  } catch {
+    return false
+  }
+}
+
+/** A date, the first instant of that local day; an ISO time, local if it has no offset; or epoch ms. Null for anything else. */
+export function instantOf(text: string | number, timezone: string): number | null {
+  if (typeof text === 'number') return text
+  try {
+    if (DATE.test(text)) return Temporal.PlainDate.from(text).toZonedDateTime(timezone).epochMilliseconds
+    const time = TIME.exec(text)
+    if (!time) return null
+    const instant = time[1]
+      ? Temporal.Instant.from(text)
+      : Temporal.PlainDateTime.from(text).toZonedDateTime(timezone).toInstant()
+    return Number(instant.epochNanoseconds) / 1e6
+  } catch {
+    return null
+  }
+}
+
+/** Whether it is a date rather than a time. */
+export function isDate(text: string | number): text is string {
+  return typeof text === 'string' && DATE.test(text)
+}
+
+/** The range of a question that was parsed. */
+export function rangeOf({ from, to, timezone }: Pick<RangeQuestion, 'from' | 'to' | 'timezone'>): Range {
+  return { from: instantOf(from, timezone) ?? 0, to: instantOf(to, timezone) ?? 0 }
+}
+
+/** The local date of an instant, `days` later, as YYYY-MM-DD. */
+export function localDate(ms: number, timezone: string, days = 0): string {
+  return zoned(ms, timezone).toPlainDate().add({ days }).toString()
+}
+
+/** A date so many days later. */
+export function laterDate(date: string, days: number): string {
+  return Temporal.PlainDate.from(date).add({ days }).toString()
+}
+
+/** An instant in local time, with its offset: `2026-04-24T00:00:00+02:00`, with milliseconds only if there are any. */
+export function formatInstant(ms: number, timezone: string): string {
+  return formatLocal(ms, zoned(ms, timezone).offsetNanoseconds / 1e6)
+}
+
+/** @param offset from UTC, ms */
+function formatLocal(ms: number, offset: number): string {
+  const local = new Date(Math.floor(ms) + offset).toISOString().replace(/(\.000)?Z$/, '')
+  const seconds = Math.abs(offset) / 1000
+  const parts = [seconds / 3600, (seconds / 60) % 60, ...(seconds % 60 === 0 ? [] : [seconds % 60])]
+  const text = parts.map((part) => String(Math.floor(part)).padStart(2, '0')).join(':')
+  return `${local}${offset < 0 ? '-' : '+'}${text}`
+}
+
+const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS, w: 7 * DAY_MS }
+
+/** `7d` in ms; null if it is no duration. */
+export function durationMs(text: string): number | null {
+  const [, count, unit = ''] = /^(\d{1,12})(ms|s|m|h|d|w)$/.exec(text) ?? []
+  return count === undefined ? null : Number(count) * (UNITS[unit] ?? 0)
+}
+
+/** The least that a unit can last, so that no more of them fit in a range. */
+const LEAST_MS: Record<Unit, number> = {
+  hour: 3_600_000,
+  day: DAY_MS,
+  week: 7 * DAY_MS,
+  month: 28 * DAY_MS,
+}
+/** More than a unit can last, however the clocks are changed in it. */
+const MOST_MS: Record<Unit, number> = {
+  hour: 3 * DAY_MS,
+  day: 4 * DAY_MS,
+  week: 10 * DAY_MS,
+  month: 35 * DAY_MS,
+}
+
+/** About how many buckets a range has. */
+export function countBuckets({ from, to }: Range, unit: Unit): number {
+  return Math.ceil((to - from) / LEAST_MS[unit])
+}
+
+/**
+ * The local hours, days, weeks or months that a range touches. Hours are counted within one offset: a change of it begins
+ * a new one. Every other bucket is all instants of its local dates, so a date that clocks skip has none.
+ */
+export function bucketsOf({ from, to }: Range, unit: Unit, timezone: string, weekStart: WeekStart): Buckets {
+  const pieces = piecesOf({ from: from - MOST_MS[unit], to: to + MOST_MS[unit] }, unit, timezone, weekStart)
+  const byKey = new Map<number, Piece[]>()
+  for (const [i, piece] of pieces.entries()) {
+    // An hour has but one piece.
+    const key = unit === 'hour' ? i : piece.key
+    const known = byKey.get(key)
+    if (known) known.push(piece)
+    else byKey.set(key, [piece])
+  }
+  const touched = [...byKey.values()].filter((pieces) => pieces.some((piece) => piece.from < to && piece.to > from))
+  const buckets = touched.flatMap((pieces) => {
+    const [first, last] = [pieces[0], pieces.at(-1)]
+    if (!first || !last) return []
+    const at = formatLocal(first.from, first.offset)
+    return { at, date: at.slice(0, 10), from: first.from, to: last.to }
+  })
+  const starts = touched
+    .flatMap((pieces, number) => pieces.map((piece) => ({ at: piece.from, number })))
+    .sort((a, b) => a.at - b.at)
+    // What follows upon a piece of the same bucket needs no start of its own.
+    .filter(({ number }, i, all) => all[i - 1]?.number !== number)
+  return { buckets, starts: starts.map(({ at }) => at), numbers: starts.map(({ number }) => number) }
+}
+
+/** Stretches of one offset within one unit; `key` counts units from 1970 in local time. */
+interface Piece extends Range {
+  key: number
+  offset: number
+}
+
+function piecesOf(range: Range, unit: Unit, timezone: string, weekStart: WeekStart): Piece[] {
+  const pieces: Piece[] = []
+  for (const { from, to, offset } of offsetsOf(range, timezone)) {
+    for (let at = from; at < to; ) {
+      const key = unitAt(at + offset, unit, weekStart)
+      const end = Math.min(startOf(key + 1, unit, weekStart) - offset, to)
+      pieces.push({ from: at, to: end, key, offset })
+      at = end
+    }
+  }
+  return pieces
+}
+
+/** Which unit a local time is in, counted from that of 1970-01-01. */
+function unitAt(local: number, unit: Unit, weekStart: WeekStart): number {
+  switch (unit) {
+    case 'hour':
+      return Math.floor(local / 3_600_000)
+    case 'day':
+      return Math.floor(local / DAY_MS)
+    case 'week':
+      return Math.floor((Math.floor(local / DAY_MS) + weekShift(weekStart)) / 7)
+    case 'month': {
+      const date = new Date(local)
+      return (date.getUTCFullYear() - 1970) * 12 + date.getUTCMonth()
+    }
+  }
+}
+
+/** The local time at which a unit begins. */
+function startOf(key: number, unit: Unit, weekStart: WeekStart): number {
+  switch (unit) {
+    case 'hour':
+      return key * 3_600_000
+    case 'day':
+      return key * DAY_MS
+    case 'week':
+      return (key * 7 - weekShift(weekStart)) * DAY_MS
+    case 'month':
+      return Date.UTC(1970 + Math.floor(key / 12), ((key % 12) + 12) % 12)
+  }
+}
+
+/** 1970-01-01 was a Thursday. */
+function weekShift(weekStart: WeekStart): number {
+  return weekStart === 'monday' ? 3 : 4
+}
+
+/** The offsets from UTC within a range, in ms. */
+function offsetsOf({ from, to }: Range, timezone: string): (Range & { offset: number })[] {
+  const found: (Range & { offset: number })[] = []
+  let start = zoned(from, timezone)
+  for (let at = from; at < to; ) {
+    const next = start.getTimeZoneTransition('next')
+    const end = Math.min(next?.epochMilliseconds ?? to, to)
+    found.push({ from: at, to: end, offset: start.offsetNanoseconds / 1e6 })
+    at = end
+    if (next) start = next
+  }
+  return found
+}
+
+function zoned(ms: number, timezone: string): Temporal.ZonedDateTime {
+  return Temporal.Instant.fromEpochMilliseconds(Math.floor(ms)).toZonedDateTimeISO(timezone)
+}

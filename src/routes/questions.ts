@@ -1,0 +1,21 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { QuestionBody } from '../contract/schemas.js'
+import { answerText } from '../questions/answer-text.js'
+import type { Questions } from '../questions/run.js'
+
+export interface QuestionsOptions {
+  questions: Questions
+}
+
+/** Answers questions about events. */
+export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app, { questions }) => {
+  app.post(
+    '/query',
+    { schema: { body: QuestionBody }, config: { access: 'read' } },
+    async ({ projectId, body, signal }, reply) => {
+      const answered = await questions.ask(projectId, body, signal)
+      reply.header('content-type', 'application/json; charset=utf-8')
+      return answerText({ status: 1, error: null, ...answered })
+    },
+  )
+}
