@@ -1,0 +1,115 @@
+import fc from 'fast-check'
+import { cellsOf } from './cells.js'
+import { difference } from './compare.js'
+import { type Plan, plan } from './generate/data.js'
+import { type Asking, askingsOf } from './generate/questions.js'
+import type { Project, Projects } from './projects.js'
+import { answerOf } from './reference/answer.js'
+import type { Answerable, Question } from './reference/question.js'
+import { frameOf } from './reference/question.js'
+
+export const KINDS = ['series', 'funnel', 'retention', 'paths', 'users'] as const
+export type Kind = (typeof KINDS)[number]
+
+export interface Effort {
+  seed: number
+  /** each with data of its own */
+  projects: number
+  /** of each kind, to each project */
+  questions: number
+  kinds: readonly Kind[]
+}
+
+/** How many questions were asked of each kind, and the first that was answered otherwise than by the reference. */
+export interface Outcome {
+  asked: Record<string, number>
+  failure: string | null
+}
+
+/** Asks many questions about much data, and has the reference answer them as well. */
+export async function compareAnswers(projects: Projects, { seed, kinds, ...effort }: Effort): Promise<Outcome> {
+  const asked: Record<string, number> = {}
+  for (const [index, data] of fc.sample(plan(), { seed, numRuns: effort.projects }).entries()) {
+    const project = await projects.load(data)
+    for (const kind of kinds) {
+      const property = fc.asyncProperty(arbitraryOf(kind, data), async (given) => {
+        const wrong = await check(projects, project, given)
+        if (wrong !== undefined) asked[kind] = (asked[kind] ?? 0) + 1
+        if (wrong) throw new Error(wrong)
+      })
+      const result = await fc.check(property, { seed: seed + index, numRuns: effort.questions })
+      if (!result.failed) continue
+      const report = await fc.asyncDefaultReportMessage(result)
+      const least = result.counterexample ? await smallest(projects, data, result.counterexample[0]) : data
+      return {
+        asked,
+        failure: `seed ${seed}, project ${index}\n${report}\n${result.errorInstance}\n${JSON.stringify(least)}`,
+      }
+    }
+  }
+  return { asked, failure: null }
+}
+
+/** A question, and for the users behind it which of the answer's cells is meant. */
+interface Case extends Asking {
+  users?: { cell: number; limit?: number; page?: number }
+}
+
+function arbitraryOf(kind: Kind, data: Plan): fc.Arbitrary<Case> {
+  const askings = askingsOf(data)
+  if (kind !== 'users') return askings[kind]
+  const users = fc.record({
+    cell: fc.nat(),
+    limit: fc.constantFrom(undefined, 1, 2, 1000),
+    page: fc.constantFrom(undefined, 1, 2),
+  })
+  return fc
+    .record({ asking: fc.oneof(...Object.values(askings)), users })
+    .map(({ asking, users }) => ({ ...asking, users }) as Case)
+}
+
+/** How the answer to a case is wrong; null if it is right, undefined if there is nothing to ask. */
+async function check(projects: Projects, project: Project, { question: base, now, users }: Case) {
+  let question: Question = base
+  if (users) {
+    const cells = cellsOf(base, answerOf(base, project.facts, now))
+    const cell = cells[users.cell % cells.length]
+    if (cell === undefined) return undefined
+    question = { kind: 'users', of: base, ...users, cell }
+  }
+  const expected = answerOf(question, project.facts, now)
+  const actual = await projects.ask(project, question, now)
+  return difference(actual, { status: 1, error: null, kind: question.kind, ...expected, ...echo(question, now) })
+}
+
+/** What the answer says that the question was. */
+function echo(question: Question, now: number) {
+  const asked = (base: Answerable) => {
+    const { from, to, zone, weekStart } = frameOf(base, [], now)
+    return { kind: base.kind, from, to, timezone: zone, week_start: weekStart }
+  }
+  const query = question.kind === 'users' ? { kind: 'users', of: asked(question.of) } : asked(question)
+  return { query, pending: 0 }
+}
+
+/** The least data of which the question is still answered wrong. */
+async function smallest(projects: Projects, data: Plan, given: Case): Promise<Plan> {
+  let least = data
+  const isWrong = async (some: Plan) => {
+    if (projects.left === 0 || some.events.length === 0) return false
+    const project = await projects.load(some)
+    return await check(projects, project, given).then(Boolean, () => true)
+  }
+  for (const part of ['deletes', 'edits', 'aliases', 'profiles'] as const) {
+    const without = { ...least, [part]: [] }
+    if (least[part].length > 0 && (await isWrong(without))) least = without
+  }
+  for (let size = Math.ceil(least.events.length / 2); size >= 1; size = Math.floor(size / 2)) {
+    for (let at = 0; at < least.events.length; ) {
+      const without = { ...least, events: least.events.toSpliced(at, size) }
+      if (await isWrong(without)) least = without
+      else at += size
+    }
+  }
+  return least
+}

@@ -1,0 +1,124 @@
+import fc from 'fast-check'
+import * as pools from './pools.js'
+
+/** What is sent to make the data of a project, in this order. */
+export interface Plan {
+  zone: string
+  /** around which it happens; epoch ms */
+  center: number
+  /** `[name, properties]`: JSON texts, as all properties here */
+  profiles: [name: string, properties: string][]
+  aliases: [alias: string, of: string][]
+  events: { event: string; distinct_id: string; timestamp: number; properties: string }[]
+  /** new properties for some of the events */
+  edits: [index: number, properties: string][]
+  deletes: number[]
+}
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const DAY_MS = 24 * HOUR_MS
+
+/** Instants, as ms from the center: many of them at the edges of something, and few enough for ties. */
+const distance = fc.oneof(
+  { weight: 3, arbitrary: fc.integer({ min: -6, max: 6 }).map((hours) => hours * HOUR_MS) },
+  { weight: 3, arbitrary: fc.integer({ min: -120, max: 120 }).map((minutes) => minutes * MINUTE_MS) },
+  { weight: 2, arbitrary: fc.integer({ min: -5, max: 5 }).map((days) => days * DAY_MS) },
+  { weight: 2, arbitrary: fc.integer({ min: -20, max: 20 }).map((days) => days * DAY_MS + 3 * HOUR_MS) },
+  { weight: 1, arbitrary: fc.integer({ min: -200 * DAY_MS, max: 200 * DAY_MS }) },
+)
+
+/** An instant and how it was missed. */
+export const aside = fc.constantFrom(0, 0, 0, 0, 0, 1, -1, 0.5, -0.25, 250, MINUTE_MS)
+
+const gap = fc.constantFrom('', '', '', ' ', '\n\t')
+
+/** A member of an object: none, one, or the same name twice, of which the first counts. */
+function member(name: string, values: readonly string[], absent = 1) {
+  const value = fc.constantFrom(...values)
+  const one = fc.tuple(value, gap).map(([text, space]) => [`"${name}"${space}:${space}${text}`])
+  const two = fc.tuple(value, value).map((texts) => texts.map((text) => `"${name}":${text}`))
+  return fc.oneof(
+    { weight: 6, arbitrary: one },
+    { weight: absent, arbitrary: fc.constant<string[]>([]) },
+    { weight: 1, arbitrary: two },
+  )
+}
+
+const mixed = [...pools.TEXTS, ...pools.NUMBERS, ...pools.ODD_NUMBERS, ...pools.BROKEN_TEXTS, ...pools.OTHERS]
+
+function object(...members: fc.Arbitrary<string[]>[]): fc.Arbitrary<string> {
+  return fc
+    .tuple(
+      fc.tuple(...members).chain((lists) => fc.shuffledSubarray(lists, { minLength: lists.length })),
+      gap,
+    )
+    .map(([lists, space]) => `{${space}${lists.flat().join(`${space},`)}${space}}`)
+}
+
+/** What events hold: `n` sums exactly, `plan` has few values, `m` has all of them, and one name is the path of another. */
+const eventProperties = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: object(
+      member('n', pools.NUMBERS),
+      member('plan', ['"pro"', '"free"', '"\\u0070ro"', '"$other"', 'null', '5', '"5"'], 2),
+      member('m', mixed),
+      member('o', [...pools.OBJECTS, '"pro"'], 3),
+      member('a', ['{"b":5}', '{"b":"pro","b":"free"}', '{"b":null}', '{"b.c":1}', '5'], 3),
+      member('a.b', ['"pro"', '5', '{"c":1}'], 3),
+    ),
+  },
+  { weight: 1, arbitrary: object(member('n', pools.NUMBERS)) },
+  { weight: 1, arbitrary: object(member('\\u006e', pools.NUMBERS), member('m', pools.BROKEN_TEXTS)) },
+  { weight: 1, arbitrary: fc.constantFrom('{}', ' { } ', '{"":"pro"}', '{"n":null,"n":5}') },
+)
+
+const profileProperties = object(
+  member('plan', ['"pro"', '"free"', '5', 'null']),
+  member('n', [...pools.NUMBERS, '"5"']),
+  member('a', ['{"b":5}', '"pro"'], 3),
+)
+
+/** Some data, with every trap in it. */
+export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<Plan> {
+  return fc
+    .tuple(
+      fc.constantFrom(...pools.ERAS),
+      fc.array(distance, { minLength: 1, maxLength: 60 }),
+      fc.shuffledSubarray(pools.NAMES, { minLength: 2, maxLength: 8 }),
+      fc.shuffledSubarray(pools.EVENTS, { minLength: 2, maxLength: 5 }),
+    )
+    .chain(([era, distances, names, eventNames]) => {
+      const event = fc.record({
+        event: fc.constantFrom(...eventNames),
+        distinct_id: fc.constantFrom(...names, ...names, pools.NOBODY),
+        timestamp: fc.tuple(fc.constantFrom(...distances), aside).map(([away, by]) => era.center + away + by),
+        properties: eventProperties,
+      })
+      return fc.record({
+        zone: fc.constant(era.zone),
+        center: fc.constant(era.center),
+        profiles: fc.uniqueArray(fc.tuple(fc.constantFrom(...names), profileProperties), {
+          selector: ([name]) => name,
+        }),
+        aliases: aliasesAmong(names),
+        events: fc.array(event, { size: 'max', ...events }),
+        edits: fc.array(fc.tuple(fc.nat(), eventProperties), { maxLength: 4 }),
+        deletes: fc.array(fc.nat(), { maxLength: 4 }),
+      })
+    })
+}
+
+/** Each name stands for one later in the list, or for itself: chains, but no circles. */
+function aliasesAmong(names: string[]): fc.Arbitrary<[string, string][]> {
+  const each = names
+    .slice(0, -1)
+    .map((name, index) =>
+      fc
+        .option(fc.constantFrom(...names.slice(index + 1)), { freq: 3, nil: name })
+        .map((of): [string, string] => [name, of]),
+    )
+  const some = fc.tuple(...each).map((pairs) => pairs.filter(([name, of]) => name !== of))
+  return fc.oneof(fc.constant<[string, string][]>([]), some)
+}

@@ -1,0 +1,96 @@
+/**
+ * Few names, few values and few instants, so that what a question names is in the data more often than not. Among them
+ * are those that a careless query takes for another.
+ */
+
+export const EVENTS = ['a', 'b', 'c', 'd', 'A', 'sign up', "'; DROP TABLE events; --", 'ü\u{1f600}', '*']
+
+/** Sorted otherwise by UTF-16 than by UTF-8: the last two. */
+export const NAMES = ['ada', 'bob', 'cyd', 'dan', 'eve', 'Ada', ' ', 'a"\\\'b', '\u{1f600}', '\uff5e']
+export const NOBODY = '$anonymous'
+
+/** Texts, as JSON spells them: the same in many ways, and some that look like something else. */
+export const TEXTS = [
+  ...['"pro"', '"free"', '"Pro"', '"proper"', '""', '"5"', '"5.0"', '"true"', '"null"', '"[]"', '"$other"', '" pro"'],
+  ...['"\\u0070ro"', '"a/b"', '"a\\/b"', '"caf\\u00e9"', '"café"', '"cafe\\u0301"', '"\\ud83d\\ude00"', '"😀"', '"~"'],
+  ...['"a\\nb"', '"a\\u0000b"', '"\\\\"', '"\\""', '"%"', '"_"', '"2026-04-24"'],
+]
+
+/** Numbers whose sums are exact in any order. */
+export const NUMBERS = [
+  '0',
+  '1',
+  '2',
+  '5',
+  '5.0',
+  '5e0',
+  '0.5e1',
+  '-3',
+  '-3.25',
+  '10',
+  '1E1',
+  '100',
+  '0.125',
+  '-0',
+  '1e3',
+]
+
+/** Numbers that lose something on the way to one that is not as careful as it should be. */
+export const ODD_NUMBERS = [
+  ...['9007199254740993', '9007199254740992', '18446744073709551615', '18446744073709551616', '-9223372036854775809'],
+  ...['123456789012345678901234567890', '123456789.12345678', '0.1', '0.30000000000000004', '1e21', '1e-7', '5e-324'],
+  ...['1e400', '-1e400', '1.7976931348623157e308', '4.0e15'],
+]
+
+/** What simdjson refuses: half a surrogate pair. */
+export const BROKEN_TEXTS = ['"\\ud83d"', '"a\\udc00b"', '"\\uD83Dx"']
+
+export const OTHERS = ['true', 'false', 'null', '{}', '[]', '[null]', '["pro",5]', '[5.0,true,"free"]', '[["pro"]]']
+export const OBJECTS = ['{"x":1}', '{ "x" : 1.0 }', '{"x":"pro","y":[1,2]}', '{"x":{"y":5}}', '{"x":null}', '[{"x":1}]']
+
+/** Regular expressions that RE2 and JavaScript read alike. */
+export const PATTERNS = [
+  '^pro',
+  'o$',
+  'p.o',
+  '^$',
+  '[a-c]',
+  'a.b',
+  '^\\d+(\\.0)?$',
+  'caf.$',
+  '(free|Pro)',
+  'x?',
+  '^.$',
+  '\\\\',
+]
+
+interface Era {
+  zone: string
+  /** around which it happens; epoch ms */
+  center: number
+}
+
+function era(zone: string, center: string): Era {
+  return { zone, center: Date.parse(center) }
+}
+
+/** Every kind of change that clocks have seen, at its instant. */
+export const ERAS: Era[] = [
+  era('Africa/Cairo', '2026-04-23T22:00:00Z'),
+  era('Africa/Cairo', '2026-10-29T21:00:00Z'),
+  era('Australia/Lord_Howe', '2026-04-04T15:00:00Z'),
+  era('Australia/Lord_Howe', '2026-10-03T15:30:00Z'),
+  era('America/Sao_Paulo', '2018-11-04T03:00:00Z'),
+  era('America/Sao_Paulo', '2018-02-18T02:00:00Z'),
+  era('Asia/Kathmandu', '1985-12-31T18:30:00Z'),
+  era('Pacific/Apia', '2011-12-30T10:00:00Z'),
+  era('Pacific/Kiritimati', '1994-12-31T10:00:00Z'),
+  era('America/St_Johns', '2005-10-30T02:31:00Z'),
+  era('America/St_Johns', '2005-04-03T03:31:00Z'),
+  era('Europe/Berlin', '2026-03-29T01:00:00Z'),
+  era('America/New_York', '2026-11-01T06:00:00Z'),
+  era('Antarctica/Troll', '2026-03-29T01:00:00Z'),
+  era('Africa/Monrovia', '1972-01-07T00:44:30Z'),
+  era('Asia/Kolkata', '2026-01-01T00:00:00Z'),
+  era('UTC', '2026-03-01T00:00:00Z'),
+]

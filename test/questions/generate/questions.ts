@@ -1,0 +1,286 @@
+import fc from 'fast-check'
+import type { Definition, Field, Filter } from '../reference/filter.js'
+import {
+  type Answerable,
+  type FunnelQuestion,
+  frameOf,
+  type PathsQuestion,
+  type RetentionQuestion,
+  type SeriesQuestion,
+} from '../reference/question.js'
+import { dateOf, dayAt, localText } from '../reference/time.js'
+import { aside, type Plan } from './data.js'
+import * as pools from './pools.js'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const DAY_MS = 24 * HOUR_MS
+
+/** JSON texts as the values that a caller sends; -0 and 1e400 have no other way into a body. */
+const scalars = [...pools.TEXTS, ...pools.NUMBERS, ...pools.ODD_NUMBERS, 'true', 'false', 'null'].map((text) =>
+  JSON.parse(text),
+)
+const texts = [...pools.TEXTS, ...pools.EVENTS.map((name) => JSON.stringify(name)), '"o"', '"p"'].map((text) =>
+  JSON.parse(text),
+)
+const numbers = [...pools.NUMBERS, ...pools.ODD_NUMBERS].map((text) => JSON.parse(text)).filter(Number.isFinite)
+
+const field: fc.Arbitrary<Field> = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom<Field>('properties.plan', 'properties.n', 'properties.m') },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom<Field>(
+      ...['properties.o', 'properties.o.x', 'properties.o.x.y', 'properties.a.b', 'properties.missing'],
+      ...[
+        ['properties', 'a.b'],
+        ['properties', 'a', 'b.c'],
+        ['properties', ''],
+        ['properties', 'plan'],
+      ],
+    ),
+  },
+  { weight: 2, arbitrary: fc.constantFrom<Field>('event', 'distinct_id', 'timestamp') },
+  { weight: 2, arbitrary: fc.constantFrom<Field>('user.plan', 'user.n', 'user.a.b', ['user', 'plan']) },
+)
+
+/** A field that is a number now and then. */
+const property = fc.oneof(
+  { weight: 4, arbitrary: fc.constant<Field>('properties.n') },
+  { weight: 1, arbitrary: fc.constantFrom<Field>('properties.a.b', 'user.n', 'properties.plan', 'event', 'timestamp') },
+)
+
+/** Times as callers spell them. */
+function time(plan: Plan, zone: string, from: number, to: number): fc.Arbitrary<string | number> {
+  const instant = fc.oneof(
+    fc
+      .integer({ min: Math.ceil(from / HOUR_MS), max: Math.floor(to / HOUR_MS) })
+      .map((hours) => plan.center + hours * HOUR_MS),
+    fc.tuple(fc.integer({ min: from, max: to }), aside).map(([away, by]) => Math.floor(plan.center + away + by)),
+  )
+  return fc.tuple(instant, fc.integer({ min: 0, max: 4 })).map(([at, how]) => {
+    if (how === 0) return at
+    if (how === 1) return new Date(at).toISOString()
+    const local = localText(zone, at)
+    // An offset with seconds is no ISO time.
+    if (how === 2) return /[-+]\d\d:\d\d$/.test(local) ? local : at
+    if (how === 3) return local.slice(0, 19)
+    return dateOf(dayAt(zone, at))
+  })
+}
+
+function filter(plan: Plan, zone: string): fc.Arbitrary<Filter> {
+  const scalar = fc.constantFrom(...scalars)
+  const text = fc.constantFrom(...texts)
+  const list = (one: fc.Arbitrary<unknown>) => fc.array(one, { minLength: 1, maxLength: 3 })
+  const name = fc.constantFrom(...pools.NAMES, pools.NOBODY)
+  const order = fc.constantFrom('gt', 'gte', 'lt', 'lte')
+  const { leaf } = fc.letrec<{ leaf: Filter; tree: Filter }>((tie) => ({
+    tree: fc.oneof(
+      { maxDepth: 3, withCrossShrink: true },
+      tie('leaf'),
+      fc.tuple(fc.constantFrom('and', 'or'), fc.array(tie('tree'), { maxLength: 3 })) as fc.Arbitrary<Filter>,
+      fc.tuple(fc.constant('not'), tie('tree')) as fc.Arbitrary<Filter>,
+    ),
+    leaf: fc.oneof(
+      fc.tuple(fc.constantFrom('is', 'is_not'), field, list(scalar)),
+      fc.tuple(
+        fc.constantFrom('is', 'is_not'),
+        fc.constantFrom('event', 'distinct_id'),
+        list(fc.oneof(name, fc.constantFrom(...pools.EVENTS))),
+      ),
+      fc.tuple(
+        fc.constantFrom('contains', 'not_contains', 'starts_with', 'ends_with'),
+        field,
+        fc.oneof(text, list(text)),
+      ),
+      fc.tuple(
+        fc.constant('matches'),
+        field,
+        fc.oneof(fc.constantFrom(...pools.PATTERNS), list(fc.constantFrom(...pools.PATTERNS))),
+      ),
+      fc.tuple(
+        order,
+        field.filter((one) => one !== 'timestamp'),
+        fc.oneof(fc.constantFrom(...numbers), text),
+      ),
+      fc.tuple(order, fc.constant('timestamp'), time(plan, zone, -3 * DAY_MS, 3 * DAY_MS)),
+      fc.tuple(fc.constantFrom('set', 'not_set'), field),
+      tie('tree'),
+    ) as fc.Arbitrary<Filter>,
+  }))
+  return leaf
+}
+
+/** A member that may be there, null, or absent; all three ask the same. */
+function maybe<T>(one: fc.Arbitrary<T>, { absent = 1, given = 1 } = {}): fc.Arbitrary<T | undefined | null> {
+  return fc.oneof(
+    { weight: absent, arbitrary: fc.constantFrom(undefined, undefined, null) },
+    { weight: given, arbitrary: one },
+  )
+}
+
+function definition(plan: Plan, zone: string): fc.Arbitrary<Definition> {
+  const names = [...new Set(plan.events.map(({ event }) => event))]
+  const name = fc.constantFrom(...names, ...names, '*', 'no such event')
+  return fc.record({
+    event: fc.oneof(
+      { weight: 4, arbitrary: name },
+      { weight: 1, arbitrary: fc.uniqueArray(fc.constantFrom(...names, 'no such event'), { minLength: 1 }) },
+    ),
+    where: maybe(filter(plan, zone), { absent: 5 }),
+  }) as fc.Arbitrary<Definition>
+}
+
+const WINDOWS = ['1ms', '1s', '1m', '90m', '1h', '3h', '1d', '25h', '7d', '2w', '60d']
+
+/** The fields of every question: a range of up to `maxMs` around the center. */
+function common(plan: Plan, maxMs: number) {
+  return fc
+    .oneof(
+      { weight: 3, arbitrary: fc.constant(plan.zone) },
+      { weight: 1, arbitrary: fc.constantFrom(...pools.ERAS.map(({ zone }) => zone)) },
+    )
+    .chain((zone) =>
+      fc.record({
+        zone: fc.constant(zone),
+        timezone: fc.constant(zone),
+        from: maybe(time(plan, zone, -maxMs / 2, HOUR_MS), { absent: 1, given: 7 }),
+        to: maybe(time(plan, zone, 0, maxMs / 2), { absent: 1, given: 7 }),
+        week_start: maybe(fc.constantFrom('monday' as const, 'sunday' as const)),
+        where: maybe(filter(plan, zone), { absent: 3 }),
+        limit: maybe(fc.constantFrom(1, 2, 3, 10, 1000)),
+      }),
+    )
+}
+
+const breakdown = maybe(fc.oneof(fc.array(field, { minLength: 1, maxLength: 1 }), fc.array(field, { maxLength: 2 })))
+
+function series(plan: Plan): fc.Arbitrary<SeriesQuestion> {
+  const interval = fc.constantFrom(
+    { interval: 'hour' as const, maxMs: 5 * DAY_MS },
+    { interval: 'day' as const, maxMs: 60 * DAY_MS },
+    { interval: undefined, maxMs: 12 * DAY_MS },
+    { interval: 'week' as const, maxMs: 300 * DAY_MS },
+    { interval: 'month' as const, maxMs: 900 * DAY_MS },
+    { interval: 'none' as const, maxMs: 300 * DAY_MS },
+  )
+  const metric = fc.oneof(
+    fc.record({ metric: maybe(fc.constantFrom('events', 'users', 'events_per_user')) }),
+    fc.record({ metric: fc.constantFrom('sum', 'avg', 'min', 'max', 'median'), property }),
+    // Sums of these depend on their order.
+    fc.record({ metric: fc.constantFrom('min', 'max', 'median'), property: fc.constant<Field>('properties.m') }),
+    fc.record({
+      metric: fc.constant('percentile'),
+      property,
+      p: maybe(fc.constantFrom(0, 1, 25, 37.5, 50, 90, 99.9, 100)),
+    }),
+  )
+  return interval.chain(({ interval, maxMs }) =>
+    common(plan, maxMs).chain(({ zone, ...rest }) => {
+      const one = fc.tuple(definition(plan, zone), metric).map(([defined, measured]) => ({ ...defined, ...measured }))
+      return fc.record({
+        kind: fc.constant('series'),
+        ...constants(rest),
+        interval: fc.constant(interval),
+        series: fc.array(one, { minLength: 1, maxLength: 3 }),
+        breakdown,
+        other: maybe(fc.boolean()),
+      })
+    }),
+  ) as fc.Arbitrary<SeriesQuestion>
+}
+
+function constants<T extends object>(values: T) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, fc.constant(value)]))
+}
+
+function funnel(plan: Plan): fc.Arbitrary<FunnelQuestion> {
+  return common(plan, 60 * DAY_MS).chain(({ zone, ...rest }) => {
+    const step = definition(plan, zone)
+    return fc.array(step, { minLength: 2, maxLength: 5 }).chain((steps) =>
+      fc.record({
+        kind: fc.constant('funnel'),
+        ...constants(rest),
+        steps: fc.constant(steps),
+        window: maybe(fc.constantFrom(...WINDOWS)),
+        order: maybe(fc.constantFrom('ordered', 'strict', 'any'), { given: 3 }),
+        exclude: maybe(
+          fc.array(
+            fc.tuple(step, fc.integer({ min: 1, max: steps.length - 1 })).map(([one, after]) => ({ ...one, after })),
+            {
+              maxLength: 2,
+            },
+          ),
+        ),
+        breakdown,
+      }),
+    )
+  }) as fc.Arbitrary<FunnelQuestion>
+}
+
+function retention(plan: Plan): fc.Arbitrary<RetentionQuestion> {
+  const unit = fc.constantFrom(
+    { unit: 'day' as const, maxMs: 30 * DAY_MS },
+    { unit: undefined, maxMs: 10 * DAY_MS },
+    { unit: 'week' as const, maxMs: 150 * DAY_MS },
+    { unit: 'month' as const, maxMs: 450 * DAY_MS },
+  )
+  return unit.chain(({ unit, maxMs }) =>
+    common(plan, maxMs).chain(({ zone, limit, ...rest }) =>
+      fc.record({
+        kind: fc.constant('retention'),
+        ...constants(rest),
+        unit: fc.constant(unit),
+        start: definition(plan, zone),
+        return: definition(plan, zone),
+        cohort: maybe(fc.constantFrom('first', 'recurring')),
+        mode: maybe(fc.constantFrom('calendar', 'rolling')),
+        count: maybe(fc.constantFrom('on', 'on_or_after')),
+        intervals: maybe(fc.constantFrom(1, 2, 3, 8, 20)),
+      }),
+    ),
+  ) as fc.Arbitrary<RetentionQuestion>
+}
+
+function paths(plan: Plan): fc.Arbitrary<PathsQuestion> {
+  return common(plan, 60 * DAY_MS).chain(({ zone, ...rest }) => {
+    const one = definition(plan, zone)
+    const names = [...new Set(plan.events.map(({ event }) => event))].filter((name) => name !== '*')
+    const edge = fc.oneof(fc.constantFrom('no such event', ...names), one)
+    return fc
+      .tuple(
+        fc.boolean(),
+        edge,
+        fc.record({
+          kind: fc.constant('paths'),
+          ...constants(rest),
+          steps: maybe(fc.integer({ min: 1, max: 5 })),
+          window: maybe(fc.constantFrom(...WINDOWS)),
+        }),
+      )
+      .map(([isEnd, edge, question]) => ({ ...question, [isEnd ? 'end' : 'start']: edge }))
+  }) as unknown as fc.Arbitrary<PathsQuestion>
+}
+
+/** What is asked, and when. */
+export interface Asking {
+  question: Answerable
+  /** epoch ms */
+  now: number
+}
+
+/** A question of each kind about the data of a plan. */
+export function askingsOf(plan: Plan): Record<Answerable['kind'], fc.Arbitrary<Asking>> {
+  const now = fc.constantFrom(-DAY_MS, 0, HOUR_MS, 3 * DAY_MS, 20 * DAY_MS, 1000 * DAY_MS)
+  const asking = (question: fc.Arbitrary<Answerable>) =>
+    fc.record({ question, now: now.map((away) => plan.center + away) }).filter(({ question, now }) => {
+      const { range } = frameOf(question, [], now)
+      return range.start < range.end
+    })
+  return {
+    series: asking(series(plan)),
+    funnel: asking(funnel(plan)),
+    retention: asking(retention(plan)),
+    paths: asking(paths(plan)),
+  }
+}

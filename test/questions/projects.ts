@@ -1,0 +1,116 @@
+import type { FastifyInstance } from 'fastify'
+import { type AppOptions, buildApp } from '../../src/app.js'
+import { openStore } from '../../src/clickhouse/open.js'
+import { loadConfig } from '../../src/config.js'
+import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { insertKeys } from '../../src/store/api-keys.js'
+import { PUBLIC_KEY, type Scope, SECRET_KEY, temporaryFolder, until } from '../helper.js'
+import type { Plan } from './generate/data.js'
+import { type Fact, factsOf, type StoredEvent } from './reference/data.js'
+import type { Question } from './reference/question.js'
+
+/** Some data that a service has, and what there is to know about it. */
+export interface Project {
+  key: string
+  facts: Fact[]
+}
+
+/** A service with many projects, each of which holds other data. Its clock is set with every question. */
+export class Projects {
+  readonly #app: FastifyInstance
+  readonly #clock: { now: number }
+  /** of projects without data */
+  readonly #keys: string[]
+
+  private constructor(app: FastifyInstance, clock: { now: number }, keys: string[]) {
+    this.#app = app
+    this.#clock = clock
+    this.#keys = keys
+  }
+
+  static async open(scope: Scope, count: number, settings: NodeJS.ProcessEnv = {}): Promise<Projects> {
+    const clock = { now: 0 }
+    const keys = Array.from({ length: count }, () => makeKey('secret'))
+    const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
+    const config = loadConfig({ ...common, DATA_DIR: await temporaryFolder(scope), ...settings })
+    const options: AppOptions = { now: () => clock.now }
+    const app = await buildApp(config, options)
+    scope.teardown(() => app.close())
+    const store = await openStore(config)
+    const stored = keys.map((key, index) => storedKey(key, { projectId: `project ${index}`, kind: 'secret' }))
+    await insertKeys(store.clickhouse, stored, Date.now())
+    await store.close()
+    const projects = new Projects(app, clock, keys)
+    await until('the keys', () => projects.#call(keys[0] ?? '', 'GET', '/public/events').catch(() => undefined))
+    return projects
+  }
+
+  /** How many more can be loaded. */
+  get left(): number {
+    return this.#keys.length
+  }
+
+  /** Sends some data to a project of its own, and edits and deletes some of its events. */
+  async load({ profiles, aliases, events, edits, deletes }: Plan): Promise<Project> {
+    const key = this.#keys.pop()
+    if (key === undefined) throw new Error('no project is left')
+    for (const [name, properties] of profiles) {
+      await this.#call(key, 'POST', '/public/users/identify', textOf({ distinct_id: name }, properties))
+    }
+    for (const [alias, of] of aliases) {
+      await this.#call(key, 'POST', '/public/users/alias', JSON.stringify({ distinct_id: of, alias }))
+    }
+    const bodies = events.map(({ properties, ...rest }) => textOf(rest, properties))
+    await this.#call(key, 'POST', '/public/track/batch', `{"events":[${bodies.join(',')}]}`)
+    const sent = await this.#call(key, 'GET', '/public/events?limit=10000')
+    const stored = new Map<string, StoredEvent>()
+    for (const [index, event] of events.entries()) {
+      const { eventId } = sent.events[index]
+      stored.set(eventId, { eventId, ...event })
+    }
+    const idOf = (place: number) => [...stored.keys()][place % stored.size]
+    for (const [place, properties] of edits) {
+      const event = stored.get(idOf(place) ?? '')
+      if (!event) continue
+      await this.#call(key, 'PUT', `/public/events/${event.eventId}`, textOf({}, properties))
+      event.properties = properties
+    }
+    for (const place of deletes) {
+      const id = idOf(place)
+      if (!id) continue
+      await this.#call(key, 'DELETE', `/public/events/${id}`)
+      stored.delete(id)
+    }
+    const data = { events: [...stored.values()], aliases: new Map(aliases), profiles: new Map(profiles) }
+    return { key, facts: factsOf(data) }
+  }
+
+  /** The answer to a question that is asked at a time. */
+  async ask({ key }: Project, question: Question, now: number) {
+    this.#clock.now = now
+    return await this.#call(key, 'POST', '/public/query', spelled(question))
+  }
+
+  async #call(key: string, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: string) {
+    const headers = { 'x-api-key': key, ...(payload !== undefined && { 'content-type': 'application/json' }) }
+    const response = await this.#app.inject({ method, url, headers, ...(payload !== undefined && { payload }) })
+    if (response.statusCode !== 200) throw new Error(`${method} ${url}: ${response.statusCode} ${response.body}`)
+    return response.json()
+  }
+}
+
+/** A body with properties as they are spelled. */
+function textOf(rest: object, properties: string): string {
+  const members = Object.entries(rest).map(([name, value]) => `"${name}":${JSON.stringify(value)},`)
+  return `{${members.join('')}"properties":${properties}}`
+}
+
+/** JSON with infinity, which JSON.stringify has as null. */
+function spelled(value: unknown): string | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value)) return value > 0 ? '1e400' : '-1e400'
+  if (value instanceof Map) return spelled(Object.fromEntries(value))
+  if (Array.isArray(value)) return `[${value.map(spelled).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${spelled(member)}`).join(',')}}`
+}

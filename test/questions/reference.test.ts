@@ -1,0 +1,154 @@
+import { test } from 'tap'
+import { answerOf } from './reference/answer.js'
+import { factsOf, type StoredEvent } from './reference/data.js'
+import { jsonText, parseJson } from './reference/json.js'
+import type { FunnelQuestion, Question } from './reference/question.js'
+import { bucketsOf, localText, timeOf } from './reference/time.js'
+
+/** The reference is checked by what a person can work out, as nothing else checks it. */
+
+const NOW = Date.parse('2030-01-01T00:00:00Z')
+
+/** Events as in `A1 B5`: of one user, with their minute. */
+function events(text: string): StoredEvent[] {
+  return text.split(' ').map((word, index) => ({
+    eventId: String(index),
+    event: word.slice(0, 1),
+    distinct_id: 'ada',
+    timestamp: Number(word.slice(1)) * 60_000,
+    properties: '{}',
+  }))
+}
+
+function answer(question: Question, stored: StoredEvent[], aliases: [string, string][] = []) {
+  const facts = factsOf({ events: stored, aliases: new Map(aliases), profiles: new Map() })
+  return answerOf(question, facts, NOW)
+}
+
+/** The minutes from the entry to each step that was done. */
+function passage(text: string, question: Partial<FunnelQuestion> = {}): unknown[] {
+  const steps = ['A', 'B', 'C'].map((event) => ({ event }))
+  const asked = { kind: 'funnel' as const, from: 0, to: 1_000_000_000, steps, ...question }
+  const { results } = answer(asked, events(text)) as {
+    results: { steps: { users: number; mean_ms: number | null }[] }[]
+  }
+  return (results[0]?.steps ?? []).filter(({ users }) => users > 0).map(({ mean_ms }) => (mean_ms ?? 0) / 60_000)
+}
+
+function starts(zone: string, unit: 'hour' | 'day', from: string, to: string): string[] {
+  const range = { start: timeOf(from, zone), end: timeOf(to, zone) }
+  return bucketsOf(unit, range, zone, 'monday').map(({ start }) => localText(zone, start))
+}
+
+test('a day begins where the clocks of the zone begin it, and is there only if they show it', (t) => {
+  t.same(starts('Africa/Cairo', 'day', '2026-04-23', '2026-04-26'), [
+    '2026-04-23T00:00:00+02:00',
+    '2026-04-24T01:00:00+03:00',
+    '2026-04-25T00:00:00+03:00',
+  ])
+  t.same(starts('Pacific/Apia', 'day', '2011-12-29', '2012-01-01'), [
+    '2011-12-29T00:00:00-10:00',
+    '2011-12-31T00:00:00+14:00',
+  ])
+  t.same(starts('America/Sao_Paulo', 'day', '2018-11-03', '2018-11-05'), [
+    '2018-11-03T00:00:00-03:00',
+    '2018-11-04T01:00:00-02:00',
+  ])
+  const [, second] = bucketsOf(
+    'day',
+    { start: timeOf('2005-10-29', 'America/St_Johns'), end: timeOf('2005-10-31', 'America/St_Johns') },
+    'America/St_Johns',
+    'monday',
+  )
+  t.equal(second?.pieces.length, 2, 'clocks that go back at 00:01 begin the day twice')
+  t.end()
+})
+
+test('an hour that comes twice is two, told apart by their offsets', (t) => {
+  t.same(starts('Australia/Lord_Howe', 'hour', '2026-04-05T01:00:00', '2026-04-05T03:00:00'), [
+    '2026-04-05T01:00:00+11:00',
+    '2026-04-05T01:30:00+10:30',
+    '2026-04-05T02:00:00+10:30',
+  ])
+  t.same(starts('Asia/Kathmandu', 'hour', '1985-12-31T23:00:00', '1986-01-01T01:00:00'), [
+    '1985-12-31T23:00:00+05:30',
+    '1986-01-01T00:15:00+05:45',
+  ])
+  t.end()
+})
+
+test('JSON is read to the letter', (t) => {
+  t.equal(jsonText(parseJson('{"a" : 1.0,"a":2, "b":[ 1e400,-0,"\\u0070",null ]}')), '{"a":1,"b":[1e400,0,"p",null]}')
+  t.end()
+})
+
+test('a funnel is walked from each entry, and the one that gets furthest counts', (t) => {
+  t.same(passage('A1 B5 C7'), [0, 4, 6])
+  t.same(passage('A1 B5 B6 C7'), [0, 4, 6])
+  t.same(passage('A1 B5 A6 B7 C8'), [0, 4, 7], 'the earliest of two that get as far')
+  t.same(passage('A1 B5 A6 B7 C8', { order: 'strict' }), [0, 1, 2])
+  t.same(passage('C1 B5 A6', { order: 'any' }), [0, 4, 5])
+  t.same(passage('B1 C1 A1'), [0], 'at the same time, the order is that of the ids')
+  t.same(passage('A1 B61 C62', { window: '1h' }), [0, 60], 'the window includes its end')
+  t.same(passage('A1 X2 B3', { exclude: [{ event: 'X', after: 1 }] }), [0])
+  t.same(passage('A1 X2 B3', { exclude: [{ event: 'X', after: 2 }] }), [0, 2])
+  t.same(passage('A1', { steps: [{ event: 'A' }, { event: 'A' }] }), [0], 'one event is not two steps')
+  t.end()
+})
+
+test('aliases are one user, and nobody is none', (t) => {
+  const stored = ['ada', 'bob', 'cyd', '$anonymous'].map((name, index) => ({
+    eventId: String(index),
+    event: 'a',
+    distinct_id: name,
+    timestamp: 5,
+    properties: '{}',
+  }))
+  const question = {
+    kind: 'series' as const,
+    from: 0,
+    to: 10,
+    interval: 'none' as const,
+    series: [
+      { event: 'a' },
+      { event: 'a', metric: 'users' as const },
+      { event: 'a', metric: 'events_per_user' as const },
+    ],
+  }
+  const { results } = answer(question, stored, [
+    ['ada', 'bob'],
+    ['bob', 'cyd'],
+  ]) as { results: { total: number }[] }
+  t.same(
+    results.map(({ total }) => total),
+    [4, 1, 3],
+  )
+  t.end()
+})
+
+test('a user of a cohort is back in an interval by an event after its first', (t) => {
+  const day = 86_400_000
+  const at = (event: string, days: number, index: number) => ({
+    eventId: String(index),
+    event,
+    distinct_id: 'ada',
+    timestamp: days * day,
+    properties: '{}',
+  })
+  const stored = [at('a', 0.5, 0), at('b', 0.25, 1), at('b', 1.25, 2)]
+  const question = {
+    kind: 'retention' as const,
+    from: 0,
+    to: 2 * day,
+    start: { event: 'a' },
+    return: { event: 'b' },
+    intervals: 2,
+  }
+  const users = (mode: 'calendar' | 'rolling') => {
+    const { results } = answer({ ...question, mode }, stored) as { results: { cells: { users: number }[] }[] }
+    return results[0]?.cells.map(({ users }) => users)
+  }
+  t.same(users('calendar'), [0, 1])
+  t.same(users('rolling'), [1, 0])
+  t.end()
+})

@@ -1,0 +1,37 @@
+import type { Fact } from './data.js'
+import { funnelAnswer } from './funnel.js'
+import { pathsAnswer } from './paths.js'
+import { frameOf, type Question } from './question.js'
+import { retentionAnswer } from './retention.js'
+import { seriesAnswer } from './series.js'
+import { usersAnswer } from './users.js'
+
+/**
+ * What a question must be answered, over events in an array: as slow and as obvious as can be, and written from the
+ * definitions alone (docs/questions.md), so that an answer by SQL that agrees with it is right.
+ */
+export function answerOf(given: Question, facts: Fact[], now: number) {
+  const question = withoutNulls(given)
+  const asked = question.kind === 'users' ? question.of : question
+  const frame = frameOf(asked, facts, now)
+  switch (question.kind) {
+    case 'series':
+      return seriesAnswer(question, frame)
+    case 'funnel':
+      return funnelAnswer(question, frame)
+    case 'retention':
+      return retentionAnswer(question, frame)
+    case 'paths':
+      return pathsAnswer(question, frame)
+    case 'users':
+      return usersAnswer(question, frame)
+  }
+}
+
+/** A member that is null is as good as absent; a null among the values of a filter is one of them. */
+function withoutNulls<Given>(given: Given): Given {
+  if (Array.isArray(given)) return given.map(withoutNulls) as Given
+  if (typeof given !== 'object' || given === null) return given
+  const members = Object.entries(given).filter(([, value]) => value !== null)
+  return Object.fromEntries(members.map(([name, value]) => [name, withoutNulls(value)])) as Given
+}

@@ -1,0 +1,117 @@
+import type { Fact } from './data.js'
+import { type Definition, type Field, type Filter, matches } from './filter.js'
+import type { Stretch, Unit, WeekStart } from './time.js'
+import { dateOf, dayAt, timeOf } from './time.js'
+
+export type Time = string | number
+
+interface Common {
+  from?: Time
+  to?: Time
+  timezone?: string
+  week_start?: WeekStart
+  where?: Filter | null
+  breakdown?: Field[]
+  limit?: number
+}
+
+export type Metric = 'events' | 'users' | 'events_per_user' | 'sum' | 'avg' | 'min' | 'max' | 'median' | 'percentile'
+
+export interface SeriesQuestion extends Common {
+  kind: 'series'
+  series: (Definition & { metric?: Metric; property?: Field; p?: number })[]
+  interval?: Unit | 'none'
+  other?: boolean
+}
+
+export interface FunnelQuestion extends Common {
+  kind: 'funnel'
+  steps: Definition[]
+  window?: string
+  order?: 'ordered' | 'strict' | 'any'
+  exclude?: (Definition & { after: number })[]
+}
+
+export interface RetentionQuestion extends Common {
+  kind: 'retention'
+  start: Definition
+  return: Definition
+  cohort?: 'first' | 'recurring'
+  unit?: 'day' | 'week' | 'month'
+  mode?: 'calendar' | 'rolling'
+  count?: 'on' | 'on_or_after'
+  intervals?: number
+}
+
+export interface PathsQuestion extends Common {
+  kind: 'paths'
+  start?: string | Definition
+  end?: string | Definition
+  steps?: number
+  window?: string
+}
+
+export type Answerable = SeriesQuestion | FunnelQuestion | RetentionQuestion | PathsQuestion
+
+export interface UsersQuestion {
+  kind: 'users'
+  of: Answerable
+  // biome-ignore lint/suspicious/noExplicitAny: each kind has cells of its own
+  cell: any
+  limit?: number
+  page?: number
+}
+
+export type Question = Answerable | UsersQuestion
+
+/** What every kind looks at. */
+export interface Frame {
+  /** in their order, without those that the question's own filter leaves out */
+  facts: Fact[]
+  range: Stretch
+  /** the range as it was given, or its defaults */
+  from: Time
+  to: Time
+  zone: string
+  weekStart: WeekStart
+  limit: number
+  now: number
+}
+
+export function frameOf(question: Answerable, all: Fact[], now: number): Frame {
+  const zone = question.timezone ?? 'UTC'
+  const to = question.to ?? dateOf(dayAt(zone, now) + 1)
+  const from = question.from ?? dateOf(dayAt(zone, timeOf(to, zone)) - 30)
+  return {
+    facts: all.filter((fact) => matches(question.where, fact, zone)),
+    range: { start: timeOf(from, zone), end: timeOf(to, zone) },
+    from,
+    to,
+    zone,
+    weekStart: question.week_start ?? 'monday',
+    limit: question.limit ?? 10,
+    now,
+  }
+}
+
+export function isInRange({ range }: Pick<Frame, 'range'>, { timestamp }: Fact): boolean {
+  return range.start <= timestamp && timestamp < range.end
+}
+
+export function mean(numbers: number[]): number | null {
+  return numbers.length === 0 ? null : sum(numbers) / numbers.length
+}
+
+export function sum(numbers: number[]): number {
+  return numbers.reduce((total, one) => total + one, 0)
+}
+
+/** The value below which `p` percent are, on a straight line between two neighbours. */
+export function percentile(numbers: number[], p: number): number | null {
+  const sorted = [...numbers].sort((a, b) => (a === b ? 0 : a - b))
+  const place = (p / 100) * (sorted.length - 1)
+  const below = sorted[Math.floor(place)]
+  const above = sorted[Math.ceil(place)]
+  if (below === undefined || above === undefined) return null
+  return below === above ? below : below + (above - below) * (place - Math.floor(place))
+}
