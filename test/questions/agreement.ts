@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { cellsOf } from './cells.js'
 import { difference } from './compare.js'
+import { broken } from './generate/broken.js'
 import { type Plan, plan } from './generate/data.js'
 import { type Asking, askingsOf } from './generate/questions.js'
 import type { Project, Projects } from './projects.js'
@@ -48,6 +49,26 @@ export async function compareAnswers(projects: Projects, { seed, kinds, ...effor
     }
   }
   return { asked, failure: null }
+}
+
+/** Sends questions that something is wrong with: each is answered all the same, or refused with a word for what it is. */
+export async function sendBroken(projects: Projects, { seed, ...effort }: Omit<Effort, 'kinds'>): Promise<Outcome> {
+  for (const [index, data] of fc.sample(plan(), { seed, numRuns: effort.projects }).entries()) {
+    const project = await projects.load(data)
+    const questions = fc.oneof(...Object.values(askingsOf(data))).map(({ question }) => question)
+    const property = fc.asyncProperty(broken(questions), async (body) => {
+      const { statusCode, ...response } = await projects.send(project, body)
+      if (statusCode === 200) return
+      const { code, details } = response.json()
+      if (statusCode === 400 && code === 'invalid_request' && details.length > 0) return
+      if (statusCode === 422 && code === 'query_too_large') return
+      throw new Error(`${statusCode} ${response.body}`)
+    })
+    const result = await fc.check(property, { seed: seed + index, numRuns: effort.questions })
+    if (!result.failed) continue
+    return { asked: {}, failure: `${await fc.asyncDefaultReportMessage(result)}\n${result.errorInstance}` }
+  }
+  return { asked: { broken: effort.projects * effort.questions }, failure: null }
 }
 
 /** A question, and for the users behind it which of the answer's cells is meant. */

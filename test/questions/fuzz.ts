@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import type { Scope } from '../helper.js'
-import { compareAnswers, KINDS, type Kind } from './agreement.js'
+import { compareAnswers, KINDS, type Kind, type Outcome, sendBroken } from './agreement.js'
 import { Projects } from './projects.js'
 
 const USAGE = `usage: npm run fuzz:questions -- [--cases N] [--seed S] [--kinds series,funnel,…]
@@ -34,17 +34,21 @@ const closers: (() => unknown)[] = []
 const scope: Scope = { teardown: (close) => closers.unshift(close) }
 const asked: Record<string, number> = {}
 const total = () => Object.values(asked).reduce((sum, count) => sum + count, 0)
+
+function note(outcome: Outcome): void {
+  for (const [kind, count] of Object.entries(outcome.asked)) asked[kind] = (asked[kind] ?? 0) + count
+  console.log(`${total()} questions: ${JSON.stringify(asked)}`)
+  if (!outcome.failure) return
+  console.error(outcome.failure)
+  process.exitCode = 1
+}
+
 try {
   for (let seed = firstSeed; total() < cases && process.exitCode === undefined; seed++) {
     console.log(`seed ${seed}`)
     const projects = await Projects.open(scope, PROJECTS + SPARE)
-    const outcome = await compareAnswers(projects, { seed, projects: PROJECTS, questions: QUESTIONS, kinds })
-    for (const [kind, count] of Object.entries(outcome.asked)) asked[kind] = (asked[kind] ?? 0) + count
-    console.log(`${total()} questions: ${JSON.stringify(asked)}`)
-    if (outcome.failure) {
-      console.error(outcome.failure)
-      process.exitCode = 1
-    }
+    note(await compareAnswers(projects, { seed, projects: PROJECTS, questions: QUESTIONS, kinds }))
+    if (process.exitCode === undefined) note(await sendBroken(projects, { seed, projects: 2, questions: QUESTIONS }))
     for (const close of closers.splice(0)) await close()
   }
 } finally {

@@ -91,6 +91,12 @@ export class Projects {
     return await this.#call(key, 'POST', '/public/query', spelled(question))
   }
 
+  /** The response to anything that is sent as a question. */
+  async send({ key }: Project, body: unknown) {
+    const headers = { 'x-api-key': key, 'content-type': 'application/json' }
+    return await this.#app.inject({ method: 'POST', url: '/public/query', headers, payload: spelled(body) ?? 'null' })
+  }
+
   async #call(key: string, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: string) {
     const headers = { 'x-api-key': key, ...(payload !== undefined && { 'content-type': 'application/json' }) }
     const response = await this.#app.inject({ method, url, headers, ...(payload !== undefined && { payload }) })
