@@ -71,7 +71,7 @@ const eventProperties = fc.oneof(
   },
   { weight: 1, arbitrary: object(member('n', pools.NUMBERS)) },
   { weight: 1, arbitrary: object(member('\\u006e', pools.NUMBERS), member('m', pools.BROKEN_TEXTS)) },
-  { weight: 1, arbitrary: fc.constantFrom('{}', ' { } ', '{"":"pro"}', '{"n":null,"n":5}') },
+  { weight: 1, arbitrary: fc.constantFrom('{}', ' { } ', '{"":"pro"}', '{"n":null,"n":5}', '{"\\uD83D":5,"n":1}') },
 )
 
 const profileProperties = object(

@@ -45,8 +45,30 @@ export const ODD_NUMBERS = [
 /** What simdjson refuses: half a surrogate pair. */
 export const BROKEN_TEXTS = ['"\\ud83d"', '"a\\udc00b"', '"\\uD83Dx"']
 
-export const OTHERS = ['true', 'false', 'null', '{}', '[]', '[null]', '["pro",5]', '[5.0,true,"free"]', '[["pro"]]']
-export const OBJECTS = ['{"x":1}', '{ "x" : 1.0 }', '{"x":"pro","y":[1,2]}', '{"x":{"y":5}}', '{"x":null}', '[{"x":1}]']
+export const OTHERS = [
+  'true',
+  'false',
+  'null',
+  '{}',
+  '[]',
+  '[null]',
+  '["pro",5]',
+  '[5.0,true,"free"]',
+  '[["pro"]]',
+  '[123456789012345678901234567890,"pro"]',
+  '["\\ud83d","free"]',
+  '[1e400,5]',
+]
+export const OBJECTS = [
+  '{"x":1}',
+  '{ "x" : 1.0 }',
+  '{"x":"pro","y":[1,2]}',
+  '{"x":{"y":5}}',
+  '{"x":null}',
+  '[{"x":1}]',
+  '{"x":1e400}',
+  '{"x":"\\ud83d"}',
+]
 
 /** Regular expressions that RE2 and JavaScript read alike. */
 export const PATTERNS = [

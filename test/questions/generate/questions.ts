@@ -35,6 +35,7 @@ const field: fc.Arbitrary<Field> = fc.oneof(
         ['properties', 'a.b'],
         ['properties', 'a', 'b.c'],
         ['properties', ''],
+        ['properties', '\ud83d'],
         ['properties', 'plan'],
       ],
     ),
