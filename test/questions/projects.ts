@@ -38,7 +38,9 @@ export class Projects {
     scope.teardown(() => app.close())
     const store = await openStore(config)
     const stored = keys.map((key, index) => storedKey(key, { projectId: `project ${index}`, kind: 'secret' }))
-    await insertKeys(store.clickhouse, stored, Date.now())
+    // A statement has at most 1000 parameters.
+    for (let at = 0; at < stored.length; at += 200)
+      await insertKeys(store.clickhouse, stored.slice(at, at + 200), Date.now())
     await store.close()
     const projects = new Projects(app, clock, keys)
     await until('the keys', () => projects.#call(keys[0] ?? '', 'GET', '/public/events').catch(() => undefined))
