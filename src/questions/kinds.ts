@@ -1,10 +1,11 @@
 import type { Question } from '../contract/questions.js'
+import { funnel } from './funnel.js'
 import type { Kind } from './kind.js'
 
 type Kinds = { [Name in Question['kind']]?: Kind<Extract<Question, { kind: Name }>> }
 
 /** Every kind of question. */
-const KINDS: Kinds = {}
+const KINDS: Kinds = { funnel }
 
 export function kindOf(question: Question): Kind<Question> {
   const kind = KINDS[question.kind]

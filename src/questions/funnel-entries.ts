@@ -1,0 +1,122 @@
+import { elementsAt, numbersOf, packed, timesOf } from './event-order.js'
+
+/** What leads through a funnel. Steps have numbers from 0 here, and so have the bits of a mask. */
+export interface Course {
+  /** what stands behind FROM: events with the columns user, timestamp, id, mask, and breakdown if there is one */
+  events: string
+  /** for each step, its bit */
+  steps: number[]
+  /** for each step but the last, the bits that end an entry between it and the next */
+  excluded: number[][]
+  /** for each step, the earlier ones that the same event may match; of `any` */
+  rivals: number[][]
+  order: 'ordered' | 'strict' | 'any'
+  /** in ms, as all SQL of times here */
+  window: string
+  /** entries are before it; from where they are, events begin */
+  to: string
+  hasBreakdown: boolean
+}
+
+/**
+ * A row per user with an entry: its furthest entry, the earliest of several. Columns: `user`; `since`, the ms from the
+ * entry to each step that it reached, so the first is 0; `breakdown`, that of the event of entry.
+ *
+ * Events are arrays here, and named by their positions. Step by step we look up, for all entries of a user at once, where
+ * they reach the next one. That takes a time in proportion to events and steps, and no more for windows that overlap: 0.2
+ * s for 20 steps and 100 000 events of one user (0.8 s in any order), where `arrayFold` with a state took 3.2 s for three.
+ */
+export function furthestEntries(course: Course): string {
+  const { order, steps, window, hasBreakdown } = course
+  const reached = order === 'any' ? reachedInAnyOrder(course) : reachedInOrder(course)
+  const all = names('time', steps)
+  const times = steps.map((_, k) => `${elementsAt('times', `reached${k}`)} AS time${k}`)
+  // Times ascend and end with infinite ones, so those within the window come first.
+  const depth = steps.map((_, k) => `(time${k} - time0 <= ${window})`).join(' + ')
+  return `(
+    SELECT user, arraySlice([${steps.map((_, k) => `time${k}[best] - time0[best]`)}], 1, depths[best]) AS since,
+      ${hasBreakdown ? 'arrayFirst(entry -> entry.1 = events[reached0[best]], entries).2' : `'[]'`} AS breakdown
+    FROM (
+      SELECT *, arrayMap((${all}) -> ${depth}, ${all}) AS depths, indexOf(depths, arrayMax(depths)) AS best
+      FROM (SELECT *, ${times} FROM (${reached}))
+    ))`
+}
+
+/**
+ * A row per user with an entry. Behind its last event, at the position `never`, is one that matches nothing and is
+ * infinitely late.
+ */
+function journeys({ events, order, steps, to, hasBreakdown }: Course): string {
+  const isEntry = `bitAnd(mask, ${bits(order === 'any' ? steps : steps.slice(0, 1))}) != 0 AND timestamp < ${to}`
+  const entries = hasBreakdown ? ', groupArrayIf((event, breakdown), is_entry) AS entries' : ''
+  return `
+    SELECT *, toUInt32(length(events) + 1) AS never, arrayPushBack(${timesOf('events')}, inf) AS times,
+      arrayPushBack(${numbersOf('events')}, 0) AS masks, arrayEnumerate(masks) AS positions
+    FROM (
+      SELECT user, arraySort(groupArray(event)) AS events${entries}
+      FROM (SELECT *, ${packed('mask')} AS event, ${isEntry} AS is_entry FROM ${events})
+      GROUP BY user HAVING max(is_entry)
+    )`
+}
+
+/** The elements of an array, for the events that are entries by a step of these bits. */
+function ofEntries(array: string, steps: number[], to: string): string {
+  return `arrayFilter((value, mask, time) -> bitAnd(mask, ${bits(steps)}) != 0 AND time < ${to}, ${array}, masks, times)`
+}
+
+/** Columns reached0, reached1 …: for each entry, the position at which it reached the step, or `never`. */
+function reachedInOrder(course: Course): string {
+  const { order, steps, excluded, to } = course
+  const entries = ofEntries('positions', steps.slice(0, 1), to)
+  let sql = `SELECT *, ${entries} AS reached0 FROM (${journeys(course)})`
+  for (const [k, step] of steps.slice(1).entries()) {
+    const stops = [step, ...(excluded[k] ?? []), ...(order === 'strict' ? steps : [])]
+    sql = `SELECT *, ${elementsAt(nextOf([step], stops), `reached${k}`)} AS reached${k + 1} FROM (${sql})`
+  }
+  return sql
+}
+
+/** As `reachedInOrder`; an entry reaches the second step where two are done, whichever they are. */
+function reachedInAnyOrder(course: Course): string {
+  const { steps, excluded, rivals, to } = course
+  let sql = `SELECT *, ${ofEntries('positions', steps, to)} AS reached0 FROM (${journeys(course)})`
+  // done0, done1 …: where each step is done, which is at the first event that matches it and does no earlier step.
+  for (const [k, step] of steps.entries()) {
+    const taken = (rivals[k] ?? []).map((rival) => `done${rival}`)
+    const earlier = ofEntries('arrayMap((count, match) -> count - match, arrayCumSum(matches), matches)', steps, to)
+    const following = `arrayReduceInRanges('groupArray', arrayMap(count -> (count + 1, ${taken.length + 1}), ${earlier}),
+      arrayFilter((position, match) -> match, positions, matches))`
+    const free = taken.length > 0 ? `arrayFilter(position -> NOT has([${taken}], position), following)` : 'following'
+    sql = `
+      SELECT * EXCEPT matches, arrayMap((${['following', ...taken]}) -> arrayMin(arrayPushBack(${free}, never)),
+        ${[following, ...taken]}) AS done${k}
+      FROM (SELECT *, arrayMap(mask -> bitAnd(mask, ${bits([step])}) != 0, masks) AS matches FROM (${sql}))`
+  }
+  const done = names('done', steps)
+  sql = `SELECT *, arrayMap((${done}) -> arraySort([${done}]), ${done}) AS done FROM (${sql})`
+  for (const k of steps.slice(1).keys()) {
+    const ends = elementsAt(nextOf(excluded[k] ?? [], excluded[k] ?? []), `reached${k}`)
+    // An entry that has ended reaches nothing more.
+    sql = `
+      SELECT *, arrayMap((reached, done, end) -> if(reached = never OR end < done[${k + 2}], never, done[${k + 2}]),
+        reached${k}, done, ${ends}) AS reached${k + 1}
+      FROM (${sql})`
+  }
+  return sql
+}
+
+/** For each position, that of the next event with one of the bits `stops`, if it has one of `wanted`; else `never`. */
+function nextOf(wanted: number[], stops: number[]): string {
+  return `arrayShiftLeft(arrayReverseFill((position, mask) -> bitAnd(mask, ${bits(stops)}) != 0,
+      arrayMap((position, mask) -> if(bitAnd(mask, ${bits(wanted)}) != 0, position, never), positions, masks), masks), 1, never)`
+}
+
+/** The mask of bits by their numbers. */
+function bits(numbers: number[]): string {
+  return `toUInt64(${numbers.reduce((mask, number) => mask | (1n << BigInt(number)), 0n)})`
+}
+
+/** `time0, time1, time2` */
+function names(prefix: string, steps: number[]): string {
+  return steps.map((_, k) => `${prefix}${k}`).join(', ')
+}

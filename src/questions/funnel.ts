@@ -1,0 +1,116 @@
+import type { Definition, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
+import { matchingEvents } from './events.js'
+import { type Course, furthestEntries } from './funnel-entries.js'
+import type { Kind } from './kind.js'
+import { Statement } from './statement.js'
+import { durationMs, rangeOf } from './time.js'
+
+/** One line; its lists are as long as its users got far. */
+interface FunnelRow {
+  /** the JSON text of the values; null for the rest */
+  line: string | null
+  users: string[]
+  medians: number[]
+  means: number[]
+}
+
+const NO_USERS: FunnelRow = { line: '[]', users: [], medians: [], means: [] }
+
+/** How many users take some steps one after the other, and how long they need. */
+export const funnel: Kind<FunnelQuestion> = {
+  query(question, asked) {
+    const statement = new Statement(asked)
+    return { sql: linesOf(statement, question), parameters: statement.parameters }
+  },
+
+  answer(question, rows, { now }) {
+    const isComplete = rangeOf(question).to + windowOf(question) <= now
+    const isSplit = question.breakdown.length > 0
+    const lines = rows.length > 0 || isSplit ? (rows as FunnelRow[]) : [NO_USERS]
+    return { results: lines.map((row) => lineOf(question, row, isComplete)) }
+  },
+}
+
+/** A row per user with an entry, as `furthestEntries` has it. */
+export function funnelUsers(statement: Statement, question: FunnelQuestion): string {
+  const { steps, exclude, where, timezone, breakdown, order } = question
+  const { from, to } = rangeOf(question)
+  // Steps that are the same have one bit.
+  const definitions = new Map([...steps, ...exclude].map((definition) => [keyOf(definition), definition]))
+  const bits = new Map([...definitions.keys()].map((key, bit) => [key, bit]))
+  const bitOf = (definition: Definition) => bits.get(keyOf(definition)) ?? 0
+  const course: Course = {
+    events: matchingEvents(statement, {
+      definitions: [...definitions.values()].map(({ event, where }) => ({ event, where })),
+      where,
+      timezone,
+      from,
+      to: to + windowOf(question),
+      user: 'known',
+      columns: ['id'],
+      ...(breakdown.length > 0 && { breakdown }),
+    }),
+    steps: steps.map(bitOf),
+    excluded: steps.map((_, k) => exclude.filter(({ after }) => after === k + 1).map(bitOf)),
+    rivals: steps.map((step, k) =>
+      [...steps.keys()].slice(0, k).filter((earlier) => mayMatchBoth(step, steps[earlier])),
+    ),
+    order,
+    window: statement.number(windowOf(question)),
+    to: statement.number(to),
+    hasBreakdown: breakdown.length > 0,
+  }
+  return furthestEntries(course)
+}
+
+/** Lines are counted as states first, so that those of the rest can be put together: their median needs all times. */
+function linesOf(statement: Statement, question: FunnelQuestion): string {
+  return `
+    SELECT if(place > ${statement.number(question.limit)}, NULL, breakdown) AS line, countForEachMerge(counts) AS users,
+      quantileExactInclusiveForEachMerge(0.5)(quantiles) AS medians, avgForEachMerge(averages) AS means
+    FROM (
+      SELECT *, row_number() OVER (ORDER BY entered DESC, breakdown) AS place
+      FROM (
+        SELECT breakdown, count() AS entered, countForEachState(since) AS counts,
+          quantileExactInclusiveForEachState(0.5)(since) AS quantiles, avgForEachState(since) AS averages
+        FROM ${funnelUsers(statement, question)}
+        GROUP BY breakdown
+      )
+    )
+    GROUP BY line
+    ORDER BY min(place)`
+}
+
+function lineOf(question: FunnelQuestion, row: FunnelRow, complete: boolean): FunnelLine {
+  const users = question.steps.map((_, k) => Number(row.users[k] ?? 0))
+  const steps = users.map((count, k): FunnelStep => {
+    const isReached = k > 0 && count > 0
+    return {
+      users: count,
+      of_first: k === 0 ? 1 : shareOf(count, users[0]),
+      of_previous: k === 0 ? 1 : shareOf(count, users[k - 1]),
+      median_ms: isReached ? (row.medians[k] ?? null) : null,
+      mean_ms: isReached ? (row.means[k] ?? null) : null,
+    }
+  })
+  return { breakdown: row.line === null ? ['$other'] : JSON.parse(row.line), steps, complete }
+}
+
+function shareOf(count: number, of = 0): number {
+  return of === 0 ? 0 : count / of
+}
+
+function windowOf({ window }: FunnelQuestion): number {
+  return durationMs(window) ?? 0
+}
+
+function keyOf({ event, where }: Definition): string {
+  return JSON.stringify([event, where])
+}
+
+/** Whether one event may match both, as far as names tell. */
+function mayMatchBoth(one: Definition, other: Definition | undefined): boolean {
+  if (!other || one.event === '*' || other.event === '*') return true
+  const names = new Set([one.event].flat())
+  return [other.event].flat().some((name) => names.has(name))
+}
