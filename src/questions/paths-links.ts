@@ -1,0 +1,105 @@
+import { numbersOf, packed, timesOf } from './event-order.js'
+
+/** Which ways lead from some events, or to them. */
+export interface Ways {
+  /**
+   * what stands behind FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit says that a way
+   * begins there, and code, the position of its name in `names`
+   */
+  events: string
+  /** the names of all events in their order */
+  names: string
+  /** how many events to follow the first one */
+  steps: number
+  /** how long after it, in ms, as all SQL of times here */
+  window: string
+  /** the first events are from here on */
+  from: string
+  /** and before here */
+  to: string
+  /** whether ways go back in time */
+  isBack: boolean
+}
+
+/** A link is a number: a step, the code of the event there and that of the next one, or 0 where the way ends. */
+const CODE_BITS = 29
+const CODE = 2 ** CODE_BITS - 1
+/** The node of all events that have none of their own. */
+export const OTHER = '$other'
+
+/** A row per user with the links of its ways, each once. Columns: `user`, `links`. */
+export function linksOfUsers({ events, steps, window, from, to, isBack }: Ways): string {
+  const all = Array.from({ length: steps + 1 }, (_, k) => k)
+  const [shift, never, elapsed] = isBack
+    ? ['arrayShiftRight', '-inf', 'first - time']
+    : ['arrayShiftLeft', 'inf', 'time - first']
+  const isFirst = `bitAnd(number, 1) != 0 AND time >= ${from} AND time < ${to}`
+  const ofFirst = (array: string) => `arrayFilter((value, number, time) -> ${isFirst}, ${array}, numbers, times)`
+  // For each first event, the code of the k-th after it.
+  const codes = all.map((k) => {
+    const arrays = [ofFirst(`${shift}(numbers, ${k}, 0)`), ofFirst(`${shift}(times, ${k}, ${never})`), 'firsts']
+    return `arrayMap((number, time, first) -> if(${elapsed} <= ${window}, bitShiftRight(number, 1), 0), ${arrays}) AS codes${k}`
+  })
+  const links = all.map((k) => {
+    const next = k < steps ? `codes${k + 1}` : 'arrayResize([0], length(firsts), 0)'
+    const step = BigInt(k) << BigInt(2 * CODE_BITS)
+    return `arrayMap((code, next) -> bitOr(bitOr(bitShiftLeft(code, ${CODE_BITS}), next), ${step}), codes${k}, ${next})`
+  })
+  return `(
+    SELECT user, arrayFilter(link -> ${codeIn('link')} != 0, arrayDistinct(arrayConcat(${links}))) AS links
+    FROM (
+      SELECT *, ${ofFirst('times')} AS firsts, ${codes}
+      FROM (
+        SELECT user, ${timesOf('events')} AS times, ${numbersOf('events')} AS numbers
+        FROM (
+          SELECT user, arraySort(groupArray(${packed('bitOr(bitShiftLeft(toUInt64(code), 1), bitAnd(mask, 1))')})) AS events
+          FROM ${events}
+          GROUP BY user HAVING max(bitAnd(mask, 1) AND timestamp >= ${from} AND timestamp < ${to})
+        )
+      )
+    ))`
+}
+
+/**
+ * How many users took each node, and each link from it to the next one, most first. Columns: `step`, `event`, `next_event`,
+ * which is null in the row of a node, and `users`. Events beyond the first `limit` of their step are called `OTHER`.
+ */
+export function countedLinks(ways: Ways, limit: string): string {
+  // Users are numbered, so that their sets are bitmaps: these are merged for each node, and for the rest.
+  const links = `
+    SELECT bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${codeIn('link')} AS code, ${nextIn('link')} AS next, takers
+    FROM (
+      SELECT link, groupBitmapState(user_number) AS takers
+      FROM (SELECT toUInt32(rowNumberInAllBlocks()) AS user_number, links FROM ${linksOfUsers(ways)})
+      ARRAY JOIN links AS link
+      GROUP BY link
+    )`
+  // All users of a node got there by links, so these count it as well as those that lead on.
+  const placed = `
+    SELECT *, dense_rank() OVER (PARTITION BY step ORDER BY users DESC, code) AS place,
+      dense_rank() OVER (PARTITION BY step ORDER BY next = 0, users_of_next DESC, next) AS place_of_next
+    FROM (
+      SELECT *, groupBitmapMerge(takers) OVER (PARTITION BY step, code) AS users,
+        groupBitmapMerge(takers) OVER (PARTITION BY step, next) AS users_of_next
+      FROM (${links})
+    )`
+  const nameOf = (code: string, place: string) => `if(${place} > ${limit}, '${OTHER}', ${ways.names}[${code}])`
+  const [from, to] = ways.isBack ? ['next_event', 'event'] : ['event', 'next_event']
+  return `
+    SELECT step, event, next_event, groupBitmapMerge(takers) AS users
+    FROM (
+      SELECT step, takers, ${nameOf('code', 'place')} AS event,
+        arrayJoin(if(next = 0, [NULL], [NULL, ${nameOf('next', 'place_of_next')}])) AS next_event
+      FROM (${placed})
+    )
+    GROUP BY step, event, next_event
+    ORDER BY step, event = '${OTHER}' OR ifNull(next_event = '${OTHER}', false), users DESC, ${from}, ${to}`
+}
+
+function codeIn(link: string): string {
+  return `bitAnd(bitShiftRight(${link}, ${CODE_BITS}), ${CODE})`
+}
+
+function nextIn(link: string): string {
+  return `bitAnd(${link}, ${CODE})`
+}

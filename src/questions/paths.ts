@@ -1,0 +1,85 @@
+import type { Paths, PathsQuestion } from '../contract/questions.js'
+import { matchingEvents } from './events.js'
+import type { Kind } from './kind.js'
+import { countedLinks, type Ways } from './paths-links.js'
+import { Statement } from './statement.js'
+import { durationMs, rangeOf } from './time.js'
+
+/** A node, or the link from it to the next one. */
+interface PathsRow {
+  step: string
+  event: string
+  next_event: string | null
+  users: string
+}
+
+/** Which events come after an event, or before it, step by step. */
+export const paths: Kind<PathsQuestion> = {
+  query(question, asked) {
+    const statement = new Statement(asked)
+    const limit = statement.number(question.limit)
+    const sql = `WITH ${namesOf(statement, question)} AS names ${countedLinks(waysOf(statement, question), limit)}`
+    return { sql, parameters: statement.parameters }
+  },
+
+  answer({ end }, rows) {
+    const results: Paths = { nodes: [], links: [] }
+    for (const row of rows as PathsRow[]) {
+      const { event, next_event: next } = row
+      const [step, users] = [Number(row.step), Number(row.users)]
+      if (next === null) results.nodes.push({ step, event, users })
+      else if (end) results.links.push({ step, from: next, to: event, users })
+      else results.links.push({ step, from: event, to: next, users })
+    }
+    return { results }
+  },
+}
+
+/** Events are read past the range by the window, as ways may begin at its end. */
+function readRangeOf(question: PathsQuestion) {
+  const { from, to } = rangeOf(question)
+  const window = durationMs(question.window) ?? 0
+  return question.end ? { from: from - window, to } : { from, to: to + window }
+}
+
+const ANY = { event: '*', where: null }
+
+/** The names of all events that may be on a way, in their order. */
+function namesOf(statement: Statement, question: PathsQuestion): string {
+  const { timezone } = question
+  const events = matchingEvents(statement, {
+    definitions: [ANY],
+    where: null,
+    timezone,
+    ...readRangeOf(question),
+    user: 'none',
+    columns: ['event'],
+  })
+  return `(SELECT arraySort(groupUniqArray(event)) FROM ${events})`
+}
+
+/** In a query that has `names`. */
+function waysOf(statement: Statement, question: PathsQuestion): Ways {
+  const { start, end, steps, window, where, timezone } = question
+  const { from, to } = rangeOf(question)
+  const first = start ?? end ?? ANY
+  const known = { where, timezone, user: 'known' } as const
+  const beginners = matchingEvents(statement, { ...known, definitions: [first], from, to })
+  const events = matchingEvents(statement, {
+    ...known,
+    definitions: [first, ANY],
+    ...readRangeOf(question),
+    columns: ['id', 'event'],
+  })
+  return {
+    // An event whose name is not known came after the names were read.
+    events: `(SELECT *, transform(event, names, arrayEnumerate(names), 0) AS code FROM ${events}
+      WHERE user ${statement.global}IN (SELECT user FROM ${beginners}) AND code != 0)`,
+    names: 'names',
+    steps,
+    window: statement.number(durationMs(window) ?? 0),
+    from: statement.number(from),
+    to: statement.number(to),
+    isBack: end !== null,
+  }
+}
