@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { JOURNALS, journalFor } from '../delivery/servers.js'
 import { type Scope, startService } from '../helper.js'
 import { checkAll, LIMIT, PROPERTIES, Target } from './properties.js'
+import { VENDOR_PROPERTIES } from './vendor-properties.js'
 
 const USAGE = `usage: npm run fuzz -- [--minutes N] [--seed S]
 
@@ -12,18 +13,18 @@ that it found where one is not answered as the contract has it, ends the process
 /** Each property has its turn of so many requests. */
 const RUNS = 50
 
-async function fuzz(
-  scope: Scope,
-  journal: (typeof JOURNALS)[number],
-  until: number,
-  firstSeed: number,
-): Promise<boolean> {
-  const { settings } = await journalFor(scope, journal)
-  const target = new Target(await startService(scope, { ...settings, LOG_LEVEL: 'error' }))
-  scope.teardown(() => target.close())
+interface Round {
+  journal: (typeof JOURNALS)[number]
+  target: Target
+  until: number
+  seed: number
+}
+
+/** Checks properties in turns. @returns whether all hold */
+async function holds({ journal, target, until, seed: firstSeed }: Round, properties: typeof PROPERTIES) {
   const runs: Record<string, number> = {}
   for (let seed = firstSeed; Date.now() < until; seed++) {
-    for (const [name, property] of Object.entries(PROPERTIES)) {
+    for (const [name, property] of Object.entries(properties)) {
       const result = await fc.check(property(target), { ...LIMIT, seed, numRuns: RUNS })
       runs[name] = (runs[name] ?? 0) + result.numRuns
       if (!result.failed) continue
@@ -36,10 +37,18 @@ async function fuzz(
       return false
     }
   }
-  await checkAll(target)
   for (const [name, count] of Object.entries(runs)) console.log(`${journal}: ${name}: ${count} times`)
-  console.log(`${journal}: ${target.accepted} events accepted, all there`)
   return true
+}
+
+async function fuzz(scope: Scope, journal: (typeof JOURNALS)[number], ms: number, seed: number): Promise<boolean> {
+  const { settings } = await journalFor(scope, journal)
+  const target = new Target(await startService(scope, { ...settings, LOG_LEVEL: 'error' }))
+  scope.teardown(() => target.close())
+  if (!(await holds({ journal, target, until: Date.now() + ms / 2, seed }, PROPERTIES))) return false
+  await checkAll(target)
+  console.log(`${journal}: ${target.accepted} events accepted, all there`)
+  return await holds({ journal, target, until: Date.now() + ms / 2, seed }, VENDOR_PROPERTIES)
 }
 
 const { values } = parseArgs({
@@ -60,8 +69,8 @@ const closers: (() => unknown)[] = []
 let isClean = true
 try {
   for (const journal of JOURNALS) {
-    const until = Date.now() + (minutes * 60_000) / JOURNALS.length
-    isClean = (await fuzz({ teardown: (close) => closers.unshift(close) }, journal, until, seed)) && isClean
+    const ms = (minutes * 60_000) / JOURNALS.length
+    isClean = (await fuzz({ teardown: (close) => closers.unshift(close) }, journal, ms, seed)) && isClean
   }
 } finally {
   for (const close of closers) await close()

@@ -2,9 +2,11 @@ import fc from 'fast-check'
 import t from 'tap'
 import { JOURNALS, journalFor } from '../delivery/servers.js'
 import { checkAll, LIMIT, PROPERTIES, Target } from '../fuzz/properties.js'
+import { VENDOR_PROPERTIES } from '../fuzz/vendor-properties.js'
 import { startService } from '../helper.js'
 
 const RUNS = 30
+const VENDOR_RUNS = 12
 
 // A longer run: npm run fuzz
 for (const journal of JOURNALS) {
@@ -22,5 +24,11 @@ for (const journal of JOURNALS) {
       await checkAll(target)
       t.ok(target.accepted > 0)
     })
+    for (const [name, property] of Object.entries(VENDOR_PROPERTIES)) {
+      await t.test(name, async (t) => {
+        await fc.assert(property(target), { ...LIMIT, numRuns: VENDOR_RUNS })
+        t.equal(target.service.process.exitCode, null)
+      })
+    }
   })
 }
