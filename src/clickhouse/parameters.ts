@@ -43,6 +43,10 @@ export class QueryParameters {
     return this.#add(value, 'Float64')
   }
 
+  count(value: number): string {
+    return this.#add(value, 'UInt64')
+  }
+
   /** As many as fit in one parameter: some thousands. */
   numbers(values: readonly number[]): string {
     return this.#add([...values], 'Array(Float64)')

@@ -87,8 +87,16 @@ type HasText = 'contains' | 'starts_with' | 'ends_with' | 'matches'
 function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given: string | string[]): string {
   const { type, sql } = rows.field(name)
   const values = typeof given === 'string' ? [given] : given
-  if (type === 'number' || values.length === 0) return FALSE
+  // Without the flag `.` would match line breaks, too.
   const parameters = values.map((value) => rows.statement.text(operator === 'matches' ? `(?-s)${value}` : value))
+  if (operator !== 'matches') return hasAnyText({ type, sql }, operator, parameters)
+  // A constant, so that a pattern is looked at even if no event is.
+  const checks = parameters.map((value) => `NOT ignore(match('', ${value}))`)
+  return `(${[...checks, hasAnyText({ type, sql }, operator, parameters)].join(' AND ')})`
+}
+
+function hasAnyText({ type, sql }: FieldSql, operator: HasText, parameters: string[]): string {
+  if (type === 'number' || parameters.length === 0) return FALSE
   const tests = (text: string) => `(${parameters.map((value) => TESTS[operator](text, value)).join(' OR ')})`
   if (type === 'text') return tests(sql)
   const own = `${isText(sql)} AND ${tests(textOf(sql))}`

@@ -43,6 +43,11 @@ export class Statement {
     return this.#fields.number(value)
   }
 
+  /** A whole number that is not negative, as for LIMIT. */
+  count(value: number): string {
+    return this.#fields.count(value)
+  }
+
   numbers(values: readonly number[]): string {
     return this.#fields.numbers(values)
   }

@@ -54,7 +54,8 @@ export function instantOf(text: string | number, timezone: string): number | nul
     const instant = time[1]
       ? Temporal.Instant.from(text)
       : Temporal.PlainDateTime.from(text).toZonedDateTime(timezone).toInstant()
-    return Number(instant.epochNanoseconds) / 1e6
+    const ms = instant.epochMilliseconds
+    return ms + Number(instant.epochNanoseconds - BigInt(ms) * 1_000_000n) / 1e6
   } catch {
     return null
   }

@@ -1,0 +1,240 @@
+import type {
+  FieldName,
+  Metric,
+  SeriesDefinition,
+  SeriesLine,
+  SeriesPoint,
+  SeriesQuestion,
+} from '../contract/questions.js'
+import { matchingEvents } from './events.js'
+import type { Answer, Kind, Query } from './kind.js'
+import { type Asked, bucketNumber, Statement } from './statement.js'
+import { type Buckets, bucketsOf, formatInstant, rangeOf } from './time.js'
+
+/** A number of the answer as ClickHouse sends it. */
+interface Row {
+  series: number
+  /** the JSON text of the breakdown; empty for the rest */
+  label: string
+  /** from 1; 0 for the whole range */
+  bucket: number
+  /** a number, or `inf`, `-inf`, `nan` */
+  value: number | string | null
+}
+
+/** What counts as nothing; other metrics are null then. */
+const ZERO: readonly Metric[] = ['events', 'users', 'events_per_user', 'sum']
+const OF_USERS: readonly Metric[] = ['users', 'events_per_user']
+
+export const series: Kind<SeriesQuestion> = { query, answer }
+
+/**
+ * Without a breakdown all series are counted in one pass over the events. With one, each is counted by itself, as the values
+ * that have a line differ: in a first pass it finds these.
+ */
+function query(question: SeriesQuestion, asked: Asked): Query {
+  const statement = new Statement(asked)
+  const all = question.series.map((definition, number) => ({ definition, number }))
+  const parts = question.breakdown.length === 0 ? [all] : all.map((one) => [one])
+  const sql = parts.map((part) => countsOf(statement, question, part)).join(' UNION ALL ')
+  return { sql, parameters: statement.parameters, settings: { output_format_json_quote_denormals: 1 } }
+}
+
+interface Numbered {
+  definition: SeriesDefinition
+  number: number
+}
+
+function countsOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+  const buckets = bucketsIn(question)
+  const measures = part.map(({ definition, number }, bit) =>
+    measureOf(statement, question, definition, { number, bit }),
+  )
+  const label = labelOf(statement, question, part)
+  const bucket = buckets === null ? 'toUInt32(1)' : `${bucketNumber(statement, 'timestamp', buckets)} + 1`
+  const states = measures.flatMap(({ states }) => states)
+  const values = measures.map(({ number, value }) => `(toUInt8(${number}), CAST(${value} AS Nullable(Float64)))`)
+  // The states of the buckets, put together, are those of the range.
+  return `SELECT line.1 AS series, label, bucket, line.2 AS value FROM (
+      SELECT label, bucket, [${values.join(', ')}] AS lines FROM (
+        SELECT label, bucket, ${states.join(', ')} FROM (
+          SELECT *, ${label.sql} AS label, toUInt32(${bucket}) AS bucket
+          FROM ${eventsOf(statement, question, part)} AS events
+          ${label.where}
+        ) GROUP BY label, bucket
+      ) GROUP BY GROUPING SETS ((label, bucket), (label))
+    ) ARRAY JOIN lines AS line`
+}
+
+function eventsOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): string {
+  const definitions = part.map(({ definition }) => definition)
+  return matchingEvents(statement, {
+    definitions,
+    where: question.where,
+    timezone: question.timezone,
+    ...(question.breakdown.length > 0 && { breakdown: question.breakdown }),
+    values: valuesOf(definitions),
+    ...rangeOf(question),
+    user: definitions.some(({ metric }) => OF_USERS.includes(metric)) ? 'all' : 'none',
+  })
+}
+
+/** The fields whose numbers are measured, each once. */
+function valuesOf(definitions: SeriesDefinition[]): FieldName[] {
+  const byKey = definitions.flatMap(({ property }) =>
+    property === undefined ? [] : [[JSON.stringify(property), property] as const],
+  )
+  return [...new Map(byKey).values()]
+}
+
+/** Which line an event counts for: that of its value, or that of the rest. */
+function labelOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
+  const { breakdown, limit, other } = question
+  const [only] = part
+  if (breakdown.length === 0 || !only) return { sql: `'[]'`, where: '' }
+  const { states, value } = measureOf(statement, question, only.definition, { number: only.number, bit: 0 })
+  const top = `SELECT breakdown FROM (
+      SELECT breakdown, ${states.join(', ')} FROM ${eventsOf(statement, question, part)} AS events GROUP BY breakdown
+    ) GROUP BY breakdown ORDER BY ${value} DESC NULLS LAST, breakdown LIMIT ${statement.count(limit)}`
+  const isTop = `breakdown ${statement.global}IN (${top})`
+  return other ? { sql: `if(${isTop}, breakdown, '')`, where: '' } : { sql: 'breakdown', where: `WHERE ${isTop}` }
+}
+
+/** How a series is measured: states of aggregates, which can be put together, and what they come to. */
+interface Measure {
+  number: number
+  states: string[]
+  value: string
+}
+
+function measureOf(
+  statement: Statement,
+  { series, approximate, breakdown }: SeriesQuestion,
+  { metric, property, p = 95 }: SeriesDefinition,
+  { number, bit }: { number: number; bit: number },
+): Measure {
+  const matches = `bitTest(mask, ${bit})`
+  const definitions = breakdown.length > 0 ? series.slice(number, number + 1) : series
+  const position = valuesOf(definitions).findIndex((field) => JSON.stringify(field) === JSON.stringify(property))
+  const name = `m${number}`
+  const count = approximate ? 'uniqCombined64' : 'uniqExact'
+  const quantile = approximate ? 'quantileTDigest' : 'quantileExactInclusive'
+  const one = (aggregate: string, value: string, when: string, merged = (sql: string) => sql): Measure => {
+    const [, fn = aggregate, parameters = ''] = /^(\w+)(\(.*\))$/.exec(aggregate) ?? []
+    return {
+      number,
+      states: [`${fn}IfState${parameters}(${value}${value && ', '}${when}) AS ${name}`],
+      value: merged(`${fn}IfMerge${parameters}(${name})`),
+    }
+  }
+  const ofNumbers = (aggregate: string) =>
+    one(aggregate, `assumeNotNull(v${position})`, `${matches} AND v${position} IS NOT NULL`, orNull)
+  switch (metric) {
+    case 'events':
+      return one('count', '', matches)
+    case 'users':
+      return one(count, 'user', `${matches} AND user != ''`)
+    case 'events_per_user': {
+      const known = `${matches} AND user != ''`
+      const users = `${count}IfMerge(${name}_users)`
+      return {
+        number,
+        states: [`countIfState(${known}) AS ${name}_events`, `${count}IfState(user, ${known}) AS ${name}_users`],
+        value: `if(${users} = 0, 0, countIfMerge(${name}_events) / ${users})`,
+      }
+    }
+    case 'sum':
+      return one('sum', `assumeNotNull(v${position})`, `${matches} AND v${position} IS NOT NULL`)
+    case 'avg':
+      return ofNumbers('avg')
+    case 'min':
+    case 'max':
+      return one(`${metric}OrNull`, `v${position}`, matches)
+    case 'median':
+      return ofNumbers(`${quantile}(${statement.number(0.5)})`)
+    case 'percentile':
+      return ofNumbers(`${quantile}(${statement.number(p / 100)})`)
+  }
+}
+
+/** Of no numbers these aggregates are NaN. */
+function orNull(sql: string): string {
+  return `if(isNaN(${sql}), NULL, ${sql})`
+}
+
+/** Null where the whole range is one. */
+function bucketsIn({ interval, timezone, week_start, ...range }: SeriesQuestion): Buckets | null {
+  return interval === 'none' ? null : bucketsOf(rangeOf({ ...range, timezone }), interval, timezone, week_start)
+}
+
+interface Line {
+  series: number
+  label: string
+  total: number | null
+  values: Map<number, number | null>
+}
+
+function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Asked): Answer {
+  const lines = linesOf(question, rows as Row[])
+  const spans = spansOf(question)
+  const results: SeriesLine[] = lines.map(({ series, label, total, values }) => {
+    const empty = emptyOf(question, series)
+    const points: SeriesPoint[] = spans.map(({ at, to }, i) => {
+      const value = values.get(i + 1)
+      return { at, value: value === undefined ? empty : value, complete: to <= now }
+    })
+    return { series, breakdown: label === '' ? ['$other'] : JSON.parse(label), total, points }
+  })
+  return { results, ...(question.approximate && { approximate: true }) }
+}
+
+function spansOf(question: SeriesQuestion): { at: string; to: number }[] {
+  const buckets = bucketsIn(question)
+  if (buckets) return buckets.buckets
+  const { from, to } = rangeOf(question)
+  return [{ at: formatInstant(from, question.timezone), to }]
+}
+
+/** By series, most first, the rest last. */
+function linesOf(question: SeriesQuestion, rows: Row[]): Line[] {
+  const lines = new Map<string, Line>()
+  for (const { series, label, bucket, value } of rows) {
+    const key = `${series} ${label}`
+    const line = lines.get(key) ?? { series, label, total: emptyOf(question, series), values: new Map() }
+    lines.set(key, line)
+    if (bucket === 0) line.total = numberOf(value)
+    else line.values.set(bucket, numberOf(value))
+  }
+  if (question.breakdown.length === 0) {
+    return question.series.map((_, series) => {
+      return lines.get(`${series} []`) ?? { series, label: '[]', total: emptyOf(question, series), values: new Map() }
+    })
+  }
+  return [...lines.values()].sort((a, b) => {
+    if (a.series !== b.series) return a.series - b.series
+    if (a.label === '' || b.label === '') return a.label === '' ? 1 : -1
+    return descending(a.total, b.total) || Buffer.compare(Buffer.from(a.label), Buffer.from(b.label))
+  })
+}
+
+function descending(a: number | null, b: number | null): number {
+  if (a === b) return 0
+  if (a === null) return 1
+  return b === null || a > b ? -1 : 1
+}
+
+function emptyOf({ series }: SeriesQuestion, number: number): number | null {
+  const metric = series[number]?.metric ?? 'events'
+  return ZERO.includes(metric) ? 0 : null
+}
+
+const DENORMALS: Record<string, number | null> = {
+  inf: Number.POSITIVE_INFINITY,
+  '-inf': Number.NEGATIVE_INFINITY,
+  nan: null,
+  '-nan': null,
+}
+
+function numberOf(value: Row['value']): number | null {
+  return typeof value === 'string' ? (DENORMALS[value] ?? null) : value
+}

@@ -1,0 +1,314 @@
+import t from 'tap'
+import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder } from '../helper.js'
+
+const DAY = 86_400_000
+const START = Date.parse('2026-04-20T00:00:00Z')
+
+const { call } = await startApp(
+  t as never,
+  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await temporaryFolder(t) },
+  { now: () => START + 10 * DAY },
+)
+
+type Sent = [event: string, user: string, at: number, properties?: string]
+
+async function send(...events: Sent[]): Promise<void> {
+  const texts = events.map(
+    ([event, user, at, properties = '{}']) =>
+      `{"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(user)},"timestamp":${START + at},"properties":${properties}}`,
+  )
+  const response = await call('POST', '/public/track/batch', `{"events":[${texts}]}`)
+  if (response.statusCode !== 200) throw new Error(response.body)
+}
+
+async function ask(question: object) {
+  const response = await call('POST', '/public/query', {
+    kind: 'series',
+    from: START,
+    to: START + 4 * DAY,
+    ...question,
+  })
+  if (response.statusCode !== 200) throw new Error(response.body)
+  return JSON.parse(response.body)
+}
+
+/** `[breakdown, total, values]` of each line. */
+async function lines(question: object) {
+  const { results } = await ask(question)
+  return results.map((line: { breakdown: unknown[]; total: number; points: { value: number }[] }) => [
+    line.breakdown,
+    line.total,
+    line.points.map(({ value }) => value),
+  ])
+}
+
+t.test('counts events and users by day, and every day is there', async (t) => {
+  await send(['a1', 'ada', 0], ['a1', 'ada', DAY], ['a1', 'bob', DAY + 1], ['a1', '$anonymous', DAY], ['b1', 'ada', 0])
+  t.strictSame(await lines({ series: [{ event: 'a1' }] }), [[[], 4, [1, 3, 0, 0]]])
+  const { results, query, pending } = await ask({
+    series: [
+      { event: 'a1', metric: 'users' },
+      { event: ['a1', 'b1'], metric: 'events_per_user' },
+      { event: 'none', metric: 'avg', property: 'timestamp' },
+    ],
+    timezone: 'Europe/Vienna',
+  })
+  t.strictSame(results[0].points[0], { at: '2026-04-20T00:00:00+02:00', value: 1, complete: true })
+  t.equal(results[0].total, 2)
+  t.equal(results[1].total, 2)
+  t.strictSame([results[2].total, results[2].points[0].value], [null, null])
+  t.equal(pending, 0)
+  t.equal(query.interval, 'day')
+})
+
+t.test('breaks down by the values of a property with their types, the rest together', async (t) => {
+  const values = [
+    '1',
+    '1.0',
+    '"1"',
+    'true',
+    '"true"',
+    'null',
+    '[1.0]',
+    '{"a":1}',
+    '1e400',
+    '"\\ud83d"',
+    '12345678901234567890123',
+    '-0',
+    '"x\\/\\u00e9\\u001f"',
+  ]
+  await send(...values.map((value, i) => ['a2', `u${i % 3}`, i, `{"v":${value}}`] as Sent), ['a2', 'u9', 50])
+  const all = await lines({ series: [{ event: 'a2' }], breakdown: ['properties.v'], limit: 100 })
+  t.strictSame(
+    all.map(([breakdown, total]: [unknown[], number]) => [breakdown[0], total]),
+    [
+      [1, 2],
+      [null, 2],
+      ['1', 1],
+      ['\ud83d', 1],
+      ['true', 1],
+      ['x/é\u001f', 1],
+      [0, 1],
+      [1.2345678901234568e22, 1],
+      [Number.POSITIVE_INFINITY, 1],
+      [[1], 1],
+      [true, 1],
+      [{ a: 1 }, 1],
+    ],
+  )
+  const top = await lines({
+    series: [{ event: 'a2', metric: 'users' }],
+    breakdown: ['properties.v'],
+    limit: 2,
+    interval: 'none',
+  })
+  t.strictSame(top, [
+    [[1], 2, [2]],
+    [[null], 2, [2]],
+    [['$other'], 3, [3]],
+  ])
+  const bare = await lines({ series: [{ event: 'a2' }], breakdown: ['properties.v', 'event'], limit: 1, other: false })
+  t.strictSame(bare, [[[1, 'a2'], 2, [2, 0, 0, 0]]])
+  t.strictSame(await lines({ series: [{ event: 'none' }], breakdown: ['event'] }), [])
+})
+
+t.test('measures numbers, and nothing but numbers', async (t) => {
+  await send(
+    ...['1', '2.5', '"3"', '10', 'null', '[4]', '-0'].map((value, i) => ['a3', 'ada', i, `{"n":${value}}`] as Sent),
+  )
+  const metrics = ['sum', 'avg', 'min', 'max', 'median'].map((metric) => ({
+    event: 'a3',
+    metric,
+    property: 'properties.n',
+  }))
+  const percentile = { event: 'a3', metric: 'percentile', property: 'properties.n', p: 75 }
+  const found = await lines({ series: [...metrics, percentile], interval: 'none' })
+  t.strictSame(
+    found.map(([, total, [value]]: [unknown, number, number[]]) => [total, value]),
+    [
+      [13.5, 13.5],
+      [3.375, 3.375],
+      [0, 0],
+      [10, 10],
+      [1.75, 1.75],
+      [4.375, 4.375],
+    ],
+  )
+  const sketched = await ask({ series: [{ event: 'a3', metric: 'users' }], approximate: true })
+  t.equal(sketched.approximate, true)
+  t.equal(sketched.results[0].total, 1)
+})
+
+t.test('compares values as JSON has them', async (t) => {
+  const texts = [
+    '5',
+    '5.0',
+    '"5"',
+    'true',
+    '"true"',
+    'null',
+    '["x","5",5]',
+    '[]',
+    '{}',
+    '""',
+    '"a\\"b\\\\c"',
+    '"\\ud83dz"',
+    '1e999',
+    '[1e400]',
+    '[null]',
+    '"é"',
+  ]
+  await send(...texts.map((value, i) => ['a4', String(i), i, `{"v":${value},"a.b":1,"o":{"i":${i}}}`] as Sent), [
+    'a4',
+    '16',
+    16,
+  ])
+  const match = async (...filter: unknown[]) => {
+    const { results } = await ask({
+      series: [{ event: 'a4' }],
+      interval: 'none',
+      breakdown: ['distinct_id'],
+      limit: 100,
+      where: filter,
+    })
+    return results
+      .map(({ breakdown }: { breakdown: string[] }) => Number(breakdown[0]))
+      .sort((a: number, b: number) => a - b)
+  }
+  const v = 'properties.v'
+  const cases: [unknown[], number[]][] = [
+    [
+      ['is', v, [5]],
+      [0, 1, 6],
+    ],
+    [
+      ['is', v, ['5']],
+      [2, 6],
+    ],
+    [['is', v, [true]], [3]],
+    [
+      ['is', v, [null]],
+      [5, 14, 16],
+    ],
+    [['is', v, ['a"b\\c']], [10]],
+    [
+      ['is', v, ['\ud83dz', 'é']],
+      [11, 15],
+    ],
+    [['is', v, []], []],
+    [
+      ['is_not', v, [5, '5', true, 'true', null]],
+      [7, 8, 9, 10, 11, 12, 13, 15],
+    ],
+    [['contains', v, 'tr'], [4]],
+    [
+      ['contains', v, ['5', '"b\\']],
+      [2, 6, 10],
+    ],
+    [['contains', v, '\ud83d'], [11]],
+    [
+      ['not_contains', v, ''],
+      [0, 1, 3, 5, 7, 8, 12, 13, 14, 16],
+    ],
+    [['starts_with', v, 'a"'], [10]],
+    [
+      ['ends_with', v, ['e', 'c']],
+      [4, 10],
+    ],
+    [
+      ['matches', v, '^.$'],
+      [2, 15],
+    ],
+    [
+      ['gt', v, 4],
+      [0, 1, 12],
+    ],
+    [
+      ['gte', v, 'true'],
+      [4, 11, 15],
+    ],
+    [['lt', v, 5], []],
+    [
+      ['lte', v, '5'],
+      [2, 9],
+    ],
+    [
+      ['not_set', v],
+      [5, 16],
+    ],
+    [['set', ['properties', 'a.b']], [...texts.keys()]],
+    [
+      ['gte', 'properties.o.i', 14],
+      [14, 15],
+    ],
+    [
+      [
+        'not',
+        [
+          'or',
+          [
+            ['lt', 'timestamp', '2026-04-20T00:00:00.014Z'],
+            ['is', 'distinct_id', ['15']],
+          ],
+        ],
+      ],
+      [14, 16],
+    ],
+    [['and', []], Array.from({ length: 17 }, (_, i) => i)],
+    [['or', []], []],
+    [['is', 'user.name', ['Ada']], []],
+  ]
+  for (const [filter, expected] of cases) t.strictSame(await match(...filter), expected, JSON.stringify(filter))
+})
+
+t.test('counts a user under all names, with the profile as it is now', async (t) => {
+  await send(['a5', 'old', 0], ['a5', 'older', 1], ['a5', 'ada', 2], ['a5', 'bob', 3])
+  await call('POST', '/public/users/alias', { distinct_id: 'old', alias: 'older' })
+  await call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'old' })
+  await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan: 'pro' } })
+  const [, total] = (await lines({ series: [{ event: 'a5', metric: 'users' }] }))[0]
+  t.equal(total, 2)
+  const byPlan = await lines({ series: [{ event: 'a5' }], breakdown: ['user.plan'], interval: 'none' })
+  t.strictSame(byPlan, [
+    [['pro'], 3, [3]],
+    [[null], 1, [1]],
+  ])
+})
+
+t.test('counts events as they are now', async (t) => {
+  await send(['a6', 'ada', 0, '{"v":1}'], ['a6', 'ada', 1, '{"v":2}'])
+  const page = (await call('GET', '/public/events?event=a6')).json()
+  await call('PUT', `/public/events/${page.events[0].eventId}`, { properties: { v: 7 } })
+  await call('DELETE', `/public/events/${page.events[1].eventId}`)
+  t.strictSame(await lines({ series: [{ event: 'a6', metric: 'sum', property: 'properties.v' }], interval: 'none' }), [
+    [[], 7, [7]],
+  ])
+})
+
+t.test('says what is wrong with a question', async (t) => {
+  const answer = async (body: object | string) => {
+    const response = await call('POST', '/public/query', body)
+    return [
+      response.statusCode,
+      response.json().code,
+      ...(response.json().details ?? []).map(({ path }: { path: string }) => path),
+    ]
+  }
+  const series = [{ event: 'a' }]
+  t.strictSame(await answer({ kind: 'nothing' }), [400, 'invalid_request', '/kind'])
+  t.strictSame(await answer({ kind: 'series', series: [{ event: 1, metric: 'sum' }], timezone: 'x', limit: 0 }), [
+    ...[400, 'invalid_request', '/timezone', '/series/0/event', '/series/0/property', '/limit'],
+  ])
+  const where = ['matches', 'properties.a', ['a', '(']]
+  t.strictSame(await answer({ kind: 'series', series, where }), [400, 'invalid_request', '/where/2/1'])
+  t.strictSame(await answer({ kind: 'series', series, from: 1, interval: 'hour' }), [
+    400,
+    'invalid_request',
+    '/interval',
+  ])
+  t.strictSame(await answer({ kind: 'series', series, from: '2026-01-02', to: '2026-01-02' }), [
+    400,
+    'invalid_request',
+    '/from',
+  ])
+})
