@@ -59,7 +59,7 @@ export interface ShardsOptions {
  * The store: one or more ClickHouses, each of which has the rows of its lanes. What exists once, such as the keys, is on
  * the first. With one shard every call is that shard's own.
  */
-export class Shards {
+export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   readonly all: readonly Shard[]
   /** of the servers' own configuration, by which they read from each other; default: by the hosts of their URLs */
   readonly cluster: string | undefined

@@ -3,7 +3,7 @@ import type { Journal } from '../journal/journal.js'
 import { given } from '../lib/given.js'
 
 /**
- * A journal whose failures say which lane it is of: for stores of several lanes, where a part of the calls goes on.
+ * A journal whose failures say which lane it is of: for stores of several lanes, where a part of the calls keeps working.
  * @param name as Lane has it
  */
 export function withNamedFailures(journal: Journal, name: string): Journal {
