@@ -26,4 +26,6 @@ EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/health/live`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # One thread beside the main one collects garbage: with more, they keep each other and Redis from two cores.
-CMD ["node", "--v8-pool-size=1", "dist/main.js"]
+# Nor may V8 guess early on which objects live long: it keeps to its guess, and where it was wrong, each request leaves
+# what it had to the slow collections, until the process ends.
+CMD ["node", "--v8-pool-size=1", "--no-allocation-site-pretenuring", "dist/main.js"]

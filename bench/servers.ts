@@ -13,6 +13,8 @@ import { startNode } from './node.js'
 /** The root of the repository, seen from `bench/dist/bench/`. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const SERVICE = join(ROOT, 'dist/main.js')
+/** With which `npm start` runs it. */
+const FLAGS = ['--v8-pool-size=1', '--no-allocation-site-pretenuring']
 /** Not in the system's folder for temporary files, which may be in memory, where a write to disk costs nothing. */
 const DATA = join(ROOT, 'bench/data')
 
@@ -112,7 +114,7 @@ export class Servers {
   async tallyhouse(clickhouseUrl: string, journal?: Record<string, string>): Promise<Running> {
     if (!existsSync(SERVICE)) throw new Error(`${SERVICE} is missing; run npm run build`)
     const profile = this.#options.cpuProfile ? ['--cpu-prof', `--cpu-prof-dir=${DATA}`] : []
-    const child = this.spawn('Tallyhouse', process.execPath, ['--v8-pool-size=1', ...profile, SERVICE], {
+    const child = this.spawn('Tallyhouse', process.execPath, [...FLAGS, ...profile, SERVICE], {
       ...(journal ?? (await this.#ownJournal())),
       CLICKHOUSE_URL: clickhouseUrl,
       SECRET_KEY,
