@@ -14,6 +14,7 @@ import { KeyRing } from './keys/key-ring.js'
 import { DEFAULT_PROJECT, environmentKeys } from './keys/keys.js'
 import { CloseStack } from './lib/close-stack.js'
 import { openLog } from './lib/log.js'
+import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
@@ -26,6 +27,7 @@ import { Questions } from './questions/run.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { health } from './routes/health.js'
+import { live } from './routes/live.js'
 import { metricsRoute } from './routes/metrics.js'
 import { questions } from './routes/questions.js'
 import { root } from './routes/root.js'
@@ -63,6 +65,8 @@ export interface AppOptions {
   searchLimits?: SearchLimits
   /** epoch ms, from which questions reckon; default: the clock */
   now?: () => number
+  /** default: `LIVE_LIMITS` */
+  liveLimits?: Partial<LiveLimits>
   /** how reads share the connections to ClickHouse; default: `SLOT_LIMITS` */
   slotLimits?: SlotLimits
 }
@@ -138,11 +142,24 @@ async function open(
   // Requests are counted in one place, whichever lane they write to.
   const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisOf(config, 0)) }
   const admission = opened.add(await openAdmission(server, limits, { keys, buffers, clientLimits, log }))
+  const live = new LiveHub({
+    shards,
+    barrier,
+    journals: lanes.all.map(({ journal }) => journal),
+    limits: {
+      listeners: config.MAX_LIVE_STREAMS,
+      perProject: config.MAX_PROJECT_LIVE_STREAMS,
+      ...LIVE_LIMITS,
+      ...options.liveLimits,
+    },
+    log,
+    closing,
+  })
   const storage = () => readStorage(shards, usesDataDir(config) ? config.DATA_DIR : null)
   const metrics = opened.add(
-    new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, storage }),
+    new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, live, storage }),
   )
-  return { store, lanes, purge, admission, metrics: { read: shareMetrics(() => metrics.read()) } }
+  return { store, lanes, purge, admission, live, metrics: { read: shareMetrics(() => metrics.read()) } }
 }
 
 /** Every role serves these, without a key. */
@@ -176,6 +193,7 @@ function registerApi(server: App, config: Config, { searchLimits, now }: AppOpti
       scope.register(track, { ...data, limits: config })
       scope.register(events, { ...data, searchLimits })
       scope.register(questions, { questions: new Questions({ ...data, limits: config, now }) })
+      scope.register(live, parts)
       scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
       scope.register(sessionReads, data)
     },

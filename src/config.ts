@@ -180,6 +180,13 @@ const Settings = Type.Object({
     message: 'a number of requests, 0 for no limit',
   }),
   MAX_CONNECTIONS: Type.Integer({ default: 10_000, minimum: 1, maximum: 1e6, message: 'a number of connections' }),
+  MAX_LIVE_STREAMS: Type.Integer({ default: 5_000, minimum: 0, maximum: 1e6, message: 'a number of live streams' }),
+  MAX_PROJECT_LIVE_STREAMS: Type.Integer({
+    default: 2_000,
+    minimum: 0,
+    maximum: 1e6,
+    message: 'a number of live streams',
+  }),
   TRUST_PROXY: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'ProxyList',

@@ -161,6 +161,23 @@ const time = (description: string) =>
  */
 const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
 
+const eventFilter = {
+  event: Type.Optional({ ...Name, description: 'Only events of this name.' }),
+  distinct_id: Type.Optional({ ...Name, description: 'Only events of this user.' }),
+  from: time('Only events whose `timestamp` is this or later: milliseconds since 1970.'),
+  to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
+}
+
+export const LiveQuery = query(eventFilter)
+/** Of a request that resumes a stream. */
+export const LiveHeaders = Type.Object({
+  'last-event-id': Type.Optional(
+    Type.String({
+      message: 'must be the id of the last event that came over this stream, or be absent',
+      description: 'The `id` of the last event that came: the stream resumes behind it, however long ago that was.',
+    }),
+  ),
+})
 export const EventsQuery = query({
   limit: Page.limit,
   // No default: a page that is requested by its number differs from the first page of a walk.
@@ -171,10 +188,7 @@ export const EventsQuery = query({
       description: 'The `next` of an earlier response: resumes after it, in constant time. Use it instead of `page`.',
     }),
   ),
-  event: Type.Optional({ ...Name, description: 'Only events of this name.' }),
-  distinct_id: Type.Optional({ ...Name, description: 'Only events of this user.' }),
-  from: time('Only events whose `timestamp` is this or later: milliseconds since 1970.'),
-  to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
+  ...eventFilter,
   order: Type.Optional(
     Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
       message: 'must be asc or desc',

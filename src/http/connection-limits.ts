@@ -3,6 +3,13 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** a successful response goes on until its client leaves, and sets limits of its own to slow ones */
+    isEndless?: boolean
+  }
+}
+
 /**
  * How long a client may take, in ms. A slower client is cut off, so that it cannot hold resources
  * that others need.

@@ -105,7 +105,7 @@ function closeInTime(server: FastifyInstance, clientLimits: ClientLimits): Abort
     setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
   })
   server.addHook('onSend', (request, reply, payload, done) => {
-    cutOffSlowReader(payload, clientLimits)
+    if (!request.routeOptions.config.isEndless) cutOffSlowReader(payload, clientLimits)
     resetBrokenResponse(payload, request)
     // An idle keep-alive connection would delay the shutdown.
     if (closing.signal.aborted) reply.header('connection', 'close')

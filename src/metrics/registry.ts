@@ -2,6 +2,7 @@ import type { Admission } from '../http/admission.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
 import { inTime } from '../lib/in-time.js'
+import type { LiveMetrics } from '../live/hub.js'
 import type { AliasMetrics } from '../pipeline/aliases.js'
 import type { Lane } from '../pipeline/lane.js'
 import type { StateMetrics } from '../pipeline/state-store.js'
@@ -23,6 +24,7 @@ export interface MetricsSources {
   aliases: { metrics: AliasMetrics }
   /** as Lanes has it */
   lateClockReads: readonly number[]
+  live: { metrics: LiveMetrics }
 }
 
 /**
@@ -79,6 +81,7 @@ export class Metrics {
         'Aliases that were refused because they name another user.',
         this.#sources.aliases.metrics.conflicts,
       ),
+      ...liveMetrics(this.#sources.live.metrics),
       ...processMetrics(process),
       gauge('tallyhouse_info', 'Version and role of this process.', [
         [{ version: VERSION, node: globalThis.process.version, role }, 1],
@@ -266,6 +269,23 @@ function stateMetrics(lanes: readonly MeteredLane[]): Metric[] {
       'tallyhouse_state_conflicts_total',
       'Changes that were retried because another process was faster.',
       of(({ conflicts }, kind) => [[{ kind }, conflicts]]),
+    ),
+  ]
+}
+
+function liveMetrics({ listeners, events, ended, failures }: LiveMetrics): Metric[] {
+  return [
+    gauge('tallyhouse_live_streams', 'Open live streams.', listeners),
+    counter('tallyhouse_live_events_total', 'Events sent over live streams, counted for each stream.', events),
+    counter(
+      'tallyhouse_live_streams_ended_total',
+      'Live streams that the service ended, by reason; clients that left are not counted.',
+      byLabel('reason', ended),
+    ),
+    counter(
+      'tallyhouse_live_failures_total',
+      'Failed attempts to read new events for live streams, which are retried.',
+      failures,
     ),
   ]
 }

@@ -1,4 +1,4 @@
-import { parseEventId } from './event-id.js'
+import { idAfter, parseEventId, withHyphens } from './event-id.js'
 
 /** `asc`: the order in which the events were accepted; `desc`: the newest first. */
 export type Order = 'asc' | 'desc'
@@ -22,10 +22,5 @@ export function parseCursor(cursor: string): { id: string; order: Order } | null
 
 /** The cursor of the page after an event, whether or not that page has events yet. */
 export function cursorAfter(eventId: string): string {
-  const next = BigInt(`0x${eventId.replaceAll('-', '')}`) + 1n
-  return formatCursor(withHyphens(next.toString(16).padStart(32, '0')))
-}
-
-function withHyphens(hex: string): string {
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+  return formatCursor(idAfter(eventId))
 }

@@ -82,3 +82,14 @@ export function parseEventId(text: string): Place | null {
 export function lastIdAt(position: Position): string {
   return formatEventId({ position, index: Number(INDEX_MASK), journalId: 0xffffffff })
 }
+
+/** The least id behind `id`, whether or not there is such an event. */
+export function idAfter(id: string): string {
+  const hex = (BigInt(`0x${id.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0')
+  return withHyphens(hex)
+}
+
+/** The canonical form of an id of 32 hexadecimal digits. */
+export function withHyphens(hex: string): string {
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+}

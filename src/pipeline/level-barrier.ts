@@ -2,10 +2,10 @@ import type { Progress } from '../journal/journal.js'
 import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
 import type { Lane } from './lane.js'
-import { notCaughtUp, POLL_MS, READ_BARRIER_MS, type ReadBarrier, type ReadPoint } from './read-barrier.js'
+import { notCaughtUp, POLL_MS, READ_BARRIER_MS, type Reach, type ReadBarrier, type ReadPoint } from './read-barrier.js'
 
 /** What readers of everything wait at. */
-export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll'>
+export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll' | 'reach'>
 
 export interface LevelBarrierOptions {
   log: Pick<Log, 'warn'>
@@ -52,6 +52,29 @@ export class LevelBarrier implements Barrier {
     throw notCaughtUp(late.map((i) => this.#lanes[i]?.place).join(', '))
   }
 
+  /** As ReadBarrier has it. @throws as `waitForProject` */
+  async reach(): Promise<Reach> {
+    const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress()))
+    const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
+    await this.#lift(progress, wanted)
+    // A lane whose clock is far behind cannot be lifted all the way.
+    const accepted = leastOf(
+      progress.map(({ appended }) => appended),
+      wanted,
+    )
+    return { accepted, stored: leastStored(progress, wanted) }
+  }
+
+  /** Lifts the lanes that have not stored everything up to a position, and reads how far they are then. */
+  async #lift(progress: Progress[], wanted: Position, projectId?: string): Promise<void> {
+    await Promise.all(
+      this.#behind(progress, wanted).map(async (i) => {
+        const lane = this.#lanes[i]
+        if (lane) progress[i] = await lane.journal.level(wanted, projectId)
+      }),
+    )
+  }
+
   /** @returns the position that all lanes were lifted to, and what each lane says then */
   async #wait(projectId?: string): Promise<{ wanted: Position; progress: Progress[] }> {
     const { limitMs = READ_BARRIER_MS, closing } = this.#options
@@ -59,12 +82,7 @@ export class LevelBarrier implements Barrier {
     const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress(projectId)))
     const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
     for (;;) {
-      await Promise.all(
-        this.#behind(progress, wanted).map(async (i) => {
-          const lane = this.#lanes[i]
-          if (lane) progress[i] = await lane.journal.level(wanted, projectId)
-        }),
-      )
+      await this.#lift(progress, wanted, projectId)
       const behind = this.#behind(progress, wanted).flatMap((i) => this.#lanes[i] ?? [])
       if (behind.length === 0) return { wanted, progress }
       if (Date.now() >= deadline || closing.aborted) {
@@ -109,8 +127,15 @@ export class LevelBarrier implements Barrier {
 
 /** The end of a page: everything up to it is stored, and nothing that is assigned later lies before it. */
 function leastStored(progress: Progress[], wanted: Position): Position {
-  let least = wanted
-  for (const { stored } of progress) if (stored < least) least = stored
+  return leastOf(
+    progress.map(({ stored }) => stored),
+    wanted,
+  )
+}
+
+function leastOf(positions: Position[], limit: Position): Position {
+  let least = limit
+  for (const position of positions) if (position < least) least = position
   return least
 }
 

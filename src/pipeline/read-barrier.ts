@@ -16,6 +16,14 @@ export interface ReadPoint {
   deletions: number
 }
 
+/** How far a store is at a moment. */
+export interface Reach {
+  /** what was accepted before lies at or before this, what will be accepted lies behind it */
+  accepted: Position
+  /** everything up to here is stored */
+  stored: Position
+}
+
 /** @param where in a store of several lanes, those that are behind and their shards */
 export function notCaughtUp(where = ''): ApiError {
   const message = `The store has not caught up${where && ` with ${where}`} yet. Nothing was changed; try again in a moment.`
@@ -61,6 +69,12 @@ export class ReadBarrier {
   async waitForAll(): Promise<Position> {
     const now = await this.#journal.progress()
     return await this.#waitFor(now.appended, now)
+  }
+
+  /** How far the store is now: waits for nothing, and does not wake the writer. */
+  async reach(): Promise<Reach> {
+    const { appended, stored } = await this.#journal.progress()
+    return { accepted: appended, stored }
   }
 
   async #waitFor(position: Position, now: Progress): Promise<Position> {

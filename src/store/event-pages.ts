@@ -17,6 +17,12 @@ export interface EventFilter {
   to?: number
 }
 
+/** Names of events and of users. */
+export interface Names {
+  events: string[]
+  distinctIds: string[]
+}
+
 export interface EventPage extends EventFilter {
   projectId: string
   /** `asc` where absent */
@@ -48,7 +54,8 @@ const LEAST_ID = '00000000-0000-0000-0000-000000000000'
 /** The next event may be far, so an ordinary page is begun when it is complete, and can be searched for until then. */
 const FILTERED: ClickHouseSettings = { http_response_buffer_size: String(4 * 1024 * 1024) }
 
-const eventJson = (properties: string) => `concat(
+/** The JSON text of an event as an expression. @param properties an expression for the text of its properties */
+export const eventJson = (properties: string) => `concat(
     '{"eventId":"', toString(event_id),
     '","event":', toJSONString(event),
     ',"distinct_id":', toJSONString(distinct_id),
@@ -248,10 +255,18 @@ function idSettings(page: EventFilter & { offset: number }): ClickHouseSettings 
   return { ...IN_ORDER, ...(isDense(page) && { max_threads: 1, max_block_size: '8192' }) }
 }
 
-function ordered(
+/**
+ * A SELECT of these columns of events, in the page's order.
+ * @param page with further conditions: the ids before one, those of some users, or what has one of some names
+ */
+export function ordered(
   shards: Shards,
   columns: string,
-  page: Omit<EventPage, 'offset' | 'limit'> & { before?: string | null; distinctIds?: string[] },
+  page: Omit<EventPage, 'offset' | 'limit'> & {
+    before?: string | null
+    distinctIds?: string[]
+    anyOf?: Names | null
+  },
 ): { from: string; parameters: Scalars } {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
   const parameters: Scalars = { project: page.projectId, upTo: page.upTo }
@@ -266,6 +281,10 @@ function ordered(
   where('event = {event:String}', 'event', page.event)
   where('distinct_id = {distinctId:String}', 'distinctId', page.distinctId)
   if (page.distinctIds) conditions.push(`distinct_id IN ${literalArray(page.distinctIds)}`)
+  if (page.anyOf) {
+    const { events, distinctIds } = page.anyOf
+    conditions.push(`(event IN ${literalArray(events)} OR distinct_id IN ${literalArray(distinctIds)})`)
+  }
   where('timestamp >= {from:Float64}', 'from', page.from)
   where('timestamp < {to:Float64}', 'to', page.to)
   const direction = isRising ? 'ASC' : 'DESC'

@@ -103,6 +103,8 @@ t.test('the examples get the documented responses', async (t) => {
   for (const { path, method, operation } of inOrder) {
     const call = CALLS[`${method} ${path.replace(/\{(\w+)\}/g, ':$1')}`]
     if (!call) throw new Error(`${path} is not described`)
+    // Without an end; test/routes/live.test.ts reads it.
+    if (call.response.schema === 'event-stream') continue
     const headers: Record<string, string> = {}
     const schemes = operation.security.flatMap((required) => Object.keys(required))
     if (schemes.length > 0) headers['x-api-key'] = schemes.includes('secret') ? SECRET_KEY : PUBLIC_KEY

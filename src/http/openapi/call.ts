@@ -18,7 +18,7 @@ export interface Call {
   parameters?: Record<string, string | number>
   isIdempotent?: true
   /** the response with status 200; a word for its type if it is not JSON */
-  response: { schema: TSchema | 'text' | 'ndjson'; example: unknown }
+  response: { schema: TSchema | 'text' | 'ndjson' | 'event-stream'; example: unknown }
   /** other formats in which that response is available */
   formats?: readonly RowFormat[]
   /** response headers of a success, with their descriptions */

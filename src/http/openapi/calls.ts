@@ -110,6 +110,25 @@ export const CALLS: Record<string, Call> = {
     },
     errors: ['invalid_request'],
   },
+  'GET /public/events/live': {
+    id: 'followEvents',
+    tag: 'Events',
+    summary: 'Follow events as they become visible',
+    description:
+      'Server-Sent Events, without an end: each accepted event once it is stored, in the order of acceptance. `id` is its ' +
+      '`eventId`, and `data` the event as `GET /public/events` has it, its properties to the byte; line breaks between their ' +
+      'tokens begin another `data` line. Begins with what is accepted after the call, or behind the event of `Last-Event-ID`, ' +
+      'which may be any earlier one, deleted or not: nothing is skipped, and nothing is repeated. A client that reads too ' +
+      'slowly is cut off, and the stream ends when the key is revoked or the service stops; connect again with ' +
+      '`Last-Event-ID`.',
+    access: 'read',
+    parameters: { event: 'signed up' },
+    response: {
+      schema: 'event-stream',
+      example: `retry: 2000\n\n: connected\n\nid: ${EVENT_ID}\ndata: ${JSON.stringify(event)}\n\n`,
+    },
+    errors: ['invalid_request', 'overloaded'],
+  },
   'GET /public/events/:eventId': {
     id: 'readEvent',
     tag: 'Events',

@@ -90,7 +90,7 @@ export const documentation: SwaggerOptions = {
  * A route's checks and its documentation. Responses are added later: Fastify would serialize with
  * their schemas.
  */
-function describe({ querystring, params, body }: FastifySchema, call: Call | undefined): FastifySchema {
+function describe({ querystring, params, headers, body }: FastifySchema, call: Call | undefined): FastifySchema {
   if (!call) return { hide: true }
   return {
     operationId: call.id,
@@ -100,6 +100,7 @@ function describe({ querystring, params, body }: FastifySchema, call: Call | und
     security: call.access === null ? [] : ALLOWED[call.access].map((kind) => ({ [kind]: [] })),
     ...(querystring !== undefined && { querystring: withoutDefaults(plain(querystring)) }),
     ...(params !== undefined && { params: plain(params) }),
+    ...(headers !== undefined && { headers: plain(headers) }),
     ...(body !== undefined && { body: plain(body) }),
     ...(call.isIdempotent && { headers: plain(IDEMPOTENCY_KEY) }),
   }
@@ -167,8 +168,11 @@ function addExample(content: Record<string, object>, { access, example }: Call):
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }
 
+/** Of responses that are not JSON. */
+const TYPES = { text: 'text/plain', ndjson: 'application/x-ndjson', 'event-stream': 'text/event-stream' }
+
 function success({ response: { schema, example }, headers = {}, formats = [] }: Call): object {
-  const type = schema === 'text' ? 'text/plain' : schema === 'ndjson' ? 'application/x-ndjson' : JSON_TYPE
+  const type = typeof schema === 'string' ? TYPES[schema] : JSON_TYPE
   const content: Record<string, object> = {
     [type]: { schema: typeof schema === 'string' ? { type: 'string' } : plain(schema), example },
   }

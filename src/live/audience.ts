@@ -1,0 +1,154 @@
+import type { EventFilter, Names } from '../store/event-pages.js'
+import type { Listener } from './listener.js'
+import { asBytes, type LiveEvent } from './rows.js'
+
+/** With more names than these, or bytes of them, it is cheaper to read every event than to look each one up. */
+const MAX_NAMES = 2_000
+const MAX_NAME_BYTES = 64 * 1024
+
+/** Events for listeners that want the same. */
+export interface Delivery {
+  listeners: Listener[]
+  frames: Buffer
+  events: number
+}
+
+/** The listeners with one filter, which get the same buffers. */
+interface Group {
+  key: string
+  wanted: EventFilter
+  /** its names as LiveEvent has them */
+  event: string | undefined
+  distinctId: string | undefined
+  /** only events behind this id; empty for those that have all up to where the tail is */
+  after: string
+  members: Set<Listener>
+  frames: Buffer[]
+}
+
+/** The listeners of a project that follow its tail, found by what they want. */
+export class Audience {
+  readonly #groups = new Map<string, Group>()
+  readonly #byEvent = new Map<string, Set<Group>>()
+  readonly #byUser = new Map<string, Set<Group>>()
+  /** without a name in their filter */
+  readonly #others = new Set<Group>()
+  readonly #touched = new Set<Group>()
+  readonly #groupOf = new Map<Listener, Group>()
+
+  get size(): number {
+    return this.#groupOf.size
+  }
+
+  /** @param after the listener gets only events behind this id */
+  add(listener: Listener, after: string): void {
+    const { event, distinctId } = listener.wanted
+    const key = after + listener.wish
+    let group = this.#groups.get(key)
+    if (!group) {
+      group = {
+        key,
+        wanted: listener.wanted,
+        event: event === undefined ? undefined : asBytes(event),
+        distinctId: distinctId === undefined ? undefined : asBytes(distinctId),
+        after,
+        members: new Set(),
+        frames: [],
+      }
+      this.#groups.set(key, group)
+      this.#placeOf(group).add(group)
+    }
+    group.members.add(listener)
+    this.#groupOf.set(listener, group)
+  }
+
+  remove(listener: Listener): void {
+    const group = this.#groupOf.get(listener)
+    if (!group) return
+    this.#groupOf.delete(listener)
+    group.members.delete(listener)
+    if (group.members.size > 0) return
+    this.#groups.delete(group.key)
+    this.#touched.delete(group)
+    this.#others.delete(group)
+    for (const [index, name] of this.#indexes(group)) {
+      const groups = index.get(name)
+      groups?.delete(group)
+      if (groups?.size === 0) index.delete(name)
+    }
+  }
+
+  /** What all listeners together want; null if that is not a few names. */
+  names(): Names | null {
+    if (this.#others.size > 0 || this.#groups.size > MAX_NAMES) return null
+    const events = new Set<string>()
+    const distinctIds = new Set<string>()
+    let bytes = 0
+    for (const { wanted } of this.#groups.values()) {
+      if (wanted.distinctId !== undefined) distinctIds.add(wanted.distinctId)
+      else if (wanted.event !== undefined) events.add(wanted.event)
+      bytes += Buffer.byteLength(wanted.distinctId ?? wanted.event ?? '')
+    }
+    return bytes > MAX_NAME_BYTES ? null : { events: [...events], distinctIds: [...distinctIds] }
+  }
+
+  /** Notes who gets the event, until `take`. */
+  offer(event: LiveEvent): void {
+    this.#offerTo(this.#byUser.get(event.distinctId), event)
+    this.#offerTo(this.#byEvent.get(event.event), event)
+    this.#offerTo(this.#others, event)
+  }
+
+  /** What was offered since the last time: one buffer for all that want the same. */
+  take(): Delivery[] {
+    const deliveries = Array.from(this.#touched, ({ frames, members }) => {
+      const delivery = { listeners: [...members], frames: Buffer.concat(frames), events: frames.length }
+      frames.length = 0
+      return delivery
+    })
+    this.#touched.clear()
+    return deliveries
+  }
+
+  /** Puts listeners that wanted only what is behind `id` or an id before it together with the others. */
+  settle(id: string): void {
+    for (const { after, members } of [...this.#groups.values()]) {
+      if (after === '' || after > id) continue
+      for (const listener of [...members]) {
+        this.remove(listener)
+        this.add(listener, '')
+      }
+    }
+  }
+
+  #offerTo(groups: Set<Group> | undefined, event: LiveEvent): void {
+    if (!groups) return
+    for (const group of groups) {
+      if (!matches(group, event)) continue
+      group.frames.push(event.frame)
+      this.#touched.add(group)
+    }
+  }
+
+  #placeOf(group: Group): Set<Group> {
+    const [place] = this.#indexes(group)
+    if (!place) return this.#others
+    const [index, name] = place
+    const groups = index.get(name) ?? new Set()
+    index.set(name, groups)
+    return groups
+  }
+
+  /** Where a group is found: by its user, which says more than the name of an event, or by that. */
+  #indexes({ distinctId, event }: Group): [Map<string, Set<Group>>, string][] {
+    if (distinctId !== undefined) return [[this.#byUser, distinctId]]
+    return event === undefined ? [] : [[this.#byEvent, event]]
+  }
+}
+
+function matches({ after, event, distinctId, wanted: { from, to } }: Group, live: LiveEvent): boolean {
+  if (after !== '' && live.id <= after) return false
+  if (event !== undefined && live.event !== event) return false
+  if (distinctId !== undefined && live.distinctId !== distinctId) return false
+  return (from === undefined || live.timestamp >= from) && (to === undefined || live.timestamp < to)
+}

@@ -1,0 +1,79 @@
+import type { Shards } from '../clickhouse/shards.js'
+import { type Backoff, retry } from '../lib/backoff.js'
+import type { ByteBudget } from '../lib/byte-budget.js'
+import { readStretch } from '../store/event-tail.js'
+import type { Listener } from './listener.js'
+import { RowParser } from './rows.js'
+import type { Tail } from './tail.js'
+
+export interface CatchUpOptions {
+  shards: Shards
+  /** queries that may run at once, over all listeners */
+  queries: ByteBudget
+  onSent: (listeners: readonly Listener[], events: number) => void
+  onFailure: (error: unknown) => void
+  signal: AbortSignal
+}
+
+/** How much is read at once: it waits in memory until the listener has read it. */
+const PART_BYTES = 256 * 1024
+const PART_EVENTS = 5_000
+/** A rare event may be far. */
+const LIMIT_MS = 100_000
+const BACKOFF: Backoff = { firstMs: 200, maxMs: 5_000 }
+
+/**
+ * Sends a listener what is stored behind an id, as fast as it reads, until it can follow the tail.
+ * @param after the last id that it has
+ */
+export async function catchUp(listener: Listener, tail: Tail, after: string, options: CatchUpOptions): Promise<void> {
+  const { queries, signal, onFailure } = options
+  let at = after
+  const step = async () => {
+    await queries.take(1)
+    try {
+      if (listener.destroyed || at >= tail.goal) return
+      const { frames, events, end } = await readPart(listener, { after: at, upTo: tail.goal }, options)
+      at = end
+      if (events === 0) return
+      listener.send(frames)
+      options.onSent([listener], events)
+    } finally {
+      queries.give(1)
+    }
+  }
+  for (;;) {
+    if (signal.aborted || listener.destroyed) return
+    // Nothing may happen between this comparison and the joining.
+    if (at >= tail.goal) return tail.join(listener, at)
+    await retry(step, { backoff: BACKOFF, signal, isRetryable: () => !listener.destroyed, onFailure }).catch(
+      () => undefined,
+    )
+    await listener.drained()
+  }
+}
+
+/** @returns the frames of a first part of a stretch, and the id up to which they are all */
+async function readPart(
+  { projectId, wanted }: Listener,
+  { after, upTo }: { after: string; upTo: string },
+  { shards, signal }: CatchUpOptions,
+): Promise<{ frames: Buffer; events: number; end: string }> {
+  const stretch = { projectId, ...wanted, after, upTo, limit: PART_EVENTS }
+  const rows = await readStretch(shards, stretch, { signal, limitMs: LIMIT_MS })
+  const parser = new RowParser()
+  const frames: Buffer[] = []
+  let bytes = 0
+  let end = after
+  for await (const chunk of rows) {
+    for (const event of parser.take(chunk as Buffer)) {
+      frames.push(event.frame)
+      bytes += event.frame.length
+      end = event.id
+    }
+    // Leaving the loop ends the query.
+    if (bytes >= PART_BYTES) return { frames: Buffer.concat(frames), events: frames.length, end }
+  }
+  if (!parser.isWhole) throw new Error('the rows end in the middle of one')
+  return { frames: Buffer.concat(frames), events: frames.length, end: frames.length < PART_EVENTS ? upTo : end }
+}

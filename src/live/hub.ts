@@ -1,0 +1,297 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import type { Journal } from '../journal/journal.js'
+import { type Backoff, backoffMs } from '../lib/backoff.js'
+import { ByteBudget } from '../lib/byte-budget.js'
+import type { Log } from '../lib/log.js'
+import { lastIdAt, parseEventId } from '../model/event-id.js'
+import { millisecondsOf } from '../model/position.js'
+import type { Barrier } from '../pipeline/level-barrier.js'
+import type { EventFilter } from '../store/event-pages.js'
+import { projectsWithEvents } from '../store/event-tail.js'
+import { catchUp } from './catch-up.js'
+import { type Ending, Listener } from './listener.js'
+import { Pace } from './pace.js'
+import { Tail } from './tail.js'
+
+/** How live streams are kept. All but the first two are for tests to shorten. */
+export interface LiveLimits {
+  /** streams of this process */
+  listeners: number
+  /** of these, how many may be one project's */
+  perProject: number
+  /** bytes that wait for one listener, apart from those of the event that exceeds them */
+  bufferBytes: number
+  /** bytes that wait for all listeners; those that want the same share them */
+  memoryBytes: number
+  /** without anything to send, ms */
+  heartbeatMs: number
+  /** how often keys and heartbeats are looked at, ms */
+  checkMs: number
+  /** how often it is looked for news without a notification, ms */
+  pollMs: number
+}
+
+const MIB = 1024 * 1024
+export const LIVE_LIMITS: Omit<LiveLimits, 'listeners' | 'perProject'> = {
+  bufferBytes: MIB,
+  memoryBytes: 64 * MIB,
+  heartbeatMs: 15_000,
+  checkMs: 5_000,
+  pollMs: 1_000,
+}
+
+export interface LiveHubOptions {
+  shards: Shards
+  barrier: Pick<Barrier, 'reach'>
+  /** of all lanes; their notifications say when there may be something new */
+  journals: readonly Pick<Journal, 'listen'>[]
+  limits: LiveLimits
+  log: Pick<Log, 'info' | 'warn'>
+  /** ends all streams, so that their clients come back to another process */
+  closing: AbortSignal
+}
+
+export interface OpenStream {
+  projectId: string
+  wanted: EventFilter
+  /** the last event that the client has; null: it wants what is accepted from now on */
+  lastEventId: string | null
+  /** whether the key is still valid */
+  isAllowed: () => boolean
+}
+
+export interface LiveMetrics {
+  /** open streams */
+  listeners: number
+  /** events that were sent, counted for each listener */
+  events: number
+  /** streams that the service ended */
+  ended: Record<Ending, number>
+  /** failed attempts to read what is new */
+  failures: number
+}
+
+/** The listeners of a project, and what they follow. */
+interface Project {
+  tail: Tail
+  listeners: Set<Listener>
+}
+
+/** Queries at once: of the tails, and of the listeners that catch up. */
+const TAIL_QUERIES = 4
+const CATCH_UP_QUERIES = 3
+/** From this many projects on, it is asked first which of them have something new. */
+const MANY_PROJECTS = 5
+/** How far ahead of this clock an id may be: the clocks of other machines differ, and a failover jumps ahead. */
+const MAX_AHEAD_MS = 60_000
+/** Between two looks for something new: one block of the writer may follow another within a few ms. */
+const MIN_PAUSE_MS = 50
+/** What a client is told to wait if there is no room, s. */
+const RETRY_S = 10
+const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
+
+/**
+ * The live streams of this process. What the store has is read once per project, however many listen, when a journal says
+ * that something was stored; without listeners, nothing happens.
+ */
+export class LiveHub {
+  readonly metrics: LiveMetrics = { listeners: 0, events: 0, ended: { slow: 0, revoked: 0, closing: 0 }, failures: 0 }
+  readonly #options: LiveHubOptions
+  readonly #projects = new Map<string, Project>()
+  readonly #behind = new Set<Listener>()
+  readonly #tailQueries = new ByteBudget(TAIL_QUERIES)
+  readonly #catchUpQueries = new ByteBudget(CATCH_UP_QUERIES)
+  readonly #pace = new Pace()
+  #isRunning = false
+  #isHinted = false
+  #isFailing = false
+  #wake: (() => void) | null = null
+
+  constructor(options: LiveHubOptions) {
+    this.#options = options
+    const close = () => {
+      for (const listener of this.#all()) listener.stop('closing')
+      this.#wake?.()
+    }
+    options.closing.addEventListener('abort', close, { once: true })
+  }
+
+  /**
+   * Opens a stream.
+   * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the limits,
+   *   `unavailable` if a journal cannot be reached or the service is closing
+   */
+  async open({ projectId, wanted, lastEventId, isAllowed }: OpenStream): Promise<Listener> {
+    if (lastEventId !== null) checkId(lastEventId)
+    const { barrier, limits, closing } = this.#options
+    this.#assertRoom(projectId)
+    const { accepted, stored } = await barrier.reach()
+    if (closing.aborted) throw new ApiError('unavailable', 'The service is shutting down. Connect again.')
+    this.#assertRoom(projectId)
+    const { bufferBytes } = limits
+    const listener = new Listener({ projectId, wanted, bufferBytes, isAllowed, onEnd: this.#forget })
+    this.metrics.listeners++
+    const project = this.#projects.get(projectId) ?? this.#newProject(projectId, lastIdAt(stored))
+    project.listeners.add(listener)
+    const after = lastEventId?.toLowerCase() ?? lastIdAt(accepted)
+    if (after >= project.tail.goal) project.tail.join(listener, after)
+    else void catchUp(listener, project.tail, after, { ...this.#sources, queries: this.#catchUpQueries })
+    if (!this.#isRunning) void this.#run()
+    return listener
+  }
+
+  get #sources() {
+    return {
+      shards: this.#options.shards,
+      signal: this.#options.closing,
+      onSent: (listeners: readonly Listener[], events: number) => this.#noteSent(listeners, events),
+      onFailure: (error: unknown) => this.#noteFailure(error),
+    }
+  }
+
+  #newProject(projectId: string, start: string): Project {
+    const tail = new Tail({ ...this.#sources, projectId, queries: this.#tailQueries, pace: this.#pace }, start)
+    const project = { tail, listeners: new Set<Listener>() }
+    this.#projects.set(projectId, project)
+    return project
+  }
+
+  /** @throws ApiError if there is no room for another listener */
+  #assertRoom(projectId: string): void {
+    const { listeners, perProject } = this.#options.limits
+    if (this.metrics.listeners >= listeners) {
+      const message = 'As many live streams are open as this service allows. Try again later.'
+      throw new ApiError('overloaded', message, { retryAfter: RETRY_S })
+    }
+    if ((this.#projects.get(projectId)?.listeners.size ?? 0) < perProject) return
+    const message = `This project has its ${perProject} live streams open. Close one, or try again later.`
+    throw new ApiError('rate_limited', message, { retryAfter: RETRY_S })
+  }
+
+  #all(): Listener[] {
+    return [...this.#projects.values()].flatMap(({ listeners }) => [...listeners])
+  }
+
+  readonly #forget = (listener: Listener, ending: Ending | null): void => {
+    const { projectId } = listener
+    this.metrics.listeners--
+    if (ending) this.metrics.ended[ending]++
+    this.#behind.delete(listener)
+    const project = this.#projects.get(projectId)
+    project?.tail.leave(listener)
+    project?.listeners.delete(listener)
+    if (project?.listeners.size === 0) this.#projects.delete(projectId)
+    if (this.#projects.size === 0) this.#wake?.()
+  }
+
+  /** Looks for what is new until nobody listens any more. */
+  async #run(): Promise<void> {
+    this.#isRunning = true
+    const { journals, limits, closing, barrier } = this.#options
+    const onStored = () => {
+      this.#isHinted = true
+      this.#wake?.()
+    }
+    const stops = journals.map((journal) => journal.listen({ onStored }))
+    const checks = setInterval(() => this.#check(), limits.checkMs).unref()
+    let failures = 0
+    while (this.#projects.size > 0 && !closing.aborted) {
+      this.#isHinted = false
+      try {
+        const { stored } = await barrier.reach()
+        await this.#advance(lastIdAt(stored))
+        failures = 0
+      } catch (error) {
+        this.#noteFailure(error)
+        failures++
+      }
+      await wait(failures > 0 ? backoffMs(BACKOFF, failures) : MIN_PAUSE_MS, undefined, { ref: false })
+      if (failures === 0) await this.#news(limits.pollMs)
+    }
+    clearInterval(checks)
+    for (const stop of stops) stop()
+    this.#isRunning = false
+  }
+
+  /** Begins to send what is stored up to this id. */
+  async #advance(id: string): Promise<void> {
+    const { shards, closing: signal } = this.#options
+    const late = [...this.#projects].filter(([, { tail }]) => tail.isBefore(id))
+    let withNews: Set<string> | null = null
+    if (late.length >= MANY_PROJECTS) {
+      const [after = id] = late.map(([, { tail }]) => tail.done).sort()
+      const names = late.map(([projectId]) => projectId)
+      withNews = await projectsWithEvents(shards, names, { after, upTo: id }, { signal })
+    }
+    for (const [projectId, { tail }] of late) {
+      if (withNews && !withNews.has(projectId)) tail.skipTo(id)
+      else tail.advance(id).then(this.#noteSuccess, (error: unknown) => this.#noteFailure(error))
+    }
+  }
+
+  /** Resolves when a journal has said that something was stored, when nobody listens any more, or after this time. */
+  async #news(limitMs: number): Promise<void> {
+    const { closing } = this.#options
+    if (this.#isHinted || this.#projects.size === 0 || closing.aborted) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, limitMs).unref()
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    this.#wake = null
+  }
+
+  #check(): void {
+    const { heartbeatMs } = this.#options.limits
+    for (const listener of this.#all()) {
+      if (listener.isAllowed()) listener.beat(heartbeatMs)
+      else listener.stop('revoked')
+    }
+  }
+
+  #noteSent(listeners: readonly Listener[], events: number): void {
+    this.metrics.events += events
+    for (const listener of listeners) {
+      if (!listener.keepsUp && !listener.destroyed) this.#behind.add(listener)
+    }
+    if (this.#behind.size > 0) this.#limitMemory()
+  }
+
+  /** Cuts off those for whom most is waiting, until what waits for all is within the limit. */
+  #limitMemory(): void {
+    const waiting = new Map<string, number>()
+    for (const listener of this.#behind) {
+      if (listener.keepsUp) this.#behind.delete(listener)
+      else waiting.set(listener.wish, Math.max(waiting.get(listener.wish) ?? 0, listener.readableLength))
+    }
+    let bytes = [...waiting.values()].reduce((sum, some) => sum + some, 0)
+    for (const [wish, some] of [...waiting].sort((a, b) => b[1] - a[1])) {
+      if (bytes <= this.#options.limits.memoryBytes) return
+      bytes -= some
+      for (const listener of [...this.#behind]) if (listener.wish === wish) listener.stop('slow')
+    }
+  }
+
+  #noteFailure(error: unknown): void {
+    if (this.#options.closing.aborted) return
+    this.metrics.failures++
+    if (!this.#isFailing) this.#options.log.warn({ err: error }, 'live streams stand still, retrying')
+    this.#isFailing = true
+  }
+
+  readonly #noteSuccess = (): void => {
+    if (this.#isFailing) this.#options.log.info({}, 'live streams resumed')
+    this.#isFailing = false
+  }
+}
+
+function checkId(id: string): void {
+  const place = parseEventId(id)
+  if (place && millisecondsOf(place.position) <= Date.now() + MAX_AHEAD_MS) return
+  const message = 'must be the id of the last event that came over this stream, or be absent'
+  throw new ApiError('invalid_request', `Last-Event-ID ${message}.`, { details: [{ path: '/last-event-id', message }] })
+}

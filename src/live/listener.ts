@@ -1,0 +1,104 @@
+import { Readable } from 'node:stream'
+import type { EventFilter } from '../store/event-pages.js'
+
+/** Why the service ended a stream; its client may come back with the last id that it has. */
+export type Ending = 'slow' | 'revoked' | 'closing'
+
+export interface ListenerOptions {
+  projectId: string
+  wanted: EventFilter
+  /** a listener for which more than this is waiting is too slow */
+  bufferBytes: number
+  /** whether the key with which the stream was opened is still valid */
+  isAllowed: () => boolean
+  /** called once, when the client is gone or the stream was ended */
+  onEnd: (listener: Listener, ending: Ending | null) => void
+}
+
+/** What a stream begins with: after how long its client may connect again, ms, and a sign that it is connected. */
+const GREETING = Buffer.from('retry: 2000\n\n: connected\n\n')
+const HEARTBEAT = Buffer.from(':\n\n')
+
+/** The stream of Server-Sent Events to one client. What it has not read yet waits here, in buffers that clients share. */
+export class Listener extends Readable {
+  readonly projectId: string
+  readonly wanted: EventFilter
+  /** the same for listeners that want the same */
+  readonly wish: string
+  readonly isAllowed: () => boolean
+  readonly #bufferBytes: number
+  readonly #onEnd: ListenerOptions['onEnd']
+  #ending: Ending | null = null
+  #sentAt = performance.now()
+  #drained: (() => void)[] = []
+
+  constructor({ projectId, wanted, bufferBytes, isAllowed, onEnd }: ListenerOptions) {
+    super({ highWaterMark: 1 })
+    this.projectId = projectId
+    this.wanted = wanted
+    const { event, distinctId, from, to } = wanted
+    this.wish = JSON.stringify([projectId, event, distinctId, from, to])
+    this.isAllowed = isAllowed
+    this.#bufferBytes = bufferBytes
+    this.#onEnd = onEnd
+    this.push(GREETING)
+  }
+
+  /** Whether the client has read all that it was sent, but for what fits the buffers of its connection. */
+  get keepsUp(): boolean {
+    return this.readableLength === 0
+  }
+
+  /** Sends whole events, or cuts the client off that has let too many wait. */
+  send(frames: Buffer): void {
+    if (this.destroyed) return
+    if (this.readableLength > this.#bufferBytes) {
+      this.stop('slow')
+      return
+    }
+    this.#sentAt = performance.now()
+    this.push(frames)
+  }
+
+  /** Keeps proxies from closing a connection on which nothing was sent for so long, ms. */
+  beat(idleMs: number): void {
+    if (this.keepsUp && performance.now() - this.#sentAt >= idleMs) this.send(HEARTBEAT)
+  }
+
+  /**
+   * Ends the stream. A slow one is broken off, as its end would wait behind what it has not read; the client drops the
+   * event of which it has only a part.
+   */
+  stop(ending: Ending): void {
+    if (this.destroyed || this.#ending) return
+    this.#ending = ending
+    if (ending === 'slow') this.destroy()
+    else this.push(null)
+  }
+
+  /** Resolves when everything was read, or the stream has ended. */
+  async drained(): Promise<void> {
+    if (this.keepsUp || this.destroyed) return
+    await new Promise<void>((resolve) => this.#drained.push(resolve))
+  }
+
+  override _read(): void {}
+
+  override read(size?: number): Buffer | null {
+    const chunk: Buffer | null = super.read(size)
+    if (this.keepsUp) this.#release()
+    return chunk
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#release()
+    this.#onEnd(this, this.#ending)
+    done(error)
+  }
+
+  #release(): void {
+    const waiting = this.#drained
+    this.#drained = []
+    for (const resolve of waiting) resolve()
+  }
+}

@@ -1,0 +1,175 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Shards } from '../clickhouse/shards.js'
+import type { ByteBudget } from '../lib/byte-budget.js'
+import { readStretch } from '../store/event-tail.js'
+import { Audience } from './audience.js'
+import type { Listener } from './listener.js'
+import type { Pace } from './pace.js'
+import { RowParser } from './rows.js'
+
+export interface TailOptions {
+  shards: Shards
+  projectId: string
+  /** queries that may run at once, over all projects */
+  queries: ByteBudget
+  pace: Pace
+  signal: AbortSignal
+  /** told of what was sent to whom: the events, counted for each listener */
+  onSent: (listeners: readonly Listener[], events: number) => void
+}
+
+/** The most events of one query, after which other projects have their turn. */
+const STEP_EVENTS = 20_000
+/** How much of it is read before it is sent: what a listener gets of it comes in one write. */
+const ROUND_BYTES = 512 * 1024
+/** How long a round waits at most for the listeners that got the one before, ms, and how often it looks. */
+const WAIT_MS = 1_000
+const LOOK_MS = 10
+
+/**
+ * The newest events of one project: each stretch that becomes visible is read once, whoever listens, and every listener
+ * gets of it what it wants.
+ *
+ *     ────────── sent ──────────│── being sent ──│── not yet stored ──▶
+ *                             #done            goal
+ *
+ * A listener that has, or gets elsewhere, everything up to `goal` may join at any time.
+ */
+export class Tail {
+  readonly #audience = new Audience()
+  readonly #options: TailOptions
+  #done: string
+  #goal: string
+  /** of what was read, the last id; behind #done while that is being sent */
+  #read: string
+  #advancing: Promise<void> | null = null
+
+  /** @param start everything up to this id is stored */
+  constructor(options: TailOptions, start: string) {
+    this.#options = options
+    this.#done = start
+    this.#goal = start
+    this.#read = start
+  }
+
+  /** Events up to this id are with the listeners that have joined, or on their way to them. */
+  get goal(): string {
+    return this.#goal
+  }
+
+  /** Events up to this id were sent. */
+  get done(): string {
+    return this.#done
+  }
+
+  /** @param after the last id that the listener has, not before `goal` */
+  join(listener: Listener, after: string): void {
+    this.#audience.add(listener, after > this.#done ? after : '')
+  }
+
+  leave(listener: Listener): void {
+    this.#audience.remove(listener)
+  }
+
+  /** Whether events up to this id may have to be sent. */
+  isBefore(id: string): boolean {
+    if (this.#audience.size === 0) this.skipTo(id)
+    return this.#done < id
+  }
+
+  /** Notes that there is nothing for anyone up to this id. */
+  skipTo(id: string): void {
+    if (this.#advancing || id <= this.#done) return
+    this.#done = id
+    if (id > this.#goal) this.#goal = id
+    this.#audience.settle(id)
+  }
+
+  /**
+   * Sends what is stored up to this id. A call meanwhile moves the goal.
+   * @throws StoreError, StoreUnreachableError; the next call resumes behind the last event that was sent
+   */
+  advance(id: string): Promise<void> {
+    if (id > this.#goal) this.#goal = id
+    this.#advancing ??= this.#run().finally(() => {
+      this.#advancing = null
+    })
+    return this.#advancing
+  }
+
+  async #run(): Promise<void> {
+    const { queries, signal } = this.#options
+    while (this.#done < this.#goal && !signal.aborted) {
+      await queries.take(1)
+      try {
+        await this.#step()
+      } finally {
+        queries.give(1)
+      }
+      this.#audience.settle(this.#done)
+    }
+  }
+
+  async #step(): Promise<void> {
+    const upTo = this.#goal
+    if (this.#audience.size === 0) {
+      this.#done = upTo
+      return
+    }
+    try {
+      const count = await this.#readStretch(upTo)
+      await this.#deliver()
+      if (count < STEP_EVENTS) this.#done = upTo
+    } catch (error) {
+      // What was read is whole.
+      await this.#deliver()
+      throw error
+    }
+  }
+
+  /** Reads a stretch behind what was sent, and sends most of it. @returns how many events it had */
+  async #readStretch(upTo: string): Promise<number> {
+    const { shards, projectId, signal } = this.#options
+    const stretch = { projectId, after: this.#done, upTo, limit: STEP_EVENTS, anyOf: this.#audience.names() }
+    const parser = new RowParser()
+    let count = 0
+    let bytes = 0
+    for await (const chunk of await readStretch(shards, stretch, { signal })) {
+      const events = parser.take(chunk as Buffer)
+      count += events.length
+      bytes += chunk.length
+      for (const event of events) this.#audience.offer(event)
+      this.#read = events.at(-1)?.id ?? this.#read
+      if (bytes < ROUND_BYTES) continue
+      bytes = 0
+      await this.#deliver()
+    }
+    if (!parser.isWhole) throw new Error('the rows end in the middle of one')
+    return count
+  }
+
+  async #deliver(): Promise<void> {
+    const { pace, onSent } = this.#options
+    if (this.#read > this.#done) this.#done = this.#read
+    const deliveries = this.#audience.take()
+    const reached: Listener[] = []
+    pace.start()
+    for (const { listeners, frames, events } of deliveries) {
+      for (const listener of listeners) {
+        listener.send(frames)
+        reached.push(listener)
+        if (pace.isOver) await pace.breathe()
+      }
+      onSent(listeners, events * listeners.length)
+    }
+    await pace.breathe()
+    await keepStep(reached)
+  }
+}
+
+/** Lets most listeners read what they got, so that only those that are slower than the others fall behind. */
+async function keepStep(reached: readonly Listener[]): Promise<void> {
+  const deadline = performance.now() + WAIT_MS
+  const behind = () => reached.filter(({ keepsUp, destroyed }) => !keepsUp && !destroyed).length
+  while (2 * behind() > reached.length && performance.now() < deadline) await wait(LOOK_MS)
+}

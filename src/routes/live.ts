@@ -1,0 +1,39 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { LiveHeaders, LiveQuery } from '../contract/schemas.js'
+import type { Admission } from '../http/admission.js'
+import { given } from '../lib/given.js'
+import type { LiveHub } from '../live/hub.js'
+
+export interface LiveOptions {
+  live: LiveHub
+  admission: Pick<Admission, 'isKeyOf'>
+}
+
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  // Neither kept nor compressed nor collected by what is in between.
+  'cache-control': 'no-store, no-transform',
+  'x-accel-buffering': 'no',
+  // Nothing follows on this connection, so that it need not be waited for when the service stops.
+  connection: 'close',
+}
+
+/** Streams events as they become visible. */
+export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, admission }) => {
+  app.get(
+    '/events/live',
+    { config: { isEndless: true }, schema: { querystring: LiveQuery, headers: LiveHeaders } },
+    async ({ projectId, key, query, headers, method }, reply) => {
+      const { event, distinct_id: distinctId, from, to } = query
+      if (method === 'HEAD') return reply.headers(HEADERS).send()
+      const stream = await live.open({
+        projectId,
+        wanted: given({ event, distinctId, from, to }),
+        lastEventId: headers['last-event-id'] || null,
+        isAllowed: () => admission.isKeyOf(projectId, key),
+      })
+      reply.headers(HEADERS)
+      return stream
+    },
+  )
+}

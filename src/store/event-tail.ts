@@ -1,0 +1,61 @@
+import type { Readable } from 'node:stream'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { Reading } from '../clickhouse/client.js'
+import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
+import { idAfter } from '../model/event-id.js'
+import { type EventFilter, eventJson, type Names, ordered } from './event-pages.js'
+import { PAGE_SETTINGS, STREAMED } from './page.js'
+
+/** A stretch of a project's events in the order of acceptance. */
+export interface Stretch extends EventFilter {
+  projectId: string
+  /** the id before its first event, whether or not there is such an event */
+  after: string
+  /** the greatest id that may be in it */
+  upTo: string
+  /** the most events of it */
+  limit: number
+  /** only events of one of these names or users */
+  anyOf?: Names | null
+}
+
+/** In a text for one field of a Server-Sent Event, a line break of any kind begins another `data:` line. */
+const DATA_LINES = String.raw`replaceAll(replaceAll(replaceAll(properties, '\r\n', '\n'), '\r', '\n'), '\n', '\ndata: ')`
+
+const COLUMNS = String.raw`toString(event_id), event, distinct_id, timestamp,
+  concat('id: ', toString(event_id), '\ndata: ', ${eventJson(DATA_LINES)}, '\n\n')`
+
+/** Reading along must not take what writes need. */
+const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY, max_threads: 1 }
+
+/**
+ * The events of a stretch as Server-Sent Events.
+ * @returns RowBinary of id, name, user, time and the event's frame, as `RowParser` reads it
+ */
+export async function readStretch(shards: Shards, stretch: Stretch, reading: Reading = {}): Promise<Readable> {
+  const { after, limit, ...page } = stretch
+  const { from, parameters } = ordered(shards, COLUMNS, { ...page, startAt: idAfter(after) })
+  return await shards.bytes(`${from} LIMIT {limit:UInt32} FORMAT RowBinary`, { ...parameters, limit }, SETTINGS, {
+    ...reading,
+    project: stretch.projectId,
+  })
+}
+
+/** Which of these projects have events between two ids. */
+export async function projectsWithEvents(
+  shards: Shards,
+  projectIds: string[],
+  { after, upTo }: Pick<Stretch, 'after' | 'upTo'>,
+  reading: Reading = {},
+): Promise<Set<string>> {
+  const rows = await shards.rows<{ project: string }>(
+    `SELECT DISTINCT toString(project_id) AS project FROM ${shards.table('events')}
+     WHERE project_id IN ${literalArray(projectIds)}
+       AND toUInt128(event_id) > toUInt128({after:UUID}) AND toUInt128(event_id) <= toUInt128({upTo:UUID})`,
+    { after, upTo },
+    { ...LARGE_QUERY, max_threads: 1 },
+    reading,
+  )
+  return new Set(rows.map(({ project }) => project))
+}
