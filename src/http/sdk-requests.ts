@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../json/complexity.js'
+import { type JsonValue, readJson } from '../json/value.js'
 import type { Authentication } from './authenticate.js'
 import { type Intake, readBody } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
@@ -16,8 +17,10 @@ declare module 'fastify' {
 
 /** A request of another vendor's SDK, whose key is known. */
 interface SdkPayload {
-  /** valid JSON as the SDK wrote it; empty if the request holds none */
-  text: string
+  /** as the SDK wrote it; empty if the request holds none */
+  json: Buffer
+  /** what it says; null if it is not valid JSON */
+  value: JsonValue | null
   /** the fields of the query, or of the form that held the JSON */
   fields: ReadonlyMap<string, string>
 }
@@ -71,9 +74,12 @@ export function acceptSdkRequests(
     const query = url.slice(url.indexOf('?') + 1 || url.length)
     const grow = (bytes: number) => countGrowth(request, bytes, intake)
     const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
-    if (!request.key) await keys.admit(request, reply, candidates(request, json, fields, keyPaths))
+    const value = readJson(json, MAX_BATCH_WEIGHT)
+    if (value) request.account?.take(value.textWeight * WEIGHT_BYTES)
+    if (!request.key) await keys.admit(request, reply, candidates(request, { json, value, fields }, keyPaths))
     request.account?.admit(request.projectId)
-    request.sdk = { text: checkedText(json, request), fields }
+    if (!value) refuseHeavy(json, request)
+    request.sdk = { json, value, fields }
   }
   scope.addHook('preValidation', read)
 }
@@ -116,28 +122,34 @@ function keysInHeaders({ headers }: FastifyRequest): string[] {
 /** All keys that a request may have, the likeliest first; a body is looked through only as far as they are asked for. */
 function* candidates(
   request: FastifyRequest,
-  json: Buffer,
-  fields: ReadonlyMap<string, string>,
+  { json, value, fields }: SdkPayload,
   paths: readonly KeyPath[],
 ): Generator<string> {
   yield* keysInHeaders(request)
   for (const path of paths) {
-    const key = findBodyKey(json, path)
+    const key = value ? keyAt(value, path) : findBodyKey(json, path)
     if (isText(key)) yield key
   }
   yield* KEY_FIELDS.map((name) => fields.get(name)).filter(isText)
+}
+
+function keyAt(value: JsonValue, path: KeyPath): unknown {
+  let found: JsonValue | undefined = value
+  for (const step of path) found = step === 0 ? found?.first : found?.member(step)
+  return found?.isString ? found.value : null
 }
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-/** @throws ApiError `invalid_json`, `invalid_request` or `overloaded` */
-function checkedText(json: Buffer, { account }: FastifyRequest): string {
-  if (json.length === 0) return ''
-  const weight = json.length > SMALL_BODY ? weigh(json, MAX_BATCH_WEIGHT) : 0
+/**
+ * A body that is not read at once may still hold lines that are.
+ * @throws ApiError `invalid_request` or `overloaded`
+ */
+function refuseHeavy(json: Buffer, { account }: FastifyRequest): void {
+  const weight = weigh(json, MAX_BATCH_WEIGHT)
   if (weight > MAX_BATCH_WEIGHT)
     throw new ApiError('invalid_request', 'The body holds too many values. Send less at once.')
   account?.take(weight * WEIGHT_BYTES)
-  return json.toString()
 }

@@ -24,7 +24,7 @@ import {
   string,
   UNKNOWN,
   ZERO,
-} from './scan-json.js'
+} from '../json/tokens.js'
 import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 
 const MAX_NAME_BYTES = 255

@@ -1,4 +1,5 @@
 import { elementTexts, isArray, isNumber, memberTexts } from '../json/spans.js'
+import type { JsonValue } from '../json/value.js'
 import { FieldFault, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
 import { isEmpty, JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor, withRest } from './row.js'
 import { sdkTime, toMilliseconds } from './time.js'
@@ -35,19 +36,16 @@ const SERVER_LIBRARY = /^amplitude-node/
 
 /**
  * The messages of a request of Amplitude's SDKs.
- * @param text valid JSON: an envelope with events, or from amplitude-js 8 the events alone
+ * @param json an envelope with events, or from amplitude-js 8 the events alone
  * @throws RowFault if it is neither
  */
-export function amplitudeMessages(text: string, request: SdkRequest): SdkMessage[] {
-  const isForm = text.trimStart().startsWith('[')
-  const envelope = isForm ? undefined : new JsonRow(text, false, request.value)
-  const events = envelope ? envelope.textOf('events') : text
-  if (!events?.startsWith('[')) throw new RowFault('The request has no list of events.')
+export function amplitudeMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  const envelope = json.isArray ? undefined : new JsonRow(json)
+  const events = envelope ? envelope.elementsOf('events') : json.elements()
+  if (!events) throw new RowFault('The request has no list of events.')
   const uploadTime = envelope ? envelope.value('client_upload_time') : request.fields.get('upload_time')
-  const sentAt = typeof uploadTime === 'string' ? toMilliseconds(uploadTime, isForm ? 'ms' : 'iso') : null
-  const values = (envelope ? envelope.value('events') : request.value) as unknown[] | undefined
-  const messages = messagesOfEach(elementTexts(events), request, (row) => messagesIn(row, request, sentAt), values)
-  return withoutRepeatedAliases(messages)
+  const sentAt = typeof uploadTime === 'string' ? toMilliseconds(uploadTime, envelope ? 'iso' : 'ms') : null
+  return withoutRepeatedAliases(messagesOfEach(events, request, (row) => messagesIn(row, request, sentAt)))
 }
 
 /** Each event says again whose device it comes from. */

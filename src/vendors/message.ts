@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { EventParts } from '../contract/event-text.js'
 import { withoutMembers } from '../json/spans.js'
+import type { JsonValue } from '../json/value.js'
 import { JsonRow, RowFault } from './row.js'
 
 /**
@@ -68,8 +69,6 @@ export class FieldFault extends RowFault {
 export interface SdkRequest {
   /** the key of the request, which must not be stored */
   key: string
-  /** the text as JSON.parse reads it, where that was done before */
-  value?: unknown
   /** epoch ms, read once */
   receivedAt: number
   /** whether a text is a key of the project, as another one than the request's may be in a message; not if absent */
@@ -109,27 +108,28 @@ export function withoutKey(object: string, key: string): string {
   return mayHold ? withoutMembers(object, (_name, value) => isKey(value)) : object
 }
 
-/**
- * The messages in each of these texts; one that is at fault becomes a fault, and costs the others nothing.
- * @param values the texts as JSON.parse reads them, where that was done before
- */
+/** The messages in each of these values; one that is at fault becomes a fault, and costs the others nothing. */
 export function messagesOfEach(
-  texts: readonly string[],
+  values: readonly JsonValue[],
   { key }: SdkRequest,
   read: (row: JsonRow) => SdkMessage[],
-  values?: readonly unknown[],
 ): SdkMessage[] {
-  return texts.flatMap((text, index): SdkMessage[] => {
+  const all: SdkMessage[] = []
+  for (const [index, value] of values.entries()) {
     let row: JsonRow | undefined
     try {
-      row = new JsonRow(text, false, values?.[index])
-      return read(row).map((message) => ({ ...message, index }))
+      row = new JsonRow(value)
+      for (const message of read(row)) {
+        message.index = index
+        all.push(message)
+      }
     } catch (error) {
       if (!(error instanceof RowFault)) throw error
       const insertId = row?.filled('uuid') ?? row?.filled('messageId')
       const { field, isMissing } = error instanceof FieldFault ? error : { field: undefined, isMissing: false }
       const reason = error.message
-      return [{ type: 'fault', text: text.replaceAll(key, ''), reason, field, isMissing, insertId, index }]
+      all.push({ type: 'fault', text: value.text.replaceAll(key, ''), reason, field, isMissing, insertId, index })
     }
-  })
+  }
+  return all
 }

@@ -1,6 +1,6 @@
-import { elementTexts } from '../json/spans.js'
+import type { JsonValue } from '../json/value.js'
 import { FieldFault, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
-import { JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor } from './row.js'
+import { EMPTY_ROW, type JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor } from './row.js'
 import { sdkTime, toMilliseconds } from './time.js'
 
 /**
@@ -11,16 +11,15 @@ import { sdkTime, toMilliseconds } from './time.js'
 export const mixpanel: Vendor = {
   time: 's',
   parts(row, time) {
-    const properties = row.textOf('properties')
-    if (!properties?.startsWith('{')) throw new RowFault('The row has no properties, as an event of Mixpanel has.')
-    const inner = new JsonRow(properties)
+    const inner = row.rowOf('properties')
+    if (!inner) throw new RowFault('The row has no properties, as an event of Mixpanel has.')
     const timestamp = inner.textOf('time')
     if (timestamp === undefined) throw new RowFault('The row has no time among its properties.')
     return {
       event: row.value('event'),
       distinct_id: inner.nameOf('distinct_id') ?? inner.nameOf('$device_id'),
       timestamp: timestampText(timestamp, time),
-      properties,
+      properties: inner.text,
     }
   },
   isProfile: (row) => row.has('$distinct_id') && !row.has('event'),
@@ -35,11 +34,11 @@ const SECONDS_BELOW = 1e11
 const OPERATORS = ['$set', '$set_once', '$add', '$append', '$union', '$remove', '$unset']
 
 /** The messages of a call to `/track` or `/import`: one event, or an array of them. */
-export function mixpanelEvents(text: string, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach(elementsOf(text), request, (row) => {
-    const properties = row.textOf('properties') ?? '{}'
-    if (!properties.startsWith('{')) throw new FieldFault('The properties are not an object.', 'properties')
-    const inner = new JsonRow(properties)
+export function mixpanelEvents(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach(elementsOf(json), request, (row) => {
+    const properties = row.rowOf('properties')
+    if (properties === null) throw new FieldFault('The properties are not an object.', 'properties')
+    const inner = properties ?? EMPTY_ROW
     const token = checkedToken(inner.value('token'), request)
     const event = row.value('event')
     const distinct_id = inner.filled('distinct_id') ?? inner.filled('$user_id') ?? inner.filled('$device_id')
@@ -52,7 +51,7 @@ export function mixpanelEvents(text: string, request: SdkRequest): SdkMessage[] 
           event,
           distinct_id: distinct_id ?? '$anonymous',
           timestamp: timestamp === null ? undefined : String(timestamp),
-          properties: withoutKey(withoutKey(properties, request.key), token),
+          properties: withoutKey(withoutKey(inner.text, request.key), token),
         },
         insertId: id === undefined ? undefined : insertIdOf(String(event), id),
       },
@@ -71,8 +70,8 @@ export function mixpanelEvents(text: string, request: SdkRequest): SdkMessage[] 
 }
 
 /** The messages of a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
-export function mixpanelUpdates(text: string, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach(elementsOf(text), request, (row) => {
+export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach(elementsOf(json), request, (row) => {
     checkedToken(row.value('$token'), request)
     const distinctId = profileOf(row)
     if (row.has('$delete')) return [{ type: 'delete', distinctId }]
@@ -87,10 +86,9 @@ export function mixpanelUpdates(text: string, request: SdkRequest): SdkMessage[]
 
 /**
  * The events of a body that holds one on each line, as an array: a line that is not valid JSON is one of its strings, and
- * so becomes a fault of its own. A text that is valid JSON, or has no line that is, is returned as it is.
+ * so becomes a fault of its own. A text that has no line that is valid JSON is returned as it is.
  */
 export function arrayOfLines(text: string): string {
-  if (isJson(text)) return text
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   const values = lines.map((line) => (isJson(line) ? line : JSON.stringify(line)))
   return values.some((value, i) => value === lines[i]) ? `[${values.join(',')}]` : text
@@ -105,8 +103,8 @@ function isJson(text: string): boolean {
   }
 }
 
-function elementsOf(text: string): string[] {
-  return text.trimStart().startsWith('[') ? elementTexts(text) : [text]
+function elementsOf(json: JsonValue): JsonValue[] {
+  return json.isArray ? json.elements() : [json]
 }
 
 /**

@@ -1,20 +1,18 @@
 import { isNumber } from '../json/spans.js'
+import type { JsonValue } from '../json/value.js'
 import { messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
-import { isEmpty, JsonRow, objectText, RowFault, withRest } from './row.js'
+import { isEmpty, type JsonRow, objectText, RowFault, withRest } from './row.js'
 import { sdkTime, toMilliseconds } from './time.js'
 
 /** What of an event has a place of its own. */
 const EVENT_FIELDS = ['name', 'profileId', 'properties']
 
-/**
- * The messages of a request of OpenPanel's SDKs, which send each call by itself and give no ids.
- * @param text valid JSON
- */
-export function openpanelMessages(text: string, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach([text], request, (row) => {
-    const payload = row.textOf('payload')
-    if (!payload?.startsWith('{')) throw new RowFault('The message has no payload.')
-    return messagesIn(row.value('type'), new JsonRow(payload), request)
+/** The messages of a request of OpenPanel's SDKs, which send each call by itself and give no ids. */
+export function openpanelMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach([json], request, (row) => {
+    const payload = row.rowOf('payload')
+    if (!payload) throw new RowFault('The message has no payload.')
+    return messagesIn(row.value('type'), payload, request)
   })
 }
 
@@ -51,7 +49,7 @@ function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMe
 
 function eventOf(payload: JsonRow, { receivedAt }: SdkRequest): SdkMessage {
   const properties = payload.textOf('properties')
-  const time = properties?.startsWith('{') ? new JsonRow(properties).value('__timestamp') : undefined
+  const time = payload.rowOf('properties')?.value('__timestamp')
   const sent = typeof time === 'string' ? toMilliseconds(time, 'iso') : null
   const timestamp = sdkTime(sent, { sentAt: null, receivedAt })
   return {

@@ -1,6 +1,8 @@
-import { elementTexts, memberTexts } from '../json/spans.js'
+import { memberTexts } from '../json/spans.js'
+import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
 import {
+  EMPTY_ROW,
   isEmpty,
   JsonRow,
   objectText,
@@ -44,48 +46,41 @@ const PLACED = ['event', 'distinct_id', 'properties', 'api_key', 'token']
 
 /**
  * The messages of a request of PostHog's SDKs: an envelope with a batch, an array of events, or one event.
- * @param text valid JSON
  * @throws RowFault if it is none of them
  */
-export function posthogMessages(text: string, request: SdkRequest): SdkMessage[] {
-  const isArray = text.trimStart().startsWith('[')
-  const envelope = isArray ? undefined : new JsonRow(text, false, request.value)
-  const batch = isArray ? text : envelope?.textOf('batch')
-  if (batch !== undefined && !batch.trimStart().startsWith('[')) throw new RowFault('The batch is not an array.')
+export function posthogMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  const envelope = json.isArray ? undefined : new JsonRow(json)
+  const batch = envelope ? envelope.elementsOf('batch') : json.elements()
+  if (batch === null) throw new RowFault('The batch is not an array.')
   const sentAt = sentAtOf(envelope, request)
   // Beside a key of the request's own, an event may have a property of its own that is called token.
   const hasOwnKey = envelope !== undefined && (batch !== undefined || envelope.has('api_key'))
-  const read = (row: JsonRow) => messagesIn(row, request, sentAt, hasOwnKey)
-  if (batch === undefined) return messagesOfEach([text], request, read, [envelope?.values])
-  const values = isArray ? request.value : envelope?.value('batch')
-  return messagesOfEach(elementTexts(batch), request, read, values as unknown[] | undefined)
+  return messagesOfEach(batch ?? [json], request, (row) => messagesIn(row, request, sentAt, hasOwnKey))
 }
 
 /** Without the request's key, and without another one of the same project. */
-function withoutKeys(properties: string, inner: JsonRow, { key, isOwnKey }: SdkRequest): string {
-  const token = inner.value('token')
-  return withoutKey(properties, typeof token === 'string' && isOwnKey?.(token) ? token : key)
+function withoutKeys(inner: JsonRow, token: unknown, { key, isOwnKey }: SdkRequest): string {
+  return withoutKey(inner.text, typeof token === 'string' && isOwnKey?.(token) ? token : key)
 }
 
-/** @throws RowFault if the event says that it is for another project than the request */
-function refuseForeign(row: JsonRow, inner: JsonRow, { key, isOwnKey }: SdkRequest, hasOwnKey: boolean): void {
-  for (const token of [row.value('api_key'), row.value('token'), inner.value('token')]) {
-    if (typeof token !== 'string' || token === '' || token === key || isOwnKey?.(token)) continue
-    if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token is that of another project than the request.')
-  }
+/** @throws RowFault if an event with this token is for another project than the request */
+function refuseForeign(token: unknown, { key, isOwnKey }: SdkRequest, hasOwnKey: boolean): void {
+  if (typeof token !== 'string' || token === '' || token === key || isOwnKey?.(token)) return
+  if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token is that of another project than the request.')
 }
 
 function messagesIn(row: JsonRow, request: SdkRequest, sentAt: number | null, hasOwnKey: boolean): SdkMessage[] {
-  const properties = row.textOf('properties') ?? '{}'
-  if (!properties.startsWith('{')) throw new RowFault("The event's properties are not an object.")
-  const inner = new JsonRow(properties, false, row.value('properties') ?? undefined)
-  refuseForeign(row, inner, request, hasOwnKey)
+  const properties = row.rowOf('properties')
+  if (properties === null) throw new RowFault("The event's properties are not an object.")
+  const inner = properties ?? EMPTY_ROW
+  const token = inner.value('token')
+  for (const each of [row.value('api_key'), row.value('token'), token]) refuseForeign(each, request, hasOwnKey)
   const event = row.value('event')
   const distinctId = row.filled('distinct_id') ?? inner.filled('distinct_id') ?? ANONYMOUS
   const uuid = row.filled('uuid')
   const insertId = uuid === undefined ? undefined : insertIdOf(uuid)
   const timestamp = timeOf(row, inner, request, sentAt)
-  const text = withRest(row, withoutKeys(properties, inner, request), '$posthog', PLACED)
+  const text = withRest(row, withoutKeys(inner, token, request), '$posthog', PLACED)
   const messages: SdkMessage[] = [
     {
       type: 'event',
@@ -104,16 +99,7 @@ function messagesIn(row: JsonRow, request: SdkRequest, sentAt: number | null, ha
     if (distinctId !== ANONYMOUS && hasProfile(row, inner))
       messages.push({ type: 'change', distinctId, operations, insertId })
   }
-  const [groupType, groupKey] = [inner.filled('$group_type'), inner.filled('$group_key')]
-  if (event === '$groupidentify' && groupType !== undefined && groupKey !== undefined) {
-    const set = inner.textOf('$group_set')
-    messages.push({
-      type: 'change',
-      distinctId: `$group:${groupType}:${groupKey}`,
-      operations: set?.startsWith('{') && !isEmpty(set) ? [objectText([['$set', set]])] : [],
-      insertId,
-    })
-  }
+  if (event === '$groupidentify') messages.push(...groupChanges(inner, insertId))
   const alias = isIdentify
     ? inner.filled('$anon_distinct_id')
     : event === '$create_alias'
@@ -124,11 +110,22 @@ function messagesIn(row: JsonRow, request: SdkRequest, sentAt: number | null, ha
   return messages
 }
 
+/** What an event sets in the profile of the group that it names. */
+function groupChanges(inner: JsonRow, insertId: string | undefined): SdkMessage[] {
+  const [type, key] = [inner.filled('$group_type'), inner.filled('$group_key')]
+  if (type === undefined || key === undefined) return []
+  const set = inner.textOf('$group_set')
+  const operations = set?.startsWith('{') && !isEmpty(set) ? [objectText([['$set', set]])] : []
+  return [{ type: 'change', distinctId: `$group:${type}:${key}`, operations, insertId }]
+}
+
 /** What an event sets in the profile; a member among its properties wins over one beside them. */
 function operationsOf(row: JsonRow, inner: JsonRow): string[] {
   const operations: [string, string][] = []
   for (const name of ['$set', '$set_once']) {
-    const given = [row.textOf(name), inner.textOf(name)].filter((text) => text?.startsWith('{'))
+    const [beside, within] = [row.textOf(name), inner.textOf(name)]
+    if (beside === undefined && within === undefined) continue
+    const given = [beside, within].filter((text) => text?.startsWith('{'))
     const merged = new Map(given.flatMap((text) => [...memberTexts(text ?? '{}')]))
     if (merged.size > 0) operations.push([name, objectText([...merged])])
   }
@@ -143,12 +140,23 @@ function hasProfile(row: JsonRow, inner: JsonRow): boolean {
 
 /** PostHog's newer SDK for Node lifts some properties out into the options of an event. */
 function optionOf(row: JsonRow, name: string): unknown {
-  return (row.value('options') as Record<string, unknown> | null | undefined)?.[name]
+  return row.rowOf('options')?.value(name)
 }
 
 /** `offset` says how long before the request the event happened, in ms. */
-function timeOf(row: JsonRow, inner: JsonRow, { receivedAt, header }: SdkRequest, sentAt: number | null): number {
-  const isUncorrected =
+function timeOf(row: JsonRow, inner: JsonRow, request: SdkRequest, sentAt: number | null): number {
+  const { receivedAt } = request
+  const offset = row.value('offset')
+  const timestamp = row.value('timestamp')
+  const given = typeof timestamp === 'string' ? toMilliseconds(timestamp, 'iso') : null
+  const time = given ?? (typeof offset === 'number' ? Math.round((sentAt ?? receivedAt) - offset) : null)
+  const isCorrected = sentAt !== null && !isUncorrected(row, inner, request)
+  return sdkTime(time, { sentAt: isCorrected ? sentAt : null, receivedAt })
+}
+
+/** Whether the clock that gave the event its time is not corrected by that of the request. */
+function isUncorrected(row: JsonRow, inner: JsonRow, { header }: SdkRequest): boolean {
+  return (
     inner.value('$is_server') === true ||
     inner.value('$ignore_sent_at') === true ||
     optionOf(row, 'disable_skew_correction') === true ||
@@ -156,11 +164,7 @@ function timeOf(row: JsonRow, inner: JsonRow, { receivedAt, header }: SdkRequest
     [inner.value('$lib'), row.value('library'), header('posthog-sdk-info')].some(
       (library) => typeof library === 'string' && SERVER_LIBRARY.test(library),
     )
-  const offset = row.value('offset')
-  const timestamp = row.value('timestamp')
-  const given = typeof timestamp === 'string' ? toMilliseconds(timestamp, 'iso') : null
-  const time = given ?? (typeof offset === 'number' ? Math.round((sentAt ?? receivedAt) - offset) : null)
-  return sdkTime(time, { sentAt: isUncorrected ? null : sentAt, receivedAt })
+  )
 }
 
 /** When the SDK says that it sent the request: in the envelope, in a header, or in the query, in ms. */

@@ -1,5 +1,5 @@
 import type { EventParts } from '../contract/event-text.js'
-import { type Member, members } from '../json/spans.js'
+import { type JsonValue, readJson } from '../json/value.js'
 import { type TimeFormat, toMilliseconds } from './time.js'
 
 /** How the rows of another product's export become events and profiles. */
@@ -41,43 +41,34 @@ export class NoEvent extends Error {
 
 /** A JSON object that gives its members' values by name, as the exact texts in the input. */
 export class JsonRow {
-  readonly text: string
   /** whether it comes from a table, where every value is a string, and an empty one counts as missing */
   readonly isTable: boolean
-  readonly #values: Record<string, unknown>
-  readonly #members: Member[]
+  readonly #object: JsonValue
 
-  /**
-   * @param value the text as JSON.parse reads it, where that was done before
-   * @throws RowFault if the text is not a JSON object
-   */
-  constructor(text: string, isTable = false, value = parse(text)) {
-    this.text = text
+  /** @throws RowFault if it is not an object */
+  constructor(object: JsonValue, isTable = false) {
+    if (!object.isObject) throw new RowFault('The row is not a JSON object.')
+    this.#object = object
     this.isTable = isTable
-    if (!isObject(value)) throw new RowFault('The row is not a JSON object.')
-    this.#values = value
-    this.#members = members(text)
   }
 
-  /** All members, by name. */
-  get values(): Readonly<Record<string, unknown>> {
-    return this.#values
+  get text(): string {
+    return this.#object.text
   }
 
   has(name: string): boolean {
-    return Object.hasOwn(this.#values, name)
+    return this.#object.member(name) !== undefined
   }
 
   value(name: string): unknown {
-    const value = this.has(name) ? this.#values[name] : undefined
+    const value = this.#object.member(name)?.value
     return this.isTable && value === '' ? undefined : value
   }
 
   /** The exact text of a member's value; undefined if it is missing or null. */
   textOf(name: string): string | undefined {
-    if ((this.value(name) ?? null) === null) return undefined
-    const member = this.#members.findLast((candidate) => candidate.name === name)
-    return member && this.text.slice(member.start, member.end)
+    const text = this.#object.member(name)?.text
+    return text === 'null' || (this.isTable && text === '""') ? undefined : text
   }
 
   /** @throws RowFault if the member is missing or null */
@@ -99,15 +90,42 @@ export class JsonRow {
     return typeof value === 'string' && value !== '' ? value : undefined
   }
 
+  /** The object in a member; undefined if it is missing or null, null if it is anything else. */
+  rowOf(name: string): JsonRow | null | undefined {
+    const member = this.#object.member(name)
+    if (!member || member.isNull) return undefined
+    return member.isObject ? new JsonRow(member) : null
+  }
+
+  /** The elements of the array in a member; undefined if it is missing or null, null if it is anything else. */
+  elementsOf(name: string): JsonValue[] | null | undefined {
+    const member = this.#object.member(name)
+    if (!member || member.isNull) return undefined
+    return member.isArray ? member.elements() : null
+  }
+
   /** The text of an object with all members except these. */
   without(names: readonly string[]): string {
-    return objectText(
-      this.#members
-        .filter(({ name }) => !names.includes(name) && (!this.isTable || this.value(name) !== undefined))
-        .map(({ name, start, end }) => [name, this.text.slice(start, end)]),
-    )
+    const isMissing = (name: string) => this.isTable && this.value(name) === undefined
+    return this.#object.textWithout((name) => names.includes(name) || isMissing(name))
   }
 }
+
+/**
+ * The object that a row holds.
+ * @param raw valid UTF-8
+ * @param isTable as `JsonRow` has it
+ * @throws RowFault if the row is not a JSON object
+ */
+export function readRow(raw: Buffer, isTable = false): JsonRow {
+  const value = readJson(raw)
+  if (value) return new JsonRow(value, isTable)
+  parse(raw.toString())
+  throw new RowFault('The row is not valid JSON.')
+}
+
+/** An object without members. */
+export const EMPTY_ROW = readRow(Buffer.from('{}'))
 
 /** The text of an object, given the texts of its members' values. */
 export function objectText(entries: (readonly [name: string, text: string])[]): string {
@@ -180,8 +198,4 @@ function parse(text: string): unknown {
   } catch (error) {
     throw new RowFault(`The row is not valid JSON: ${error instanceof Error ? error.message : error}.`)
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

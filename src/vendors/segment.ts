@@ -1,4 +1,4 @@
-import { elementTexts } from '../json/spans.js'
+import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
 import {
   isEmpty,
@@ -48,8 +48,7 @@ export const segment: Vendor = {
 }
 
 function traitsInContext(row: JsonRow): string | undefined {
-  const context = row.textOf('context')
-  return context?.startsWith('{') ? new JsonRow(context, false, row.value('context')).textOf('traits') : undefined
+  return row.rowOf('context')?.textOf('traits')
 }
 
 /** Libraries that repeat a request with its first `sentAt`, however late: their clocks are not corrected by it. */
@@ -68,21 +67,19 @@ const MASKED = ':***'
 
 /**
  * The messages of a request of Segment's protocol, as the SDKs of Segment, RudderStack and Jitsu send them.
- * @param text valid JSON: one message, or a batch
- * @param type of the only message, where the path says it; without it, the text is a batch
+ * @param json one message, or a batch
+ * @param type of the only message, where the path says it; without it, there is a batch
  * @throws RowFault if it is neither
  */
-export function segmentMessages(text: string, request: SdkRequest, type?: string): SdkMessage[] {
-  const envelope = new JsonRow(text, false, request.value)
-  const batch = type === undefined ? envelope.textOf('batch') : undefined
-  const read = (sentAt: number | null) => (row: JsonRow) => {
+export function segmentMessages(json: JsonValue, request: SdkRequest, type?: string): SdkMessage[] {
+  const envelope = new JsonRow(json)
+  const batch = type === undefined ? envelope.elementsOf('batch') : undefined
+  if (batch === null) throw new RowFault('The batch is not an array.')
+  const sentAt = batch ? timeOf(envelope, 'sentAt') : null
+  return messagesOfEach(batch ?? [json], request, (row) => {
     if (isForeign(row.value('writeKey'), request)) throw new RowFault('The message has the key of another project.')
     return messagesIn(row, request, timeOf(row, 'sentAt') ?? sentAt, String(row.value('type') ?? type))
-  }
-  if (batch === undefined) return messagesOfEach([text], request, read(null), [envelope.values])
-  if (!batch.startsWith('[')) throw new RowFault('The batch is not an array.')
-  const values = envelope.value('batch') as unknown[]
-  return messagesOfEach(elementTexts(batch), request, read(timeOf(envelope, 'sentAt')), values)
+  })
 }
 
 /** Whether a message says that it is for another project than the request. */
@@ -138,6 +135,6 @@ function timeOf(row: JsonRow, name: string): number | null {
 }
 
 function libraryOf(row: JsonRow): string {
-  const library = (row.value('context') as { library?: { name?: unknown } } | null | undefined)?.library?.name
+  const library = row.rowOf('context')?.rowOf('library')?.value('name')
   return typeof library === 'string' ? library : ''
 }

@@ -6,8 +6,9 @@ export type TimeFormat = (typeof TIME_FORMATS)[number]
 
 const ISO_8601 =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
-/** Zeros are digits. */
-const PLAIN_ISO = '0000-00-00T00:00:00.000Z'
+const PLAIN_ISO = 'YYYY-MM-DDTHH:mm:ss.sssZ'
+/** days */
+const SHORTEST_MONTH = 28
 const ZERO = 0x30
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i
 const MINUTE_MS = 60_000
@@ -30,16 +31,33 @@ function fromIso(text: string): number | null {
 
 /** As `fromAnyIso`, for what `toISOString` writes, as most SDKs send it; null for some of these, too. */
 function fromPlainIso(text: string): number | null {
-  // Years with a zero in front are left to the other, which knows them.
-  if (text.length !== PLAIN_ISO.length || text.charCodeAt(0) === ZERO) return null
-  for (let i = 0; i < PLAIN_ISO.length; i++) {
-    const [code, wanted] = [text.charCodeAt(i), PLAIN_ISO.charCodeAt(i)]
-    if (wanted === ZERO ? code < ZERO || code > ZERO + 9 : code !== wanted) return null
+  const isPlain =
+    text.length === PLAIN_ISO.length &&
+    text[4] === '-' &&
+    text[7] === '-' &&
+    text[10] === 'T' &&
+    text[13] === ':' &&
+    text[16] === ':' &&
+    text[19] === '.' &&
+    text[23] === 'Z'
+  if (!isPlain) return null
+  const [year, month, day] = [numberAt(text, 0, 4), numberAt(text, 5, 2), numberAt(text, 8, 2)]
+  const [hour, minute, second] = [numberAt(text, 11, 2), numberAt(text, 14, 2), numberAt(text, 17, 2)]
+  // Date.UTC would take a year before 100 for another, and the last days of some months for the first of the next.
+  const isDay = year >= 100 && month >= 1 && month <= 12 && day >= 1 && day <= SHORTEST_MONTH
+  if (!isDay || !(hour < 24 && minute < 60 && second < 60)) return null
+  const ms = Date.UTC(year, month - 1, day, hour, minute, second, numberAt(text, 20, 3))
+  return Number.isNaN(ms) ? null : ms
+}
+
+/** The number that some digits spell; NaN if there are other characters. */
+function numberAt(text: string, start: number, count: number): number {
+  let number = 0
+  for (let at = start; at < start + count; at++) {
+    const digit = text.charCodeAt(at) - ZERO
+    number = digit >= 0 && digit <= 9 ? 10 * number + digit : Number.NaN
   }
-  // Of the last days of a month Date.parse would make the first of the next.
-  if (text.charCodeAt(8) > ZERO + 2 || (text.charCodeAt(8) === ZERO + 2 && text.charCodeAt(9) === ZERO + 9)) return null
-  const ms = Date.parse(text)
-  return Number.isNaN(ms) || text.charCodeAt(11) === ZERO + 2 ? null : ms
+  return number
 }
 
 function fromAnyIso(text: string): number | null {

@@ -3,13 +3,13 @@ import { formatEvent } from '../../src/contract/event-text.js'
 import { amplitudeMessages } from '../../src/vendors/amplitude.js'
 import type { SdkMessage } from '../../src/vendors/message.js'
 import { readCapture } from './replay.js'
-import { aliasesOf, changesOf, eventsOf, NOW, reasonsOf, request } from './sdk-messages.js'
+import { aliasesOf, changesOf, eventsOf, json, NOW, reasonsOf, request } from './sdk-messages.js'
 
 const MINUTE = 60_000
 const user = { user_id: 'ada' }
 
 function decode(events: object[], envelope: object = {}): SdkMessage[] {
-  return amplitudeMessages(JSON.stringify({ api_key: 'k', events, ...envelope }), request())
+  return amplitudeMessages(json(JSON.stringify({ api_key: 'k', events, ...envelope })), request())
 }
 
 function changed(user_properties: object, event_type = '$identify'): string[][] {
@@ -25,7 +25,7 @@ t.test('all events that were captured', async (t) => {
       if (call === 'track without ids') continue
       if (method !== 'POST' || !sdk.includes('amplitude') || !unwrapped.startsWith('{')) continue
       const sent: Record<string, unknown>[] = JSON.parse(unwrapped).events
-      const messages = amplitudeMessages(unwrapped, request())
+      const messages = amplitudeMessages(json(unwrapped), request())
       const what = `${name} ${call}`
       t.strictSame(reasonsOf(messages), [], what)
       const events = eventsOf(messages)
@@ -56,7 +56,7 @@ t.test('an event, byte for byte', async (t) => {
   const properties = '{"price": 9.90,"big":123456789012345678901234567890,"l":[ 1.0 ]}'
   const rest = '"user_id":"ada","insert_id":"i","time":1700000000123'
   const text = `{"api_key":"k","events":[{"event_type":"e",${rest},"event_properties":${properties}}]}`
-  t.match(eventsOf(amplitudeMessages(text, request())), [
+  t.match(eventsOf(amplitudeMessages(json(text), request())), [
     {
       parts: {
         event: 'e',
@@ -115,7 +115,7 @@ t.test("amplitude-js 8's form", async (t) => {
   }
   const events = JSON.stringify([{ event_type: 'e', ...event, event_properties: { a: 1 }, user_properties: {} }])
   const fields = new Map([['upload_time', String(NOW - 2 * MINUTE)]])
-  const messages = amplitudeMessages(events, request({ fields }))
+  const messages = amplitudeMessages(json(events), request({ fields }))
   t.match(messages, [{ insertId: 'u-1', parts: { distinct_id: 'd', timestamp: String(NOW - 5) } }])
   t.equal(messages.length, 1)
 })
@@ -182,6 +182,6 @@ t.test('faults name their field, and cost the others nothing', async (t) => {
       [6, 'groups'],
     ],
   )
-  t.throws(() => amplitudeMessages('{"api_key":"k"}', request()), { message: /no list of events/ })
-  t.throws(() => amplitudeMessages('{"events":{}}', request()), { message: /no list of events/ })
+  t.throws(() => amplitudeMessages(json('{"api_key":"k"}'), request()), { message: /no list of events/ })
+  t.throws(() => amplitudeMessages(json('{"events":{}}'), request()), { message: /no list of events/ })
 })

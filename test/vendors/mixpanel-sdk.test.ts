@@ -2,20 +2,20 @@ import t from 'tap'
 import { formatEvent } from '../../src/contract/event-text.js'
 import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../src/vendors/mixpanel.js'
 import { readCapture } from './replay.js'
-import { aliasesOf, changesOf, eventsOf, KEY, NOW, reasonsOf, request } from './sdk-messages.js'
+import { aliasesOf, changesOf, eventsOf, json, KEY, NOW, reasonsOf, request } from './sdk-messages.js'
 
 const UPDATE = /^\$(set|set_once|add|append|union|remove|unset)$/
 
 /** The event with these properties, its token among them. */
 function only(properties: object | string, event = 'e') {
   const text = typeof properties === 'string' ? properties : JSON.stringify({ token: KEY, ...properties })
-  const messages = mixpanelEvents(`{"event":${JSON.stringify(event)},"properties":${text}}`, request())
+  const messages = mixpanelEvents(json(`{"event":${JSON.stringify(event)},"properties":${text}}`), request())
   const [first] = eventsOf(messages)
   if (!first) throw new Error(`no event: ${JSON.stringify(messages)}`)
   return { ...first.parts, insertId: first.insertId, aliases: aliasesOf(messages) }
 }
 
-const update = (value: object) => mixpanelUpdates(JSON.stringify(value), request())
+const update = (value: object) => mixpanelUpdates(json(JSON.stringify(value)), request())
 
 t.test('all events and updates that were captured', async (t) => {
   let count = 0
@@ -27,7 +27,7 @@ t.test('all events and updates that were captured', async (t) => {
       const key = /"\$?token":"([^"]*)"/.exec(unwrapped)?.[1] ?? ''
       const sent = [JSON.parse(unwrapped)].flat()
       if (/\/(track|import)\/?$/.test(path)) {
-        const messages = mixpanelEvents(unwrapped, request({ key, isOwnKey: () => true }))
+        const messages = mixpanelEvents(json(unwrapped), request({ key, isOwnKey: () => true }))
         t.strictSame(reasonsOf(messages), [], what)
         const events = eventsOf(messages)
         t.equal(events.length, sent.length, what)
@@ -41,7 +41,7 @@ t.test('all events and updates that were captured', async (t) => {
           count++
         }
       } else if (/\/(engage|groups)\/?$/.test(path)) {
-        const messages = mixpanelUpdates(unwrapped, request({ key }))
+        const messages = mixpanelUpdates(json(unwrapped), request({ key }))
         t.strictSame(reasonsOf(messages), [], what)
         for (const [i, message] of messages.entries()) {
           if (message.type === 'delete') t.ok('$delete' in sent[i], what)
@@ -82,7 +82,7 @@ t.test('a token of its own', async (t) => {
     { event: 'b', properties: { token: 'pk_second', x: 1 } },
     { event: 'c', properties: { token: 'foreign' } },
   ])
-  const messages = mixpanelEvents(text, request({ isOwnKey: (key) => key === 'pk_second' }))
+  const messages = mixpanelEvents(json(text), request({ isOwnKey: (key) => key === 'pk_second' }))
   t.strictSame(
     eventsOf(messages).map(({ parts }) => [parts.event, parts.properties]),
     [
@@ -148,7 +148,7 @@ t.test('updates of profiles and groups', async (t) => {
   const modifiers = { $ip: '0', $time: 1, $ignore_time: true, $ignore_alias: true, $latitude: 1.5, $longitude: 2 }
   t.strictSame(changesOf(update({ ...user, $set: { a: 1 }, ...modifiers })), [['ada', '{"$set":{"a":1}}']])
   const exact = `{"$token":"${KEY}","$distinct_id":42,"$set":{"price": 9.90,"big":123456789012345678901234567890}}`
-  t.strictSame(changesOf(mixpanelUpdates(exact, request())), [
+  t.strictSame(changesOf(mixpanelUpdates(json(exact), request())), [
     ['42', '{"$set":{"price": 9.90,"big":123456789012345678901234567890}}'],
   ])
   t.strictSame(
@@ -170,7 +170,7 @@ t.test('updates of profiles and groups', async (t) => {
 
 t.test('one at fault costs the others nothing', async (t) => {
   const good = { event: 'good', properties: { token: KEY } }
-  const messages = mixpanelEvents(JSON.stringify([good, 1, { event: 'x', properties: [] }, good]), request())
+  const messages = mixpanelEvents(json(JSON.stringify([good, 1, { event: 'x', properties: [] }, good])), request())
   t.equal(eventsOf(messages).length, 2)
   t.match(reasonsOf(messages), [
     [1, /not a JSON object/],

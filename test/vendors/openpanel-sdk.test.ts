@@ -2,9 +2,9 @@ import t from 'tap'
 import { formatEvent } from '../../src/contract/event-text.js'
 import { openpanelMessages } from '../../src/vendors/openpanel.js'
 import { readCapture } from './replay.js'
-import { changesOf, eventsOf, NOW, reasonsOf, request } from './sdk-messages.js'
+import { changesOf, eventsOf, json, NOW, reasonsOf, request } from './sdk-messages.js'
 
-const decode = (type: string, payload: unknown) => openpanelMessages(JSON.stringify({ type, payload }), request())
+const decode = (type: string, payload: unknown) => openpanelMessages(json(JSON.stringify({ type, payload })), request())
 
 t.test('all messages that were captured', async (t) => {
   const types = new Set<string>()
@@ -12,7 +12,7 @@ t.test('all messages that were captured', async (t) => {
     for (const { method, sdk, call, unwrapped } of readCapture(name)) {
       if (method !== 'POST' || !sdk.includes('openpanel')) continue
       const { type, payload } = JSON.parse(unwrapped)
-      const messages = openpanelMessages(unwrapped, request())
+      const messages = openpanelMessages(json(unwrapped), request())
       const what = `${name} ${call}`
       t.strictSame(reasonsOf(messages), [], what)
       types.add(type)
@@ -36,7 +36,7 @@ t.test('all messages that were captured', async (t) => {
 t.test('an event, byte for byte', async (t) => {
   const properties = '{"price": 9.90,"__timestamp":"2017-07-14T02:40:00.123Z"}'
   const text = `{"type":"track","payload":{"name":"e","profileId":"ada","properties":${properties}}}`
-  t.match(eventsOf(openpanelMessages(text, request())), [
+  t.match(eventsOf(openpanelMessages(json(text), request())), [
     { parts: { event: 'e', distinct_id: 'ada', timestamp: '1500000000123', properties } },
   ])
   t.match(eventsOf(decode('track', { name: 'e', groups: ['g'] })), [
@@ -85,5 +85,5 @@ t.test('faults', async (t) => {
   t.match(reasonsOf(decode('assign_group', { profileId: 'ada' })), [[0, /no groups/]])
   t.match(reasonsOf(decode('nothing', {})), [[0, /no type/]])
   t.match(reasonsOf(decode('track', null)), [[0, /no payload/]])
-  t.match(reasonsOf(openpanelMessages('[1]', request())), [[0, /not a JSON object/]])
+  t.match(reasonsOf(openpanelMessages(json('[1]'), request())), [[0, /not a JSON object/]])
 })

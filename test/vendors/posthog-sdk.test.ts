@@ -4,6 +4,7 @@ import { makeKey } from '../../src/keys/keys.js'
 import type { SdkMessage, SdkRequest } from '../../src/vendors/message.js'
 import { posthogMessages } from '../../src/vendors/posthog.js'
 import { readCapture } from './replay.js'
+import { json } from './sdk-messages.js'
 
 const KEY = 'wk_key'
 const NOW = Date.UTC(2026, 0, 1)
@@ -14,7 +15,7 @@ function request(more: Partial<SdkRequest> = {}): SdkRequest {
 }
 
 function decode(body: object, more: Partial<SdkRequest> = {}): SdkMessage[] {
-  return posthogMessages(JSON.stringify(body), request(more))
+  return posthogMessages(json(JSON.stringify(body)), request(more))
 }
 
 const batch = (...events: unknown[]) => ({ api_key: KEY, batch: events })
@@ -27,7 +28,7 @@ t.test('all events that were captured', (t) => {
       if (method !== 'POST' || !sdk.startsWith('posthog') || !/batch|\/e\/|events/.test(path)) continue
       const key = /"api_key":"([^"]*)"/.exec(unwrapped)?.[1] ?? 'phc_TOKEN'
       const fields = new Map(new URLSearchParams(query))
-      const messages = posthogMessages(unwrapped, request({ key, fields, header: (field) => headers[field] }))
+      const messages = posthogMessages(json(unwrapped), request({ key, fields, header: (field) => headers[field] }))
       const events = messages.filter((message) => message.type === 'event')
       t.strictSame(
         messages.filter((message) => message.type === 'fault'),
@@ -68,8 +69,7 @@ t.test('an event, byte for byte but for its key', (t) => {
   }
   const escaped = text.replace(KEY, '\\u0077k_key')
   for (const each of [text, text.slice(1, -1), `{"batch":${text}}`, escaped]) {
-    t.strictSame(posthogMessages(each, request()), [want], each)
-    t.strictSame(posthogMessages(each, request({ value: JSON.parse(each) })), [want], 'parsed before')
+    t.strictSame(posthogMessages(json(each), request()), [want], each)
   }
   t.end()
 })
@@ -163,7 +163,7 @@ t.test('an event at fault costs the others nothing', (t) => {
     messages.filter(({ type }) => type === 'fault'),
     [{ index: 1 }, { index: 2 }, { index: 3, insertId: 'i', reason: /properties are not an object/ }],
   )
-  for (const text of ['{"batch":{}}', '{"batch":"x"}']) t.throws(() => posthogMessages(text, request()), text)
+  for (const text of ['{"batch":{}}', '{"batch":"x"}']) t.throws(() => posthogMessages(json(text), request()), text)
   t.end()
 })
 

@@ -7,6 +7,7 @@ import { posthogMessages } from '../../src/vendors/posthog.js'
 import { RowFault } from '../../src/vendors/row.js'
 import { SdkBodyError, unwrapSdkBody } from '../../src/vendors/sdk-body.js'
 import { segmentMessages } from '../../src/vendors/segment.js'
+import { json } from './sdk-messages.js'
 
 const KEY = 'wk_key'
 const LIMIT = 1_000_000
@@ -77,7 +78,7 @@ t.test('no message takes another with it, and none is lost without a reason', as
   fc.assert(
     fc.property(fc.array(message), fc.constantFrom(...decoders), (all, decode) => {
       const body = JSON.stringify({ api_key: KEY, batch: [good, ...all, good] })
-      const messages = decode(body, { ...request, value: JSON.parse(body) })
+      const messages = decode(json(body), request)
       const indexes = new Set(
         messages.filter(({ type }) => type === 'event' || type === 'fault').map(({ index }) => index),
       )
@@ -100,7 +101,7 @@ t.test('no message takes another with it, and none is lost without a reason', as
       fc.constantFrom(...decoders),
       (body, decode) => {
         try {
-          return decode(body, request).every(({ type }) => typeof type === 'string')
+          return decode(json(body), request).every(({ type }) => typeof type === 'string')
         } catch (error) {
           return error instanceof RowFault
         }

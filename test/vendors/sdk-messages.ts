@@ -1,3 +1,4 @@
+import { type JsonValue, readJson } from '../../src/json/value.js'
 import type { SdkEvent, SdkMessage, SdkRequest } from '../../src/vendors/message.js'
 
 export const KEY = 'wk_key'
@@ -6,6 +7,13 @@ export const NOW = Date.UTC(2026, 0, 1)
 /** A request at `NOW` with `KEY`. */
 export function request(more: Partial<SdkRequest> = {}): SdkRequest {
   return { key: KEY, receivedAt: NOW, header: () => undefined, fields: new Map(), ...more }
+}
+
+/** A JSON text as a request holds it. */
+export function json(text: string): JsonValue {
+  const value = readJson(Buffer.from(text))
+  if (!value) throw new Error(`not JSON: ${text}`)
+  return value
 }
 
 /** The events among the messages. */

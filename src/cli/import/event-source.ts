@@ -2,10 +2,11 @@ import { isUtf8 } from 'node:buffer'
 import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
 import { EventScan } from '../../model/event-scan.js'
 import {
-  JsonRow,
+  type JsonRow,
   NoEvent,
   type ProfileChange,
   RowFault,
+  readRow,
   timestampText,
   unquoted,
   type Vendor,
@@ -110,9 +111,10 @@ export class EventSource {
   }
 
   #json({ raw, start, end, table, fault, isUtf8: isKnown }: Row): JsonRow {
-    if (!isKnown && !isUtf8(raw.subarray(start, end))) throw new RowFault('The row is not valid UTF-8.')
+    const bytes = raw.subarray(start, end)
+    if (!isKnown && !isUtf8(bytes)) throw new RowFault('The row is not valid UTF-8.')
     if (fault !== null) throw new RowFault(fault)
-    return table === null ? new JsonRow(raw.toString('utf8', start, end)) : new JsonRow(table, true)
+    return table === null ? readRow(bytes) : readRow(Buffer.from(table), true)
   }
 
   #parts(row: JsonRow, format: TimeFormat): EventParts {

@@ -37,14 +37,14 @@ function isForm({ fields }: CallContext): boolean {
 function answer({ taken, faults }: Ingested, request: CallContext): Answer {
   if (isForm(request)) return { type: 'text/plain', body: 'success' }
   if (taken === 0 && faults.length > 0) return refusal(faults)
-  const { text, receivedAt, value } = request
-  const { events } = value as { events: unknown[] }
+  const { length, receivedAt, json } = request
+  const events = json?.member('events')?.elements() ?? []
   const refused = new Set(faults.map(({ index }) => index))
   return {
     body: JSON.stringify({
       code: 200,
       events_ingested: events.length - refused.size,
-      payload_size_bytes: Buffer.byteLength(text),
+      payload_size_bytes: length,
       server_upload_time: receivedAt,
     }),
   }

@@ -1,3 +1,4 @@
+import type { JsonValue } from '../../json/value.js'
 import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../vendors/mixpanel.js'
 import type { Ingested } from './ingest.js'
 import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from './protocol.js'
@@ -44,7 +45,7 @@ function answerToImport(ingested: Ingested, request: CallContext): Answer {
   const failed = faults.map(({ index = 0, field = '', reason, text }) => {
     return { index, insert_id: insertIdIn(text), field: FIELDS[field] ?? field, message: reason }
   })
-  const num_records_imported = countIn(request.value) - failed.length
+  const num_records_imported = countIn(request.json) - failed.length
   if (failed.length === 0) return { body: JSON.stringify({ code: 200, num_records_imported, status: 'OK' }) }
   const error = 'some data points in the request failed validation'
   return {
@@ -60,8 +61,8 @@ const FIELDS: Record<string, string> = {
   token: 'properties.token',
 }
 
-function countIn(value: unknown): number {
-  return [value ?? []].flat().length
+function countIn(json: JsonValue | null): number {
+  return json?.isArray ? json.elements().length : Number(json !== null)
 }
 
 /** @param event the text of one that is at fault */

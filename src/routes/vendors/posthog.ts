@@ -72,10 +72,12 @@ const protocol: SdkProtocol = {
 }
 
 /** The outcome of each event by its id; an id that is missing counts as taken. */
-function results({ faults }: Ingested, { value }: CallContext): Answer {
+function results({ faults }: Ingested, { json }: CallContext): Answer {
   const found = new Map<string, { result: 'ok' } | { result: 'drop'; details: string }>()
-  const { batch = [] } = (value ?? {}) as { batch?: ({ uuid?: unknown } | null)[] | null }
-  for (const event of batch ?? []) if (typeof event?.uuid === 'string') found.set(event.uuid, { result: 'ok' })
+  for (const event of json?.member('batch')?.elements() ?? []) {
+    const uuid = event.member('uuid')
+    if (uuid?.isString) found.set(String(uuid.value), { result: 'ok' })
+  }
   for (const { insertId, reason } of faults) {
     if (insertId !== undefined) found.set(insertId, { result: 'drop', details: reason })
   }

@@ -4,7 +4,7 @@ import { ApiError } from '../../contract/errors.js'
 import { deepProperties } from '../../contract/nesting.js'
 import { type Admission, allowAnyPage } from '../../http/admission.js'
 import { asApiError, retryAfterOf } from '../../http/error-handler.js'
-import { depthOf } from '../../json/spans.js'
+import { type JsonValue, readJson } from '../../json/value.js'
 import type { SdkMessage, SdkRequest } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
@@ -22,8 +22,10 @@ export interface Answer {
 export interface CallContext extends SdkRequest {
   /** of the call, as it is registered */
   path: string
-  /** the text of the request; empty if there is none */
-  text: string
+  /** what the request holds; null if nothing */
+  json: JsonValue | null
+  /** bytes of it */
+  length: number
 }
 
 /** A call by which SDKs send. */
@@ -33,14 +35,13 @@ interface SdkCall {
   paths: string[]
   /**
    * The messages of a request.
-   * @param text valid JSON
-   * @throws RowFault if the text holds no messages at all
+   * @throws RowFault if it holds no messages at all
    */
-  messages(text: string, request: CallContext): SdkMessage[]
+  messages(json: JsonValue, request: CallContext): SdkMessage[]
   answer(ingested: Ingested, request: CallContext): Answer
   /** whether a request with a message at fault is refused as a whole; not if absent */
   isAllOrNone?(request: CallContext): boolean
-  /** Makes one JSON text of what is none, as of lines; what cannot be one is returned as it is. */
+  /** Makes one JSON text of one that is not valid, as of lines; what cannot be one is returned as it is. */
   toJson?(text: string): string
 }
 
@@ -104,19 +105,20 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
         config: { access: 'send', hasLongQuery: call.methods.includes('GET') },
         handler: async (request, reply) => {
           const { projectId, sdk, key, keyKind } = request
-          const text = call.toJson?.(sdk.text) ?? sdk.text
+          const json = jsonOf(sdk, call)
           const context: CallContext = {
             path,
-            text,
-            value: parsed(text),
+            json,
+            length: sdk.json.length,
             key,
             isOwnKey: (candidate) => admission.isKeyOf(projectId, candidate),
             receivedAt: Date.now(),
             header: (name) => asText(request.headers[name]),
             fields: sdk.fields,
           }
-          const messages = text === '' ? [] : call.messages(text, context)
-          refuseDeep(messages, text, maxDepth)
+          const messages = json ? call.messages(json, context) : []
+          // What is kept beside an event's properties lies one level deeper than it came.
+          if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
           const ingested = await ingest(options, projectId, messages, {
             isAllOrNone: call.isAllOrNone?.(context) === true,
             mayDelete: keyKind === 'secret',
@@ -130,21 +132,19 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
   }
 }
 
-/** @throws SdkBodyError */
-function parsed(text: string): unknown {
-  if (text === '') return undefined
-  try {
-    return JSON.parse(text)
-  } catch {
-    // The parser's own message quotes the body, which may contain a key.
-    throw new SdkBodyError('The body is not valid JSON.')
-  }
+/**
+ * What a request holds; null if nothing.
+ * @throws SdkBodyError
+ */
+function jsonOf({ json, value }: FastifyRequest['sdk'], { toJson }: SdkCall): JsonValue | null {
+  if (value || json.length === 0) return value
+  const made = toJson ? readJson(Buffer.from(toJson(json.toString()))) : null
+  if (!made) throw new SdkBodyError('The body is not valid JSON.')
+  return made
 }
 
 /** Makes faults of the messages whose properties have more levels of objects and arrays than allowed. */
-function refuseDeep(messages: SdkMessage[], text: string, maxDepth: number): void {
-  // What is kept beside an event's properties lies one level deeper than it came.
-  if (depthOf(text) < maxDepth) return
+function refuseDeep(messages: SdkMessage[], maxDepth: number): void {
   for (const [i, message] of messages.entries()) {
     const [kept, reason] = deepPart(message, maxDepth)
     const { index } = message

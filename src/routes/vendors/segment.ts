@@ -12,13 +12,13 @@ const protocol: SdkProtocol = {
     {
       methods: ['POST'],
       paths: ['/v1/batch', '/v1/b', '/v1/import', '/beacon/v1/batch'],
-      messages: (text, request) => segmentMessages(text, request),
+      messages: (json, request) => segmentMessages(json, request),
       answer: () => SUCCESS,
     },
     {
       methods: ['POST'],
       paths: Object.entries(TYPES).flatMap(([letter, name]) => [`/v1/${letter}`, `/v1/${name}`]),
-      messages: (text, request) => segmentMessages(text, request, typeOf(request.path)),
+      messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
       answer: () => SUCCESS,
     },
   ],
@@ -59,7 +59,7 @@ const jitsuProtocol: SdkProtocol = {
   calls: ['/api/s', '/api/s/s2s'].map((folder) => ({
     methods: ['POST'],
     paths: Object.values(TYPES).map((name) => `${folder}/${name}`),
-    messages: (text, request) => segmentMessages(text, request, typeOf(request.path)),
+    messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
     answer: () => ({ body: '{"ok":true}' }),
   })),
   stubs: [],

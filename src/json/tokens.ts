@@ -1,4 +1,4 @@
-/** JSON values in a buffer, of which `scan.ts` is made; each function says where what it passed ends. */
+/** JSON values in a buffer, of which the scans are made; each function says where what it passed ends. */
 
 export const QUOTE = 0x22
 export const BACKSLASH = 0x5c

@@ -1,0 +1,317 @@
+import { isAscii } from 'node:buffer'
+import { COLON_WEIGHT } from './complexity.js'
+import { anyName, scalar, space, string, UNKNOWN } from './tokens.js'
+
+// Not from bytes.ts, which says why.
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const OPEN_BRACKET = 0x5b
+const BACKSLASH = 0x5c
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const TRUE = 0x74
+const FALSE = 0x66
+const NULL = 0x6e
+
+/**
+ * The place of a value: the offset of its name, 0 if it has none; its start and end; and where the place of the value
+ * behind it is. The values in a container lie between its place and that one.
+ */
+const PLACE = 4
+const START = 1
+const END = 2
+const NEXT = 3
+const NONE = -1
+
+/** Values that the first scan has room for. */
+const FIRST_VALUES = 4096
+/** More room than this is not kept. */
+const KEPT_VALUES = 64 * 1024
+
+/** A valid JSON text, and where everything in it is. */
+interface Scanned {
+  raw: Buffer
+  /** the whole, if each byte is a character; a piece of any other text is decoded when it is asked for */
+  text: string | null
+  places: Int32Array
+  hasEscapedNames: boolean
+  weight: number
+  depth: number
+}
+
+/**
+ * Checks a JSON text and finds the places of all its values in one pass, in a third of the time that JSON.parse and the
+ * functions of spans.ts take together.
+ * @param raw valid UTF-8
+ * @param maxWeight of the text, as `weigh` counts it
+ * @returns null if it is not valid JSON, or heavier
+ */
+export function readJson(raw: Buffer, maxWeight = Number.POSITIVE_INFINITY): JsonValue | null {
+  const scanned = new Scan(raw, maxWeight).all()
+  return scanned && new JsonValue(scanned, 0)
+}
+
+/** A value of a JSON text. What of it is asked for is read then, and is the text as it was sent, byte for byte. */
+export class JsonValue {
+  readonly #in: Scanned
+  readonly #at: number
+
+  /** only for `readJson` */
+  constructor(scanned: Scanned, at: number) {
+    this.#in = scanned
+    this.#at = at
+  }
+
+  get isString(): boolean {
+    return this.#first === QUOTE
+  }
+
+  get isNull(): boolean {
+    return this.#first === NULL
+  }
+
+  get isObject(): boolean {
+    return this.#first === OPEN_BRACE
+  }
+
+  get isArray(): boolean {
+    return this.#first === OPEN_BRACKET
+  }
+
+  /** of the whole text that the value is in, as `weigh` counts it */
+  get textWeight(): number {
+    return this.#in.weight
+  }
+
+  /** The levels of objects and arrays in the whole text that the value is in. */
+  get textDepth(): number {
+    return this.#in.depth
+  }
+
+  /** The exact text. */
+  get text(): string {
+    return slice(this.#in, this.#start, this.#end)
+  }
+
+  /** As JSON.parse reads it. */
+  get value(): unknown {
+    switch (this.#first) {
+      case QUOTE:
+        return decoded(this.#in, this.#start, this.#end)
+      case TRUE:
+        return true
+      case FALSE:
+        return false
+      case NULL:
+        return null
+      default:
+        return JSON.parse(this.text)
+    }
+  }
+
+  /** The value of an object's member; undefined if it has none. Of several, the last one, as with JSON.parse. */
+  member(name: string): JsonValue | undefined {
+    const at = this.isObject ? this.#find(name) : NONE
+    return at === NONE ? undefined : new JsonValue(this.#in, at)
+  }
+
+  /** The text of an object without some of its members, and without the space around the others. */
+  textWithout(isCut: (name: string) => boolean): string {
+    const { places } = this.#in
+    let kept = ''
+    for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
+      if (isCut(this.#nameAt(at))) continue
+      kept += `${kept && ','}${slice(this.#in, places[at] as number, places[at + END] as number)}`
+    }
+    return `{${kept}}`
+  }
+
+  /** The first element of an array; undefined if it has none. */
+  get first(): JsonValue | undefined {
+    const at = this.#at + PLACE
+    return this.isArray && at < this.#next ? new JsonValue(this.#in, at) : undefined
+  }
+
+  /** The elements of an array. */
+  elements(): JsonValue[] {
+    const { places } = this.#in
+    const found: JsonValue[] = []
+    if (!this.isArray) return found
+    for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
+      found.push(new JsonValue(this.#in, at))
+    }
+    return found
+  }
+
+  get #start(): number {
+    return this.#in.places[this.#at + START] as number
+  }
+
+  get #end(): number {
+    return this.#in.places[this.#at + END] as number
+  }
+
+  get #next(): number {
+    return this.#in.places[this.#at + NEXT] as number
+  }
+
+  get #first(): number | undefined {
+    return this.#in.raw[this.#start]
+  }
+
+  #find(name: string): number {
+    const { raw, text, places, hasEscapedNames } = this.#in
+    const next = this.#next
+    const { length } = name
+    const maySpellOtherwise = hasEscapedNames || (text === null && Buffer.byteLength(name) > length)
+    let found = NONE
+    for (let at = this.#at + PLACE; at < next; at = places[at + NEXT] as number) {
+      const start = (places[at] as number) + 1
+      if (raw[start + length] === QUOTE && isSame(raw, start, name)) found = at
+      else if (maySpellOtherwise && this.#nameAt(at) === name) found = at
+    }
+    return found
+  }
+
+  #nameAt(at: number): string {
+    const start = this.#in.places[at] as number
+    return decoded(this.#in, start, string(this.#in.raw, start + 1))
+  }
+}
+
+function slice({ text, raw }: Scanned, start: number, end: number): string {
+  return text === null ? raw.toString('utf8', start, end) : text.slice(start, end)
+}
+
+/** The value of a string. */
+function decoded(scanned: Scanned, start: number, end: number): string {
+  const inner = slice(scanned, start + 1, end - 1)
+  return inner.includes('\\') ? JSON.parse(slice(scanned, start, end)) : inner
+}
+
+/** Whether a name is spelled at `start` as it is; false for one that is not ASCII, or needs escapes. */
+function isSame(raw: Buffer, start: number, name: string): boolean {
+  for (let i = 0; i < name.length; i++) {
+    const code = name.charCodeAt(i)
+    if (raw[start + i] !== code || code === QUOTE || code === BACKSLASH) return false
+  }
+  return true
+}
+
+/** All scans share it, as none of them is asynchronous. */
+let scratch: Int32Array = new Int32Array(FIRST_VALUES * PLACE)
+
+/** One pass over a text. */
+class Scan {
+  readonly #raw: Buffer
+  readonly #maxWeight: number
+  #weight = 0
+  #depth = 0
+  #hasEscapedNames = false
+
+  constructor(raw: Buffer, maxWeight: number) {
+    this.#raw = raw
+    this.#maxWeight = maxWeight
+  }
+
+  all(): Scanned | null {
+    const raw = this.#raw
+    const end = this.#places()
+    const places = end === UNKNOWN ? null : scratch.slice(0, end)
+    if (scratch.length > KEPT_VALUES * PLACE) scratch = new Int32Array(FIRST_VALUES * PLACE)
+    if (!places) return null
+    const text = isAscii(raw) ? raw.toString('latin1') : null
+    const hasEscapedNames = this.#hasEscapedNames
+    return { raw, text, places, hasEscapedNames, weight: this.#weight, depth: this.#depth }
+  }
+
+  /** Fills the scratch. @returns the end of its places */
+  #places(): number {
+    const raw = this.#raw
+    let places = scratch
+    let end = 0
+    /** the place of the container around the next value, whose own one is in the place of its end as long as it is open */
+    let open = NONE
+    let depth = 0
+    let name = 0
+    let at = space(raw, 0)
+    for (;;) {
+      const value = end
+      end += PLACE
+      if (end > places.length) places = grown()
+      places[value] = name
+      places[value + START] = at
+      const first = raw[at]
+      if (first === OPEN_BRACE || first === OPEN_BRACKET) {
+        this.#weight++
+        if (depth === this.#depth) this.#depth++
+        const close = first === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
+        at = space(raw, at + 1)
+        if (raw[at] !== close) {
+          depth++
+          places[value + END] = open
+          open = value
+          name = close === CLOSE_BRACE ? at : 0
+          if (name !== 0) at = this.#afterName(at)
+          if (at === UNKNOWN) return UNKNOWN
+          continue
+        }
+        at++
+      } else {
+        at = scalar(raw, at)
+        if (at === UNKNOWN) return UNKNOWN
+      }
+      places[value + END] = at
+      places[value + NEXT] = end
+      // After a value, its container ends or continues.
+      for (;;) {
+        at = space(raw, at)
+        if (open === NONE) return at === raw.length && this.#weight <= this.#maxWeight ? end : UNKNOWN
+        const close = raw[places[open + START] as number] === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
+        if (raw[at] === COMMA) {
+          if (++this.#weight > this.#maxWeight) return UNKNOWN
+          at = space(raw, at + 1)
+          name = close === CLOSE_BRACE ? at : 0
+          if (name !== 0) at = this.#afterName(at)
+          if (at === UNKNOWN) return UNKNOWN
+          break
+        }
+        if (raw[at] !== close) return UNKNOWN
+        at++
+        depth--
+        const outer = places[open + END] as number
+        places[open + END] = at
+        places[open + NEXT] = end
+        open = outer
+      }
+    }
+  }
+
+  /** The offset of the value whose name begins at `at`. */
+  #afterName(at: number): number {
+    const raw = this.#raw
+    this.#weight += COLON_WEIGHT
+    if (raw[at] !== QUOTE) return UNKNOWN
+    for (let end = at + 1; ; end++) {
+      const byte = raw[end]
+      if (byte === QUOTE) {
+        at = space(raw, end + 1)
+        return raw[at] === COLON ? space(raw, at + 1) : UNKNOWN
+      }
+      if (byte === BACKSLASH) {
+        this.#hasEscapedNames = true
+        return anyName(raw, at)
+      }
+      if (byte === undefined || byte < 0x20) return UNKNOWN
+    }
+  }
+}
+
+function grown(): Int32Array {
+  const larger = new Int32Array(scratch.length * 2)
+  larger.set(scratch)
+  scratch = larger
+  return larger
+}

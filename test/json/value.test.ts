@@ -1,0 +1,121 @@
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import t from 'tap'
+import { weigh } from '../../src/json/complexity.js'
+import { depthOf, members } from '../../src/json/spans.js'
+import { type JsonValue, readJson } from '../../src/json/value.js'
+import { spaces, spell, value } from './spell.js'
+
+const read = (text: string) => readJson(Buffer.from(text))
+
+function namesIn(json: JsonValue): string[] {
+  const names: string[] = []
+  json.textWithout((name) => names.push(name) === 0)
+  return names
+}
+
+/** What a reader takes out of a value, and what it takes out of each value in it. */
+function taken(json: JsonValue): unknown {
+  if (json.isArray) return json.elements().map(taken)
+  if (json.isObject) return Object.fromEntries(namesIn(json).map((name) => [name, taken(json.member(name) ?? json)]))
+  return json.value
+}
+
+const names = fc.oneof(
+  fc.constantFrom('', '__proto__', 'a', 'é', '😀', '"', '\\', 'a":1,"b', '\n'),
+  fc.string({ unit: 'binary' }).filter((name) => name.isWellFormed()),
+)
+const object = fc.dictionary(names, fc.oneof(value, fc.dictionary(names, value)))
+
+t.test('the values that JSON.parse finds, at any depth, however they are spelled', async () => {
+  fc.assert(
+    fc.property(fc.oneof(value, object), spaces, (given, spaces) => {
+      const text = spell(given, spaces)
+      const json = read(text)
+      return (
+        json !== null &&
+        json.text === text.trim() &&
+        isDeepStrictEqual(json.value, JSON.parse(text)) &&
+        isDeepStrictEqual(taken(json), JSON.parse(text)) &&
+        json.textWeight === weigh(Buffer.from(text), Number.POSITIVE_INFINITY) &&
+        json.textDepth === depthOf(text)
+      )
+    }),
+    { numRuns: 1000 },
+  )
+})
+
+t.test('members by name, and all others, by their exact texts; of several with one name, the last', async (t) => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(names, value)), names, spaces, (pairs, other, spaces) => {
+      const text = `{${pairs.map(([name, inner]) => `${spell(name, spaces)}: ${spell(inner, spaces)} `).join(',')}}`
+      const all = members(text)
+      const json = read(text)
+      const rest = json?.textWithout((name) => name === other) ?? ''
+      return (
+        isDeepStrictEqual(
+          members(rest).map(({ name, start, end }) => [name, rest.slice(start, end)]),
+          all.filter(({ name }) => name !== other).map(({ name, start, end }) => [name, text.slice(start, end)]),
+        ) &&
+        [other, ...all.map(({ name }) => name)].every((name) => {
+          const last = all.findLast((member) => member.name === name)
+          return json?.member(name)?.text === (last && text.slice(last.start, last.end))
+        })
+      )
+    }),
+    { numRuns: 1000 },
+  )
+  const json = read('{"a":1.0,"big":9007199254740993,"list":[1e400, "\\u00e9"],"n":null,"empty":[]}')
+  t.equal(json?.member('a')?.text, '1.0')
+  t.equal(json?.member('big')?.text, '9007199254740993')
+  t.equal(json?.member('list')?.first?.text, '1e400')
+  t.same(
+    json
+      ?.member('list')
+      ?.elements()
+      .map(({ text }) => text),
+    ['1e400', '"\\u00e9"'],
+  )
+  t.equal(json?.member('n')?.value, null)
+  t.equal(json?.member('empty')?.first, undefined)
+  t.equal(json?.member('a')?.member('a'), undefined)
+  t.same(json?.elements(), [])
+})
+
+t.test('what is not JSON is none, as for JSON.parse', async (t) => {
+  const isJson = (text: string) => {
+    try {
+      JSON.parse(text)
+      return true
+    } catch {
+      return false
+    }
+  }
+  const pieces = [...'{}[]:,"\\ \n-+.eE0129tfn', '"a"', '"a":', 'true', 'false', 'null', '\\u00e9', '\u0001', 'é']
+  const torn = fc.tuple(value, fc.nat(), fc.nat(), fc.constantFrom('', ...pieces)).map(([given, at, length, piece]) => {
+    const text = JSON.stringify(given)
+    const start = at % (text.length + 1)
+    return text.slice(0, start) + piece + text.slice(start + (length % 3))
+  })
+  const any = fc.oneof(
+    torn,
+    fc.array(fc.constantFrom(...pieces)).map((all) => all.join('')),
+  )
+  const wellFormed = any.filter((text) => text.isWellFormed())
+  fc.assert(
+    fc.property(wellFormed, (text) => (read(text) !== null) === isJson(text)),
+    { numRuns: 5000 },
+  )
+  for (const text of ['', ' ', '1 2', '[1,]', '{"a":1,}', '{,}', '[', '{"a"', '"', '01', '1.', '[}', '{]', '{1:1}']) {
+    t.equal(read(text), null, text)
+  }
+})
+
+t.test('one heavier than allowed is not read, and one of many values or levels is', async (t) => {
+  const zeros = (count: number) => Buffer.from(`[${Array(count).fill(0)}]`)
+  t.ok(readJson(zeros(1000), 1000))
+  t.equal(readJson(zeros(1001), 1000), null)
+  t.equal(readJson(zeros(500_000))?.elements().length, 500_000)
+  const deep = readJson(Buffer.from('['.repeat(200_000) + ']'.repeat(200_000)))
+  t.equal(deep?.textDepth, 200_000)
+})
