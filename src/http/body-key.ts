@@ -10,7 +10,8 @@ const CLOSE_BRACE = 0x7d
 /** Where a key lies in a body: names of members; 0 for the first element of an array. */
 export type KeyPath = readonly (string | 0)[]
 
-const API_KEY: KeyPath = ['apiKey']
+/** Where the key is in a body of our own calls. */
+export const API_KEY: KeyPath = ['apiKey']
 /** Every character of a name may be written as an escape of 6 bytes. */
 const MAX_ESCAPE = 6
 

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { Authentication } from './authenticate.js'
 import type { BodyAccount, BodyBudget } from './body-budget.js'
-import { findBodyKey } from './body-key.js'
+import { API_KEY, findBodyKey, type KeyPath } from './body-key.js'
 import { clientAddress } from './client-address.js'
 import { type ClientLimits, timeOut } from './connection-limits.js'
 
@@ -22,6 +22,8 @@ const KEY_WITHIN = 1024
 export interface BodyBounds {
   budget: BodyBudget
   clientLimits: ClientLimits
+  /** where a body may have its key; default: in the field `apiKey` */
+  keyPaths?: readonly KeyPath[]
 }
 
 /**
@@ -41,12 +43,12 @@ export class BodyWatch {
     request: FastifyRequest,
     begun: Buffer | undefined,
     keys: Authentication,
-    { budget, clientLimits }: BodyBounds,
+    { budget, clientLimits, keyPaths = [API_KEY] }: BodyBounds,
     stop: () => void,
   ) {
     // Many clients write the key first. It only decides which count is used: the rest of the body
     // may override it.
-    const projectId = request.key ? request.projectId : keys.projectOf(request, begun && firstKey(begun))
+    const projectId = request.key ? request.projectId : keys.projectOf(request, begun && firstKey(begun, keyPaths))
     const account = openAccount(request, projectId, budget)
     this.#account = account
     const cutOff = () => {
@@ -83,6 +85,7 @@ export function openAccount(request: FastifyRequest, projectId: string | null, b
   return account
 }
 
-function firstKey(begun: Buffer): unknown {
-  return findBodyKey(begun.subarray(0, KEY_WITHIN))
+function firstKey(begun: Buffer, paths: readonly KeyPath[]): unknown {
+  const start = begun.subarray(0, KEY_WITHIN)
+  return paths.map((path) => findBodyKey(start, path)).find((key) => typeof key === 'string')
 }

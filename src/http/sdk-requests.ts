@@ -65,8 +65,9 @@ export function acceptSdkRequests(
     done(null, payload)
   })
   scope.removeAllContentTypeParsers()
+  const bounds = { ...intake, keyPaths }
   scope.addContentTypeParser('*', async (request: FastifyRequest, payload: Parameters<typeof readBody>[1]) => {
-    return await readBody(request, payload, intake, keys)
+    return await readBody(request, payload, bounds, keys)
   })
   const read: preValidationAsyncHookHandler = async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 
 /**
- * What is remembered of an id: 4 bytes by which its lane is chosen, as `laneOf` chooses it, then 12 that tell it from the
- * others. Two ids of a project with the same bytes do not occur by chance; a collision found on purpose, over 2^48 hashes,
- * harms only the project whose keys were used.
+ * What is remembered of an id: 4 bytes by which its lane is chosen, then 12 that tell it from the others. Two ids of a
+ * project with the same bytes do not occur by chance; a collision found on purpose, over 2^48 hashes, harms only the
+ * project whose keys were used.
  */
 export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
@@ -21,8 +21,17 @@ export function writeInsertId(
   const at = index * INSERT_ID_BYTES
   // Lengths keep the parts apart, as any character may be in any of them.
   const user = `${projectId.length}:${projectId}${distinctId.length}:${distinctId}`
-  to.write(hash('sha256', user, 'binary'), at, ROUTE_BYTES, 'latin1')
+  to.writeUInt32BE(routeOf(user), at)
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
+}
+
+/** FNV-1a with the last step of MurmurHash3, which spreads users over lanes for a tenth of what a digest costs. */
+function routeOf(user: string): number {
+  let bits = 0x811c9dc5
+  for (let i = 0; i < user.length; i++) bits = Math.imul(bits ^ user.charCodeAt(i), 0x01000193)
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
+  return (bits ^ (bits >>> 16)) >>> 0
 }
 
 /** The digest of the id of a change of a profile, which is remembered in the lane of the profile. */

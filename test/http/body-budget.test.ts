@@ -160,6 +160,20 @@ t.test('clients without a valid key', async (t) => {
     t.equal(await post(broken(`"apiKey":"${SECRET_KEY}",`)), 400)
   })
 
+  t.test("a large body of a vendor's SDK counts by the key that it begins with", async (t) => {
+    const known = async () => {
+      const { body } = await app.inject({ url: '/metrics' })
+      return Number(/^tallyhouse_body_memory_bytes\{key="known"\} (\d+)$/m.exec(body)?.[1])
+    }
+    const before = await known()
+    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    const head = 'POST /posthog/batch/ HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
+    const begun = `{"batch":[{"properties":{"token":"${SECRET_KEY}"}},"${'x'.repeat(20_000)}`
+    socket.write(`${head}content-length: 1000000\r\n\r\n${begun}`)
+    await until('its bytes to be counted', async () => (await known()) === before + begun.length)
+  })
+
   t.test('a stalled body is cut off and releases its memory', async (t) => {
     const head = 'POST /public/track/batch HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
     Object.assign(clientLimits, { bodyIdleMs: 200, unknownBodyMs: 200 })

@@ -48,7 +48,7 @@ export async function ingest(
   { isAllOrNone = false, mayDelete = false }: IngestOptions = {},
 ): Promise<Ingested> {
   const faults = messages.filter((message) => message.type === 'fault')
-  const events: { text: string; identity: Identity }[] = []
+  const events: Identified[] = []
   for (const message of messages) {
     if (message.type !== 'event') continue
     try {
@@ -65,13 +65,7 @@ export async function ingest(
     return { taken: 0, faults }
   }
   for (let start = 0; start < events.length; start += MAX_BATCH) {
-    const batch = events.slice(start, start + MAX_BATCH)
-    const body = Buffer.from(`{"events":[${batch.map(({ text }) => text).join(',')}]}`)
-    const insertIds = insertIdsOfParsed(
-      projectId,
-      batch.map(({ identity }) => identity),
-    )
-    await parts.commits.appendBatch(projectId, body, batch.length, { insertIds })
+    await append(parts, projectId, events.slice(start, start + MAX_BATCH))
   }
   // Before the changes: one that comes under the alias is one of its user.
   await addAliases(parts, projectId, messages)
@@ -80,14 +74,26 @@ export async function ingest(
   return { taken: messages.length - faults.length, faults }
 }
 
-type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
+interface Identified {
+  text: string
+  identity: Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
+}
 
 /** @throws EventFault if it is no event */
-function identified({ parts, insertId }: SdkEvent): { text: string; identity: Identity } {
+function identified({ parts, insertId }: SdkEvent): Identified {
   const insert_id = isName(insertId) ? insertId : null
   const text = formatEvent({ ...parts, insert_id })
   // Checked as it was formatted.
   return { text, identity: { distinct_id: String(parts.distinct_id), insert_id } }
+}
+
+/** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
+async function append({ commits }: IngestParts, projectId: string, events: Identified[]): Promise<void> {
+  const texts = events.map(({ text }) => text).join(',')
+  const identities = events.map(({ identity }) => identity)
+  const insertIds = insertIdsOfParsed(projectId, identities)
+  if (events.length === 1) await commits.appendEvent(projectId, Buffer.from(texts), insertIds?.digests)
+  else await commits.appendBatch(projectId, Buffer.from(`{"events":[${texts}]}`), events.length, { insertIds })
 }
 
 /** Makes what cannot be stored durable; of a request that comes again, only once if every message at fault has an id. */
