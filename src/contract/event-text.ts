@@ -1,3 +1,4 @@
+import { isName } from './limits.js'
 import { TrackBody } from './schemas.js'
 import { compileCheck } from './validation.js'
 
@@ -32,11 +33,11 @@ export class EventFault extends Error {
  */
 const check = compileCheck(TrackBody, null)
 
-/**
- * Writes an event as JSON, for a batch. The properties are copied byte for byte.
- * @throws EventFault if the service would refuse the event, in the service's words
- */
-export function formatEvent({ event, distinct_id, timestamp, properties = '{}', insert_id }: EventParts): string {
+/** What most timestamps look like; the check passes all of these. */
+const TIMESTAMP = /^(?:0|[1-9]\d{0,12})$/
+
+/** @throws EventFault if the service would refuse the event */
+function checkAll({ event, distinct_id, timestamp, properties = '{}', insert_id }: EventParts): void {
   // Valid JSON that begins with a brace is an object, so its members need not be parsed.
   const value = {
     event,
@@ -46,13 +47,33 @@ export function formatEvent({ event, distinct_id, timestamp, properties = '{}', 
     properties: properties.startsWith('{') ? {} : properties,
   }
   const error = check(value)
-  if (error) {
-    const field = error.details?.[0]?.path.split('/')[1]
-    const isMissing = field !== undefined && ((value as Record<string, unknown>)[field] ?? null) === null
-    throw new EventFault(error.message.replace(/^\//, ''), field, isMissing)
-  }
-  const names = `{"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(distinct_id)}`
+  if (!error) return
+  const field = error.details?.[0]?.path.split('/')[1]
+  const isMissing = field !== undefined && ((value as Record<string, unknown>)[field] ?? null) === null
+  throw new EventFault(error.message.replace(/^\//, ''), field, isMissing)
+}
+
+/**
+ * Writes an event as JSON, for a batch. The properties are copied byte for byte.
+ * @throws EventFault if the service would refuse the event, in the service's words
+ */
+export function formatEvent({ event, distinct_id, timestamp, properties = '{}', insert_id }: EventParts): string {
+  const isUsual =
+    isName(event) &&
+    isName(distinct_id) &&
+    properties.startsWith('{') &&
+    (insert_id == null || isName(insert_id)) &&
+    (timestamp === undefined || TIMESTAMP.test(timestamp))
+  if (!isUsual) checkAll({ event, distinct_id, timestamp, properties, insert_id })
+  const names = `{"event":${quoted(event as string)},"distinct_id":${quoted(distinct_id as string)}`
   const time = timestamp === undefined ? '' : `,"timestamp":${timestamp}`
-  const id = insert_id == null ? '' : `,"insert_id":${JSON.stringify(insert_id)}`
+  const id = insert_id == null ? '' : `,"insert_id":${quoted(insert_id as string)}`
   return `${names}${time}${id},"properties":${properties}}`
+}
+
+/** Characters of which a string is spelled as itself; most names have no others. */
+const PLAIN = /^[\w $@.:/-]*$/
+
+function quoted(name: string): string {
+  return PLAIN.test(name) ? `"${name}"` : JSON.stringify(name)
 }

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../json/complexity.js'
 import { type JsonValue, readJson } from '../json/value.js'
@@ -23,6 +23,8 @@ interface SdkPayload {
   value: JsonValue | null
   /** the fields of the query, or of the form that held the JSON */
   fields: ReadonlyMap<string, string>
+  /** gives the body's buffer back; nothing reads the payload afterwards */
+  release(): void
 }
 
 /** How a vendor's SDKs wrap their requests, and where they put their keys. */
@@ -69,22 +71,37 @@ export function acceptSdkRequests(
   scope.addContentTypeParser('*', async (request: FastifyRequest, payload: Parameters<typeof readBody>[1]) => {
     return await readBody(request, payload, bounds, keys)
   })
-  const read: preValidationAsyncHookHandler = async (request, reply) => {
-    const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+  const read = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    raw: Buffer,
+  ): Promise<Omit<SdkPayload, 'release'>> => {
     const { originalUrl: url } = request
     const query = url.slice(url.indexOf('?') + 1 || url.length)
     const grow = (bytes: number) => countGrowth(request, bytes, intake)
     const { json, fields } = await unwrap(raw, query, request.routeOptions.bodyLimit ?? 0, grow)
     const value = readJson(json, MAX_BATCH_WEIGHT)
     if (value) request.account?.take(value.textWeight * WEIGHT_BYTES)
-    if (!request.key) await keys.admit(request, reply, candidates(request, { json, value, fields }, keyPaths))
+    const payload = { json, value, fields }
+    if (!request.key) await keys.admit(request, reply, candidates(request, payload, keyPaths))
     request.account?.admit(request.projectId)
     if (!value) refuseHeavy(json, request)
-    request.sdk = { json, value, fields }
+    return payload
   }
-  scope.addHook('preValidation', read)
+  const readAll: preValidationAsyncHookHandler = async (request, reply) => {
+    const raw = Buffer.isBuffer(request.body) ? request.body : NOTHING
+    const release = () => intake.pool.release(raw)
+    try {
+      request.sdk = { ...(await read(request, reply, raw)), release }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+  scope.addHook('preValidation', readAll)
 }
 
+const NOTHING = Buffer.alloc(0)
 const MEDIA_TYPE = /^\s*([\w!#$&^.+*-]+\/[\w!#$&^.+*-]+)/
 
 /** Leaves the media type of a Content-Type, or nothing of it: Fastify refuses one that is malformed. */
@@ -123,7 +140,7 @@ function keysInHeaders({ headers }: FastifyRequest): string[] {
 /** All keys that a request may have, the likeliest first; a body is looked through only as far as they are asked for. */
 function* candidates(
   request: FastifyRequest,
-  { json, value, fields }: SdkPayload,
+  { json, value, fields }: Omit<SdkPayload, 'release'>,
   paths: readonly KeyPath[],
 ): Generator<string> {
   yield* keysInHeaders(request)

@@ -35,7 +35,8 @@ interface Scanned {
   raw: Buffer
   /** the whole, if each byte is a character; a piece of any other text is decoded when it is asked for */
   text: string | null
-  places: Int32Array
+  /** no typed array: the memory of many of these makes V8 mark its whole heap */
+  places: number[]
   hasEscapedNames: boolean
   weight: number
   depth: number
@@ -219,7 +220,7 @@ class Scan {
   all(): Scanned | null {
     const raw = this.#raw
     const end = this.#places()
-    const places = end === UNKNOWN ? null : scratch.slice(0, end)
+    const places = end === UNKNOWN ? null : copied(end)
     if (scratch.length > KEPT_VALUES * PLACE) scratch = new Int32Array(FIRST_VALUES * PLACE)
     if (!places) return null
     const text = isAscii(raw) ? raw.toString('latin1') : null
@@ -307,6 +308,12 @@ class Scan {
       if (byte === undefined || byte < 0x20) return UNKNOWN
     }
   }
+}
+
+function copied(end: number): number[] {
+  const places = new Array<number>(end)
+  for (let i = 0; i < end; i++) places[i] = scratch[i] as number
+  return places
 }
 
 function grown(): Int32Array {

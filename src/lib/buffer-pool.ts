@@ -44,6 +44,18 @@ export class BufferPool {
     return body
   }
 
+  /** The UTF-8 bytes of a text, as `concat` gives them. */
+  encode(text: string): Buffer {
+    const length = Buffer.byteLength(text)
+    const slab = length > SLAB_BYTES / 2 ? null : this.#slabFor(length)
+    if (!slab) return Buffer.from(text)
+    const body = slab.bytes.subarray(this.#used, this.#used + length)
+    body.write(text)
+    this.#used += length
+    slab.pooled++
+    return body
+  }
+
   /** Must be called at most once for each buffer, after its last read. Ignores buffers that are not from this pool. */
   release(body: Buffer): void {
     const slab = this.#slabs.get(body.buffer)

@@ -1,9 +1,10 @@
 import { ApiError } from '../../contract/errors.js'
 import { EventFault, formatEvent } from '../../contract/event-text.js'
 import { isName, MAX_BATCH } from '../../contract/limits.js'
+import type { BufferPool } from '../../lib/buffer-pool.js'
 import { given } from '../../lib/given.js'
 import { inTurns } from '../../lib/in-turns.js'
-import { insertIdsOfParsed } from '../../model/identified-events.js'
+import { type InsertIds, insertIdsOfParsed } from '../../model/identified-events.js'
 import { rejectionId } from '../../model/insert-id.js'
 import { applyOperations, identify, type Profile } from '../../model/profile.js'
 import { parseOperations } from '../../model/profile-operations.js'
@@ -14,6 +15,8 @@ import type { Appends } from '../../pipeline/lane-router.js'
 import type { SdkEvent, SdkMessage } from '../../vendors/message.js'
 
 export interface IngestParts extends DeleteParts {
+  /** for the entries */
+  buffers: BufferPool
   commits: Appends
 }
 
@@ -33,7 +36,68 @@ export interface Ingested {
 }
 
 type Fault = Extract<SdkMessage, { type: 'fault' }>
+type Alias = Extract<SdkMessage, { type: 'alias' }>
 type Change = Extract<SdkMessage, { type: 'change' }>
+type Delete = Extract<SdkMessage, { type: 'delete' }>
+
+/**
+ * What is to become of the messages of a request. It waits for the journal instead of them: thousands of small objects that
+ * live through a write cost the garbage collection more time than the decoding takes.
+ */
+export interface Plan {
+  /** of events: each is an entry */
+  batches: Batch[]
+  aliases: Alias[]
+  /** in their order */
+  changes: (Change | Delete)[]
+  faults: Fault[]
+  /** messages in the request */
+  count: number
+}
+
+/** At most MAX_BATCH events, joined by commas. */
+interface Batch {
+  text: string
+  count: number
+  insertIds: InsertIds | null
+}
+
+type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
+
+/** Sorts the messages of a request; events that cannot be stored become faults. */
+export function planOf(projectId: string, messages: readonly SdkMessage[]): Plan {
+  const plan: Plan = { batches: [], aliases: [], changes: [], faults: [], count: messages.length }
+  const texts: string[] = []
+  const identities: Identity[] = []
+  for (const message of messages) {
+    if (message.type === 'fault') plan.faults.push(message)
+    else if (message.type === 'alias') plan.aliases.push(message)
+    else if (message.type === 'event') addEvent(message, texts, identities, plan.faults)
+    else plan.changes.push(message)
+  }
+  for (let start = 0; start < texts.length; start += MAX_BATCH) {
+    const some = texts.slice(start, start + MAX_BATCH)
+    const insertIds = insertIdsOfParsed(projectId, identities.slice(start, start + MAX_BATCH))
+    plan.batches.push({ text: some.join(','), count: some.length, insertIds })
+  }
+  return plan
+}
+
+function addEvent(message: SdkEvent, texts: string[], identities: Identity[], faults: Fault[]): void {
+  const { parts, insertId } = message
+  const { event, distinct_id, timestamp, properties } = parts
+  const insert_id = isName(insertId) ? insertId : null
+  try {
+    texts.push(formatEvent({ event, distinct_id, timestamp, properties, insert_id }))
+    // Checked as it was formatted.
+    identities.push({ distinct_id: distinct_id as string, insert_id })
+  } catch (error) {
+    if (!(error instanceof EventFault)) throw error
+    const { index } = message as SdkMessage
+    const { field, isMissing, message: reason } = error
+    faults.push({ type: 'fault', text: textOf(message), reason, field, isMissing, insertId, ...given({ index }) })
+  }
+}
 
 /**
  * Makes everything in a request durable: events first, then aliases, then changes of profiles in their order. What cannot
@@ -44,56 +108,26 @@ type Change = Extract<SdkMessage, { type: 'change' }>
 export async function ingest(
   parts: IngestParts,
   projectId: string,
-  messages: SdkMessage[],
+  { batches, aliases, changes, faults, count }: Plan,
   { isAllOrNone = false, mayDelete = false }: IngestOptions = {},
 ): Promise<Ingested> {
-  const faults = messages.filter((message) => message.type === 'fault')
-  const events: Identified[] = []
-  for (const message of messages) {
-    if (message.type !== 'event') continue
-    try {
-      events.push(identified(message))
-    } catch (error) {
-      if (!(error instanceof EventFault)) throw error
-      const { insertId, index } = message
-      const { field, isMissing, message: reason } = error
-      faults.push({ type: 'fault', text: textOf(message), reason, field, isMissing, insertId, ...given({ index }) })
-    }
-  }
   if (isAllOrNone && faults.length > 0) {
     await reject(parts, projectId, faults)
     return { taken: 0, faults }
   }
-  for (let start = 0; start < events.length; start += MAX_BATCH) {
-    await append(parts, projectId, events.slice(start, start + MAX_BATCH))
-  }
+  for (const batch of batches) await append(parts, projectId, batch)
   // Before the changes: one that comes under the alias is one of its user.
-  await addAliases(parts, projectId, messages)
-  faults.push(...(await changeProfiles(parts, projectId, messages, mayDelete)))
+  await addAliases(parts, projectId, aliases)
+  faults.push(...(await changeProfiles(parts, projectId, changes, mayDelete)))
   await reject(parts, projectId, faults)
-  return { taken: messages.length - faults.length, faults }
-}
-
-interface Identified {
-  text: string
-  identity: Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
-}
-
-/** @throws EventFault if it is no event */
-function identified({ parts, insertId }: SdkEvent): Identified {
-  const insert_id = isName(insertId) ? insertId : null
-  const text = formatEvent({ ...parts, insert_id })
-  // Checked as it was formatted.
-  return { text, identity: { distinct_id: String(parts.distinct_id), insert_id } }
+  return { taken: count - faults.length, faults }
 }
 
 /** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
-async function append({ commits }: IngestParts, projectId: string, events: Identified[]): Promise<void> {
-  const texts = events.map(({ text }) => text).join(',')
-  const identities = events.map(({ identity }) => identity)
-  const insertIds = insertIdsOfParsed(projectId, identities)
-  if (events.length === 1) await commits.appendEvent(projectId, Buffer.from(texts), insertIds?.digests)
-  else await commits.appendBatch(projectId, Buffer.from(`{"events":[${texts}]}`), events.length, { insertIds })
+async function append(parts: IngestParts, projectId: string, { text, count, insertIds }: Batch): Promise<void> {
+  const { buffers, commits } = parts
+  if (count === 1) await commits.appendEvent(projectId, Buffer.from(text), insertIds?.digests)
+  else await commits.appendBatch(projectId, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
 }
 
 /** Makes what cannot be stored durable; of a request that comes again, only once if every message at fault has an id. */
@@ -108,11 +142,9 @@ async function reject({ commits }: IngestParts, projectId: string, faults: Fault
 const NOBODY = '$anonymous'
 
 /** One that conflicts stays with the user that it names: the first, also within a request. */
-async function addAliases({ aliases }: IngestParts, projectId: string, messages: SdkMessage[]): Promise<void> {
+async function addAliases({ aliases }: IngestParts, projectId: string, messages: Alias[]): Promise<void> {
   const usersOf = new Map<string, Set<string>>()
-  for (const message of messages) {
-    if (message.type !== 'alias') continue
-    const { distinctId, alias } = message
+  for (const { distinctId, alias } of messages) {
     const areNames = [distinctId, alias].every((name) => isName(name) && name !== NOBODY)
     if (!areNames || distinctId === alias) continue
     const users = usersOf.get(alias)
@@ -130,7 +162,7 @@ const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
 async function changeProfiles(
   parts: IngestParts,
   projectId: string,
-  messages: SdkMessage[],
+  messages: (Change | Delete)[],
   mayDelete: boolean,
 ): Promise<Fault[]> {
   const faults: (Fault | null)[] = []

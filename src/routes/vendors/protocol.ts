@@ -8,7 +8,7 @@ import { type JsonValue, readJson } from '../../json/value.js'
 import type { SdkMessage, SdkRequest } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
-import { type Ingested, type IngestParts, ingest } from './ingest.js'
+import { type Ingested, type IngestParts, ingest, type Plan, planOf } from './ingest.js'
 
 /** A response as an SDK wants it. */
 export interface Answer {
@@ -73,6 +73,9 @@ export interface VendorOptions extends IngestParts {
   maxDepth: number
 }
 
+/** In bytes: a smaller body is cheaper as young garbage. */
+const MIN_POOLED_BODY = 4 * 1024
+
 /** The endpoints of a vendor, below its prefix. */
 export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOptions> {
   return async (app, options) => {
@@ -93,7 +96,7 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
 }
 
 function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol, options: VendorOptions): void {
-  const { admission, bodyLimit, maxDepth } = options
+  const { admission, bodyLimit } = options
   admission.guardSdk(scope, { unwrap: unwrapSdkBody, keyPaths })
   const paths = calls.flatMap((call) => call.paths.map((path) => ({ call, path })))
   for (const { call, path } of paths) {
@@ -102,34 +105,56 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
         method: call.methods,
         url,
         bodyLimit,
-        config: { access: 'send', hasLongQuery: call.methods.includes('GET') },
+        config: { access: 'send', hasLongQuery: call.methods.includes('GET'), pooledFrom: MIN_POOLED_BODY },
         handler: async (request, reply) => {
-          const { projectId, sdk, key, keyKind } = request
-          const json = jsonOf(sdk, call)
-          const context: CallContext = {
-            path,
-            json,
-            length: sdk.json.length,
-            key,
-            isOwnKey: (candidate) => admission.isKeyOf(projectId, candidate),
-            receivedAt: Date.now(),
-            header: (name) => asText(request.headers[name]),
-            fields: sdk.fields,
+          try {
+            const answer = await take(request, call, path, options)
+            // A GET that sends an event must reach the service each time.
+            reply.header('cache-control', 'no-store')
+            return send(reply, answer)
+          } finally {
+            request.sdk.release()
           }
-          const messages = json ? call.messages(json, context) : []
-          // What is kept beside an event's properties lies one level deeper than it came.
-          if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
-          const ingested = await ingest(options, projectId, messages, {
-            isAllOrNone: call.isAllOrNone?.(context) === true,
-            mayDelete: keyKind === 'secret',
-          })
-          // A GET that sends an event must reach the service each time.
-          reply.header('cache-control', 'no-store')
-          return send(reply, call.answer(ingested, context))
         },
       })
     }
   }
+}
+
+/** Makes durable what a call sends. */
+async function take(request: FastifyRequest, call: SdkCall, path: string, options: VendorOptions): Promise<Answer> {
+  const context = contextOf(request, call, path, options)
+  const ingested = await ingest(options, request.projectId, plan(request, call, context, options), {
+    isAllOrNone: call.isAllOrNone?.(context) === true,
+    mayDelete: request.keyKind === 'secret',
+  })
+  return call.answer(ingested, context)
+}
+
+function contextOf(
+  { projectId, sdk, key, headers }: FastifyRequest,
+  call: SdkCall,
+  path: string,
+  { admission }: VendorOptions,
+): CallContext {
+  return {
+    path,
+    json: jsonOf(sdk, call),
+    length: sdk.json.length,
+    key,
+    isOwnKey: (candidate) => admission.isKeyOf(projectId, candidate),
+    receivedAt: Date.now(),
+    header: (name) => asText(headers[name]),
+    fields: sdk.fields,
+  }
+}
+
+function plan({ projectId }: FastifyRequest, call: SdkCall, context: CallContext, { maxDepth }: VendorOptions): Plan {
+  const { json } = context
+  const messages = json ? call.messages(json, context) : []
+  // What is kept beside an event's properties lies one level deeper than it came.
+  if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
+  return planOf(projectId, messages)
 }
 
 /**
