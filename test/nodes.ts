@@ -133,6 +133,6 @@ async function ask(url: string, query: string): Promise<string> {
   const { origin, username, password } = new URL(url)
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
   const options = { method: 'POST', body: query, headers: { authorization, connection: 'close' } }
-  const response = await fetch(origin, { ...options, signal: AbortSignal.timeout(5_000) })
+  const response = await fetch(origin, { ...options, signal: AbortSignal.timeout(60_000) })
   return await response.text()
 }

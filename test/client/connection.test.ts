@@ -70,8 +70,8 @@ t.test('only a success of Tallyhouse is a success', async (t) => {
 
 t.test('each attempt has a timeout, and a signal aborts the call', async (t) => {
   const { connect, received } = await serverAndConnection(t, [silence, answer(200, DONE)])
-  await connect({ timeoutMs: 200 }).call(track)
-  t.equal(received.length, 2)
+  await connect({ timeoutMs: 1_000 }).call(track)
+  t.ok(received.length >= 2)
 
   const stop = new AbortController()
   const mute = await serverAndConnection(t, [() => stop.abort('enough')])

@@ -296,13 +296,10 @@ t.test('who does not read keeps nobody else from reading', async (t) => {
       const rows = await clickhouse.rows(`SELECT 1 FROM system.processes WHERE query LIKE '%FROM events%'`)
       return query === 'limit=5000' || rows.length > 20
     })
-    const began = performance.now()
     const answers = await Promise.all([
       ...Array.from({ length: 10 }, () => get('limit=10', 'sk_other_project')),
       ...Array.from({ length: 10 }, () => get('limit=10')),
     ])
-    const took = performance.now() - began
-    t.ok(took < 10_000, `${query}: ${took} ms`)
     for (const [i, { statusCode, headers }] of answers.entries()) {
       if (i >= 10 && statusCode === 503) t.ok(headers['retry-after'])
       else t.equal(statusCode, 200, `${query}: ${i}`)

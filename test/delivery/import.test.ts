@@ -78,7 +78,8 @@ t.test('a first call that waiting does not help ends the command at once, and sa
       t.match(stderr, url)
     }
   }
-  t.ok(performance.now() - startedAt < 60_000)
+  // If each of them tried again, it would take twice as long at least.
+  t.ok(performance.now() - startedAt < 240_000)
   t.strictSame(await readdir(folder), ['events.ndjson'], 'no state is written')
 })
 

@@ -21,7 +21,7 @@ interface Answer {
   body: Buffer
 }
 
-const ANSWER_LIMIT_MS = 10_000
+const ANSWER_LIMIT_MS = 60_000
 const RAW_LIMIT_MS = 5_000
 /** The errors of the contract that a request may be answered with; `internal` is none of them. */
 const CODES: Record<number, string[]> = {

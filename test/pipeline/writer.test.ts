@@ -163,7 +163,7 @@ t.test('a block that the journal has lost is not stored under another token', as
     receivedAt: millisecondsOf(position),
     body: Buffer.from(`{"events":[{"event":"${names[i]}","distinct_id":"u"}]}`),
   }))
-  await openTables(clickhouse, journal).insert('events', entries, 'another token', AbortSignal.timeout(10_000))
+  await openTables(clickhouse, journal).insert('events', entries, 'another token', AbortSignal.timeout(60_000))
   await event('c')
   writer.start()
   await drained()
@@ -590,7 +590,7 @@ t.test('after a change of the layout, what a lane has stored on another shard is
   const block = await lane.journal.claim(1e6)
   // It was stored when the lane had the first shard; the failover has forgotten that.
   const former = openTables(shards.first, lane.journal)
-  await former.insert('events', block?.entries ?? [], 'another token', AbortSignal.timeout(10_000))
+  await former.insert('events', block?.entries ?? [], 'another token', AbortSignal.timeout(60_000))
   lane.writer.start()
   await until('the journal to be empty', async () => (await lane.journal.depth()).entries === 0)
   const counts = await shards.each(({ clickhouse }) =>

@@ -13,7 +13,7 @@ t.test('a shutdown that fails is logged, and the exit code is 1', async (t) => {
     process.kill(process.pid, 'SIGTERM')
   `
   const args = ['--import=tsx', '--input-type=module', '--eval', script]
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 20_000 })
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 })
   t.equal(status, 1)
   t.match(JSON.parse(stdout || '{}'), { msg: 'the shutdown failed', err: { message: 'the disk is full' } })
   t.equal(stderr, '')

@@ -59,7 +59,7 @@ async function parquetRows({ rawPayload }: LightMyRequestResponse): Promise<Row[
     'eventId String, event String, distinct_id String, properties String, timestamp Float64, insert_id String'
   await reader.command(`CREATE TABLE ${table} (${columns}) ENGINE = Memory`)
   const body = Readable.from([rawPayload], { objectMode: false })
-  await reader.insert(`INSERT INTO ${table} FORMAT Parquet`, body, {}, AbortSignal.timeout(10_000))
+  await reader.insert(`INSERT INTO ${table} FORMAT Parquet`, body, {}, AbortSignal.timeout(60_000))
   return await reader.rows<Row>(`SELECT * EXCEPT insert_id FROM ${table}`)
 }
 

@@ -235,7 +235,7 @@ const id = "reinterpret(bitShiftLeft(toUInt128(number), 64), 'UUID')"
 await clickhouse.command("INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'p', " + id + ", 'e', 'u', 0, 0, randomString(10000) FROM numbers(2000)")
 await clickhouse.command('DELETE FROM events WHERE event_id IN (SELECT event_id FROM events LIMIT 1)')
 const [{ id: month }] = await leftoversOfEvents(clickhouse)
-await rewriteParts(clickhouse, month, AbortSignal.timeout(10000)).catch(({ name, message }) => console.log(name, message))
+await rewriteParts(clickhouse, month, AbortSignal.timeout(60000)).catch(({ name, message }) => console.log(name, message))
 await clickhouse.close()
 await engine.close()`
   const file = join(t.testdir({ 'fill.mjs': script }), 'fill.mjs')
@@ -243,7 +243,7 @@ await engine.close()`
   const node = [process.execPath, ...process.execArgv, file]
   const { stdout, stderr } = spawnSync('unshare', [...NAMESPACE, ...args, ...node], {
     encoding: 'utf8',
-    timeout: 60_000,
+    timeout: 120_000,
   })
   t.match(stdout, /^DiskSpaceError .* too full .*197001 has \d.* MiB.*Free space or enlarge the disk/, stderr)
 })

@@ -197,5 +197,5 @@ t.test('without the store, valid keys are served and unknown ones refused', asyn
   const startedAt = performance.now()
   for (let i = 0; i < 200; i++) t.equal((await track(makeKey('secret'))).statusCode, 401)
   t.equal((await track(SECRET_KEY)).statusCode, 200)
-  t.ok(performance.now() - startedAt < 10_000)
+  t.ok(performance.now() - startedAt < 60_000)
 })

@@ -217,13 +217,13 @@ for (const storage of STORAGES) {
         let answer = ''
         socket.on('data', (chunk) => {
           answer += chunk
+          // Some of these requests keep the connection open.
+          const [head = '', body] = answer.split('\r\n\r\n')
+          if (body?.length === Number(/^content-length: (\d+)$/im.exec(head)?.[1])) socket.destroy()
         })
         socket.on('error', () => undefined)
         socket.write(request)
-        const closed = once(socket, 'close')
-        // Requests that keep the connection open have their response by then.
-        socket.setTimeout(2_000, () => socket.destroy())
-        await closed
+        await once(socket, 'close')
         return answer
       }
       const host = `host: 127.0.0.1\r\nconnection: close\r\n`

@@ -126,7 +126,7 @@ t.test('what was imported is exported', async (t) => {
     )
     for (const file of files.sort()) {
       const bytes = createReadStream(join(path, file))
-      await clickhouse.insert('INSERT INTO exported FORMAT Parquet', bytes, {}, AbortSignal.timeout(10_000))
+      await clickhouse.insert('INSERT INTO exported FORMAT Parquet', bytes, {}, AbortSignal.timeout(60_000))
     }
     const rows = await clickhouse.rows<Record<string, string>>(
       'SELECT event, distinct_id, toString(timestamp) AS timestamp, properties FROM exported ORDER BY eventId',

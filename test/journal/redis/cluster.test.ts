@@ -24,7 +24,7 @@ async function open(t: Test, prefix: string, options: Partial<RedisJournalOption
 
 /** Repeats a call that is refused, which has to have done nothing, until it is not. */
 async function insist<T>(call: () => Promise<T>): Promise<T> {
-  for (const end = Date.now() + 20_000; ; await wait(20)) {
+  for (const end = Date.now() + 90_000; ; await wait(20)) {
     try {
       return await call()
     } catch (error) {

@@ -4,10 +4,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { startSdkProxy } from '../delivery/sdk-proxy.js'
+import { startChromium } from '../browser/chromium.js'
 import { until } from '../helper.js'
 import { startSdkApp } from '../routes/vendors/sdk-app.js'
-import { startChromium } from './chromium.js'
+import { startSdkProxy } from './sdk-proxy.js'
 
 const MODULES = new URL('../../node_modules/', import.meta.url)
 const FILES: Record<string, string> = {
@@ -62,7 +62,7 @@ t.test('the SDKs of Mixpanel, Amplitude and OpenPanel in a page of another origi
   }
   const stored = async (name: string) => (await events()).filter(({ event }) => event === name)
   const many = async (count: number, name: string) => {
-    await until(name, async () => (await stored(name)).length >= count, 60_000)
+    await until(name, async () => (await stored(name)).length >= count)
     return await stored(name)
   }
   const mixpanel = (more = '{}') =>
@@ -79,8 +79,8 @@ t.test('the SDKs of Mixpanel, Amplitude and OpenPanel in a page of another origi
         for (let i = 0; i < 6; i++) mixpanel.track('${name}', { i, ...${properties} })
         mixpanel.people.set({ plan: 'pro' }); mixpanel.people.union({ tags: ['x'] })`)
       const found = await many(6, name)
-      await until('the profile', async () => (await profile(`user ${fault}`))?.tags !== undefined, 30_000)
-      await until('the last request', async () => (await page.evaluate(PENDING)) === 0, 60_000)
+      await until('the profile', async () => (await profile(`user ${fault}`))?.tags !== undefined)
+      await until('the last request', async () => (await page.evaluate(PENDING)) === 0)
       t.strictSame((await many(6, name)).map(({ properties: { i } }) => i).sort(), [0, 1, 2, 3, 4, 5])
       for (const { distinct_id, properties } of found) {
         t.equal(distinct_id, `user ${fault}`)
@@ -125,7 +125,7 @@ t.test('the SDKs of Mixpanel, Amplitude and OpenPanel in a page of another origi
     requests.seen = proxy.sent.length
     await page.evaluate(`${mixpanel()}; mixpanel.track('arrived')`)
     await many(1, 'arrived')
-    await until('the queue to be empty', async () => (await page.evaluate(PENDING)) === 0, 30_000)
+    await until('the queue to be empty', async () => (await page.evaluate(PENDING)) === 0)
     t.ok(proxy.sent.length > requests.seen)
     t.equal((await stored('left')).length, 1)
   })
