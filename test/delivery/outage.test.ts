@@ -15,6 +15,15 @@ import {
 } from '../helper.js'
 import { TcpProxy } from './tcp-proxy.js'
 
+/** With a key that may be one of those in the store, and what each vendor's SDKs read of a failure. */
+const VENDOR_CALLS: [url: string, payload: string, said: object][] = [
+  ['/segment/v1/batch', '{"writeKey":"wk_stored","batch":[]}', { success: false, code: 'unavailable' }],
+  ['/posthog/batch/', '{"api_key":"wk_stored","batch":[]}', { type: 'error', code: 'unavailable' }],
+  ['/mixpanel/track', '[{"event":"e","properties":{"token":"wk_stored"}}]', { status: 0, error: String }],
+  ['/amplitude/2/httpapi', '{"api_key":"wk_stored","events":[]}', { code: 503 }],
+  ['/openpanel/track?token=wk_stored', '{"type":"track"}', { code: 'unavailable' }],
+]
+
 t.test('ClickHouse away and back', async (t) => {
   const redis = await startRedis(t)
   const clickhouse = { path: await temporaryFolder(t), port: await freePort(), password: 'outage', log: silent }
@@ -62,6 +71,20 @@ t.test('ClickHouse away and back', async (t) => {
     await client.app.close()
     const second = await startApp(t, settings)
     t.equal((await second.call('POST', '/public/track', { event: 'c', distinct_id: 'u' })).statusCode, 200)
+    await t.test("a key that cannot be looked up is no wrong one: vendors' SDKs are to send again", async (t) => {
+      for (const [url, payload, said] of VENDOR_CALLS) {
+        const refused = await second.app.inject({
+          method: 'POST',
+          url,
+          payload,
+          headers: { origin: 'https://a.example' },
+        })
+        t.equal(refused.statusCode, 503, url)
+        t.match(refused.json(), said)
+        t.ok(refused.headers['retry-after'])
+        t.equal(refused.headers['access-control-allow-origin'], 'https://a.example', 'or pages take it for delivered')
+      }
+    })
     await second.app.close()
 
     engine = await startEmbeddedClickHouse(clickhouse)

@@ -31,6 +31,48 @@ t.test("Segment's calls", async (t) => {
     t.strictSame([count('e'), count('page'), count('$identify'), count('$alias')], [12, 4, 4, 4])
   })
 
+  await t.test("Jitsu's paths: one message each, with the key in a header of its own", async (t) => {
+    const writeKey = { 'x-write-key': `any:${keys.write}` }
+    const send = (path: string, body: object, headers: Record<string, string> = writeKey) =>
+      inject({ method: 'POST', url: `/jitsu/api/s${path}`, payload: JSON.stringify(body), headers })
+    const userId = 'jitsu'
+    const message = (more: object) => ({ userId, anonymousId: 'jitsu-anon', writeKey: 'any:***', ...more })
+    const properties = { price: 9.9, nested: { unicode: 'é漢😀' } }
+    for (const folder of ['', '/s2s']) {
+      for (const slash of ['', '/']) {
+        // A repetition has the same id.
+        const track = message({ messageId: `jitsu${folder}`, event: 'e', properties })
+        const response = await send(`${folder}/track${slash}`, track)
+        t.strictSame([response.statusCode, response.body], [200, '{"ok":true}'], 'without the ok the SDK throws')
+      }
+    }
+    const others = { identify: { traits: { plan: 'pro' } }, group: { groupId: 'j', traits: { seats: 5 } }, page: {} }
+    for (const [name, more] of Object.entries(others)) {
+      t.equal((await send(`/${name}`, message(more), { ...writeKey, origin: ORIGIN })).statusCode, 200, name)
+    }
+    const stored = await events('&distinct_id=jitsu')
+    const names = stored.map(({ event }) => event).sort()
+    t.strictSame(names, ['$group', '$identify', 'e', 'e', 'page'], 'each id once')
+    for (const event of stored.filter((one) => one.event === 'e')) t.strictSame(own(event), properties)
+    t.strictSame(await user('jitsu-anon'), { plan: 'pro' }, 'by its other name')
+    t.strictSame(await user('$group:j'), { seats: 5 })
+    t.notMatch(JSON.stringify(stored), keys.write)
+    for (const headers of [{ 'x-write-key': 'any:wk_unknown' }, { 'x-write-key': keys.write.slice(1) }]) {
+      const refused = await send('/track', message({ event: 'e' }), headers)
+      t.strictSame([refused.statusCode, refused.json().code], [401, 'unauthorized'])
+    }
+    const preflight = await inject({
+      method: 'OPTIONS',
+      url: '/jitsu/api/s/track',
+      headers: {
+        origin: ORIGIN,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type,x-write-key',
+      },
+    })
+    t.equal(preflight.headers['access-control-allow-headers'], 'content-type,x-write-key')
+  })
+
   await t.test('whatever the content type, and in whatever wrapping', async (t) => {
     const body = JSON.stringify({ batch: [track({ userId: 'types', properties: { unicode: 'é漢😀', price: 9.9 } })] })
     const types = [
