@@ -1,6 +1,6 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Parameters } from '../clickhouse/parameters.js'
-import type { Asked } from './statement.js'
+import type { Asked, Statement } from './statement.js'
 
 /** What ClickHouse is asked. */
 export interface Query {
@@ -22,4 +22,10 @@ export interface Kind<Question> {
   query(question: Question, asked: Asked): Query
   /** @param rows as JSON objects, where 64-bit integers are texts */
   answer(question: Question, rows: readonly unknown[], asked: Asked): Answer
+}
+
+/** A kind of question whose answers have numbers that users are behind. */
+export interface CountingKind<Question, Cell> extends Kind<Question> {
+  /** SELECT of one column, `user`: those behind a number of the answer, each of them once or more */
+  users(question: Question, cell: Cell, statement: Statement): string
 }

@@ -1,16 +1,16 @@
-import type { Question } from '../contract/questions.js'
+import type { AnyQuestion, Question } from '../contract/questions.js'
 import { funnel } from './funnel.js'
-import type { Kind } from './kind.js'
+import type { CountingKind, Kind } from './kind.js'
 import { paths } from './paths.js'
+import { retention } from './retention.js'
 import { series } from './series.js'
+import { usersKind } from './users.js'
 
-type Kinds = { [Name in Question['kind']]?: Kind<Extract<Question, { kind: Name }>> }
+/** Every kind of question that has numbers. */
+const COUNTING = { funnel, paths, retention, series }
 
-/** Every kind of question. */
-const KINDS: Kinds = { funnel, paths, series }
+const users = usersKind((question) => COUNTING[question.kind] as CountingKind<AnyQuestion, unknown>)
 
 export function kindOf(question: Question): Kind<Question> {
-  const kind = KINDS[question.kind]
-  if (!kind) throw new RangeError(`no such kind: ${question.kind}`)
-  return kind as Kind<Question>
+  return (question.kind === 'users' ? users : COUNTING[question.kind]) as Kind<Question>
 }

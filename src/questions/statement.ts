@@ -60,8 +60,9 @@ export class Statement {
 
 /** SQL for the number of the bucket that an instant of the range is in. */
 export function bucketNumber(statement: Statement, instant: string, { starts, numbers }: Buckets): string {
-  const [first = 0] = starts
-  const width = (starts[1] ?? first + 1) - first
+  const [first = 0, second] = starts
+  if (second === undefined) return 'toUInt32(0)'
+  const width = second - first
   const isRegular = starts.every((start, i) => start === first + i * width && numbers[i] === i)
   if (isRegular) return `toUInt32(floor((${instant} - ${statement.number(first)}) / ${statement.number(width)}))`
   const piece = `roundDown(${instant}, ${statement.numbers(starts)})`

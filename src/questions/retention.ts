@@ -1,0 +1,134 @@
+import type { Cohort, RetentionCell, RetentionQuestion } from '../contract/questions.js'
+import { matchingEvents } from './events.js'
+import type { CountingKind } from './kind.js'
+import { bucketNumber, Statement } from './statement.js'
+import { type Buckets, bucketsOf, type Range, rangeOf } from './time.js'
+
+const DAY_MS = 86_400_000
+/** What an interval lasts that is counted from a user's own start. */
+const PERIOD_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS }
+/** Stands for the cohort itself among the intervals in which users came back. */
+const MEMBER = -1
+
+interface Row {
+  /** number of its unit in the range */
+  cohort: number
+  interval: number
+  users: string
+}
+
+/** How many of those who start come back, by the unit of time in which they started. */
+export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
+  query(question, asked) {
+    const statement = new Statement(asked)
+    const sql = `SELECT cohort, arrayJoin(arrayPushFront(returned, ${MEMBER})) AS interval, count() AS users
+      FROM (${membersOf(statement, question)}) GROUP BY cohort, interval`
+    return { sql, parameters: statement.parameters }
+  },
+
+  answer(question, rows, { now }) {
+    const counts = new Map(
+      (rows as Row[]).map(({ cohort, interval, users }) => [`${cohort} ${interval}`, Number(users)]),
+    )
+    const range = rangeOf(question)
+    const ends = cellEnds(question, range)
+    const last = Math.min(range.to, now)
+    const results = unitsOf(question, range).buckets.map(({ date }, cohort): Cohort => {
+      const cells = Array.from({ length: question.intervals }, (_, interval) => ({
+        interval,
+        users: counts.get(`${cohort} ${interval}`) ?? 0,
+        complete: ends(cohort, interval) <= last,
+      }))
+      return { cohort: date, size: counts.get(`${cohort} ${MEMBER}`) ?? 0, cells }
+    })
+    return { results, averages: averagesOf(question, results) }
+  },
+
+  users(question, { cohort, interval = MEMBER }, statement) {
+    const number = unitsOf(question, rangeOf(question)).buckets.findIndex(({ date }) => date === cohort)
+    return `SELECT user FROM (${membersOf(statement, question)})
+      WHERE cohort = ${statement.number(number)} AND has(arrayPushFront(returned, ${MEMBER}), ${statement.number(interval)})`
+  },
+}
+
+/**
+ * SQL for a row per user and cohort: `user`, `cohort` (its number), `returned` (the intervals in which the user came back,
+ * or is taken to have). Which event is after which is decided by time, then by id.
+ */
+function membersOf(statement: Statement, question: RetentionQuestion): string {
+  const { mode, count, cohort, intervals } = question
+  const isCalendar = mode === 'calendar'
+  // A user's first start is what matters; of the returns of a unit, the last; or all, where each user has units of its own.
+  const perUnit = `SELECT user, unit, countIf(is_start) > 0 AS has_start, minIf(at, is_start) AS start,
+        countIf(is_return) > 0 AS has_return, ${isCalendar ? 'maxIf(at, is_return)' : 'groupArrayIf(at, is_return)'} AS unit_returns
+      FROM (${eventsOf(statement, question)}) GROUP BY user, unit`
+  const starts = 'groupArrayIf((unit, start), has_start)'
+  const cohorts = cohort === 'first' ? `arraySlice(arraySort(s -> s.2, ${starts}), 1, 1)` : starts
+  const returns = isCalendar ? 'groupArrayIf((unit, unit_returns), has_return)' : 'groupArrayArray(unit_returns)'
+  const perUser = `SELECT user, arrayFilter(s -> s.1 >= 0, ${cohorts}) AS cohorts, ${returns} AS returns
+      FROM (${perUnit}) GROUP BY user`
+  const period = statement.number(PERIOD_MS[question.unit])
+  const interval = isCalendar
+    ? 'if(r.2 > started.2, r.1 - started.1, -1)'
+    : `if(r > started.2, toInt64(floor((r.1 - started.2.1) / ${period})), -1)`
+  const later = `arrayMap(r -> ${interval}, returns)`
+  const most = `toInt64(${statement.number(intervals)})`
+  const returned =
+    count === 'on'
+      ? `arrayDistinct(arrayFilter(i -> i >= 0 AND i < ${most}, ${later}))`
+      : `range(toUInt64(least(arrayMax(arrayPushBack(${later}, -1)) + 1, ${most})))`
+  return `SELECT user, started.1 AS cohort, arrayMap(i -> toInt32(i), ${returned}) AS returned
+      FROM (${perUser}) ARRAY JOIN cohorts AS started`
+}
+
+/** What users did, with the number of its unit, which is negative before the range: only first starts count there. */
+function eventsOf(statement: Statement, question: RetentionQuestion): string {
+  const { start, return: back, where, timezone, cohort } = question
+  const range = rangeOf(question)
+  const from = statement.number(range.from)
+  const events = matchingEvents(statement, {
+    definitions: [start, back],
+    where,
+    timezone,
+    ...(cohort === 'recurring' && { from: range.from }),
+    to: range.to,
+    user: 'known',
+    columns: ['id'],
+  })
+  const unit = bucketNumber(statement, 'timestamp', unitsOf(question, range))
+  return `SELECT user, (timestamp, id) AS at, if(timestamp < ${from}, -1, toInt64(${unit})) AS unit,
+        bitTest(mask, 0) AS is_start, bitTest(mask, 1) AND timestamp >= ${from} AS is_return
+      FROM ${events} WHERE is_start OR is_return`
+}
+
+function unitsOf({ unit, timezone, week_start }: RetentionQuestion, range: Range): Buckets {
+  return bucketsOf(range, unit, timezone, week_start)
+}
+
+/** When a cell is over: nothing that comes later than that counts in it. */
+function cellEnds(question: RetentionQuestion, range: Range): (cohort: number, interval: number) => number {
+  const { buckets } = unitsOf(question, range)
+  if (question.mode === 'calendar') {
+    // One that ends after the range is not over, however long it is.
+    return (cohort, interval) => buckets[cohort + interval]?.to ?? Number.POSITIVE_INFINITY
+  }
+  return (cohort, interval) => {
+    const lastStart = Math.min(buckets[cohort]?.to ?? range.to, range.to)
+    return lastStart + (interval + 1) * PERIOD_MS[question.unit]
+  }
+}
+
+/** Of the cells that are over, which share of the cohorts came back; null where none is. */
+function averagesOf({ intervals }: RetentionQuestion, cohorts: Cohort[]): { interval: number; share: number | null }[] {
+  return Array.from({ length: intervals }, (_, interval) => {
+    let size = 0
+    let users = 0
+    for (const cohort of cohorts) {
+      const cell = cohort.cells[interval]
+      if (!cell?.complete) continue
+      size += cohort.size
+      users += cell.users
+    }
+    return { interval, share: size === 0 ? null : users / size }
+  })
+}

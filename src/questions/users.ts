@@ -1,0 +1,29 @@
+import type { AnyQuestion, UsersPage, UsersQuestion } from '../contract/questions.js'
+import type { CountingKind, Kind } from './kind.js'
+import { Statement } from './statement.js'
+
+interface Row {
+  count: string
+  page: string[]
+}
+
+/** The users behind a number of another question's answer, in the order of their names' bytes. */
+export function usersKind(kindOf: (question: AnyQuestion) => CountingKind<AnyQuestion, unknown>): Kind<UsersQuestion> {
+  return {
+    query({ of, cell, limit, page }, asked) {
+      const statement = new Statement(asked)
+      const users = kindOf(of).users(of, cell, statement)
+      const first = statement.number((page - 1) * limit + 1)
+      const sql = `SELECT count() AS count, arraySlice(arraySort(groupArray(user)), toInt64(${first}), toInt64(${statement.number(limit)})) AS page
+        FROM (SELECT DISTINCT user FROM (${users}))`
+      return { sql, parameters: statement.parameters }
+    },
+
+    answer({ limit, page }, rows) {
+      const [row] = rows as Row[]
+      const count = Number(row?.count ?? 0)
+      const results: UsersPage = { users: row?.page ?? [], count, page, limit, hasMore: page * limit < count }
+      return { results }
+    },
+  }
+}

@@ -1,0 +1,91 @@
+import t from 'tap'
+import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
+
+const NOW = Date.UTC(2026, 4, 20)
+const { app } = await startApp(t, await settingsFor(t, 'embedded'), { now: () => NOW })
+
+/** @param days of May 2026, in UTC */
+function on(distinct_id: string, event: string, ...days: number[]) {
+  return days.map((day) => ({ event, distinct_id, timestamp: Date.UTC(2026, 4, 0) + day * 86_400_000 }))
+}
+
+const post = (url: string, payload: object) =>
+  app.inject({ method: 'POST', url, payload, headers: { 'x-api-key': SECRET_KEY } })
+
+const ask = async (question: object) => (await post('/public/query', question)).json()
+
+t.before(async () => {
+  const events = [
+    ...on('ada', 'signup', 1.5),
+    ...on('ada', 'visit', 1.5, 2.1, 4.2),
+    // Began before the range, so belongs to no cohort of first starts.
+    ...on('bob', 'signup', 0.5, 2.5),
+    ...on('bob', 'visit', 3.1),
+    ...on('eve', 'signup', 1.9),
+    ...on('eve', 'visit', 1.2, 2.95),
+    ...on('$anonymous', 'signup', 1.5),
+  ]
+  t.equal((await post('/public/track/batch', { events })).statusCode, 200)
+})
+
+const RETENTION = {
+  kind: 'retention',
+  start: { event: 'signup' },
+  return: { event: 'visit' },
+  from: '2026-05-01',
+  to: '2026-05-05',
+  intervals: 4,
+}
+
+const counts = (results: { size: number; cells: { users: number; complete: boolean }[] }[]) =>
+  results.map(({ size, cells }) => [size, ...cells.map(({ users, complete }) => (complete ? users : `${users}?`))])
+
+t.test('who came back, by the day of the first start', async (t) => {
+  const { results, averages, query } = await ask(RETENTION)
+  t.equal(query.cohort, 'first')
+  t.match(results, [
+    { cohort: '2026-05-01' },
+    { cohort: '2026-05-02' },
+    { cohort: '2026-05-03' },
+    { cohort: '2026-05-04' },
+  ])
+  t.strictSame(counts(results), [
+    [2, 1, 2, 0, 1],
+    [0, 0, 0, 0, '0?'],
+    [0, 0, 0, '0?', '0?'],
+    [0, 0, '0?', '0?', '0?'],
+  ])
+  t.strictSame(averages, [
+    { interval: 0, share: 0.5 },
+    { interval: 1, share: 1 },
+    { interval: 2, share: 0 },
+    { interval: 3, share: 0.5 },
+  ])
+})
+
+t.test(
+  'every start has its cohort, if so asked; periods from the start itself; later ones count for earlier',
+  async (t) => {
+    const recurring = await ask({ ...RETENTION, cohort: 'recurring' })
+    t.strictSame(counts(recurring.results)[1], [1, 0, 1, 0, '0?'])
+    const rolling = await ask({ ...RETENTION, mode: 'rolling' })
+    t.strictSame(counts(rolling.results)[0], [2, 1, 1, '1?', '0?'])
+    const orAfter = await ask({ ...RETENTION, count: 'on_or_after' })
+    t.strictSame(counts(orAfter.results)[0], [2, 2, 2, 1, 1])
+  },
+)
+
+t.test('the users behind a number', async (t) => {
+  const users = async (cell: object, more = {}) => (await ask({ kind: 'users', of: RETENTION, cell, ...more })).results
+  t.strictSame(await users({ cohort: '2026-05-01' }), {
+    users: ['ada', 'eve'],
+    count: 2,
+    page: 1,
+    limit: 50,
+    hasMore: false,
+  })
+  t.match(await users({ cohort: '2026-05-01', interval: 3 }), { users: ['ada'], count: 1 })
+  t.match(await users({ cohort: '2026-05-01', interval: 1 }, { limit: 1 }), { users: ['ada'], count: 2, hasMore: true })
+  t.match(await users({ cohort: '2026-05-01', interval: 1 }, { limit: 1, page: 2 }), { users: ['eve'], hasMore: false })
+  t.match(await users({ cohort: '2026-05-03' }), { users: [], count: 0 })
+})
