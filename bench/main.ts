@@ -8,6 +8,7 @@ import { direct } from './benchmarks/direct.js'
 import { edit } from './benchmarks/edit.js'
 import { exportPages } from './benchmarks/export.js'
 import { growth } from './benchmarks/growth.js'
+import { identified } from './benchmarks/identified.js'
 import { importFile } from './benchmarks/import.js'
 import { profile } from './benchmarks/profile.js'
 import { scale } from './benchmarks/scale.js'
@@ -22,6 +23,7 @@ import { Store } from './store.js'
 const BENCHMARKS: Record<string, Benchmark> = {
   track,
   batch,
+  identified,
   import: importFile,
   export: exportPages,
   edit,

@@ -73,9 +73,21 @@ export async function singles(): Promise<HttpRequest[]> {
 /** Calls of `/public/track/batch` with 1000 real events each. */
 export async function batches(): Promise<HttpRequest[]> {
   const events = await realEvents()
-  return Array.from({ length: Math.floor(events.length / BATCH) }, (_, i) => ({
-    method: 'POST',
-    path: '/public/track/batch',
-    body: `{"events":[${events.slice(i * BATCH, (i + 1) * BATCH).join(',')}]}`,
-  }))
+  return Array.from({ length: Math.floor(events.length / BATCH) }, (_, i) =>
+    batchOf(events.slice(i * BATCH, (i + 1) * BATCH)),
+  )
+}
+
+/** As `batches`, so many, with an `insert_id` for each event that no other has. */
+export async function identifiedBatches(count: number): Promise<HttpRequest[]> {
+  const events = await realEvents()
+  const all = Math.floor(events.length / BATCH)
+  return Array.from({ length: count }, (_, i) => {
+    const some = events.slice((i % all) * BATCH, ((i % all) + 1) * BATCH)
+    return batchOf(some.map((event) => `{"insert_id":"${randomUUID()}",${event.slice(1)}`))
+  })
+}
+
+function batchOf(events: string[]): HttpRequest {
+  return { method: 'POST', path: '/public/track/batch', body: `{"events":[${events.join(',')}]}` }
 }
