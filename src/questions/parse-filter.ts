@@ -44,7 +44,8 @@ export function parseEvents(fields: Fields): string | string[] {
     return '*'
   }
   for (const [i, name] of event.entries()) {
-    if (!isName(name)) fields.fault(`event/${i}`, `must be the name of an event, of 1 to ${MAX_NAME} characters`)
+    if (!isName(name))
+      fields.fault(`event/${i}`, `must be a name of 1 to ${MAX_NAME} characters, without unpaired surrogates`)
   }
   return event
 }

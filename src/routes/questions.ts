@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { QuestionBody } from '../contract/schemas.js'
+import { hangUpSignal } from '../http/hang-up.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Questions } from '../questions/run.js'
 
@@ -12,8 +13,8 @@ export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app
   app.post(
     '/query',
     { schema: { body: QuestionBody }, config: { access: 'read' } },
-    async ({ projectId, body, signal }, reply) => {
-      const answered = await questions.ask(projectId, body, signal)
+    async ({ projectId, body }, reply) => {
+      const answered = await questions.ask(projectId, body, hangUpSignal(reply))
       reply.header('content-type', 'application/json; charset=utf-8')
       return answerText({ status: 1, error: null, ...answered })
     },

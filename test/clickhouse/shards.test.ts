@@ -4,6 +4,9 @@ import { openShards } from '../../src/clickhouse/open-shards.js'
 import { prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
+import { kindOf } from '../../src/questions/kinds.js'
+import { parseQuestion } from '../../src/questions/parse.js'
+import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
 import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
@@ -224,4 +227,44 @@ t.test('every shard looks only for the names that are asked for', async (t) => {
   const conditions = plan.map(({ explain }) => explain.trim()).filter((line) => line.startsWith('Condition:'))
   t.equal(conditions.length, NODES)
   for (const condition of conditions) t.match(condition, /distinct_id in 2-element set.*project_id in/)
+})
+
+t.test('questions have the answers over all shards that they have over one', async (t) => {
+  const chain = [
+    ['u6', 'u0'],
+    ['u5', 'u6'],
+  ] as const
+  for (const shards of both) {
+    for (const [i, [alias, distinctId]] of chain.entries()) {
+      const body = Buffer.from(ALIASES.row('p', alias, { distinctId, createdAt: i }))
+      const entry = { kind: ALIASES.kind, projectId: 'p', position: 900n + BigInt(i), receivedAt: 1, count: 1, body }
+      await ALIASES.insert(shards.at(i % shards.all.length).clickhouse, [entry], SIGNAL)
+    }
+  }
+  // Events before have been changed on several shards only.
+  const common = { from: 40, to: 1000 }
+  const series = [
+    { event: '*', metric: 'users' },
+    { event: 'e1', metric: 'median', property: 'timestamp' },
+  ]
+  const step = (event: string) => ({ event, where: ['not', ['is', 'user.at', [100]]] })
+  const questions = [
+    { kind: 'series', series, interval: 'hour', where: ['is', 'properties.a', [1, null]] },
+    { kind: 'series', series, interval: 'none', breakdown: ['properties.c', 'user.at'], limit: 1 },
+    { kind: 'series', series, breakdown: ['distinct_id'], limit: 3, other: false },
+    { kind: 'funnel', steps: [step('e0'), step('e1')], window: '1ms' },
+    { kind: 'paths', start: 'e0' },
+  ]
+  for (const question of questions) {
+    const parsed = parseQuestion({ ...common, ...question }, 2000)
+    const [many, alone] = await Promise.all(
+      both.map(async (shards) => {
+        const asked = { projectId: 'p', now: 2000, shards, hasAliases: true }
+        const { sql, parameters, settings } = kindOf(parsed).query(parsed, asked)
+        return kindOf(parsed).answer(parsed, await shards.rows(sql, parameters, settings), asked)
+      }),
+    )
+    t.strictSame(many, alone, JSON.stringify(question))
+    t.not(JSON.stringify(many?.results).match(/[1-9]/), null)
+  }
 })

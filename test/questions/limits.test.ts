@@ -1,0 +1,112 @@
+import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { Questions } from '../../src/questions/run.js'
+import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder, until } from '../helper.js'
+
+const EVENTS = 3_000_000
+
+let url = ''
+const settings = {
+  PUBLIC_API_KEY: PUBLIC_KEY,
+  SECRET_KEY,
+  LOG_LEVEL: 'silent',
+  QUERY_TIMEOUT: '60',
+  QUERY_MEMORY: String(128 << 20),
+}
+const { app, call } = await startApp(
+  t as never,
+  { ...settings, DATA_DIR: await temporaryFolder(t) },
+  {
+    onClickHouse: (found) => {
+      url = found
+    },
+  },
+)
+await app.listen({ port: 0 })
+const clickhouse = new ClickHouse({ url })
+t.teardown(() => clickhouse.close())
+
+t.before(async () => {
+  await until('the tables', async () => (await call('GET', '/public/events')).statusCode === 200)
+  await clickhouse.command(`
+    INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
+    SELECT 'default', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', toString(number),
+      1760000000000 + number, 0, concat('{"n":', toString(number), '}'), ''
+    FROM numbers(${EVENTS})`)
+})
+
+/** Takes seconds, but little memory. */
+const LONG = {
+  kind: 'series',
+  series: [{ event: 'a' }],
+  from: '2025-10-01',
+  to: '2025-11-01',
+  where: ['or', Array.from({ length: 90 }, (_, i) => ['matches', 'distinct_id', `${i}(.?){30}x+y*${i}$`])],
+}
+
+const running = async () => {
+  const rows = await clickhouse.rows<{ id: string; nice: string }>(
+    `SELECT query_id AS id, Settings['os_threads_nice_value_query'] AS nice FROM system.processes WHERE query LIKE '%AS mask%' AND query NOT LIKE '%system.processes%'`,
+  )
+  return rows
+}
+
+/** A call that can be hung up. */
+function ask(question: object) {
+  const { port } = app.server.address() as AddressInfo
+  const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
+  const call = request({ port, path: '/public/query', method: 'POST', headers })
+  call.on('error', () => {})
+  const status = new Promise<number | undefined>((resolve) => {
+    call.on('response', (response) => {
+      response.resume().on('end', () => resolve(response.statusCode))
+    })
+    call.on('close', () => resolve(undefined))
+  })
+  call.end(JSON.stringify(question))
+  return { status, hangUp: () => call.destroy() }
+}
+
+t.test('runs two questions of a project at once, and ends them when the asker hangs up', async (t) => {
+  const three = [ask(LONG), ask(LONG), ask(LONG)]
+  const two = await until('two questions', async () => {
+    const rows = await running()
+    return rows.length === 2 && rows
+  })
+  t.strictSame(
+    two.map(({ nice }) => nice),
+    ['10', '10'],
+  )
+  t.equal((await running()).length, 2)
+  three[0]?.hangUp()
+  const ids = two.map(({ id }) => id)
+  await until('the third', async () => (await running()).some(({ id }) => !ids.includes(id)))
+  for (const { hangUp } of three) hangUp()
+  await until('no question', async () => (await running()).length === 0)
+})
+
+t.test('refuses what would take too much memory, and says what to narrow', async (t) => {
+  const question = { ...LONG, where: null, breakdown: ['distinct_id', 'properties.n'] }
+  const response = await call('POST', '/public/query', question)
+  t.equal(response.statusCode, 422)
+  t.equal(response.json().code, 'query_too_large')
+  t.match(response.json().error, /128 MiB.*shorter time/)
+})
+
+t.test('ends a question that takes too long, and says so', async (t) => {
+  const questions = new Questions({
+    shards: Shards.of(clickhouse),
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    aliases: { hasAny: async () => false },
+    limits: { QUERY_TIMEOUT: 1, QUERY_MEMORY: 1 << 30 },
+  })
+  const { signal } = new AbortController()
+  await t.rejects(questions.ask('default', LONG, signal), { code: 'query_too_large', message: /more than 1 s/ })
+  // The project has its slots back.
+  const short = { ...LONG, where: null, breakdown: null, series: [{ event: 'none' }] }
+  const [{ total }] = (await questions.ask('default', short, signal)).results as [{ total: number }]
+  t.equal(total, 0)
+})
