@@ -14,6 +14,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   export: () => import('./cli/export/command.js'),
   lanes: () => import('./cli/lanes.js'),
   sql: () => import('./cli/sql.js'),
+  tail: () => import('./cli/tail.js'),
 }
 
 process.exitCode = await main(process.argv.slice(2))

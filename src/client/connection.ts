@@ -40,6 +40,7 @@ export interface Call {
   body?: string | Uint8Array<ArrayBuffer>
   /** 1 to 255 characters; makes retries of `/track`, `/track/batch` and `/users/profile` safe */
   idempotencyKey?: string
+  headers?: Record<string, string>
 }
 
 export interface CallOptions {
@@ -61,7 +62,15 @@ export interface RowsResult {
   headers: Headers
 }
 
+/** A response that is still coming. */
+interface OpenStream {
+  headers: Headers
+  lines: AsyncGenerator<string, void, undefined>
+}
+
 const TIMEOUT_MS = 30_000
+/** The service breaks the silence of a live stream every 20 s. */
+const SILENCE_MS = 45_000
 
 /** Makes calls with the secret key, and retries transient failures. */
 export class Connection {
@@ -128,47 +137,26 @@ export class Connection {
    * timeout of an attempt
    */
   async *lines(call: Call, { signal }: CallOptions = {}): AsyncGenerator<string, void, undefined> {
-    const open = async () => {
-      const end = new AbortController()
-      return { end, body: await this.#attempt(call, signal, readStream, end) }
-    }
-    const { body, end } = await retry(open, this.#retry, signal)
-    const abort = () => end.abort(aborted(signal))
-    if (signal?.aborted) abort()
-    signal?.addEventListener('abort', abort)
-    try {
-      let rest = ''
-      for await (const text of this.#texts(body, end)) {
-        const parts = `${rest}${text}`.split('\n')
-        rest = parts.pop() ?? ''
-        yield* parts
-      }
-    } finally {
-      signal?.removeEventListener('abort', abort)
-      end.abort()
-    }
+    yield* (await retry(() => this.#open(call, signal, 'application/x-ndjson', this.#timeoutMs), this.#retry, signal))
+      .lines
   }
 
-  async *#texts(body: ReadableStream<Uint8Array>, end: AbortController): AsyncGenerator<string, void, undefined> {
-    const reader = body.getReader()
-    const decoder = new TextDecoder()
-    for (;;) {
-      const timer = setTimeout(() => end.abort(timedOut(this.#timeoutMs)), this.#timeoutMs)
-      try {
-        const { done, value } = await reader.read()
-        if (done) return
-        yield decoder.decode(value, { stream: true })
-      } catch (error) {
-        if (end.signal.reason instanceof TallyhouseError) throw end.signal.reason
-        throw new TallyhouseError('network', 'The response broke off and is incomplete.', { cause: error })
-      } finally {
-        clearTimeout(timer)
-      }
-    }
+  /**
+   * Opens a live stream, in one attempt.
+   * @throws TallyhouseError; the lines as those of `lines`
+   */
+  async eventStream(call: Call, { signal }: CallOptions = {}): Promise<OpenStream> {
+    return await this.#open(call, signal, 'text/event-stream', SILENCE_MS)
+  }
+
+  async #open(call: Call, signal: AbortSignal | undefined, type: string, silentMs: number): Promise<OpenStream> {
+    const end = new AbortController()
+    const { body, headers } = await this.#attempt(call, signal, (response) => readStream(response, type), end)
+    return { headers, lines: linesOf(body, { end, signal, silentMs }) }
   }
 
   async #attempt<T>(
-    { method, path, body, idempotencyKey }: Call,
+    { method, path, body, idempotencyKey, headers }: Call,
     signal: AbortSignal | undefined,
     read: (response: Response) => Promise<T>,
     // The oldest supported Node does not have AbortSignal.any.
@@ -183,6 +171,7 @@ export class Connection {
       const response = await send(this.#url + path, {
         method,
         headers: {
+          ...headers,
           'x-api-key': this.#key,
           ...(body !== undefined && { 'content-type': 'application/json' }),
           ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
@@ -238,11 +227,57 @@ async function readRows(response: Response): Promise<RowsResult> {
   return { bytes: new Uint8Array(await response.arrayBuffer()), headers }
 }
 
-async function readStream(response: Response): Promise<ReadableStream<Uint8Array>> {
+async function readStream(response: Response, type: string): Promise<{ body: ReadableStream; headers: Headers }> {
   const { status, headers, body } = response
-  const isNdjson = status === 200 && headers.get('content-type')?.startsWith('application/x-ndjson') && body !== null
-  if (!isNdjson) throw refusal(response, parseObject(await response.text()))
-  return body
+  if (status === 200 && headers.get('content-type')?.startsWith(type) && body !== null) return { body, headers }
+  throw refusal(response, parseObject(await response.text()))
+}
+
+interface Reading {
+  /** ends the request */
+  end: AbortController
+  signal: AbortSignal | undefined
+  /** for how long nothing may come */
+  silentMs: number
+}
+
+async function* linesOf(body: ReadableStream<Uint8Array>, reading: Reading): AsyncGenerator<string, void, undefined> {
+  const { end, signal } = reading
+  const abort = () => end.abort(aborted(signal))
+  if (signal?.aborted) abort()
+  signal?.addEventListener('abort', abort)
+  try {
+    let rest = ''
+    for await (const text of textsOf(body, reading)) {
+      const parts = `${rest}${text}`.split('\n')
+      rest = parts.pop() ?? ''
+      yield* parts
+    }
+  } finally {
+    signal?.removeEventListener('abort', abort)
+    end.abort()
+  }
+}
+
+async function* textsOf(
+  body: ReadableStream<Uint8Array>,
+  { end, silentMs }: Reading,
+): AsyncGenerator<string, void, undefined> {
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  for (;;) {
+    const timer = setTimeout(() => end.abort(timedOut(silentMs)), silentMs)
+    try {
+      const { done, value } = await reader.read()
+      if (done) return
+      yield decoder.decode(value, { stream: true })
+    } catch (error) {
+      if (end.signal.reason instanceof TallyhouseError) throw end.signal.reason
+      throw new TallyhouseError('network', 'The response broke off and is incomplete.', { cause: error })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
 }
 
 function aborted(signal: AbortSignal | undefined): TallyhouseError {

@@ -4,6 +4,7 @@ export { type ClientErrorCode, TallyhouseError } from './errors.js'
 export type { GivenProperties, JsonText, TrackEvent } from './event.js'
 export type { EventQueueOptions } from './event-queue.js'
 export type { EventFilter, ExportOptions } from './export.js'
+export type { LiveOptions } from './live.js'
 export type { RetryPolicy } from './retry.js'
 export {
   type ProfileOperations,

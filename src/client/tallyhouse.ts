@@ -4,6 +4,7 @@ import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } 
 import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
 import { type ExportOptions, exportEvents, queryOf, rawProperties } from './export.js'
+import { type LiveOptions, liveEvents } from './live.js'
 
 export interface TallyhouseOptions extends ConnectionOptions, EventQueueOptions {}
 
@@ -215,6 +216,18 @@ export class Tallyhouse {
   exportEvents(options?: ExportOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
   exportEvents(options: ExportOptions = {}): AsyncGenerator<StoredEvent<Properties | JsonText>, void, undefined> {
     return exportEvents(this.#connection, options)
+  }
+
+  /**
+   * Events as the store has them, usually half a second after they were accepted: those that are accepted from now on, or
+   * behind `lastEventId`. Each comes once and in order; a stream that breaks off is opened again where it ended. Goes on
+   * until the signal aborts it, or you leave the loop.
+   * @throws TallyhouseError that another attempt cannot help, such as `unauthorized`
+   */
+  live(options: LiveOptions & { raw: true }): AsyncGenerator<StoredEvent<JsonText>, void, undefined>
+  live(options?: LiveOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
+  live(options: LiveOptions = {}): AsyncGenerator<StoredEvent<Properties | JsonText>, void, undefined> {
+    return liveEvents(this.#connection, options)
   }
 
   /** events that are queued or in flight */

@@ -120,10 +120,11 @@ export class LiveHub {
 
   /**
    * Opens a stream.
+   * @returns it, and the id behind which it begins, whether or not there is such an event
    * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the limits,
    *   `unavailable` if a journal cannot be reached or the service is closing
    */
-  async open({ projectId, wanted, lastEventId, isAllowed }: OpenStream): Promise<Listener> {
+  async open({ projectId, wanted, lastEventId, isAllowed }: OpenStream): Promise<{ stream: Listener; after: string }> {
     if (lastEventId !== null) checkId(lastEventId)
     const { barrier, limits, closing } = this.#options
     this.#assertRoom(projectId)
@@ -139,7 +140,7 @@ export class LiveHub {
     if (after >= project.tail.goal) project.tail.join(listener, after)
     else void catchUp(listener, project.tail, after, { ...this.#sources, queries: this.#catchUpQueries })
     if (!this.#isRunning) void this.#run()
-    return listener
+    return { stream: listener, after }
   }
 
   get #sources() {

@@ -26,13 +26,14 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
     async ({ projectId, key, query, headers, method }, reply) => {
       const { event, distinct_id: distinctId, from, to } = query
       if (method === 'HEAD') return reply.headers(HEADERS).send()
-      const stream = await live.open({
+      const { stream, after } = await live.open({
         projectId,
         wanted: given({ event, distinctId, from, to }),
         lastEventId: headers['last-event-id'] || null,
         isAllowed: () => admission.isKeyOf(projectId, key),
       })
-      reply.headers(HEADERS)
+      // So a client that loses the stream before its first event resumes where it began.
+      reply.headers({ ...HEADERS, 'x-last-event-id': after })
       return stream
     },
   )

@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util'
 import type { RowFormat } from '../../contract/formats.js'
 import { parseCursor } from '../../model/cursor.js'
-import { toMilliseconds } from '../../vendors/time.js'
 import { runAll } from '../all.js'
 import { type Command, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
+import { readTime } from '../time.js'
 import { exportEvents } from './export-file.js'
 
 const OUTPUT_FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
@@ -103,13 +103,4 @@ function parse(args: string[]) {
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
-}
-
-/** Digits are milliseconds, as in the API's query; no ISO time consists of digits only. */
-function readTime(name: string, text: string | undefined): string | undefined {
-  if (text === undefined || /^\d+$/.test(text)) return text
-  const ms = toMilliseconds(text, 'iso')
-  if (ms === null || ms < 0)
-    throw new UsageError(`${name} must be milliseconds since 1970, or like 2024-01-31T12:00:00Z.`)
-  return String(ms)
 }

@@ -127,6 +127,10 @@ export const CALLS: Record<string, Call> = {
       schema: 'event-stream',
       example: `retry: 2000\n\n: connected\n\nid: ${EVENT_ID}\ndata: ${JSON.stringify(event)}\n\n`,
     },
+    headers: {
+      'x-last-event-id':
+        'The id behind which the stream begins: resume with it if the stream ends before an event came.',
+    },
     errors: ['invalid_request', 'overloaded'],
   },
   'GET /public/events/:eventId': {

@@ -1,0 +1,112 @@
+import { once } from 'node:events'
+import { parseArgs } from 'node:util'
+import { Connection } from '../client/connection.js'
+import { type LiveText, liveTexts } from '../client/live.js'
+import type { StoredEvent } from '../contract/responses.js'
+import { memberText } from '../json/spans.js'
+import { given } from '../lib/given.js'
+import { parseEventId } from '../model/event-id.js'
+import { type Command, type CommandIo, UsageError } from './command.js'
+import { readTarget, TARGET_USAGE } from './target.js'
+import { readTime } from './time.js'
+
+const USAGE = `Usage: tallyhouse tail [options]
+
+Prints events as they come, until Ctrl-C. A stream that breaks off is opened again where it ended,
+so no event is skipped and none is printed twice.
+
+${TARGET_USAGE}
+  --format FORMAT    ndjson (default), an event per line as export writes it, or short: time, name,
+                     user and properties
+  --event NAME       only events with this name
+  --distinct-id ID   only events of this user
+  --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
+                     if it has no zone)
+  --to TIME          only events before this time
+  --after ID         begins behind the event with this eventId (default: with what is accepted from
+                     now on)
+
+The exit code is 0 after Ctrl-C or if the reader of the output closes it, 1 if the service refuses
+the stream, and 2 for a usage error.`
+
+/** What a terminal might take for a command. */
+const CONTROLS = /\p{Cc}/gu
+
+export const command: Command = {
+  summary: 'prints events of a running service as they come',
+  usage: USAGE,
+  async run(args, io) {
+    const values = parse(args)
+    const { format, after } = values
+    if (format !== 'ndjson' && format !== 'short') throw new UsageError('--format must be ndjson or short.')
+    if (after !== undefined && !parseEventId(after)) throw new UsageError('--after must be the eventId of an event.')
+    const { url, secretKey } = await readTarget(values, io)
+    const from = readTime('--from', values.from)
+    const to = readTime('--to', values.to)
+    const stop = new AbortController()
+    const end = () => stop.abort()
+    if (io.signal.aborted) end()
+    io.signal.addEventListener('abort', end)
+    // Whoever reads the output has seen enough.
+    io.stdout.on('error', end)
+    const events = liveTexts(new Connection({ url, secretKey }), {
+      ...given({ event: values.event, distinct_id: values['distinct-id'], lastEventId: after }),
+      ...(from !== undefined && { from: Number(from) }),
+      ...(to !== undefined && { to: Number(to) }),
+      signal: stop.signal,
+      onReconnect: (reason) => {
+        io.stderr.write(`${reason?.message ?? 'The service ended the stream.'} Connecting again.\n`)
+      },
+    })
+    try {
+      const width = io.stdout.isTTY ? io.stdout.columns : undefined
+      for await (const event of events)
+        await print(format === 'short' ? shortLine(event, width) : line(event), io, stop.signal)
+    } finally {
+      io.signal.removeEventListener('abort', end)
+      io.stdout.off('error', end)
+    }
+    return 0
+  },
+}
+
+async function print(text: string, { stdout }: CommandIo, signal: AbortSignal): Promise<void> {
+  if (!stdout.write(`${text}\n`)) await once(stdout, 'drain', { signal }).catch(() => undefined)
+}
+
+/** Line breaks are between tokens only. */
+function line({ text }: LiveText): string {
+  return text.replaceAll('\n', ' ')
+}
+
+function shortLine({ text }: LiveText, width: number | undefined): string {
+  const { timestamp, event, distinct_id } = JSON.parse(text) as StoredEvent
+  const parts = [timeText(timestamp), event, distinct_id, memberText(text, 'properties') ?? '{}']
+  return parts.join('  ').replace(CONTROLS, ' ').slice(0, width)
+}
+
+/** A `timestamp` may be later than any date. */
+function timeText(ms: number): string {
+  const date = new Date(ms)
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        url: { type: 'string' },
+        'key-file': { type: 'string' },
+        format: { type: 'string', default: 'ndjson' },
+        event: { type: 'string' },
+        'distinct-id': { type: 'string' },
+        from: { type: 'string' },
+        to: { type: 'string' },
+        after: { type: 'string' },
+      },
+    }).values
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
