@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { Session } from '../../src/client/index.js'
-import { type Client, freePort, PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { type Client, freePort, PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 import { startChromium } from './chromium.js'
 
 const SHIPPED = new URL('../../packages/browser/dist/esm/browser/index.js', import.meta.url)
@@ -80,158 +80,157 @@ function reader({ call }: Client) {
   return { when, completed, active }
 }
 
-for (const storage of STORAGES) {
-  t.test(`on ${storage}`, async (t) => {
-    const client = await startApp(t, await settingsFor(t, storage))
-    const service = await client.app.listen({ port: 0 })
-    const { when, completed, active } = reader(client)
-    const site = await startSite(t, service)
-    const browser = await startChromium(t)
-    const open = async (t: Test, path: string, options: object = {}) => {
-      const page = await browser.newPage()
-      t.teardown(() => page.close())
-      await page.goto(site(path, options))
-      return page
-    }
+// The storage is the service's affair: sessions are tested on each in test/routes/.
+t.test('in a browser', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const service = await client.app.listen({ port: 0 })
+  const { when, completed, active } = reader(client)
+  const site = await startSite(t, service)
+  const browser = await startChromium(t)
+  const open = async (t: Test, path: string, options: object = {}) => {
+    const page = await browser.newPage()
+    t.teardown(() => page.close())
+    await page.goto(site(path, options))
+    return page
+  }
 
-    t.test('a session starts with the page and sends heartbeats', async (t) => {
-      const page = await open(t, 'first')
-      const id = await idOf(page)
-      const { started_at } = await active(id, 'first')
-      const later = await when(id, 'heartbeats', ({ duration }) => duration >= (HEARTBEAT_MS * 3) / 1000)
-      t.match(later, { distinct_id: 'ann', state: 'active', started_at, ended_at: null })
-      await page.evaluate('session.setProperties({ more: true })')
-      t.match(await active(id, 'more'), { properties: { first: true, more: true, began: 'first' } })
-      await page.evaluate("session.setProperties({ began: 'elsewhere', set: true })")
-      t.match(await active(id, 'set'), { properties: { began: 'elsewhere' } })
-      await page.click('#next')
-      t.match(await active(id, 'next'), { properties: { began: 'elsewhere' } }, 'they are sent once')
-      t.strictSame(await failuresOf(page), [])
-    })
-
-    t.test('a hidden page sends nothing, and continues the session once it is visible again', async (t) => {
-      const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
-      const id = await idOf(page)
-      const { duration } = await active(id, 'hidden')
-      const other = await open(t, 'other')
-      const last = await when(id, 'the beacon', (session) => session.duration > duration)
-      const otherId = await idOf(other)
-      await when(otherId, 'heartbeats', (session) => session.duration >= 0.2)
-      t.strictSame(await when(id, 'the session', () => true), last, 'nothing came meanwhile')
-      await page.bringToFront()
-      await when(id, 'a heartbeat', (session) => session.updated_at > last.updated_at)
-      t.equal(await idOf(page), id)
-    })
-
-    t.test('the session continues on the next page, and on the previous page from the cache', async (t) => {
-      const page = await open(t, 'one')
-      const id = await idOf(page)
-      await active(id, 'one')
-      await page.click('#next')
-      t.match(await active(id, 'next'), { properties: { one: true, next: true, began: 'one' } })
-      t.equal(await idOf(page), id)
-
-      // Playwright loses a page that returns from the cache: from here on, ask the service.
-      await page.evaluate('history.back()')
-      await active(id, 'fromCache')
-    })
-
-    t.test("the session continues after a typed address, and after a script's reload", async (t) => {
-      const page = await open(t, 'first')
-      const id = await idOf(page)
-      await active(id, 'first')
-      await page.goto(site('typed'))
-      await active(id, 'typed')
-      t.equal(await idOf(page), id)
-      await Promise.all([page.waitForEvent('load'), page.evaluate('location.reload()')])
-      t.equal(await idOf(page), id)
-      t.match(await active(id, 'typed'), { properties: { first: true }, ended_at: null })
-    })
-
-    t.test('closing the tab ends the session', async (t) => {
-      const page = await open(t, 'closed')
-      const id = await idOf(page)
-      await when(id, 'heartbeats', ({ duration }) => duration > 0)
-      await page.close()
-      const { ended_at, updated_at, duration, started_at } = await completed(id)
-      t.equal(ended_at, updated_at)
-      t.ok(duration > 0 && duration <= (updated_at - started_at) / 1000 + 0.1, `${duration} s`)
-    })
-
-    t.test('after the reload button a new session starts, or with endOnClose: false the same continues', async (t) => {
-      const page = await open(t, 'reloaded')
-      const id = await idOf(page)
-      await active(id, 'reloaded')
-      await page.reload()
-      await completed(id)
-      await active(await idOf(page, id), 'reloaded')
-      t.strictSame(await failuresOf(page), [])
-
-      const patient = await open(t, 'reloaded', { endOnClose: false })
-      const sameId = await idOf(patient)
-      await active(sameId, 'reloaded')
-      await patient.reload()
-      t.equal(await idOf(patient), sameId)
-      const { updated_at } = await active(sameId, 'reloaded')
-      await when(sameId, 'a heartbeat', (session) => session.updated_at > updated_at)
-      t.strictSame(await failuresOf(patient), [])
-    })
-
-    t.test('a page hidden for too long ends the session, and starts a new one once it is visible again', async (t) => {
-      const page = await open(t, 'timeout', { timeoutMs: 500 })
-      const id = await idOf(page)
-      await active(id, 'timeout')
-      await open(t, 'other')
-      const { duration, started_at, ended_at } = await completed(id)
-      t.ok(duration < (Number(ended_at) - started_at) / 1000, 'the time out of sight does not count')
-      await page.bringToFront()
-      t.match(await active(await idOf(page, id), 'timeout'), { properties: { began: 'timeout' } })
-    })
-
-    t.test('a session that was ended elsewhere is followed by a new one', async (t) => {
-      const page = await open(t, 'elsewhere')
-      const id = await idOf(page)
-      await active(id, 'elsewhere')
-      await client.browser('/public/sessions/end', { distinct_id: 'ann', session_id: id })
-      await active(await idOf(page, id), 'elsewhere')
-      t.strictSame(await failuresOf(page), [])
-    })
-
-    t.test('end() ends the session', async (t) => {
-      const page = await open(t, 'ended')
-      const id = await idOf(page)
-      await page.evaluate('session.end()')
-      t.equal((await completed(id)).distinct_id, 'ann')
-      t.equal(await page.evaluate('session.id'), null)
-      await page.reload()
-      await active(await idOf(page), 'ended')
-    })
-
-    t.test("another visitor's session is not continued", async (t) => {
-      const page = await open(t, 'ann')
-      const id = await idOf(page)
-      await page.goto(site('bob', { distinct_id: 'bob' }))
-      t.match(await active(await idOf(page, id), 'bob'), { distinct_id: 'bob' })
-    })
-
-    t.test('it works on a page that must not use storage', async (t) => {
-      const page = await open(t, 'sandbox')
-      await active(await idOf(page), 'sandbox')
-      t.strictSame(await failuresOf(page), [])
-    })
-
-    t.test('a mistake in the set-up is reported once', async (t) => {
-      const page = await open(t, 'unknown', { publicKey: 'pk_unknown' })
-      t.strictSame(await until('the failure', async () => (await failuresOf(page))[0] && failuresOf(page)), [
-        'unauthorized',
-      ])
-      await page.goto(site('secret', { publicKey: SECRET_KEY }))
-      t.match(await page.evaluate('refused'), /secret key, which must never be in a browser/)
-      await page.goto(site('address', { url: 'tallyhouse' }))
-      t.match(await page.evaluate('refused'), /url must be/)
-    })
+  t.test('a session starts with the page and sends heartbeats', async (t) => {
+    const page = await open(t, 'first')
+    const id = await idOf(page)
+    const { started_at } = await active(id, 'first')
+    const later = await when(id, 'heartbeats', ({ duration }) => duration >= (HEARTBEAT_MS * 3) / 1000)
+    t.match(later, { distinct_id: 'ann', state: 'active', started_at, ended_at: null })
+    await page.evaluate('session.setProperties({ more: true })')
+    t.match(await active(id, 'more'), { properties: { first: true, more: true, began: 'first' } })
+    await page.evaluate("session.setProperties({ began: 'elsewhere', set: true })")
+    t.match(await active(id, 'set'), { properties: { began: 'elsewhere' } })
+    await page.click('#next')
+    t.match(await active(id, 'next'), { properties: { began: 'elsewhere' } }, 'they are sent once')
+    t.strictSame(await failuresOf(page), [])
   })
-}
+
+  t.test('a hidden page sends nothing, and continues the session once it is visible again', async (t) => {
+    const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
+    const id = await idOf(page)
+    const { duration } = await active(id, 'hidden')
+    const other = await open(t, 'other')
+    const last = await when(id, 'the beacon', (session) => session.duration > duration)
+    const otherId = await idOf(other)
+    await when(otherId, 'heartbeats', (session) => session.duration >= 0.2)
+    t.strictSame(await when(id, 'the session', () => true), last, 'nothing came meanwhile')
+    await page.bringToFront()
+    await when(id, 'a heartbeat', (session) => session.updated_at > last.updated_at)
+    t.equal(await idOf(page), id)
+  })
+
+  t.test('the session continues on the next page, and on the previous page from the cache', async (t) => {
+    const page = await open(t, 'one')
+    const id = await idOf(page)
+    await active(id, 'one')
+    await page.click('#next')
+    t.match(await active(id, 'next'), { properties: { one: true, next: true, began: 'one' } })
+    t.equal(await idOf(page), id)
+
+    // Playwright loses a page that returns from the cache: from here on, ask the service.
+    await page.evaluate('history.back()')
+    await active(id, 'fromCache')
+  })
+
+  t.test("the session continues after a typed address, and after a script's reload", async (t) => {
+    const page = await open(t, 'first')
+    const id = await idOf(page)
+    await active(id, 'first')
+    await page.goto(site('typed'))
+    await active(id, 'typed')
+    t.equal(await idOf(page), id)
+    await Promise.all([page.waitForEvent('load'), page.evaluate('location.reload()')])
+    t.equal(await idOf(page), id)
+    t.match(await active(id, 'typed'), { properties: { first: true }, ended_at: null })
+  })
+
+  t.test('closing the tab ends the session', async (t) => {
+    const page = await open(t, 'closed')
+    const id = await idOf(page)
+    await when(id, 'heartbeats', ({ duration }) => duration > 0)
+    await page.close()
+    const { ended_at, updated_at, duration, started_at } = await completed(id)
+    t.equal(ended_at, updated_at)
+    t.ok(duration > 0 && duration <= (updated_at - started_at) / 1000 + 0.1, `${duration} s`)
+  })
+
+  t.test('after the reload button a new session starts, or with endOnClose: false the same continues', async (t) => {
+    const page = await open(t, 'reloaded')
+    const id = await idOf(page)
+    await active(id, 'reloaded')
+    await page.reload()
+    await completed(id)
+    await active(await idOf(page, id), 'reloaded')
+    t.strictSame(await failuresOf(page), [])
+
+    const patient = await open(t, 'reloaded', { endOnClose: false })
+    const sameId = await idOf(patient)
+    await active(sameId, 'reloaded')
+    await patient.reload()
+    t.equal(await idOf(patient), sameId)
+    const { updated_at } = await active(sameId, 'reloaded')
+    await when(sameId, 'a heartbeat', (session) => session.updated_at > updated_at)
+    t.strictSame(await failuresOf(patient), [])
+  })
+
+  t.test('a page hidden for too long ends the session, and starts a new one once it is visible again', async (t) => {
+    const page = await open(t, 'timeout', { timeoutMs: 500 })
+    const id = await idOf(page)
+    await active(id, 'timeout')
+    await open(t, 'other')
+    const { duration, started_at, ended_at } = await completed(id)
+    t.ok(duration < (Number(ended_at) - started_at) / 1000, 'the time out of sight does not count')
+    await page.bringToFront()
+    t.match(await active(await idOf(page, id), 'timeout'), { properties: { began: 'timeout' } })
+  })
+
+  t.test('a session that was ended elsewhere is followed by a new one', async (t) => {
+    const page = await open(t, 'elsewhere')
+    const id = await idOf(page)
+    await active(id, 'elsewhere')
+    await client.browser('/public/sessions/end', { distinct_id: 'ann', session_id: id })
+    await active(await idOf(page, id), 'elsewhere')
+    t.strictSame(await failuresOf(page), [])
+  })
+
+  t.test('end() ends the session', async (t) => {
+    const page = await open(t, 'ended')
+    const id = await idOf(page)
+    await page.evaluate('session.end()')
+    t.equal((await completed(id)).distinct_id, 'ann')
+    t.equal(await page.evaluate('session.id'), null)
+    await page.reload()
+    await active(await idOf(page), 'ended')
+  })
+
+  t.test("another visitor's session is not continued", async (t) => {
+    const page = await open(t, 'ann')
+    const id = await idOf(page)
+    await page.goto(site('bob', { distinct_id: 'bob' }))
+    t.match(await active(await idOf(page, id), 'bob'), { distinct_id: 'bob' })
+  })
+
+  t.test('it works on a page that must not use storage', async (t) => {
+    const page = await open(t, 'sandbox')
+    await active(await idOf(page), 'sandbox')
+    t.strictSame(await failuresOf(page), [])
+  })
+
+  t.test('a mistake in the set-up is reported once', async (t) => {
+    const page = await open(t, 'unknown', { publicKey: 'pk_unknown' })
+    t.strictSame(await until('the failure', async () => (await failuresOf(page))[0] && failuresOf(page)), [
+      'unauthorized',
+    ])
+    await page.goto(site('secret', { publicKey: SECRET_KEY }))
+    t.match(await page.evaluate('refused'), /secret key, which must never be in a browser/)
+    await page.goto(site('address', { url: 'tallyhouse' }))
+    t.match(await page.evaluate('refused'), /url must be/)
+  })
+})
 
 t.test('the page retries until an unavailable service is back', async (t) => {
   const client = await startApp(t, await settingsFor(t, 'embedded'))

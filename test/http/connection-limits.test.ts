@@ -5,10 +5,18 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
 import { HeadWatch, MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
-import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { databaseOf } from '../delivery/servers.js'
+import { type Client, SECRET_KEY, settingsFor, startApp, startClickHouse, until } from '../helper.js'
 
 const HOST = 'host: 127.0.0.1\r\n'
 const SHORT = 300
+
+const engine = await startClickHouse(t)
+/** Each service has a folder and a database of its own. */
+const settings = async (t: Test) => ({
+  ...(await settingsFor(t, 'embedded')),
+  CLICKHOUSE_URL: databaseOf(engine.url),
+})
 
 /** A socket to the service, and the bytes received on it. */
 async function open(t: Test, { app }: Client): Promise<{ socket: Socket; answer(): string; closed: Promise<unknown> }> {
@@ -39,7 +47,7 @@ function isRefused(t: Test, answer: string, status: number, error: RegExp): void
 
 t.test('a client that sends too slowly', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, headersMs: SHORT, requestMs: 2 * SHORT, checkMs: 20 }
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
+  const client = await startApp(t, await settings(t), { clientLimits })
 
   t.test('headers', async (t) => {
     const { socket, answer, closed } = await open(t, client)
@@ -75,7 +83,7 @@ t.test('a client that sends too slowly', async (t) => {
 
 t.test('an idle client', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, idleMs: SHORT }
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
+  const client = await startApp(t, await settings(t), { clientLimits })
   const { socket, closed } = await open(t, client)
   const type = 'content-type: application/json\r\n'
   socket.write(`POST /public/track HTTP/1.1\r\n${HOST}${type}content-length: 1000\r\n\r\n`)
@@ -87,7 +95,7 @@ t.test('an idle client', async (t) => {
 
 t.test('a client that reads too slowly', async (t) => {
   const clientLimits = { ...CLIENT_LIMITS, responseMs: SHORT }
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { clientLimits })
+  const client = await startApp(t, await settings(t), { clientLimits })
   const properties = { x: 'x'.repeat(900_000) }
   const events = Array.from({ length: 20 }, () => ({ event: 'e', distinct_id: 'u', properties }))
   // More than the socket buffers hold.
@@ -109,7 +117,7 @@ t.test('a client that reads too slowly', async (t) => {
 t.test('too many connections', async (t) => {
   const warnings: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
-  const env = { ...(await settingsFor(t, 'embedded')), MAX_CONNECTIONS: '2' }
+  const env = { ...(await settings(t)), MAX_CONNECTIONS: '2' }
   const client = await startApp(t, env, { log })
   const [first, second] = [await open(t, client), await open(t, client)]
   for (let i = 0; i < 2; i++) await (await open(t, client)).closed
@@ -124,7 +132,7 @@ t.test('too many connections', async (t) => {
 })
 
 t.test('a URL that is too long', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const client = await startApp(t, await settings(t))
   const { socket, answer, closed } = await open(t, client)
   socket.write(`GET /public/events?event=${'x'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`)
   await closed
@@ -132,7 +140,7 @@ t.test('a URL that is too long', async (t) => {
 })
 
 t.test('headers that are too long for the parser', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const client = await startApp(t, await settings(t))
   const { socket, answer, closed } = await open(t, client)
   socket.write(`GET /mixpanel/track?data=${'x'.repeat(300_000)} HTTP/1.1\r\n${HOST}\r\n`)
   await closed

@@ -4,13 +4,24 @@ import t, { type Test } from 'tap'
 import { sendError } from '../../src/http/error-handler.js'
 import { limitRate, openCounters, registerRateLimit } from '../../src/http/rate-limits.js'
 import { WrongKeys } from '../../src/http/wrong-keys.js'
-import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startRedis, until } from '../helper.js'
+import {
+  PUBLIC_KEY,
+  SECRET_KEY,
+  STORAGES,
+  settingsFor,
+  startApp,
+  startClickHouse,
+  startRedis,
+  until,
+} from '../helper.js'
 
 const HEADERS = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'retry-after']
 
 for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
+    // Each of these tests starts a service: the engine is started once.
+    env.CLICKHOUSE_URL ??= (await startClickHouse(t)).url
 
     t.test('the requests of a key', async (t) => {
       const settings = { ...env, RATE_LIMIT: '3', RATE_LIMIT_WINDOW: '60' }

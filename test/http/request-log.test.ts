@@ -7,7 +7,15 @@ import { buildApp } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { describeError, openTerminalLog } from '../../src/lib/log.js'
-import { PUBLIC_KEY, SECRET_KEY, settingsFor, startService, temporaryFolder, until } from '../helper.js'
+import {
+  PUBLIC_KEY,
+  SECRET_KEY,
+  settingsFor,
+  startClickHouse,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
 
 interface Line {
   level: number
@@ -34,9 +42,12 @@ function recorder(): { log: Logger; lines: Line[]; text(): string } {
   return { log, lines, text: () => JSON.stringify(lines) }
 }
 
+/** Of one service after the other, with one engine. */
+const settings = { ...(await settingsFor(t, 'embedded')), CLICKHOUSE_URL: (await startClickHouse(t)).url }
+
 async function start(t: Test) {
   const { log, lines, text } = recorder()
-  const app = await buildApp(loadConfig(await settingsFor(t, 'embedded')), { log })
+  const app = await buildApp(loadConfig(settings), { log })
   t.teardown(() => app.close())
   lines.length = 0
   return { app, lines, text }
@@ -162,7 +173,7 @@ t.test('on a terminal every line is complete, including errors', async (t) => {
 
 t.test('all parts write to the same log', async (t) => {
   const { log, lines } = recorder()
-  const app = await buildApp(loadConfig({ ...(await settingsFor(t, 'embedded')), WRONG_KEY_LIMIT: '1' }), { log })
+  const app = await buildApp(loadConfig({ ...settings, WRONG_KEY_LIMIT: '1' }), { log })
   t.teardown(() => app.close())
   lines.length = 0
   for (let i = 0; i < 2; i++) await app.inject({ url: '/public/events', headers: { 'x-api-key': 'wrong' } })
@@ -207,7 +218,6 @@ t.test('only the message of an error is logged', async (t) => {
 })
 
 t.test('LOG_LEVEL sets the level, and the format is JSON unless stdout is a terminal', async (t) => {
-  const settings = await settingsFor(t, 'embedded')
   const service = await startService(t, { ...settings, LOG_LEVEL: 'info' })
   await fetch(`${service.url}/nothing`)
   const line = await until('a line', () => /^\{.*"status":404.*\}$/m.exec(service.output())?.[0])

@@ -167,16 +167,27 @@ t.test('look-ups of one turn of the event loop are one query to the store', asyn
   t.same(reads, [['a', 'b', 'c']])
 })
 
+/** Repeats a change for as long as others are quicker each time, as on a busy machine; then it was not made. */
+async function insist(change: () => Promise<unknown>): Promise<unknown> {
+  for (;;) {
+    try {
+      return await change()
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'unavailable') throw error
+    }
+  }
+}
+
 t.test('two processes on one journal add exactly', async (t) => {
   const { states } = await openStates(t)
   const both = [states(), states()] as const
-  await Promise.all(all(1000, (i) => both[i % 2 === 0 ? 0 : 1].change('p', 'a', add(1))))
+  await Promise.all(all(1000, (i) => insist(() => both[i % 2 === 0 ? 0 : 1].change('p', 'a', add(1)))))
   t.equal(await both[0].get('p', 'a'), 1000)
 
   // One after another at each, so that they meet again and again.
   await Promise.all(
     both.map(async (one) => {
-      for (let i = 0; i < 100; i++) await one.change('p', 'b', add(1))
+      for (let i = 0; i < 100; i++) await insist(() => one.change('p', 'b', add(1)))
     }),
   )
   t.equal(await both[1].get('p', 'b'), 200)
