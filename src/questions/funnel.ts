@@ -1,7 +1,8 @@
-import type { Definition, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
+import type { Definition, FunnelCell, FunnelLine, FunnelQuestion, FunnelStep } from '../contract/questions.js'
 import { matchingEvents } from './events.js'
 import { type Course, furthestEntries } from './funnel-entries.js'
-import type { Kind } from './kind.js'
+import { breakdownText } from './json-sql.js'
+import type { CountingKind } from './kind.js'
 import { Statement } from './statement.js'
 import { durationMs, rangeOf } from './time.js'
 
@@ -14,10 +15,12 @@ interface FunnelRow {
   means: number[]
 }
 
+/** Stands for the values that have no line of their own. */
+const REST = '$other'
 const NO_USERS: FunnelRow = { line: '[]', users: [], medians: [], means: [] }
 
 /** How many users take some steps one after the other, and how long they need. */
-export const funnel: Kind<FunnelQuestion> = {
+export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
     return { sql: linesOf(statement, question), parameters: statement.parameters }
@@ -29,6 +32,21 @@ export const funnel: Kind<FunnelQuestion> = {
     const lines = rows.length > 0 || isSplit ? (rows as FunnelRow[]) : [NO_USERS]
     return { results: lines.map((row) => lineOf(question, row, isComplete)) }
   },
+
+  users(question, { step, breakdown, dropped }, statement) {
+    const reached = dropped ? `= ${statement.number(step - 1)}` : `>= ${statement.number(step)}`
+    const isOfLine = lineCondition(statement, question, breakdown)
+    return `SELECT user FROM ${funnelUsers(statement, question)} WHERE length(since) ${reached} AND ${isOfLine}`
+  },
+}
+
+/** Whether a user counts in a line. */
+function lineCondition(statement: Statement, question: FunnelQuestion, values: unknown[]): string {
+  if (question.breakdown.length === 0) return 'true'
+  if (values.length !== 1 || values[0] !== REST) return `breakdown = ${statement.text(breakdownText(values))}`
+  const first = `SELECT breakdown FROM ${funnelUsers(statement, question)}
+    GROUP BY breakdown ORDER BY count() DESC, breakdown LIMIT ${statement.count(question.limit)}`
+  return `breakdown ${statement.global}NOT IN (${first})`
 }
 
 /** A row per user with an entry, as `furthestEntries` has it. */
@@ -93,7 +111,7 @@ function lineOf(question: FunnelQuestion, row: FunnelRow, complete: boolean): Fu
       mean_ms: isReached ? (row.means[k] ?? null) : null,
     }
   })
-  return { breakdown: row.line === null ? ['$other'] : JSON.parse(row.line), steps, complete }
+  return { breakdown: row.line === null ? [REST] : JSON.parse(row.line), steps, complete }
 }
 
 function shareOf(count: number, of = 0): number {

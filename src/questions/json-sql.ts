@@ -120,6 +120,19 @@ export function textToken(text: string): string {
   })
 }
 
+/** Values of a breakdown as the text that events have for them: see `jsonOf`. */
+export function breakdownText(values: readonly unknown[]): string {
+  return `[${values.map(valueText).join(',')}]`
+}
+
+function valueText(value: unknown): string {
+  if (typeof value === 'string') return textToken(value)
+  if (typeof value === 'number' && !Number.isFinite(value)) return value < 0 ? '-1e400' : '1e400'
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  if (Array.isArray(value)) return breakdownText(value)
+  return `{${Object.entries(value).map(([name, member]) => `${textToken(name)}:${valueText(member)}`)}}`
+}
+
 const ESCAPE = /\\u[\da-f]{4}|\\.|[\u2028\u2029]/g
 const SEPARATORS: Record<string, string> = { '\u2028': '\\u2028', '\u2029': '\\u2029' }
 

@@ -1,4 +1,5 @@
 import { numbersOf, packed, timesOf } from './event-order.js'
+import type { Statement } from './statement.js'
 
 /** Which ways lead from some events, or to them. */
 export interface Ways {
@@ -19,16 +20,21 @@ export interface Ways {
   to: string
   /** whether ways go back in time */
   isBack: boolean
+  /** how many events of a step have a node of their own: SQL */
+  limit: string
 }
 
 /** A link is a number: a step, the code of the event there and that of the next one, or 0 where the way ends. */
 const CODE_BITS = 29
-const CODE = 2 ** CODE_BITS - 1
+const MASK = 2 ** CODE_BITS - 1
+const CODE = `bitAnd(bitShiftRight(link, ${CODE_BITS}), ${MASK})`
+/** The columns that a link stands for. */
+const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, bitAnd(link, ${MASK}) AS next`
 /** The node of all events that have none of their own. */
-export const OTHER = '$other'
+const OTHER = '$other'
 
 /** A row per user with the links of its ways, each once. Columns: `user`, `links`. */
-export function linksOfUsers({ events, steps, window, from, to, isBack }: Ways): string {
+function linksOfUsers({ events, steps, window, from, to, isBack }: Ways): string {
   const all = Array.from({ length: steps + 1 }, (_, k) => k)
   const [shift, never, elapsed] = isBack
     ? ['arrayShiftRight', '-inf', 'first - time']
@@ -46,7 +52,7 @@ export function linksOfUsers({ events, steps, window, from, to, isBack }: Ways):
     return `arrayMap((code, next) -> bitOr(bitOr(bitShiftLeft(code, ${CODE_BITS}), next), ${step}), codes${k}, ${next})`
   })
   return `(
-    SELECT user, arrayFilter(link -> ${codeIn('link')} != 0, arrayDistinct(arrayConcat(${links}))) AS links
+    SELECT user, arrayFilter(link -> ${CODE} != 0, arrayDistinct(arrayConcat(${links}))) AS links
     FROM (
       SELECT *, ${ofFirst('times')} AS firsts, ${codes}
       FROM (
@@ -60,14 +66,19 @@ export function linksOfUsers({ events, steps, window, from, to, isBack }: Ways):
     ))`
 }
 
+/** A row per user and link: `user`, `step`, `code`, `next`. */
+function eachLink(ways: Ways): string {
+  return `(SELECT user, ${PARTS} FROM ${linksOfUsers(ways)} ARRAY JOIN links AS link)`
+}
+
 /**
  * How many users took each node, and each link from it to the next one, most first. Columns: `step`, `event`, `next_event`,
  * which is null in the row of a node, and `users`. Events beyond the first `limit` of their step are called `OTHER`.
  */
-export function countedLinks(ways: Ways, limit: string): string {
+export function countedLinks(ways: Ways): string {
   // Users are numbered, so that their sets are bitmaps: these are merged for each node, and for the rest.
   const links = `
-    SELECT bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${codeIn('link')} AS code, ${nextIn('link')} AS next, takers
+    SELECT ${PARTS}, takers
     FROM (
       SELECT link, groupBitmapState(user_number) AS takers
       FROM (SELECT toUInt32(rowNumberInAllBlocks()) AS user_number, links FROM ${linksOfUsers(ways)})
@@ -83,7 +94,7 @@ export function countedLinks(ways: Ways, limit: string): string {
         groupBitmapMerge(takers) OVER (PARTITION BY step, next) AS users_of_next
       FROM (${links})
     )`
-  const nameOf = (code: string, place: string) => `if(${place} > ${limit}, '${OTHER}', ${ways.names}[${code}])`
+  const nameOf = (code: string, place: string) => `if(${place} > ${ways.limit}, '${OTHER}', ${ways.names}[${code}])`
   const [from, to] = ways.isBack ? ['next_event', 'event'] : ['event', 'next_event']
   return `
     SELECT step, event, next_event, groupBitmapMerge(takers) AS users
@@ -96,10 +107,17 @@ export function countedLinks(ways: Ways, limit: string): string {
     ORDER BY step, event = '${OTHER}' OR ifNull(next_event = '${OTHER}', false), users DESC, ${from}, ${to}`
 }
 
-function codeIn(link: string): string {
-  return `bitAnd(bitShiftRight(${link}, ${CODE_BITS}), ${CODE})`
-}
-
-function nextIn(link: string): string {
-  return `bitAnd(${link}, ${CODE})`
+/** SELECT of the users who took a node, or a link from it to the next one if it has a name; some more than once. */
+export function takersOf(ways: Ways, statement: Statement, step: number, event: string, next?: string): string {
+  const isCalled = (code: string, name: string, step: number) => {
+    const isSame = `${ways.names}[${code}] = ${statement.text(name)}`
+    if (name !== OTHER) return isSame
+    const first = `SELECT code FROM (SELECT DISTINCT user, code FROM ${eachLink(ways)} WHERE step = ${statement.number(step)})
+      GROUP BY code ORDER BY count() DESC, code LIMIT ${ways.limit}`
+    return `(${isSame} OR ${code} NOT IN (${first}))`
+  }
+  const isNext = next === undefined ? 'true' : `next != 0 AND ${isCalled('next', next, step + 1)}`
+  return `
+    SELECT user FROM ${eachLink(ways)}
+    WHERE step = ${statement.number(step)} AND ${isCalled('code', event, step)} AND ${isNext}`
 }

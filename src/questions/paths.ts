@@ -1,7 +1,7 @@
-import type { Paths, PathsQuestion } from '../contract/questions.js'
+import type { Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
 import { matchingEvents } from './events.js'
-import type { Kind } from './kind.js'
-import { countedLinks, type Ways } from './paths-links.js'
+import type { CountingKind } from './kind.js'
+import { countedLinks, takersOf, type Ways } from './paths-links.js'
 import { Statement } from './statement.js'
 import { durationMs, rangeOf } from './time.js'
 
@@ -14,11 +14,10 @@ interface PathsRow {
 }
 
 /** Which events come after an event, or before it, step by step. */
-export const paths: Kind<PathsQuestion> = {
+export const paths: CountingKind<PathsQuestion, PathsCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
-    const limit = statement.number(question.limit)
-    const sql = `WITH ${namesOf(statement, question)} AS names ${countedLinks(waysOf(statement, question), limit)}`
+    const sql = `WITH ${namesOf(statement, question)} AS names ${countedLinks(waysOf(statement, question))}`
     return { sql, parameters: statement.parameters }
   },
 
@@ -32,6 +31,13 @@ export const paths: Kind<PathsQuestion> = {
       else results.links.push({ step, from: event, to: next, users })
     }
     return { results }
+  },
+
+  users(question, cell, statement) {
+    const { step } = cell
+    const [event, next] = 'event' in cell ? [cell.event] : question.end ? [cell.to, cell.from] : [cell.from, cell.to]
+    const takers = takersOf(waysOf(statement, question), statement, step, event, next)
+    return `WITH ${namesOf(statement, question)} AS names ${takers}`
   },
 }
 
@@ -81,5 +87,6 @@ function waysOf(statement: Statement, question: PathsQuestion): Ways {
     from: statement.number(from),
     to: statement.number(to),
     isBack: end !== null,
+    limit: statement.count(question.limit),
   }
 }

@@ -36,14 +36,16 @@ async function send(...all: Journeys[]) {
   return sent.map(({ prefix }) => prefix)
 }
 
+const range = { from: '2026-03-01', to: '2026-03-02', window: '1s' }
+
 async function ask(prefix = '', question: object) {
-  const body = JSON.stringify({ kind: 'funnel', from: '2026-03-01', to: '2026-03-02', window: '1s', ...question })
+  const body = JSON.stringify({ kind: 'funnel', ...range, ...question })
   const response = await app.call('POST', '/public/query', body.replaceAll('"event":"', `"event":"${prefix}`))
   if (response.statusCode !== 200) throw new Error(response.body)
-  return response.json().results as FunnelLine[]
+  return response.json().results
 }
 
-async function funnelOf(journeys: Journeys, question: object) {
+async function funnelOf(journeys: Journeys, question: object): Promise<FunnelLine[]> {
   const [prefix] = await send(journeys)
   return await ask(prefix, question)
 }
@@ -132,7 +134,7 @@ t.test('cases of order and time', async (t) => {
   ]
   const prefixes = await send(...cases.map(([, journey]) => ({ ann: journey })))
   for (const [i, [what, , question, reached, times]] of cases.entries()) {
-    const [line] = await ask(prefixes[i], question)
+    const [line]: FunnelLine[] = await ask(prefixes[i], question)
     t.equal(line?.steps.filter(({ users }) => users === 1).length, reached, what)
     if (times) t.equal(line?.steps.map(({ median_ms }) => median_ms ?? '-').join(' '), times, what)
   }
@@ -168,6 +170,45 @@ t.test('the breakdown is that of the entry', async (t) => {
     ['pro', '3 2', '- 65'],
     ['free', '1 0', '- -'],
     ['$other', '3 3', '- 7'],
+  ])
+})
+
+t.test('users of a cell are those whom it counts', async (t) => {
+  const journeys = {
+    ann: 'a@0=pro b@1',
+    bob: 'a@0=pro',
+    cid: 'a@0 b@1 c@2',
+    dan: 'a@0=free b@1',
+    eve: 'a@0=team',
+    fay: 'b@0',
+  }
+  const of = { steps: steps('abc'), breakdown: ['properties.plan'], limit: 1 }
+  const [prefix] = await send(journeys)
+  const usersOf = async (cell: object, question: object = of) => {
+    const { users, count } = await ask(prefix, { kind: 'users', of: { ...range, kind: 'funnel', ...question }, cell })
+    t.equal(count, users.length)
+    return users.join(' ')
+  }
+  const all = { ...of, breakdown: [] }
+  t.equal(await usersOf({ step: 1 }, all), 'ann bob cid dan eve')
+  t.equal(await usersOf({ step: 2 }, all), 'ann cid dan')
+  t.equal(await usersOf({ step: 2, dropped: true }, all), 'bob eve')
+  t.equal(await usersOf({ step: 1, breakdown: ['pro'] }), 'ann bob')
+  t.equal(await usersOf({ step: 2, breakdown: ['pro'], dropped: true }), 'bob')
+  t.equal(await usersOf({ step: 1, breakdown: [null] }), 'cid')
+  t.equal(await usersOf({ step: 2, breakdown: ['$other'] }), 'cid dan')
+})
+
+t.test('a user of several names counts once', async (t) => {
+  await app.call('POST', '/public/users/alias', { distinct_id: 'u1', alias: 'u2' })
+  await app.call('POST', '/public/users/alias', { distinct_id: 'u0', alias: 'u1' })
+  const journeys = { u2: 'a@0=pro', u1: 'b@10', u0: 'c@20', else: 'a@5 b@6' }
+  const question = { steps: steps('abc') }
+  t.strictSame(summary(await funnelOf(journeys, question)), [['2 2 1', '- 5.5 20']])
+  const broken = { ...question, breakdown: ['properties.plan'], limit: 1 }
+  t.strictSame(summary(await funnelOf(journeys, broken)), [
+    ['pro', '1 1 1', '- 10 20'],
+    ['$other', '1 1 0', '- 1 -'],
   ])
 })
 
