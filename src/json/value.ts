@@ -118,13 +118,15 @@ export class JsonValue {
     return at === NONE ? undefined : new JsonValue(this.#in, at)
   }
 
-  /** The text of an object without some of its members, and without the space around the others. */
+  /** The text of an object without some of its members, and without the space around names and values of the others. */
   textWithout(isCut: (name: string) => boolean): string {
-    const { places } = this.#in
+    const { raw, places } = this.#in
     let kept = ''
     for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
       if (isCut(this.#nameAt(at))) continue
-      kept += `${kept && ','}${slice(this.#in, places[at] as number, places[at + END] as number)}`
+      const start = places[at] as number
+      const name = slice(this.#in, start, string(raw, start + 1))
+      kept += `${kept && ','}${name}:${slice(this.#in, places[at + START] as number, places[at + END] as number)}`
     }
     return `{${kept}}`
   }
