@@ -1,15 +1,17 @@
 import type {
   FieldName,
   Metric,
+  SeriesCell,
   SeriesDefinition,
   SeriesLine,
   SeriesPoint,
   SeriesQuestion,
 } from '../contract/questions.js'
 import { matchingEvents } from './events.js'
-import type { Answer, Kind, Query } from './kind.js'
+import { breakdownText } from './json-sql.js'
+import type { Answer, CountingKind, Query } from './kind.js'
 import { type Asked, bucketNumber, Statement } from './statement.js'
-import { type Buckets, bucketsOf, formatInstant, rangeOf } from './time.js'
+import { type Buckets, bucketsOf, formatInstant, instantOf, rangeOf } from './time.js'
 
 /** A number of the answer as ClickHouse sends it. */
 interface Row {
@@ -26,7 +28,10 @@ interface Row {
 const ZERO: readonly Metric[] = ['events', 'users', 'events_per_user', 'sum']
 const OF_USERS: readonly Metric[] = ['users', 'events_per_user']
 
-export const series: Kind<SeriesQuestion> = { query, answer }
+/** Stands for the values that have no line of their own. */
+const REST = '$other'
+
+export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
 /**
  * Without a breakdown all series are counted in one pass over the events. With one, each is counted by itself, as the values
@@ -89,15 +94,48 @@ function valuesOf(definitions: SeriesDefinition[]): FieldName[] {
 
 /** Which line an event counts for: that of its value, or that of the rest. */
 function labelOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
-  const { breakdown, limit, other } = question
+  const { breakdown, other } = question
   const [only] = part
   if (breakdown.length === 0 || !only) return { sql: `'[]'`, where: '' }
-  const { states, value } = measureOf(statement, question, only.definition, { number: only.number, bit: 0 })
-  const top = `SELECT breakdown FROM (
-      SELECT breakdown, ${states.join(', ')} FROM ${eventsOf(statement, question, part)} AS events GROUP BY breakdown
-    ) GROUP BY breakdown ORDER BY ${value} DESC NULLS LAST, breakdown LIMIT ${statement.count(limit)}`
-  const isTop = `breakdown ${statement.global}IN (${top})`
+  const isTop = `breakdown ${statement.global}IN (${topOf(statement, question, only)})`
   return other ? { sql: `if(${isTop}, breakdown, '')`, where: '' } : { sql: 'breakdown', where: `WHERE ${isTop}` }
+}
+
+/** SELECT of the values that have a line of their own. */
+function topOf(statement: Statement, question: SeriesQuestion, one: Numbered): string {
+  const { states, value } = measureOf(statement, question, one.definition, { number: one.number, bit: 0 })
+  return `SELECT breakdown FROM (
+      SELECT breakdown, ${states.join(', ')} FROM ${eventsOf(statement, question, [one])} AS events GROUP BY breakdown
+    ) GROUP BY breakdown ORDER BY ${value} DESC NULLS LAST, breakdown LIMIT ${statement.count(question.limit)}`
+}
+
+/** Those of the events that are counted, whatever the metric makes of them. */
+function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, statement: Statement): string {
+  const definition = question.series[series]
+  if (!definition) throw new RangeError(`there is no series ${series}`)
+  const { where, timezone } = question
+  const isSplit = question.breakdown.length > 0
+  const split = isSplit && { breakdown: question.breakdown }
+  const range = { ...rangeOf(question), user: 'known' } as const
+  const events = matchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
+  const conditions = at === undefined ? [] : [inBucket(statement, question, at)]
+  if (isSplit && breakdown.length === 1 && breakdown[0] === REST) {
+    conditions.push(
+      `breakdown ${statement.global}NOT IN (${topOf(statement, question, { definition, number: series })})`,
+    )
+  } else if (isSplit) {
+    conditions.push(`breakdown = ${statement.text(breakdownText(breakdown))}`)
+  }
+  return `SELECT user FROM ${events} AS events ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''}`
+}
+
+/** @param at of a point of the answer */
+function inBucket(statement: Statement, question: SeriesQuestion, at: string): string {
+  const buckets = bucketsIn(question)
+  if (!buckets) return '1'
+  const first = instantOf(at, question.timezone)
+  const number = buckets.buckets.findIndex(({ from }) => from === first)
+  return number < 0 ? '0' : `${bucketNumber(statement, 'timestamp', buckets)} = ${statement.number(number)}`
 }
 
 /** How a series is measured: states of aggregates, which can be put together, and what they come to. */
@@ -183,7 +221,7 @@ function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Ask
       const value = values.get(i + 1)
       return { at, value: value === undefined ? empty : value, complete: to <= now }
     })
-    return { series, breakdown: label === '' ? ['$other'] : JSON.parse(label), total, points }
+    return { series, breakdown: label === '' ? [REST] : JSON.parse(label), total, points }
   })
   return { results, ...(question.approximate && { approximate: true }) }
 }
