@@ -10,6 +10,7 @@ import { exportPages } from './benchmarks/export.js'
 import { growth } from './benchmarks/growth.js'
 import { identified } from './benchmarks/identified.js'
 import { importFile } from './benchmarks/import.js'
+import { live } from './benchmarks/live.js'
 import { profile } from './benchmarks/profile.js'
 import { scale } from './benchmarks/scale.js'
 import { track } from './benchmarks/track.js'
@@ -28,6 +29,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   export: exportPages,
   edit,
   profile,
+  live,
   growth,
   direct,
   scale,

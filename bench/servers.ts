@@ -205,7 +205,7 @@ export async function peakMemory({ pid }: ChildProcess): Promise<number | null> 
   return kib === undefined ? null : Number(kib) / 1024
 }
 
-async function said(child: Child, pattern: RegExp): Promise<RegExpExecArray> {
+export async function said(child: Child, pattern: RegExp): Promise<RegExpExecArray> {
   const found = await until(child, async () => pattern.exec(child.output))
   // What comes after its greeting is what went wrong.
   child.output = ''
