@@ -8,7 +8,7 @@ export interface ConnectionOptions {
    * `/public` is appended
    */
   url: string
-  /** the project's secret key */
+  /** the project's secret key; a read key is enough to read and ask */
   secretKey: string
   /**
    * timeout of one attempt, in milliseconds; default 30 000, as a read may wait 5 s for the store
@@ -41,6 +41,8 @@ export interface Call {
   /** 1 to 255 characters; makes retries of `/track`, `/track/batch` and `/users/profile` safe */
   idempotencyKey?: string
   headers?: Record<string, string>
+  /** of one attempt; the connection's own holds where it is longer */
+  timeoutMs?: number
 }
 
 export interface CallOptions {
@@ -156,14 +158,15 @@ export class Connection {
   }
 
   async #attempt<T>(
-    { method, path, body, idempotencyKey, headers }: Call,
+    { method, path, body, idempotencyKey, headers, timeoutMs = 0 }: Call,
     signal: AbortSignal | undefined,
     read: (response: Response) => Promise<T>,
     // The oldest supported Node does not have AbortSignal.any.
     end = new AbortController(),
   ): Promise<T> {
     const abort = () => end.abort(aborted(signal))
-    const timer = setTimeout(() => end.abort(timedOut(this.#timeoutMs)), this.#timeoutMs)
+    const limitMs = Math.max(this.#timeoutMs, timeoutMs)
+    const timer = setTimeout(() => end.abort(timedOut(limitMs)), limitMs)
     if (signal?.aborted) abort()
     signal?.addEventListener('abort', abort)
     try {

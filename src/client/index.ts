@@ -1,3 +1,30 @@
+export type {
+  AnswerTo,
+  AnyAnswer,
+  DefinitionInput,
+  ExclusionInput,
+  FunnelInput,
+  PathsInput,
+  QuestionInput,
+  RetentionInput,
+  SeriesDefinitionInput,
+  SeriesInput,
+  UsersInput,
+} from '../contract/question-input.js'
+export type {
+  Cohort,
+  FieldName,
+  Filter,
+  FunnelLine,
+  FunnelStep,
+  Interval,
+  Metric,
+  Paths,
+  Question,
+  SeriesLine,
+  SeriesPoint,
+  UsersPage,
+} from '../contract/questions.js'
 export type { Properties, Session, SessionPage, StoredEvent, User } from '../contract/responses.js'
 export type { CallOptions, ConnectionOptions } from './connection.js'
 export { type ClientErrorCode, TallyhouseError } from './errors.js'

@@ -1,3 +1,4 @@
+import type { AnswerTo, QuestionInput } from '../contract/question-input.js'
 import type { Properties, Session, SessionPage, StoredEvent, User } from '../contract/responses.js'
 import { memberText } from '../json/spans.js'
 import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } from './connection.js'
@@ -52,6 +53,8 @@ export interface SessionListOptions extends SessionFilter, CallOptions {
 }
 
 const CLOSE_TIMEOUT_MS = 10_000
+/** The service waits for the store and for other questions, and then thinks for as long as it may. */
+const QUESTION_TIMEOUT_MS = 120_000
 
 /**
  * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must
@@ -228,6 +231,18 @@ export class Tallyhouse {
   live(options?: LiveOptions & { raw?: false }): AsyncGenerator<StoredEvent, void, undefined>
   live(options: LiveOptions = {}): AsyncGenerator<StoredEvent<Properties | JsonText>, void, undefined> {
     return liveEvents(this.#connection, options)
+  }
+
+  /**
+   * Answers a question about events, after everything that was acknowledged before it. The type of the answer follows the
+   * question's `kind`. An abort ends the question in the service, too.
+   * @throws TallyhouseError `invalid_request` with the fields at fault in `details`; `query_too_large`
+   */
+  async query<Q extends QuestionInput>(question: Q, options?: CallOptions): Promise<AnswerTo<Q['kind']>> {
+    const call = { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const
+    const { value } = await this.#connection.call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, options)
+    const { status: _, error: __, ...answer } = value
+    return answer as unknown as AnswerTo<Q['kind']>
   }
 
   /** events that are queued or in flight */
