@@ -11,10 +11,10 @@ export type Scalar = string | number | boolean | null
  */
 export type FieldName = string | string[]
 
-export type ListOperator = 'is' | 'is_not'
-export type TextOperator = 'contains' | 'not_contains' | 'starts_with' | 'ends_with' | 'matches'
-export type OrderOperator = 'gt' | 'gte' | 'lt' | 'lte'
-export type PresenceOperator = 'set' | 'not_set'
+type ListOperator = 'is' | 'is_not'
+type TextOperator = 'contains' | 'not_contains' | 'starts_with' | 'ends_with' | 'matches'
+type OrderOperator = 'gt' | 'gte' | 'lt' | 'lte'
+type PresenceOperator = 'set' | 'not_set'
 
 export type Filter =
   | [ListOperator, FieldName, Scalar[]]

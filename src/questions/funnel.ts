@@ -50,7 +50,7 @@ function lineCondition(statement: Statement, question: FunnelQuestion, values: u
 }
 
 /** A row per user with an entry, as `furthestEntries` has it. */
-export function funnelUsers(statement: Statement, question: FunnelQuestion): string {
+function funnelUsers(statement: Statement, question: FunnelQuestion): string {
   const { steps, exclude, where, timezone, breakdown, order } = question
   const { from, to } = rangeOf(question)
   // Steps that are the same have one bit.

@@ -36,7 +36,7 @@ export function parseDefinition(fields: Fields, context: FilterContext): Definit
   }
 }
 
-export function parseEvents(fields: Fields): string | string[] {
+function parseEvents(fields: Fields): string | string[] {
   const event = fields.get('event')
   if (isName(event)) return event
   if (!Array.isArray(event) || event.length === 0 || event.length > MAX_EVENTS) {

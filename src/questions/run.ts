@@ -12,7 +12,7 @@ import { parseQuestion } from './parse.js'
 import { findPatterns } from './patterns.js'
 import type { Asked } from './statement.js'
 
-export interface QuestionLimits {
+interface QuestionLimits {
   /** seconds that ClickHouse may take for one */
   QUERY_TIMEOUT: number
   /** bytes that one may use */

@@ -15,7 +15,7 @@ export interface Range {
 }
 
 /** A local hour, day, week or month. */
-export interface Bucket extends Range {
+interface Bucket extends Range {
   /** its first instant in local time, with the offset */
   at: string
   /** the local date on which it begins */
