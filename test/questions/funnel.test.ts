@@ -221,10 +221,10 @@ t.test('it is complete once the last window is over', async (t) => {
 
 t.test('a user with 100 000 events takes no longer than a question may, nor more memory', async (t) => {
   const limits = { max_execution_time: 30, max_memory_usage: String(1024 ** 3) }
-  const all = Array.from({ length: 20 }, (_, k) => k)
+  const all = Array.from({ length: 8 }, (_, k) => k)
   const course: Course = {
     events: `(SELECT 'bot' AS user, 1.7e12 + intDiv(number, 50) AS timestamp, toUInt128(number) AS id,
-      bitShiftLeft(toUInt64(1), number * 7919 % 20) AS mask FROM numbers(100000))`,
+      bitShiftLeft(toUInt64(1), number * 7919 % 8) AS mask FROM numbers(100000))`,
     steps: all,
     excluded: all.map(() => []),
     rivals: all.map((k) => all.slice(0, k)),
@@ -236,6 +236,6 @@ t.test('a user with 100 000 events takes no longer than a question may, nor more
   for (const order of ['ordered', 'strict', 'any'] as const) {
     const sql = `SELECT * FROM ${furthestEntries({ ...course, order })}`
     const [row] = await clickhouse.rows<{ since: number[] }>(sql, {}, limits)
-    t.equal(row?.since.length, order === 'strict' ? 1 : 20, order)
+    t.equal(row?.since.length, order === 'strict' ? 1 : 8, order)
   }
 })
