@@ -5,7 +5,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { elementTexts, memberText } from '../../src/json/spans.js'
-import { type Client, randomName, STORAGES, settingsFor, startApp, startClickHouse } from '../helper.js'
+import { type Client, randomName, settingsFor, startApp, startClickHouse } from '../helper.js'
 
 /** An event as every format has it; `properties` is its text. */
 interface Row {
@@ -99,274 +99,273 @@ const spaced = fc
     return tokens.map((token, i) => token + (i + 1 < tokens.length ? spaces[i % spaces.length] : '')).join('')
   })
 
-for (const storage of STORAGES) {
-  t.test(storage, async (t) => {
-    const client = await startApp(t, await settingsFor(t, storage))
-    const { call } = client
-    const get = async (query: string, accept?: string) => {
-      const response = await call('GET', `/public/events?${query}`, undefined, accept === undefined ? {} : { accept })
-      if (response.statusCode !== 200) throw new Error(`${query}: ${response.body}`)
-      return response
-    }
+// ClickHouse makes the formats, and is the same on each storage; what differs is tested in events.test.ts.
+t.test('rows as they were sent', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'))
+  const { call } = client
+  const get = async (query: string, accept?: string) => {
+    const response = await call('GET', `/public/events?${query}`, undefined, accept === undefined ? {} : { accept })
+    if (response.statusCode !== 200) throw new Error(`${query}: ${response.body}`)
+    return response
+  }
 
-    t.test('every format has the same rows', async (t) => {
-      const user = randomName('=user,"')
-      await send(client, user, NASTY)
-      const query = new URLSearchParams({ distinct_id: user }).toString()
-      const rows = jsonRows(await get(query))
-      t.strictSame(
-        rows.map(({ event, properties }) => ({ event, properties })),
-        NASTY.map(({ event, properties }) => ({ event, properties })),
-      )
-      t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
-      t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
-      t.strictSame(await parquetRows(await get(`${query}&format=parquet`)), rows)
-    })
-
-    t.test('a line of NDJSON is one whatever white space a client sends', async (t) => {
-      await fc.assert(
-        fc.asyncProperty(fc.array(spaced, { minLength: 1, maxLength: 50 }), async (texts) => {
-          const user = randomName('spaced')
-          const sent = texts.map((properties, n) => ({ event: `e${n}`, properties }))
-          await send(client, user, sent)
-          const query = `limit=1000&distinct_id=${user}`
-          const rows = jsonRows(await get(query))
-          t.strictSame(
-            rows.map(({ properties }) => properties),
-            texts,
-          )
-          t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
-          t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
-        }),
-        { numRuns: 15 },
-      )
-    })
-
-    t.test('the exact bytes of NDJSON and CSV', async (t) => {
-      await send(client, 'bytes', [{ event: 'a "b"', properties: '{"p":\n"q"}', timestamp: 1000.5 }])
-      const [row] = jsonRows(await get('distinct_id=bytes'))
-      const ndjson = await get('distinct_id=bytes&format=ndjson')
-      t.equal(
-        ndjson.body,
-        `{"eventId":"${row?.eventId}","event":"a \\"b\\"","distinct_id":"bytes","properties":{"p": "q"},"timestamp":1000.5}\n`,
-      )
-      const csv = await get('distinct_id=bytes&format=csv')
-      t.equal(
-        csv.body,
-        `"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5,""\r\n`,
-      )
-    })
-
-    t.test('pages and cursors, with what the envelope says as headers', async (t) => {
-      const user = randomName('user')
-      await send(
-        client,
-        user,
-        Array.from({ length: 23 }, (_, n) => ({ event: `e${n}`, timestamp: n })),
-      )
-      const wanted = jsonRows(await get(`limit=100&distinct_id=${user}`))
-      for (const format of ROW_FORMATS) {
-        for (const limit of [1, 7, 22, 23, 24]) {
-          const pages = Math.ceil(23 / limit)
-          const seen: Row[][] = [[], []]
-          let cursor = ''
-          for (let page = 1; page <= pages; page++) {
-            const ways = [`&page=${page}`, cursor].map((way) => `limit=${limit}&distinct_id=${user}${way}`)
-            const { hasMore, next } = (await get(ways[0] ?? '')).json()
-            for (const [way, query] of ways.entries()) {
-              const response = await get(`${query}&format=${format}`)
-              seen[way]?.push(...(await READ[format](response)))
-              const headers = [response.headers['x-has-more'], response.headers['x-next-cursor'] ?? null]
-              t.strictSame(headers, [String(hasMore), next], `${format}: ${query}`)
-              t.equal(response.headers['x-pending'], '0')
-            }
-            cursor = `&cursor=${next}`
-          }
-          t.strictSame(seen, [wanted, wanted], `${format} by ${limit}`)
-        }
-      }
-    })
-
-    t.test('no rows', async (t) => {
-      for (const query of ['distinct_id=nobody', 'page=1000&limit=10000', 'distinct_id=nobody&from=5&to=5']) {
-        t.equal((await get(`${query}&format=ndjson`)).body, '')
-        t.equal(
-          (await get(`${query}&format=csv`)).body,
-          '"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n',
-        )
-        const parquet = await get(`${query}&format=parquet`)
-        t.equal(parquet.rawPayload.toString('latin1', 0, 4), 'PAR1')
-        t.equal(parquet.rawPayload.toString('latin1', parquet.rawPayload.length - 4), 'PAR1')
-        t.strictSame(await parquetRows(parquet), [])
-        t.match(parquet.headers, { 'x-has-more': 'false', 'x-pending': '0', 'x-next-cursor': undefined })
-      }
-    })
-
-    t.test('the types of a Parquet file', async (t) => {
-      const file = (await get('limit=1&format=parquet')).rawPayload
-      const types = await reader.rows<{ name: string; type: string }>(
-        `DESCRIBE format(Parquet, base64Decode('${file.toString('base64')}'))`,
-      )
-      t.strictSame(
-        types.map(({ name, type }) => `${name} ${type}`),
-        NAMES.map((name) => `${name} ${name === 'timestamp' ? 'Float64' : 'String'}`),
-      )
-    })
-
-    t.test('by Accept, unless the query says', async (t) => {
-      const types = {
-        json: 'application/json; charset=utf-8',
-        ndjson: 'application/x-ndjson; charset=utf-8',
-        csv: 'text/csv; charset=utf-8; header=present',
-        parquet: 'application/vnd.apache.parquet',
-      }
-      for (const [format, type] of Object.entries(types)) {
-        for (const response of [
-          await get('', type),
-          await get(`format=${format}`, 'text/csv'),
-          await get('', `${type}, */*`),
-        ]) {
-          t.equal(response.headers['content-type'], type)
-          t.equal(response.headers.vary, 'accept')
-          const disposition = format === 'json' ? undefined : `attachment; filename="events.${format}"`
-          t.equal(response.headers['content-disposition'], disposition)
-        }
-      }
-      t.equal((await get('', 'text/html')).headers['content-type'], types.json)
-    })
-
-    t.test('a format that there is not', async (t) => {
-      for (const format of ['xml', '', 'JSON', 'ndjson%20', 'json&format=csv', 'toString']) {
-        const response = await call('GET', `/public/events?format=${format}`)
-        t.equal(response.statusCode, 400)
-        t.match(response.json(), {
-          status: 0,
-          code: 'invalid_request',
-          details: [{ path: '/format', message: /json, ndjson/ }],
-        })
-      }
-      const response = await call('GET', '/public/events?format=csv&limit=10001')
-      t.match(response.json(), { code: 'invalid_request', details: [{ path: '/limit' }] })
-    })
-
-    t.test('filters, alone and together, with pages, cursors and formats, between edits and deletes', async (t) => {
-      const who = [randomName('ann'), randomName('bob')]
-      const names = ['view', 'click', 'buy']
-      const sent = Array.from({ length: 60 }, (_, n) => ({
-        event: names[n % 3] ?? '',
-        distinct_id: who[n % 2] ?? '',
-        // In the opposite order of their acceptance; two of them at the same time.
-        timestamp: 1000 - Math.floor(n / 2),
-        properties: { n },
-      }))
-      await call('POST', '/public/track/batch', { events: sent.slice(0, 30) })
-      await call('POST', '/public/track/batch', { events: sent.slice(30) })
-      const all = [...who.entries()].map(async ([, user]) => jsonRows(await get(`limit=1000&distinct_id=${user}`)))
-      const rows = (await Promise.all(all)).flat().sort((a, b) => (a.eventId < b.eventId ? -1 : 1))
-      t.equal(rows.length, 60)
-      const mine = new Set(rows.map(({ eventId }) => eventId))
-
-      const filters: { event?: string; distinct_id?: string; from?: number; to?: number }[] = [
-        { from: 980, to: 990, distinct_id: who[0] ?? '' },
-        { from: 971, to: 1001, event: 'view', distinct_id: who[1] ?? '' },
-        { from: 985, event: 'click' },
-        { to: 985, event: 'buy', distinct_id: who[0] ?? '' },
-        { from: 971, to: 1001 },
-        { from: 980, to: 981 },
-        { from: 980, to: 980 },
-        { from: 990, to: 980 },
-        { event: 'view', distinct_id: who[0] ?? '' },
-      ]
-      const check = async (format: (typeof ROW_FORMATS)[number] | 'json') => {
-        for (const filter of filters) {
-          const wanted = rows.filter(
-            ({ event, distinct_id, timestamp }) =>
-              (filter.event === undefined || event === filter.event) &&
-              (filter.distinct_id === undefined || distinct_id === filter.distinct_id) &&
-              (filter.from === undefined || timestamp >= filter.from) &&
-              (filter.to === undefined || timestamp < filter.to),
-          )
-          const query = Object.entries(filter)
-            .map(([name, value]) => `${name}=${value}`)
-            .join('&')
-          for (const by of ['page', 'cursor']) {
-            const seen: Row[] = []
-            let next: unknown
-            for (let page = 1; page === 1 || next; page++) {
-              const way = by === 'page' || page === 1 ? `page=${page}` : `cursor=${next}`
-              const response = await get(`${query}&limit=7&format=${format}&${way}`)
-              const found = await READ[format](response)
-              const { hasMore, next: cursor } =
-                format === 'json'
-                  ? response.json()
-                  : { hasMore: response.headers['x-has-more'] === 'true', next: response.headers['x-next-cursor'] }
-              t.equal(hasMore, typeof cursor === 'string')
-              if (hasMore) t.equal(found.length, 7)
-              seen.push(...found)
-              next = cursor
-            }
-            t.strictSame(
-              seen.filter(({ eventId }) => mine.has(eventId)),
-              wanted,
-              `${format} by ${by}: ${query}`,
-            )
-          }
-        }
-      }
-      await check('json')
-      await check('ndjson')
-      await check('parquet')
-      // Every seventh goes, at the edges of pages among others, and every fifth changes.
-      const changes = rows.map(async ({ eventId }, n) => {
-        if (n % 7 === 0) await call('DELETE', `/public/events/${eventId}`)
-        else if (n % 5 === 0) await call('PUT', `/public/events/${eventId}`, '{"properties":{"edited" : 1.0}}')
-      })
-      await Promise.all(changes)
-      for (const [n, row] of rows.entries()) if (n % 5 === 0) row.properties = '{"edited" : 1.0}'
-      for (let n = 56; n >= 0; n -= 7) rows.splice(n, 1)
-      t.equal(rows.length, 51)
-      await check('json')
-      await check('csv')
-    })
-
-    t.test('a filtered walk continues past events that are deleted or arrive meanwhile', async (t) => {
-      for (const format of ['json', 'ndjson'] as const) {
-        const user = randomName('walked')
-        const other = randomName('other')
-        const both = (n: number) => [`e${n}`, `f${n}`].map((event) => ({ event, distinct_id: n % 2 ? user : other }))
-        for (let n = 0; n < 10; n++) await call('POST', '/public/track/batch', { events: both(n) })
-        const all = jsonRows(await get(`distinct_id=${user}`))
-        const seen: Row[] = []
-        let next: string | undefined
-        for (let page = 1; page === 1 || next; page++) {
-          const response = await get(`distinct_id=${user}&limit=3&format=${format}${next ? `&cursor=${next}` : ''}`)
-          seen.push(...READ[format](response))
-          next = format === 'json' ? response.json().next : response.headers['x-next-cursor']
-          if (page === 1) {
-            // One that was seen, the one that the cursor names, and one behind it.
-            for (const n of [1, 3, 5]) await call('DELETE', `/public/events/${all[n]?.eventId}`)
-            await call('POST', '/public/track/batch', { events: [...both(10), ...both(11)] })
-          }
-        }
-        t.strictSame(
-          seen.map(({ event }) => event),
-          ['e1', 'f1', 'e3', 'e5', 'e7', 'f7', 'e9', 'f9', 'e11', 'f11'],
-          format,
-        )
-      }
-    })
-
-    t.test('an event is in the next answer after its own', async (t) => {
-      const user = randomName('user')
-      for (let n = 1; n <= 6; n++) {
-        await send(client, user, [{ event: `e${n}` }])
-        const format = ROW_FORMATS[n % 3] ?? 'csv'
-        const rows = await READ[format](await get(`distinct_id=${user}&format=${format}`))
-        t.equal(rows.at(-1)?.event, `e${n}`)
-      }
-    })
+  t.test('every format has the same rows', async (t) => {
+    const user = randomName('=user,"')
+    await send(client, user, NASTY)
+    const query = new URLSearchParams({ distinct_id: user }).toString()
+    const rows = jsonRows(await get(query))
+    t.strictSame(
+      rows.map(({ event, properties }) => ({ event, properties })),
+      NASTY.map(({ event, properties }) => ({ event, properties })),
+    )
+    t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
+    t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
+    t.strictSame(await parquetRows(await get(`${query}&format=parquet`)), rows)
   })
-}
+
+  t.test('a line of NDJSON is one whatever white space a client sends', async (t) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(spaced, { minLength: 1, maxLength: 50 }), async (texts) => {
+        const user = randomName('spaced')
+        const sent = texts.map((properties, n) => ({ event: `e${n}`, properties }))
+        await send(client, user, sent)
+        const query = `limit=1000&distinct_id=${user}`
+        const rows = jsonRows(await get(query))
+        t.strictSame(
+          rows.map(({ properties }) => properties),
+          texts,
+        )
+        t.strictSame(ndjsonRows(await get(`${query}&format=ndjson`)), onOneLine(rows))
+        t.strictSame(csvRows(await get(`${query}&format=csv`)), rows)
+      }),
+      { numRuns: 15 },
+    )
+  })
+
+  t.test('the exact bytes of NDJSON and CSV', async (t) => {
+    await send(client, 'bytes', [{ event: 'a "b"', properties: '{"p":\n"q"}', timestamp: 1000.5 }])
+    const [row] = jsonRows(await get('distinct_id=bytes'))
+    const ndjson = await get('distinct_id=bytes&format=ndjson')
+    t.equal(
+      ndjson.body,
+      `{"eventId":"${row?.eventId}","event":"a \\"b\\"","distinct_id":"bytes","properties":{"p": "q"},"timestamp":1000.5}\n`,
+    )
+    const csv = await get('distinct_id=bytes&format=csv')
+    t.equal(
+      csv.body,
+      `"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n"${row?.eventId}","a ""b""","bytes","{""p"":\n""q""}",1000.5,""\r\n`,
+    )
+  })
+
+  t.test('pages and cursors, with what the envelope says as headers', async (t) => {
+    const user = randomName('user')
+    await send(
+      client,
+      user,
+      Array.from({ length: 23 }, (_, n) => ({ event: `e${n}`, timestamp: n })),
+    )
+    const wanted = jsonRows(await get(`limit=100&distinct_id=${user}`))
+    for (const format of ROW_FORMATS) {
+      for (const limit of [1, 7, 22, 23, 24]) {
+        const pages = Math.ceil(23 / limit)
+        const seen: Row[][] = [[], []]
+        let cursor = ''
+        for (let page = 1; page <= pages; page++) {
+          const ways = [`&page=${page}`, cursor].map((way) => `limit=${limit}&distinct_id=${user}${way}`)
+          const { hasMore, next } = (await get(ways[0] ?? '')).json()
+          for (const [way, query] of ways.entries()) {
+            const response = await get(`${query}&format=${format}`)
+            seen[way]?.push(...(await READ[format](response)))
+            const headers = [response.headers['x-has-more'], response.headers['x-next-cursor'] ?? null]
+            t.strictSame(headers, [String(hasMore), next], `${format}: ${query}`)
+            t.equal(response.headers['x-pending'], '0')
+          }
+          cursor = `&cursor=${next}`
+        }
+        t.strictSame(seen, [wanted, wanted], `${format} by ${limit}`)
+      }
+    }
+  })
+
+  t.test('no rows', async (t) => {
+    for (const query of ['distinct_id=nobody', 'page=1000&limit=10000', 'distinct_id=nobody&from=5&to=5']) {
+      t.equal((await get(`${query}&format=ndjson`)).body, '')
+      t.equal(
+        (await get(`${query}&format=csv`)).body,
+        '"eventId","event","distinct_id","properties","timestamp","insert_id"\r\n',
+      )
+      const parquet = await get(`${query}&format=parquet`)
+      t.equal(parquet.rawPayload.toString('latin1', 0, 4), 'PAR1')
+      t.equal(parquet.rawPayload.toString('latin1', parquet.rawPayload.length - 4), 'PAR1')
+      t.strictSame(await parquetRows(parquet), [])
+      t.match(parquet.headers, { 'x-has-more': 'false', 'x-pending': '0', 'x-next-cursor': undefined })
+    }
+  })
+
+  t.test('the types of a Parquet file', async (t) => {
+    const file = (await get('limit=1&format=parquet')).rawPayload
+    const types = await reader.rows<{ name: string; type: string }>(
+      `DESCRIBE format(Parquet, base64Decode('${file.toString('base64')}'))`,
+    )
+    t.strictSame(
+      types.map(({ name, type }) => `${name} ${type}`),
+      NAMES.map((name) => `${name} ${name === 'timestamp' ? 'Float64' : 'String'}`),
+    )
+  })
+
+  t.test('by Accept, unless the query says', async (t) => {
+    const types = {
+      json: 'application/json; charset=utf-8',
+      ndjson: 'application/x-ndjson; charset=utf-8',
+      csv: 'text/csv; charset=utf-8; header=present',
+      parquet: 'application/vnd.apache.parquet',
+    }
+    for (const [format, type] of Object.entries(types)) {
+      for (const response of [
+        await get('', type),
+        await get(`format=${format}`, 'text/csv'),
+        await get('', `${type}, */*`),
+      ]) {
+        t.equal(response.headers['content-type'], type)
+        t.equal(response.headers.vary, 'accept')
+        const disposition = format === 'json' ? undefined : `attachment; filename="events.${format}"`
+        t.equal(response.headers['content-disposition'], disposition)
+      }
+    }
+    t.equal((await get('', 'text/html')).headers['content-type'], types.json)
+  })
+
+  t.test('a format that there is not', async (t) => {
+    for (const format of ['xml', '', 'JSON', 'ndjson%20', 'json&format=csv', 'toString']) {
+      const response = await call('GET', `/public/events?format=${format}`)
+      t.equal(response.statusCode, 400)
+      t.match(response.json(), {
+        status: 0,
+        code: 'invalid_request',
+        details: [{ path: '/format', message: /json, ndjson/ }],
+      })
+    }
+    const response = await call('GET', '/public/events?format=csv&limit=10001')
+    t.match(response.json(), { code: 'invalid_request', details: [{ path: '/limit' }] })
+  })
+
+  t.test('filters, alone and together, with pages, cursors and formats, between edits and deletes', async (t) => {
+    const who = [randomName('ann'), randomName('bob')]
+    const names = ['view', 'click', 'buy']
+    const sent = Array.from({ length: 60 }, (_, n) => ({
+      event: names[n % 3] ?? '',
+      distinct_id: who[n % 2] ?? '',
+      // In the opposite order of their acceptance; two of them at the same time.
+      timestamp: 1000 - Math.floor(n / 2),
+      properties: { n },
+    }))
+    await call('POST', '/public/track/batch', { events: sent.slice(0, 30) })
+    await call('POST', '/public/track/batch', { events: sent.slice(30) })
+    const all = [...who.entries()].map(async ([, user]) => jsonRows(await get(`limit=1000&distinct_id=${user}`)))
+    const rows = (await Promise.all(all)).flat().sort((a, b) => (a.eventId < b.eventId ? -1 : 1))
+    t.equal(rows.length, 60)
+    const mine = new Set(rows.map(({ eventId }) => eventId))
+
+    const filters: { event?: string; distinct_id?: string; from?: number; to?: number }[] = [
+      { from: 980, to: 990, distinct_id: who[0] ?? '' },
+      { from: 971, to: 1001, event: 'view', distinct_id: who[1] ?? '' },
+      { from: 985, event: 'click' },
+      { to: 985, event: 'buy', distinct_id: who[0] ?? '' },
+      { from: 971, to: 1001 },
+      { from: 980, to: 981 },
+      { from: 980, to: 980 },
+      { from: 990, to: 980 },
+      { event: 'view', distinct_id: who[0] ?? '' },
+    ]
+    const check = async (format: (typeof ROW_FORMATS)[number] | 'json') => {
+      for (const filter of filters) {
+        const wanted = rows.filter(
+          ({ event, distinct_id, timestamp }) =>
+            (filter.event === undefined || event === filter.event) &&
+            (filter.distinct_id === undefined || distinct_id === filter.distinct_id) &&
+            (filter.from === undefined || timestamp >= filter.from) &&
+            (filter.to === undefined || timestamp < filter.to),
+        )
+        const query = Object.entries(filter)
+          .map(([name, value]) => `${name}=${value}`)
+          .join('&')
+        for (const by of ['page', 'cursor']) {
+          const seen: Row[] = []
+          let next: unknown
+          for (let page = 1; page === 1 || next; page++) {
+            const way = by === 'page' || page === 1 ? `page=${page}` : `cursor=${next}`
+            const response = await get(`${query}&limit=7&format=${format}&${way}`)
+            const found = await READ[format](response)
+            const { hasMore, next: cursor } =
+              format === 'json'
+                ? response.json()
+                : { hasMore: response.headers['x-has-more'] === 'true', next: response.headers['x-next-cursor'] }
+            t.equal(hasMore, typeof cursor === 'string')
+            if (hasMore) t.equal(found.length, 7)
+            seen.push(...found)
+            next = cursor
+          }
+          t.strictSame(
+            seen.filter(({ eventId }) => mine.has(eventId)),
+            wanted,
+            `${format} by ${by}: ${query}`,
+          )
+        }
+      }
+    }
+    await check('json')
+    await check('ndjson')
+    await check('parquet')
+    // Every seventh goes, at the edges of pages among others, and every fifth changes.
+    const changes = rows.map(async ({ eventId }, n) => {
+      if (n % 7 === 0) await call('DELETE', `/public/events/${eventId}`)
+      else if (n % 5 === 0) await call('PUT', `/public/events/${eventId}`, '{"properties":{"edited" : 1.0}}')
+    })
+    await Promise.all(changes)
+    for (const [n, row] of rows.entries()) if (n % 5 === 0) row.properties = '{"edited" : 1.0}'
+    for (let n = 56; n >= 0; n -= 7) rows.splice(n, 1)
+    t.equal(rows.length, 51)
+    await check('json')
+    await check('csv')
+  })
+
+  t.test('a filtered walk continues past events that are deleted or arrive meanwhile', async (t) => {
+    for (const format of ['json', 'ndjson'] as const) {
+      const user = randomName('walked')
+      const other = randomName('other')
+      const both = (n: number) => [`e${n}`, `f${n}`].map((event) => ({ event, distinct_id: n % 2 ? user : other }))
+      for (let n = 0; n < 10; n++) await call('POST', '/public/track/batch', { events: both(n) })
+      const all = jsonRows(await get(`distinct_id=${user}`))
+      const seen: Row[] = []
+      let next: string | undefined
+      for (let page = 1; page === 1 || next; page++) {
+        const response = await get(`distinct_id=${user}&limit=3&format=${format}${next ? `&cursor=${next}` : ''}`)
+        seen.push(...READ[format](response))
+        next = format === 'json' ? response.json().next : response.headers['x-next-cursor']
+        if (page === 1) {
+          // One that was seen, the one that the cursor names, and one behind it.
+          for (const n of [1, 3, 5]) await call('DELETE', `/public/events/${all[n]?.eventId}`)
+          await call('POST', '/public/track/batch', { events: [...both(10), ...both(11)] })
+        }
+      }
+      t.strictSame(
+        seen.map(({ event }) => event),
+        ['e1', 'f1', 'e3', 'e5', 'e7', 'f7', 'e9', 'f9', 'e11', 'f11'],
+        format,
+      )
+    }
+  })
+
+  t.test('an event is in the next answer after its own', async (t) => {
+    const user = randomName('user')
+    for (let n = 1; n <= 6; n++) {
+      await send(client, user, [{ event: `e${n}` }])
+      const format = ROW_FORMATS[n % 3] ?? 'csv'
+      const rows = await READ[format](await get(`distinct_id=${user}&format=${format}`))
+      t.equal(rows.at(-1)?.event, `e${n}`)
+    }
+  })
+})
 
 t.test('what the store does not have within 5 s is counted', async (t) => {
   const client = await startApp(t, { ...(await settingsFor(t, 'servers')), ROLE: 'api' })
