@@ -248,7 +248,7 @@ class Scan {
       places[value + START] = at
       const first = raw[at]
       if (first === OPEN_BRACE || first === OPEN_BRACKET) {
-        this.#weight++
+        if (++this.#weight > this.#maxWeight) return UNKNOWN
         if (depth === this.#depth) this.#depth++
         const close = first === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
         at = space(raw, at + 1)

@@ -116,6 +116,19 @@ t.test('one heavier than allowed is not read, and one of many values or levels i
   t.ok(readJson(zeros(1000), 1000))
   t.equal(readJson(zeros(1001), 1000), null)
   t.equal(readJson(zeros(500_000))?.elements().length, 500_000)
+  let reads = 0
+  const counted = (raw: Buffer) =>
+    new Proxy(raw, {
+      get: (target, name) => {
+        reads++
+        return Reflect.get(target, name, target)
+      },
+    })
+  for (const piece of ['[', '{"a":', '[{"a":']) {
+    reads = 0
+    t.equal(readJson(counted(Buffer.from(piece.repeat(10_000))), 100), null)
+    t.ok(reads < 5_000, `${piece} is not read to its end`)
+  }
   const deep = readJson(Buffer.from('['.repeat(200_000) + ']'.repeat(200_000)))
   t.equal(deep?.textDepth, 200_000)
 })
