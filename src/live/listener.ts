@@ -51,7 +51,7 @@ export class Listener extends Readable {
 
   /** Sends whole events, or cuts the client off that has let too many wait. */
   send(frames: Buffer): void {
-    if (this.destroyed) return
+    if (this.destroyed || this.#ending) return
     if (this.readableLength > this.#bufferBytes) {
       this.stop('slow')
       return
@@ -66,13 +66,13 @@ export class Listener extends Readable {
   }
 
   /**
-   * Ends the stream. A slow one is broken off, as its end would wait behind what it has not read; the client drops the
-   * event of which it has only a part.
+   * Ends the stream. A client that is behind is broken off, as the end would wait behind what it has not read, and drops
+   * the event of which it has only a part; when the service closes, it has the time of the last requests to read.
    */
   stop(ending: Ending): void {
     if (this.destroyed || this.#ending) return
     this.#ending = ending
-    if (ending === 'slow') this.destroy()
+    if (ending !== 'closing' && !this.keepsUp) this.destroy()
     else this.push(null)
   }
 

@@ -1,0 +1,46 @@
+import { once } from 'node:events'
+import t from 'tap'
+import { type Ending, Listener } from '../../src/live/listener.js'
+import { until } from '../helper.js'
+
+function listener() {
+  const endings: (Ending | null)[] = []
+  const errors: Error[] = []
+  const stream = new Listener({
+    projectId: 'p',
+    wanted: {},
+    bufferBytes: 1_000,
+    isAllowed: () => true,
+    onEnd: (_, ending) => endings.push(ending),
+  })
+  stream.on('error', (error) => errors.push(error))
+  return { stream, endings, errors }
+}
+
+t.test('a stream that ends is sent nothing more, and has no error', async (t) => {
+  for (const ending of ['revoked', 'closing'] as const) {
+    const { stream, endings, errors } = listener()
+    const read: string[] = []
+    stream.on('data', (chunk) => read.push(String(chunk)))
+    stream.send(Buffer.from('a'))
+    await until('that it is read', () => stream.keepsUp)
+    const closed = once(stream, 'close')
+    stream.stop(ending)
+    stream.send(Buffer.from('b'))
+    await closed
+    t.strictSame(errors, [])
+    t.strictSame(endings, [ending])
+    t.equal(read.at(-1), 'a')
+  }
+})
+
+t.test('of a client that does not read, nothing is left once its key is revoked', async (t) => {
+  const { stream, endings, errors } = listener()
+  const closed = once(stream, 'close')
+  stream.send(Buffer.from('a'))
+  stream.stop('revoked')
+  t.ok(stream.destroyed)
+  await closed
+  t.strictSame(errors, [])
+  t.strictSame(endings, ['revoked'])
+})
