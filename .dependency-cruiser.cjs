@@ -15,7 +15,7 @@ const ROOMS = {
   store: ['clickhouse', 'journal', 'model', 'keys', 'contract', 'json', 'lib'],
   pipeline: ['store', 'journal', 'clickhouse', 'model', 'contract', 'json', 'config.ts', 'lib'],
   live: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
-  questions: ['pipeline', 'clickhouse', 'contract', 'lib'],
+  questions: ['pipeline', 'store', 'clickhouse', 'model', 'contract', 'lib'],
   erasure: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   http: ['clickhouse/errors.ts', 'contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
   routes: [

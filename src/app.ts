@@ -23,6 +23,7 @@ import { checkLayout, findLayout } from './pipeline/layout.js'
 import { readGuard } from './pipeline/open-journal.js'
 import { redisOf } from './pipeline/redis-urls.js'
 import { startLanes } from './pipeline/start-lanes.js'
+import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
@@ -31,6 +32,7 @@ import { live } from './routes/live.js'
 import { metricsRoute } from './routes/metrics.js'
 import { questions } from './routes/questions.js'
 import { root } from './routes/root.js'
+import { schema } from './routes/schema.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
@@ -192,7 +194,9 @@ function registerApi(server: App, config: Config, { searchLimits, now }: AppOpti
       admission.guard(scope, ['application/json'])
       scope.register(track, { ...data, limits: config })
       scope.register(events, { ...data, searchLimits })
-      scope.register(questions, { questions: new Questions({ ...data, limits: config, now }) })
+      const asking = new Questions({ ...data, limits: config, now })
+      scope.register(questions, { questions: asking })
+      scope.register(schema, { catalog: new Catalog({ ...data, questions: asking }) })
       scope.register(live, parts)
       scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
       scope.register(sessionReads, data)

@@ -84,3 +84,55 @@ export interface ErasedUsers {
   /** why the purge fails for now; null if it does not */
   purge_error: string | null
 }
+
+/** An event name of a project. */
+export interface EventName {
+  event: string
+  count: number
+  /** the earliest and the latest `timestamp`, epoch milliseconds */
+  first_seen: number
+  last_seen: number
+}
+
+export interface EventNames {
+  /** most first */
+  events: EventName[]
+  /** accepted events that are not counted yet */
+  pending: number
+}
+
+export const PROPERTY_TYPES = ['string', 'number', 'boolean', 'array', 'object'] as const
+export type PropertyType = (typeof PROPERTY_TYPES)[number]
+
+/** A property at the top level. */
+export interface PropertyName {
+  property: string
+  /** of the events that were looked at, how many have it, 0 to 1 */
+  share: number
+  /** what it is in these, most first; the shares add up to 1 */
+  types: { type: PropertyType; share: number }[]
+  /** at most 5, the most frequent first */
+  examples: unknown[]
+}
+
+export interface PropertyNames {
+  /** most first */
+  properties: PropertyName[]
+  /** how many events were looked at, the newest ones */
+  sampled: number
+  pending: number
+}
+
+export interface FieldValue {
+  value: unknown
+  /** of the events that were looked at */
+  count: number
+}
+
+export interface FieldValues {
+  /** most first */
+  values: FieldValue[]
+  /** how many events were looked at, the newest ones */
+  sampled: number
+  pending: number
+}

@@ -1,7 +1,7 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS } from './formats.js'
 import { isName, MAX_BATCH, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
-import type * as responses from './responses.js'
+import * as responses from './responses.js'
 
 /** The most users that one call may erase. */
 const MAX_ERASED = 100
@@ -221,6 +221,28 @@ export const SessionsQuery = query({
   from: time('Only sessions whose `started_at` is this or later: milliseconds since 1970.'),
   to: time('Only sessions whose `started_at` is before this: milliseconds since 1970.'),
 })
+export const PropertiesQuery = query({ event: eventFilter.event })
+export const ValuesQuery = query({
+  field: Type.String({
+    description: 'As in questions, such as `properties.plan`; a name with a dot in it as `["properties","a.b"]`.',
+    message: 'must be event, distinct_id, timestamp, properties.<name> or user.<name>',
+  }),
+  event: eventFilter.event,
+  search: Type.Optional(
+    Type.String({
+      maxLength: MAX_NAME,
+      message: `must be a text of at most ${MAX_NAME} characters`,
+      description: 'Only values that hold this text, in any case.',
+    }),
+  ),
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: 1000,
+    default: 50,
+    message: 'must be a whole number from 1 to 1000',
+    description: 'The most values.',
+  }),
+})
 /** For reads without parameters. */
 export const NoQuery = query({})
 
@@ -316,6 +338,42 @@ export const QuestionAnswer = withFields({
   pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
   elapsed_ms: Type.Integer(),
 })
+const sampled = Type.Integer({ description: 'How many events were looked at: the newest, at most 20 000.' })
+const shareOf = (what: string) => Type.Number({ minimum: 0, maximum: 1, description: `${what}, from 0 to 1.` })
+const EventName = Type.Object(
+  fieldsOf<responses.EventName>({
+    event: Type.String(),
+    count: Type.Integer(),
+    first_seen: milliseconds,
+    last_seen: milliseconds,
+  }),
+)
+const PropertyName = Type.Object(
+  fieldsOf<responses.PropertyName>({
+    property: Type.String(),
+    share: shareOf('How many of the events have it'),
+    types: Type.Array(
+      Type.Object({
+        type: Type.Union(responses.PROPERTY_TYPES.map((type) => Type.Literal(type))),
+        share: shareOf('How many of its values are of this type'),
+      }),
+    ),
+    examples: Type.Array(Type.Unknown(), { maxItems: 5 }),
+  }),
+)
+export const EventNames = withFields(
+  fieldsOf<responses.EventNames>({ events: Type.Array(EventName), pending: Type.Integer() }),
+)
+export const PropertyNames = withFields(
+  fieldsOf<responses.PropertyNames>({ properties: Type.Array(PropertyName), sampled, pending: Type.Integer() }),
+)
+export const FieldValues = withFields(
+  fieldsOf<responses.FieldValues>({
+    values: Type.Array(Type.Object({ value: Type.Unknown(), count: Type.Integer() })),
+    sampled,
+    pending: Type.Integer(),
+  }),
+)
 export const OneUser = withFields({ user: User })
 export const UserPage = withFields(fieldsOf<responses.UserPage>({ users: Type.Array(User), ...numbered }))
 export const OneSession = withFields({ session: Session })

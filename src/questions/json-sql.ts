@@ -58,6 +58,12 @@ export function markedName(name: string): string {
     : name.replace(LONE_SURROGATE, (half) => `${LONE}${half.charCodeAt(0).toString(16)}`)
 }
 
+/** A name from a mended text as it is. */
+export function unmarkedName(name: string): string {
+  return name.replaceAll(MARKED_HALF, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+}
+
+const MARKED_HALF = new RegExp(`${LONE}([\\da-f]{4})`, 'gu')
 const LONE_SURROGATE = /\p{Surrogate}/gu
 
 /** The text that a token of a text stands for; half a pair as the three bytes that UTF-8 would have for it. */

@@ -1,6 +1,6 @@
 import { isName, MAX_NAME } from '../contract/limits.js'
 import type { Definition, FieldName, Filter, Scalar } from '../contract/questions.js'
-import type { Faults, Fields } from './faults.js'
+import { Faults, type Fields } from './faults.js'
 import { instantOf } from './time.js'
 
 /** Levels of `and`, `or` and `not` within each other. */
@@ -66,6 +66,22 @@ export function parseField(value: unknown, path: string, { faults }: Pick<Filter
     faults.add(path, `must have at most ${MAX_PATH} names of at most ${MAX_FIELD_NAME} characters`)
   }
   return value as FieldName
+}
+
+/** A field as a query parameter has it: as in questions, or an array as JSON. @throws ApiError `invalid_request` */
+export function parseFieldText(text: string): FieldName {
+  const faults = new Faults()
+  const field = parseField(text.startsWith('[') ? parsedOrText(text) : text, '/field', { faults })
+  faults.throwIfAny()
+  return field
+}
+
+function parsedOrText(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
 }
 
 /** The names of a field: its source, and the way to a value within it. */

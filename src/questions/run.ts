@@ -36,6 +36,8 @@ const GRACE_MS = 5_000
 /** Events are accepted and merged first. */
 const NICE = 10
 
+const NARROWER = 'Ask about a shorter time (from, to), fewer events, or with fewer breakdowns.'
+
 /** The answer to a question, in the order of its fields. */
 export interface Answered extends Answer {
   kind: Question['kind']
@@ -77,6 +79,23 @@ export class Questions {
     }
   }
 
+  /**
+   * Reads rows about a project, in its turn among the questions. It has waited for what was accepted before.
+   * @throws ApiError `query_too_large`, `overloaded`
+   */
+  async read(projectId: string, build: (asked: Asked) => Query | Promise<Query>): Promise<unknown[]> {
+    const now = this.#options.now?.() ?? Date.now()
+    const slot = await this.#slots.take(projectId).catch(refuse)
+    try {
+      const hasAliases = await this.#options.aliases.hasAny(projectId)
+      return await this.#rows(await build({ projectId, now, shards: this.#options.shards, hasAliases }))
+    } catch (error) {
+      throw isTooLarge(error) ? this.#tooLarge(error, 'Ask about one event, or try again later.') : error
+    } finally {
+      slot.release()
+    }
+  }
+
   async #answer(question: Question, asked: Asked, signal: AbortSignal): Promise<Answer> {
     const kind = kindOf(question)
     try {
@@ -84,11 +103,11 @@ export class Questions {
       return kind.answer(question, rows, asked)
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) await this.#checkPatterns(question, signal)
-      throw isTooLarge(error) ? this.#tooLarge(error) : error
+      throw isTooLarge(error) ? this.#tooLarge(error, NARROWER) : error
     }
   }
 
-  async #rows({ sql, parameters, settings }: Query, signal: AbortSignal): Promise<unknown[]> {
+  async #rows({ sql, parameters, settings }: Query, signal?: AbortSignal): Promise<unknown[]> {
     const { shards, limits } = this.#options
     this.#settings ??= this.#findSettings().catch((error: unknown) => {
       this.#settings = undefined
@@ -134,13 +153,12 @@ export class Questions {
     if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
   }
 
-  #tooLarge(error: unknown): ApiError {
+  #tooLarge(error: unknown, advice: string): ApiError {
     const { QUERY_TIMEOUT, QUERY_MEMORY } = this.#options.limits
     const over = isTimeout(error)
       ? `takes more than ${QUERY_TIMEOUT} s`
       : `needs more than the ${Math.round(QUERY_MEMORY / 1024 / 1024)} MiB of memory that it may use`
-    const message = `The question ${over}. Ask about a shorter time (from, to), fewer events, or with fewer breakdowns.`
-    return new ApiError('query_too_large', message, { cause: error })
+    return new ApiError('query_too_large', `The question ${over}. ${advice}`, { cause: error })
   }
 }
 

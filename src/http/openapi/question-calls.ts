@@ -1,4 +1,4 @@
-import { QuestionAnswer } from '../../contract/schemas.js'
+import { EventNames, FieldValues, PropertyNames, QuestionAnswer } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 
 /** The calls about questions, by method and path. */
@@ -50,5 +50,63 @@ export const QUESTION_CALLS: Record<string, Call> = {
       },
     },
     errors: ['query_too_large', 'overloaded'],
+  },
+  'GET /public/schema/events': {
+    id: 'readEventNames',
+    tag: 'Questions',
+    summary: 'List the names of events',
+    description:
+      'How many events there are of each name, deleted ones left out, and the earliest and the latest `timestamp`; the most ' +
+      'frequent first, at most 10 000. It includes every event that was acknowledged before the call; if ClickHouse does not ' +
+      'catch up within 5 s, `pending` says how many are missing.',
+    access: 'read',
+    response: {
+      schema: EventNames,
+      example: {
+        status: 1,
+        error: null,
+        events: [{ event: 'signed up', count: 1204, first_seen: 1_702_252_800_000, last_seen: 1_733_788_800_000 }],
+        pending: 0,
+      },
+    },
+    errors: ['query_too_large', 'overloaded'],
+  },
+  'GET /public/schema/properties': {
+    id: 'readPropertyNames',
+    tag: 'Questions',
+    summary: 'List the properties of events',
+    description:
+      'Names at the top level, with the types of their values and examples, in the newest 20 000 events, or in those of one ' +
+      'name; the most frequent first. In a project of more than 100 000 events, the list may be 15 s old.',
+    access: 'read',
+    parameters: { event: 'signed up' },
+    response: {
+      schema: PropertyNames,
+      example: {
+        status: 1,
+        error: null,
+        properties: [
+          { property: 'plan', share: 0.98, types: [{ type: 'string', share: 1 }], examples: ['free', 'pro'] },
+        ],
+        sampled: 1204,
+        pending: 0,
+      },
+    },
+    errors: ['query_too_large', 'overloaded'],
+  },
+  'GET /public/schema/values': {
+    id: 'readFieldValues',
+    tag: 'Questions',
+    summary: 'List the values of a field of events',
+    description:
+      'In the newest 20 000 events, or in those of one name; the most frequent first. Values of more than 200 bytes are left ' +
+      'out. In a project of more than 100 000 events, the list may be 15 s old.',
+    access: 'read',
+    parameters: { field: 'properties.plan', event: 'signed up', search: 'pr', limit: 10 },
+    response: {
+      schema: FieldValues,
+      example: { status: 1, error: null, values: [{ value: 'pro', count: 180 }], sampled: 1204, pending: 0 },
+    },
+    errors: ['invalid_request', 'query_too_large', 'overloaded'],
   },
 }

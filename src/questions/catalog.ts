@@ -1,0 +1,212 @@
+import type { Shards } from '../clickhouse/shards.js'
+import type { FieldName } from '../contract/questions.js'
+import type { EventName, EventNames, FieldValue, FieldValues, PropertyNames } from '../contract/responses.js'
+import { lastIdAt } from '../model/event-id.js'
+import type { Barrier } from '../pipeline/level-barrier.js'
+import type { ReadPoint } from '../pipeline/read-barrier.js'
+import { findPageStart } from '../store/event-pages.js'
+import { Kept } from './kept.js'
+import type { Query } from './kind.js'
+import {
+  type EventRow,
+  eventNames,
+  fieldValues,
+  type IdRange,
+  MAX_NAMES,
+  type PropertyRow,
+  propertiesOf,
+  propertyNames,
+  type ValueRow,
+} from './names.js'
+import type { Questions } from './run.js'
+import type { Asked } from './statement.js'
+
+/** What values a field has. */
+export interface ValuesWanted {
+  field: FieldName
+  event?: string | undefined
+  /** only values that hold this text, in any case */
+  search?: string | undefined
+  limit: number
+}
+
+export interface CatalogOptions {
+  shards: Shards
+  barrier: Pick<Barrier, 'waitForProject'>
+  questions: Pick<Questions, 'read'>
+  /** ms that only rise; default: performance.now() */
+  clock?: () => number
+}
+
+/** Properties and their values are looked for in so many of the newest events. */
+const SAMPLE = 20_000
+/** In projects with more events than this, a list may be a bit old; in others it is always made anew. */
+const LARGE = 100_000
+const LARGE_LIST_MS = 15_000
+/** So that events whose ids are late, as those of dead letters that were replayed, are counted, too. */
+const RECOUNT_MS = 10 * 60_000
+/** Characters of all that is kept. */
+const ROOM = 32 * 1024 * 1024
+/** What an object takes up beside its texts, in characters. */
+const OBJECT = 50
+
+/** How many events a project has of each name, up to a position. */
+interface Counts extends Pick<ReadPoint, 'stored' | 'deletions'> {
+  countedAt: number
+  names: Map<string, EventName>
+  total: number
+}
+
+/** What a sample had, up to a position. */
+interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
+  begunAt: number
+  rows: Row[]
+}
+
+/** The events that are looked at, and of what project. */
+interface Looked {
+  projectId: string
+  event: string | undefined
+}
+
+/**
+ * What there is to ask about. The events of a project are counted by name once, and then only those that come; a deletion
+ * makes them be counted again. Properties and values are those of the newest events.
+ */
+export class Catalog {
+  readonly #options: CatalogOptions
+  readonly #clock: () => number
+  readonly #counts = new Kept<Counts>({ room: ROOM, weigh: (key, { names }) => textsOf(key, [...names.keys()]) })
+  readonly #properties = new Kept<Sample<PropertyRow>>({
+    room: ROOM,
+    weigh: (key, { rows }) =>
+      textsOf(
+        key,
+        rows.flatMap(({ name, examples }) => [name, ...examples.flat()]),
+      ),
+  })
+  readonly #values = new Kept<Sample<ValueRow>>({
+    room: ROOM,
+    weigh: (key, { rows }) =>
+      textsOf(
+        key,
+        rows.map(({ value }) => value),
+      ),
+  })
+
+  constructor(options: CatalogOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? (() => performance.now())
+  }
+
+  /** The names of a project's events, most first. @throws ApiError `overloaded`, `query_too_large` */
+  async events(projectId: string): Promise<EventNames> {
+    const point = await this.#options.barrier.waitForProject(projectId)
+    const { names } = await this.#count(projectId, point)
+    const events = [...names.values()].sort((a, b) => b.count - a.count || (a.event < b.event ? -1 : 1))
+    return { events: events.slice(0, MAX_NAMES), pending: point.pending }
+  }
+
+  /** The properties of a project's newest events, or of those of a name; most first. @throws as `events` */
+  async properties(looked: Looked): Promise<PropertyNames> {
+    const { rows, pending } = await this.#sample(this.#properties, looked, '', propertyNames)
+    const sampled = Number(rows.find(({ type }) => type === 'none')?.count ?? 0)
+    return { properties: propertiesOf(rows, sampled), sampled, pending }
+  }
+
+  /** The values of a field in a project's newest events, or in those of a name; most first. @throws as `events` */
+  async values(projectId: string, { field, event, search = '', limit }: ValuesWanted): Promise<FieldValues> {
+    const query = (asked: Asked, range: IdRange) => fieldValues(asked, range, field)
+    const { rows, pending } = await this.#sample(this.#values, { projectId, event }, JSON.stringify(field), query)
+    const values: FieldValue[] = []
+    const wanted = search.toLowerCase()
+    for (const { value: json, count } of rows) {
+      if (values.length === limit) break
+      if (json === '' || json === 'null') continue
+      const value: unknown = JSON.parse(json)
+      const text = typeof value === 'string' ? value : json
+      if (text.toLowerCase().includes(wanted)) values.push({ value, count: Number(count) })
+    }
+    const sampled = rows.reduce((total, { count }) => total + Number(count), 0)
+    return { values, sampled, pending }
+  }
+
+  async #count(projectId: string, { stored, deletions }: ReadPoint): Promise<Counts> {
+    const canGoOn = (known: Counts) =>
+      known.deletions === deletions && known.names.size <= MAX_NAMES && this.#clock() - known.countedAt < RECOUNT_MS
+    const isCurrent = (known: Counts) =>
+      canGoOn(known) ? known.stored >= stored : this.#isPartial(known) && known.deletions === deletions
+    return await this.#counts.get(projectId, isCurrent, async (known) => {
+      const from = known && canGoOn(known) ? known : null
+      const countedAt = from?.countedAt ?? this.#clock()
+      const range = { after: from && lastIdAt(from.stored), upTo: lastIdAt(stored) }
+      const rows = await this.#options.questions.read(projectId, (asked) => eventNames(asked, range))
+      const names = from?.names ?? new Map<string, EventName>()
+      const added = addTo(names, rows as EventRow[])
+      return { stored, deletions, countedAt, names, total: (from?.total ?? 0) + added }
+    })
+  }
+
+  /** Too many names to go on from: those of a while ago have to do. */
+  #isPartial({ names, countedAt }: Counts): boolean {
+    return names.size > MAX_NAMES && this.#clock() - countedAt < LARGE_LIST_MS
+  }
+
+  async #sample<Row>(
+    kept: Kept<Sample<Row>>,
+    { projectId, event }: Looked,
+    name: string,
+    query: (asked: Asked, range: IdRange) => Query,
+  ): Promise<{ rows: Row[]; pending: number }> {
+    const { shards, barrier, questions } = this.#options
+    const askedAt = this.#clock()
+    const point = await barrier.waitForProject(projectId)
+    const { stored, deletions, pending } = point
+    const { names, total } = await this.#count(projectId, point)
+    const isAllKnown = names.size <= MAX_NAMES
+    const count = event === undefined ? total : (names.get(event)?.count ?? 0)
+    if (isAllKnown && count === 0) return { rows: [], pending }
+    const isCurrent = (known: Sample<Row>) =>
+      known.deletions === deletions &&
+      (total > LARGE
+        ? this.#clock() - known.begunAt < LARGE_LIST_MS
+        : known.begunAt >= askedAt && known.stored >= stored)
+    const { rows } = await kept.get(JSON.stringify([projectId, event, name]), isCurrent, async () => {
+      const begunAt = this.#clock()
+      const upTo = lastIdAt(stored)
+      const rows = await questions.read(projectId, async (asked) => {
+        const hasAll = isAllKnown && count <= SAMPLE
+        const newest = {
+          projectId,
+          order: 'desc' as const,
+          upTo,
+          offset: SAMPLE,
+          ...(event !== undefined && { event }),
+        }
+        return query(asked, { after: hasAll ? null : await findPageStart(shards, newest), upTo, event })
+      })
+      return { stored, deletions, begunAt, rows: rows as Row[] }
+    })
+    return { rows, pending }
+  }
+}
+
+/** @returns how many events there were */
+function addTo(names: Map<string, EventName>, rows: readonly EventRow[]): number {
+  let total = 0
+  for (const { event, count, first, last } of rows) {
+    const known = names.get(event)
+    total += Number(count)
+    names.set(event, {
+      event,
+      count: (known?.count ?? 0) + Number(count),
+      first_seen: Math.min(known?.first_seen ?? first, first),
+      last_seen: Math.max(known?.last_seen ?? last, last),
+    })
+  }
+  return total
+}
+
+function textsOf(key: string, texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + text.length + OBJECT, key.length + OBJECT)
+}

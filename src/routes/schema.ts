@@ -1,0 +1,27 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { NoQuery, PropertiesQuery, ValuesQuery } from '../contract/schemas.js'
+import { answerText } from '../questions/answer-text.js'
+import type { Catalog } from '../questions/catalog.js'
+import { parseFieldText } from '../questions/parse-filter.js'
+
+export interface SchemaOptions {
+  catalog: Catalog
+}
+
+/** What there is to ask about. */
+export const schema: FastifyPluginAsyncTypebox<SchemaOptions> = async (app, { catalog }) => {
+  app.get('/schema/events', { schema: { querystring: NoQuery } }, async ({ projectId }) => {
+    return { status: 1, error: null, ...(await catalog.events(projectId)) }
+  })
+
+  app.get('/schema/properties', { schema: { querystring: PropertiesQuery } }, async ({ projectId, query }, reply) => {
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return answerText({ status: 1, error: null, ...(await catalog.properties({ projectId, event: query.event })) })
+  })
+
+  app.get('/schema/values', { schema: { querystring: ValuesQuery } }, async ({ projectId, query }, reply) => {
+    const wanted = { ...query, field: parseFieldText(query.field) }
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return answerText({ status: 1, error: null, ...(await catalog.values(projectId, wanted)) })
+  })
+}

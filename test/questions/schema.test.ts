@@ -1,0 +1,171 @@
+import t from 'tap'
+import { type Client, PUBLIC_KEY, settingsFor, startApp } from '../helper.js'
+
+const START = Date.parse('2026-04-20T00:00:00Z')
+
+type Sent = [event: string, user: string, properties?: string]
+
+function names({ call }: Client) {
+  const get = async (path: string) => {
+    const response = await call('GET', `/public/schema/${path}`)
+    if (response.statusCode !== 200) throw new Error(response.body)
+    return JSON.parse(response.body)
+  }
+  return {
+    async send(...events: Sent[]) {
+      const texts = events.map(
+        ([event, user, properties = '{}'], i) =>
+          `{"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(user)},"timestamp":${START + i},"properties":${properties}}`,
+      )
+      const response = await call('POST', '/public/track/batch', `{"events":[${texts}]}`)
+      if (response.statusCode !== 200) throw new Error(response.body)
+    },
+    /** `[event, count]` each */
+    counts: async () =>
+      (await get('events')).events.map(({ event, count }: { event: string; count: number }) => [event, count]),
+    events: () => get('events'),
+    properties: (event?: string) =>
+      get(`properties${event === undefined ? '' : `?event=${encodeURIComponent(event)}`}`),
+    values: async (query: Record<string, string>) => {
+      const { values } = await get(`values?${new URLSearchParams(query)}`)
+      return values.map(({ value, count }: { value: unknown; count: number }) => [value, count])
+    },
+    get,
+  }
+}
+
+for (const storage of ['embedded', 'lanes'] as const) {
+  t.test(storage, async (t) => {
+    const client = await startApp(t, await settingsFor(t, storage))
+    const { call } = client
+    const { send, counts, events, properties, values, get } = names(client)
+
+    await t.test('a project without events has no names', async (t) => {
+      t.strictSame(await events(), { status: 1, error: null, events: [], pending: 0 })
+      t.strictSame(await properties(), { status: 1, error: null, properties: [], sampled: 0, pending: 0 })
+      t.strictSame(await values({ field: 'event' }), [])
+    })
+
+    await t.test('counts the events of each name, also those that come, and not those that go', async (t) => {
+      await send(['b', 'ada'], ['a', 'ada'], ['b', 'bob'])
+      t.strictSame(await events(), {
+        status: 1,
+        error: null,
+        events: [
+          { event: 'b', count: 2, first_seen: START, last_seen: START + 2 },
+          { event: 'a', count: 1, first_seen: START + 1, last_seen: START + 1 },
+        ],
+        pending: 0,
+      })
+      for (let i = 0; i < 5; i++) {
+        await send(['a', 'ada'], ['c', 'ada'])
+        t.strictSame((await counts())[0], i < 1 ? ['a', 2] : ['a', 2 + i])
+      }
+      t.strictSame(await counts(), [
+        ['a', 6],
+        ['c', 5],
+        ['b', 2],
+      ])
+      const [first] = await client.events()
+      t.equal((await call('DELETE', `/public/events/${first?.eventId}`)).statusCode, 200)
+      t.strictSame(await counts(), [
+        ['a', 6],
+        ['c', 5],
+        ['b', 1],
+      ])
+      await send(['c', 'eve'], ['c', 'eve'])
+      t.strictSame(
+        await Promise.all([counts(), counts(), counts()]),
+        Array(3).fill([
+          ['c', 7],
+          ['a', 6],
+          ['b', 1],
+        ]),
+      )
+    })
+
+    await t.test('says which properties events have, of which types', async (t) => {
+      await send(
+        ['p', 'ada', '{"plan":"pro","n":1,"o":{"a":1},"n":"second"}'],
+        ['p', 'bob', '{"plan":"pro","n":"1","list":[1,2],"off":null}'],
+        ['p', 'eve', '{"plan":"free","n":1.0,"is":true}'],
+        ['p', 'zoe', '{"n":1e400,"\\ud83d x":"\\ud83d","big":123456789012345678901234567890}'],
+      )
+      const { properties: found, sampled } = await properties('p')
+      t.equal(sampled, 4)
+      t.strictSame(found.slice(0, 2), [
+        {
+          property: 'n',
+          share: 1,
+          types: [
+            { type: 'number', share: 0.75 },
+            { type: 'string', share: 0.25 },
+          ],
+          examples: [1, Number.POSITIVE_INFINITY, '1'],
+        },
+        { property: 'plan', share: 0.75, types: [{ type: 'string', share: 1 }], examples: ['pro', 'free'] },
+      ])
+      const rest = found.slice(2).map(({ property, types, examples }: Record<string, [{ type: string }]>) => {
+        return [property, types?.[0].type, examples?.[0]]
+      })
+      t.strictSame(rest, [
+        ['big', 'number', 1.2345678901234568e29],
+        ['is', 'boolean', true],
+        ['list', 'array', [1, 2]],
+        ['o', 'object', { a: 1 }],
+        ['\ud83d x', 'string', '\ud83d'],
+      ])
+      t.strictSame((await properties('none')).properties, [])
+    })
+
+    await t.test('finds the values of a field, and sees edits', async (t) => {
+      await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { 'first.name': 'Ada' } })
+      await send(
+        ['v', 'ada', '{"a":{"b":1},"x.y":"Deep"}'],
+        ['v', 'ada', '{"a":{"b":1.0},"x.y":"deeper"}'],
+        ['v', 'bob', '{"a":{"b":"1"}}'],
+        ['v', 'bob', `{"a":{"b":null},"x.y":"${'long '.repeat(50)}"}`],
+      )
+      t.strictSame(await values({ field: 'properties.a.b', event: 'v' }), [
+        [1, 2],
+        ['1', 1],
+      ])
+      t.strictSame(await values({ field: 'distinct_id', event: 'v' }), [
+        ['ada', 2],
+        ['bob', 2],
+      ])
+      t.strictSame(await values({ field: 'event', search: 'V' }), [['v', 4]])
+      t.strictSame(await values({ field: 'event', limit: '1' }), [['c', 7]])
+      t.strictSame(await values({ field: '["properties","x.y"]', event: 'v', search: 'dEEp' }), [
+        ['Deep', 1],
+        ['deeper', 1],
+      ])
+      t.strictSame(await values({ field: '["user","first.name"]', event: 'v' }), [['Ada', 2]])
+      t.equal((await get('values?field=properties.a.b&event=v')).sampled, 4)
+      const event = (await client.events(10, '&event=v&order=desc')).at(-1)
+      await call('PUT', `/public/events/${event?.eventId}`, { properties: { a: { b: 'edited' } } })
+      t.strictSame(await values({ field: 'properties.a.b', event: 'v' }), [
+        ['1', 1],
+        ['edited', 1],
+        [1, 1],
+      ])
+    })
+
+    await t.test('refuses what it does not know', async (t) => {
+      const refused = async (url: string) => {
+        const { statusCode, body } = await call('GET', `/public/schema/${url}`)
+        return [statusCode, JSON.parse(body).details?.[0].path]
+      }
+      t.strictSame(await refused('events?event=a'), [400, '/event'])
+      t.strictSame(await refused('properties?limit=1'), [400, '/limit'])
+      t.strictSame(await refused('properties?event='), [400, '/event'])
+      t.strictSame(await refused('values'), [400, '/field'])
+      for (const field of ['plan', 'properties', '["properties"', '["user"]', 'insert_id', '']) {
+        t.strictSame(await refused(`values?field=${encodeURIComponent(field)}`), [400, '/field'], field)
+      }
+      t.equal((await call('GET', '/public/schema/events', undefined, { 'x-api-key': PUBLIC_KEY })).statusCode, 403)
+      t.strictSame(await refused('values?field=event&limit=1001'), [400, '/limit'])
+      t.strictSame(await refused(`values?field=event&search=${'x'.repeat(256)}`), [400, '/search'])
+    })
+  })
+}
