@@ -54,7 +54,7 @@ export interface SessionListOptions extends SessionFilter, CallOptions {
 
 const CLOSE_TIMEOUT_MS = 10_000
 /** The service waits for the store and for other questions, and then thinks for as long as it may. */
-const QUESTION_TIMEOUT_MS = 120_000
+export const QUESTION_TIMEOUT_MS = 120_000
 
 /**
  * A project of a Tallyhouse service, for programs on servers: it needs the secret key, which must

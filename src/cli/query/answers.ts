@@ -1,0 +1,188 @@
+import type { AnswerTo, AnyAnswer } from '../../contract/question-input.js'
+import type { FieldName } from '../../contract/questions.js'
+import { counted } from '../progress.js'
+import type { Cell, Table } from './table.js'
+
+const UNITS: [ms: number, unit: string][] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'min'],
+  [1000, 's'],
+]
+
+export interface Shown {
+  tables: Table[]
+  /** what the tables do not say */
+  note: string
+}
+
+/** What a person reads. */
+export function showAnswer(answer: AnyAnswer): Shown {
+  switch (answer.kind) {
+    case 'series':
+      return { tables: [seriesTable(answer)], note: openNote(answer) }
+    case 'funnel':
+      return { tables: [funnelTable(answer)], note: openNote(answer) }
+    case 'retention':
+      return { tables: [retentionGrid(answer)], note: openNote(answer) }
+    case 'paths':
+      return { tables: pathsTables(answer), note: '' }
+    case 'users': {
+      const { users, count, page, hasMore } = answer.results
+      const rest = hasMore ? `Page ${page}; there are more.\n` : ''
+      return {
+        tables: [{ columns: ['user'], rows: users.map((user) => [user]) }],
+        note: `${counted(count, 'user')}.\n${rest}`,
+      }
+    }
+  }
+}
+
+/** What a program reads: one table, a number per row. */
+export function flatTable(answer: AnyAnswer): Table {
+  switch (answer.kind) {
+    case 'series': {
+      const rows = answer.results.flatMap(({ series, breakdown, points }) => {
+        return points.map(({ at, value, complete }) => [
+          series,
+          ...valuesOf(answer, breakdown),
+          at,
+          value,
+          String(complete),
+        ])
+      })
+      return { columns: ['series', ...fieldsOf(answer), 'at', 'value', 'complete'], rows }
+    }
+    case 'funnel': {
+      const rows = answer.results.flatMap(({ breakdown, steps, complete }) => {
+        return steps.map(({ users, of_first, of_previous, median_ms, mean_ms }, i) => [
+          ...valuesOf(answer, breakdown),
+          i + 1,
+          eventOf(answer.query.steps[i]?.event),
+          ...[users, of_first, of_previous, median_ms, mean_ms],
+          String(complete),
+        ])
+      })
+      const columns = ['step', 'event', 'users', 'of_first', 'of_previous', 'median_ms', 'mean_ms', 'complete']
+      return { columns: [...fieldsOf(answer), ...columns], rows }
+    }
+    case 'retention': {
+      const rows = answer.results.flatMap(({ cohort, size, cells }) => {
+        return cells.map(({ interval, users, complete }) => [cohort, size, interval, users, String(complete)])
+      })
+      return { columns: ['cohort', 'size', 'interval', 'users', 'complete'], rows }
+    }
+    case 'paths': {
+      const { nodes, links } = answer.results
+      const rows = [
+        ...nodes.map(({ step, event, users }) => [step, event, null, users]),
+        ...links.map(({ step, from, to, users }) => [step, from, to, users]),
+      ]
+      return { columns: ['step', 'from', 'to', 'users'], rows }
+    }
+    case 'users':
+      return { columns: ['user'], rows: answer.results.users.map((user) => [user]) }
+  }
+}
+
+/** A column per line, a row per bucket; without buckets a row per line. */
+function seriesTable(answer: AnswerTo<'series'>): Table {
+  const { results, query } = answer
+  const name = (series: number) => {
+    const { event = '', metric = '' } = query.series[series] ?? {}
+    return `${eventOf(event)} (${metric})`
+  }
+  if (query.interval === 'none') {
+    const rows = results.map(({ series, breakdown, total, points }) => {
+      return [name(series), ...shownValues(answer, breakdown), marked(total, points[0]?.complete ?? true)]
+    })
+    return { columns: ['series', ...fieldsOf(answer), 'total'], rows }
+  }
+  const rows = (results[0]?.points ?? []).map(({ at }, i) => [
+    at,
+    ...results.map(({ points }) => marked(points[i]?.value ?? null, points[i]?.complete ?? true)),
+  ])
+  const columns = results.map(({ series, breakdown }) => {
+    const values = shownValues(answer, breakdown).join(', ')
+    if (values === '') return name(series)
+    return query.series.length === 1 ? values : `${name(series)}: ${values}`
+  })
+  return { columns: ['at', ...columns], rows: [...rows, ['total', ...results.map(({ total }) => total)]] }
+}
+
+function funnelTable(answer: AnswerTo<'funnel'>): Table {
+  const { results, query } = answer
+  const rows = results.flatMap(({ breakdown, steps, complete }) => {
+    return steps.map(({ users, of_first, of_previous, median_ms, mean_ms }, i) => [
+      ...shownValues(answer, breakdown),
+      i + 1,
+      eventOf(query.steps[i]?.event),
+      marked(users, complete),
+      percent(of_first),
+      percent(of_previous),
+      duration(median_ms),
+      duration(mean_ms),
+    ])
+  })
+  const columns = ['step', 'event', 'users', 'of first', 'of previous', 'median time', 'mean time']
+  return { columns: [...fieldsOf(answer), ...columns], rows }
+}
+
+function retentionGrid({ results, averages, query }: AnswerTo<'retention'>): Table {
+  const rows: Cell[][] = results.map(({ cohort, size, cells }) => [
+    cohort,
+    size,
+    ...cells.map(({ users, complete }) => (size === 0 ? null : marked(percent(users / size), complete))),
+  ])
+  const last = ['average', null, ...averages.map(({ share }) => (share === null ? null : percent(share)))]
+  const columns = averages.map(({ interval }) => `${query.unit} ${interval}`)
+  return { columns: ['cohort', 'size', ...columns], rows: [...rows, last] }
+}
+
+function pathsTables({ results: { nodes, links } }: AnswerTo<'paths'>): Table[] {
+  return [
+    { columns: ['step', 'event', 'users'], rows: nodes.map(({ step, event, users }) => [step, event, users]) },
+    {
+      columns: ['step', 'from', 'to', 'users'],
+      rows: links.map(({ step, from, to, users }) => [step, from, to, users]),
+    },
+  ]
+}
+
+function openNote(answer: AnswerTo<'series'> | AnswerTo<'funnel'> | AnswerTo<'retention'>): string {
+  return /"complete":false/.test(JSON.stringify(answer.results)) ? '* is not over yet\n' : ''
+}
+
+function fieldsOf({ query }: AnswerTo<'series'> | AnswerTo<'funnel'>): string[] {
+  return query.breakdown.map((field: FieldName) => (typeof field === 'string' ? field : JSON.stringify(field)))
+}
+
+/** The rest has one value for all fields. */
+function valuesOf(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
+  return answer.query.breakdown.map((_, i) => {
+    const value = breakdown[i] ?? (breakdown[0] === '$other' && breakdown.length === 1 ? '$other' : null)
+    return value === null || typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value)
+  })
+}
+
+function shownValues(answer: AnswerTo<'series'> | AnswerTo<'funnel'>, breakdown: unknown[]): Cell[] {
+  return valuesOf(answer, breakdown).map((value) => value ?? '(not set)')
+}
+
+function eventOf(event: string | string[] = ''): string {
+  return typeof event === 'string' ? event : event.join(' or ')
+}
+
+function marked(value: Cell, isComplete: boolean): Cell {
+  return isComplete || value === null ? value : `${value}*`
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(1)} %`
+}
+
+function duration(ms: number | null): Cell {
+  if (ms === null) return null
+  const [length = 1, unit = 'ms'] = UNITS.find(([length]) => ms >= length) ?? []
+  return `${Math.round((ms / length) * 10) / 10} ${unit}`
+}

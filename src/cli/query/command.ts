@@ -1,0 +1,107 @@
+import { readFile } from 'node:fs/promises'
+import { text as textOf } from 'node:stream/consumers'
+import { Connection } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
+import { QUESTION_TIMEOUT_MS } from '../../client/tallyhouse.js'
+import type { AnyAnswer } from '../../contract/question-input.js'
+import { type Command, type CommandIo, UsageError } from '../command.js'
+import { checkService } from '../first-call.js'
+import { counted } from '../progress.js'
+import { readTarget, TARGET_USAGE } from '../target.js'
+import { flatTable, showAnswer } from './answers.js'
+import { json, questionOf, readArguments } from './question.js'
+import { csvText, tableText } from './table.js'
+
+const USAGE = `Usage: tallyhouse query [options]
+       tallyhouse query [options] QUESTION
+
+Asks a running service a question about events and prints the answer, for example
+
+  tallyhouse query --event "signed up" --metric users --interval week --breakdown properties.plan
+  tallyhouse query --steps "signed up,activated,purchased" --window 14d
+  tallyhouse query --start "signed up" --return "*" --unit week
+  tallyhouse query --start "signed up" --steps 2
+
+QUESTION is a question in JSON, or the name of a file that contains one; - is standard input.
+docs/questions.md explains all of it. Options make simpler ones:
+
+  --kind KIND        series, funnel, retention or paths (default: what the other options suggest)
+  --event NAME       what a series counts; may be repeated, a line each; "*" is any event
+  --metric METRIC    events (default), users, events_per_user, sum, avg, min, max, median, percentile
+  --property FIELD   the numbers of sum to percentile, such as properties.price; --p 95 says which
+                     percentile
+  --interval UNIT    hour, day (default), week, month or none
+  --steps A,B,C      the events of a funnel, or how many steps paths have
+  --window LENGTH    of a funnel (7d) or paths (30m); --order ordered, strict or any
+  --start NAME, --return NAME, --end NAME
+                     of retention (start and return) and paths (start or end)
+  --unit UNIT        of retention: day (default), week or month; also --cohort, --mode, --count and
+                     --intervals
+  --breakdown FIELD  splits series and funnels by a field; may be repeated once
+  --limit N          how many values of it have a line of their own (default: 10)
+  --where FILTER     which events count, in JSON: '["is","properties.plan",["pro"]]'
+  --from TIME, --to TIME
+                     a date, an ISO time or milliseconds since 1970 (default: the last 30 days)
+  --timezone ZONE    of dates and days, such as Europe/Vienna (default: UTC); --week-start sunday
+
+${TARGET_USAGE}
+                     A read key is enough.
+  --format FORMAT    table (default on a terminal), csv or json (default otherwise), the answer as it
+                     came. CSV has one number per row and follows RFC 4180; what begins with =, +, -
+                     or @ stays as it is, so import it into a spreadsheet as text
+
+The exit code is 0 for an answer, 1 if there is none or accepted events are missing from it, and 2
+for a usage error.`
+
+const FORMATS = ['table', 'csv', 'json']
+/** Of a question with more faults, the first are enough to begin with. */
+const MAX_FAULTS = 20
+
+export const command: Command = {
+  summary: 'asks a running service a question about events',
+  usage: USAGE,
+  async run(args, io) {
+    const { target, format = io.stdout.isTTY ? 'table' : 'json', parts, positionals } = readArguments(args)
+    if (!FORMATS.includes(format)) throw new UsageError(`--format must be one of ${FORMATS.join(', ')}.`)
+    const question = await readQuestion(positionals, parts, io)
+    const { url, secretKey } = await readTarget(target, io)
+    const connection = new Connection({ url, secretKey })
+    await checkService(connection, url, 'read', io.signal)
+    const call = { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const
+    const { value, text } = await connection
+      .call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, { signal: io.signal })
+      .catch(explain)
+    const answer = value as unknown as AnyAnswer
+    if (format === 'json') io.stdout.write(`${text}\n`)
+    else if (format === 'csv') io.stdout.write(csvText(flatTable(answer)))
+    else {
+      const { tables, note } = showAnswer(answer)
+      io.stdout.write(tables.map((table) => tableText(table)).join('\n'))
+      io.stderr.write(note)
+    }
+    if (answer.pending === 0) return 0
+    io.stderr.write(`${counted(answer.pending, 'accepted event')} not in the store yet. Ask again.\n`)
+    return 1
+  },
+}
+
+async function readQuestion(
+  positionals: string[],
+  parts: Parameters<typeof questionOf>[0],
+  { stdin }: CommandIo,
+): Promise<unknown> {
+  const [given, ...rest] = positionals
+  if (given === undefined) return questionOf(parts)
+  if (rest.length > 0) throw new UsageError('Put the question in quotes: it must be one argument.')
+  const [part] = Object.keys(parts)
+  if (part !== undefined) throw new UsageError(`--${part} belongs into the question: give either JSON, or options.`)
+  if (given.trimStart().startsWith('{')) return json('The question', given)
+  return json('The question', given === '-' ? await textOf(stdin) : await readFile(given, 'utf8'))
+}
+
+/** @throws Error that says all that is wrong with a question */
+function explain(error: unknown): never {
+  if (!(error instanceof TallyhouseError) || error.details.length < 2) throw error
+  const faults = error.details.slice(0, MAX_FAULTS).map(({ path, message }) => `${path} ${message}.`)
+  throw new Error(faults.join('\n'), { cause: error })
+}
