@@ -75,7 +75,8 @@ export function textOf(token: string): string {
   const bytes = `char(237, 128 + bitAnd(bitShiftRight(${code}, 6), 63), 128 + bitAnd(${code}, 63))`
   const withHalves = splitAtLone(`JSONExtractString(${marked})`, () => `concat(${bytes}, substring(piece, 5))`)
   const isEscaped = String.raw`position(${token}, '\\') > 0`
-  const hasHalves = String.raw`position(${token}, '\\ud') > 0 AND ${marked} != ${plain}`
+  // An odd number of backslashes. Not by what `withHalves` needs, too, which ClickHouse would work out for every row.
+  const hasHalves = String.raw`match(${token}, '[^\\\\](\\\\\\\\)*\\\\ud[89a-f]')`
   return `multiIf(NOT ${isEscaped}, substring(${token}, 2, length(${token}) - 2), ${hasHalves}, ${withHalves}, ${decoded})`
 }
 
@@ -110,10 +111,11 @@ export function numberText(number: string): string {
 
 /** A token as the JSON text of its value, which is the same for the same value: numbers as doubles, `null` if it is not set. */
 export function jsonOf(token: string): string {
-  // Of most numbers the token has it already; not of long integers, of -0, and of large exponents.
-  const isNumber = `match(${token}, '^[-0-9]')`
+  // No other token begins with a character of these. Of most numbers the token has it already; not of long integers, of -0,
+  // and of large exponents.
+  const isNumber = `${token} >= '-' AND ${token} < ':'`
   const isLong = `length(${token}) > 15 OR ${token} = '-0' OR position(${token}, 'e') > 0`
-  const number = numberText(`toFloat64(${token})`)
+  const number = numberText(`toFloat64OrZero(${token})`)
   return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${token})`
 }
 

@@ -25,6 +25,8 @@ const DEFAULT_DAYS = 30
 const DAY_MS = 86_400_000
 /** Of one line. */
 const MAX_BUCKETS = 10_000
+/** Of all lines of an answer. */
+const MAX_POINTS = 500_000
 const MAX_WINDOW_MS = 366 * DAY_MS
 const NUMBER_METRICS: readonly string[] = ['sum', 'avg', 'min', 'max', 'median', 'percentile']
 
@@ -76,12 +78,17 @@ function seriesQuestion(fields: Fields, now: number): SeriesQuestion {
   const series = fields.list('series', 1, 10, 'series').map((value, i) => {
     return seriesDefinition(new Fields(value, `${fields.path}/series/${i}`, fields.faults), context)
   })
+  const lines = split(fields, context)
+  const points = countBuckets(rangeOf(range), interval === 'none' ? 'month' : interval)
+  if (series.length * (lines.breakdown.length > 0 ? lines.limit + 1 : 1) * points > MAX_POINTS) {
+    fields.fault('limit', `must be less, or interval longer: there would be over ${MAX_POINTS} points`)
+  }
   return {
     kind: 'series',
     ...range,
     series,
     interval,
-    ...split(fields, context),
+    ...lines,
     other: fields.boolean('other', true),
     approximate: fields.boolean('approximate', false),
   }

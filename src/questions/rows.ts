@@ -101,14 +101,17 @@ class Paths {
     return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${keysOf(statement, path)}) AS raw_${name}`)
   }
 
-  /** The same for texts that the parser refuses: it finds nothing at all there. */
+  /**
+   * The same for texts that the parser refuses: it finds nothing at all there. A mended text is a column, as ClickHouse
+   * works out for every row what more than one expression needs.
+   */
   tokens(statement: Statement, json: string): string[] {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
-    return this.#each(({ name, path }) => {
-      const found = `JSONExtractRaw(${mended(json)}, ${keysOf(statement, path)})`
-      const token = `if(${isRefused}, ${unmarked(found)}, raw_${name})`
-      return `nullIf(${token}, 'null') AS maybe_${name}, ifNull(maybe_${name}, '') AS ${name}`
+    const tokens = this.#each(({ name, path }) => {
+      const found = unmarked(`JSONExtractRaw(mended, ${keysOf(statement, path)})`)
+      return `multiIf(is_refused, replaceRegexpOne(${found}, '^null$', ''), raw_${name} = 'null', '', raw_${name}) AS ${name}`
     })
+    return [`${isRefused} AS is_refused`, `if(is_refused, ${mended(json)}, '') AS mended`, ...tokens]
   }
 
   /** For a subquery over profiles: the tokens alone. */
