@@ -11,6 +11,8 @@ export interface Bench {
   seconds: number
   /** number of stored events a benchmark starts from, unless the command names another */
   events(usual: number): number
+  /** whether there is time for sizes that take long to fill */
+  isLarge: boolean
   /** what `scale` compares */
   machines: MachinePlan
   /** opens a line of the table */

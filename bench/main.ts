@@ -12,6 +12,7 @@ import { identified } from './benchmarks/identified.js'
 import { importFile } from './benchmarks/import.js'
 import { live } from './benchmarks/live.js'
 import { profile } from './benchmarks/profile.js'
+import { questions } from './benchmarks/questions.js'
 import { scale } from './benchmarks/scale.js'
 import { track } from './benchmarks/track.js'
 import { vendors } from './benchmarks/vendors.js'
@@ -31,6 +32,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   profile,
   live,
   growth,
+  questions,
   direct,
   scale,
   vendors,
@@ -41,7 +43,8 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
 
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measurement (2)
-  --events N            events stored beforehand in export, edit and growth (5, 10 and 20 million), or in the file of import (1 million)
+  --events N            events stored beforehand in export, edit, growth and questions (5, 10, 20 and 20 million), or in the file of import (1 million)
+  --large               questions over 100 million events
   --machines N,N…       how many machines scale compares (1,2,3,4,6)
   --share N             of a core for each machine, in percent (20)
   --cells               gives each machine a store of its own: what could be reached if they shared nothing
@@ -92,6 +95,7 @@ async function main(args: string[]): Promise<void> {
         seconds,
         machines: options.plan,
         events: (usual) => options.events ?? usual,
+        isLarge: options.large,
         figure: (title, figure) => figures.open(name, title, figure),
         note: (text) => figures.notes.push(text),
         round: (number) => progress(`${name}: round ${number} of ${rounds}`),
@@ -126,6 +130,7 @@ function readArguments(args: string[]) {
       machines: { type: 'string', default: '1,2,3,4,6' },
       share: { type: 'string', default: '20' },
       cells: { type: 'boolean', default: false },
+      large: { type: 'boolean', default: false },
       journal: { type: 'string', default: 'redis' },
       set: { type: 'string', multiple: true, default: [] },
       'cpu-prof': { type: 'boolean', default: false },

@@ -177,7 +177,10 @@ function measureOf(
       const users = `${count}IfMerge(${name}_users)`
       return {
         number,
-        states: [`countIfState(${known}) AS ${name}_events`, `${count}IfState(sipHash64(user), ${known}) AS ${name}_users`],
+        states: [
+          `countIfState(${known}) AS ${name}_events`,
+          `${count}IfState(sipHash64(user), ${known}) AS ${name}_users`,
+        ],
         value: `if(${users} = 0, 0, countIfMerge(${name}_events) / ${users})`,
       }
     }

@@ -78,7 +78,7 @@ t.test('runs two questions of a project at once, and ends them when the asker ha
   })
   t.strictSame(
     two.map(({ nice }) => nice),
-    ['10', '10'],
+    ['15', '15'],
   )
   t.equal((await running()).length, 2)
   three[0]?.hangUp()

@@ -1,0 +1,182 @@
+import type { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { kindOf } from '../../src/questions/kinds.js'
+import { parseQuestion } from '../../src/questions/parse.js'
+import { type Bench, type Benchmark, eachRound, get, untilVisible } from '../benchmark.js'
+import { spreadOf } from '../figures.js'
+import { load } from '../load.js'
+import { batches, type HttpRequest, writeRequests } from '../requests.js'
+import { SECRET_KEY } from '../servers.js'
+import { PROJECT, Store } from '../store.js'
+import { fillYear, YEAR } from '../year.js'
+
+const EVENTS = 20_000_000
+const LARGE_EVENTS = 100_000_000
+const CONNECTIONS = 8
+const OVER_SQL = { of: 'ratio', target: 1.15, stretch: 1.05 } as const
+const UNHURT = { of: 'ratio', target: 0.95, stretch: 0.98 } as const
+
+const MONTH = { from: '2025-06-01', to: '2025-07-01' }
+const monthly = `timestamp >= ${Date.parse(MONTH.from)}. AND timestamp < ${Date.parse(MONTH.to)}.`
+const day = 'floor(timestamp / 86400000) AS day'
+const inEvent = (...names: string[]) => `event IN (${names.map((name) => `'${name}'`)})`
+const step = (event: string) => ({ event })
+
+/** Questions of each kind, and the same asked of the table that is made for them; not there where no query of one line does it. */
+const QUESTIONS: Record<string, { question: object; ideal?: string }> = {
+  'series by day': {
+    question: { kind: 'series', series: [step('event-3')], ...MONTH },
+    ideal: `SELECT ${day}, count() FROM ideal WHERE ${inEvent('event-3')} AND ${monthly} GROUP BY day`,
+  },
+  'users by day': {
+    question: { kind: 'series', series: [{ event: 'event-3', metric: 'users' }], ...MONTH },
+    ideal: `SELECT ${day}, uniqExact(user) FROM ideal WHERE ${inEvent('event-3')} AND ${monthly} GROUP BY day`,
+  },
+  'filter and breakdown': {
+    question: {
+      kind: 'series',
+      series: [{ event: '*', where: ['is', 'properties.plan', ['pro']] }],
+      breakdown: ['properties.country'],
+      ...MONTH,
+    },
+    ideal: `SELECT country, ${day}, count() FROM ideal WHERE plan = 'pro' AND ${monthly} GROUP BY country, day`,
+  },
+  percentile: {
+    question: {
+      kind: 'series',
+      series: [{ event: 'event-1', metric: 'percentile', property: 'properties.price' }],
+      ...MONTH,
+    },
+    ideal: `SELECT ${day}, quantileExactInclusive(0.95)(price) FROM ideal WHERE ${inEvent('event-1')} AND ${monthly} GROUP BY day`,
+  },
+  'a rare event of a year': {
+    question: { kind: 'series', series: [step('event-70')], interval: 'month', from: YEAR.from, to: YEAR.to },
+    ideal: `SELECT toStartOfMonth(toDateTime(timestamp / 1000, 'UTC')) AS month, count() FROM ideal WHERE ${inEvent('event-70')} GROUP BY month`,
+  },
+  funnel: {
+    question: { kind: 'funnel', steps: ['event-0', 'event-1', 'event-2', 'event-3'].map(step), ...MONTH },
+    ideal: `SELECT level, count() FROM (SELECT user, windowFunnel(604800000)(toUInt64(timestamp), event = 'event-0', event = 'event-1', event = 'event-2',
+      event = 'event-3') AS level FROM ideal WHERE ${inEvent('event-0', 'event-1', 'event-2', 'event-3')} AND ${monthly} GROUP BY user) GROUP BY level`,
+  },
+  retention: {
+    question: {
+      kind: 'retention',
+      start: step('event-0'),
+      return: step('event-1'),
+      unit: 'week',
+      from: '2025-06-02',
+      to: '2025-08-25',
+    },
+  },
+  paths: { question: { kind: 'paths', start: 'event-20', ...MONTH } },
+}
+
+/** Questions about a year of events: what the service adds to its own SQL, and how far that is from a table made for it. */
+export const questions: Benchmark = async (bench) => {
+  const { servers } = bench
+  const clickhouse = await servers.clickhouse()
+  const store = new Store(clickhouse)
+  const service = await servers.tallyhouse(clickhouse)
+  await get(`${service.url}/public/events?limit=1`)
+  await fillYear(store, bench.events(bench.isLarge ? LARGE_EVENTS : EVENTS))
+  const compared = Object.entries(QUESTIONS).map(([name, { question, ideal }]) => ({
+    asked: { method: 'POST', path: '/public/query', body: JSON.stringify(question) } as const,
+    sql: directly(store, question),
+    ideal: ideal === undefined ? null : sent(store, `${ideal} FORMAT JSONEachRow`, {}),
+    figure: bench.figure(name, { unit: 'ms', over: 'same SQL', goal: OVER_SQL }),
+    figureOfIdeal: ideal === undefined ? null : bench.figure(`${name} over ideal`, { unit: 'ms', over: 'ideal table' }),
+  }))
+  for (const { asked, sql } of compared) {
+    await time(service.url, asked, 1)
+    await time(store.url, sql, 1)
+  }
+  await eachRound(bench, store, async () => {
+    for (const { asked, sql, ideal, figure, figureOfIdeal } of compared) {
+      const limit = await time(store.url, sql)
+      const ms = await time(service.url, asked)
+      figure(ms, limit)
+      if (ideal) figureOfIdeal?.(ms, await time(store.url, ideal))
+    }
+  })
+  await whileIngesting(
+    bench,
+    service.url,
+    store,
+    compared.map(({ asked }) => asked),
+  )
+}
+
+/** The median of so many calls, one after the other, ms. */
+async function time(url: string, request: HttpRequest, times = 5): Promise<number> {
+  const all: number[] = []
+  for (let i = 0; i < times; i++) {
+    const began = performance.now()
+    await call(url, request)
+    all.push(performance.now() - began)
+  }
+  return spreadOf(all).median
+}
+
+async function call(
+  url: string,
+  { path, body = '', headers = { 'x-api-key': SECRET_KEY } }: HttpRequest,
+): Promise<void> {
+  const response = await fetch(`${url}${path}`, {
+    method: 'POST',
+    body,
+    headers: { ...headers, 'content-type': 'application/json' },
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${path.slice(0, 100)} returned ${response.status}: ${text.slice(0, 1000)}`)
+}
+
+/** Ingestion under full load while two questions run all the time, over ingestion alone. */
+async function whileIngesting(bench: Bench, url: string, store: Store, asked: HttpRequest[]): Promise<void> {
+  const { servers, seconds } = bench
+  const over = { over: 'without questions', goal: UNHURT }
+  const figure = bench.figure('ingestion while questions run', { unit: 'events/s', ...over })
+  const requests = await writeRequests(servers.folder, await batches())
+  const ingest = async () => {
+    const before = await store.count()
+    const { startedAt } = await load(servers, { url, requests, connections: CONNECTIONS, seconds })
+    await untilVisible(url)
+    return ((await store.count()) - before) / ((performance.now() - startedAt) / 1000)
+  }
+  await ingest()
+  await eachRound(bench, store, async () => {
+    const alone = await ingest()
+    await store.quiet()
+    const end = new AbortController()
+    const askers = [0, 1].map(async (first) => {
+      for (let i = first; !end.signal.aborted; i++) await call(url, asked[i % asked.length] as HttpRequest)
+    })
+    figure(await ingest(), alone)
+    end.abort()
+    await Promise.all(askers)
+  })
+}
+
+/** The service's own SQL for a question, as a request to ClickHouse. */
+function directly(store: Store, body: object): HttpRequest {
+  const now = Date.now()
+  const question = parseQuestion(body, now)
+  const shards = Shards.of(null as unknown as ClickHouse)
+  const { sql, parameters, settings } = kindOf(question).query(question, {
+    projectId: PROJECT,
+    now,
+    shards,
+    hasAliases: false,
+  })
+  const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, formatted(value)])
+  return sent(store, `${sql} FORMAT JSONEachRow`, { ...settings, ...Object.fromEntries(named) })
+}
+
+function sent(store: Store, body: string, settings: object): HttpRequest {
+  const path = store.path({ os_threads_nice_value_query: 15, ...settings })
+  return { method: 'POST', path, body, headers: { authorization: store.authorization } }
+}
+
+function formatted(value: unknown): string {
+  if (!Array.isArray(value)) return String(value)
+  return `[${value.map((one) => (typeof one === 'string' ? `'${one.replace(/[\\']/g, '\\$&')}'` : one))}]`
+}
