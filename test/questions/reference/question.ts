@@ -3,7 +3,7 @@ import { type Definition, type Field, type Filter, matches } from './filter.js'
 import type { Stretch, Unit, WeekStart } from './time.js'
 import { dateOf, dayAt, timeOf } from './time.js'
 
-export type Time = string | number
+type Time = string | number
 
 interface Common {
   from?: Time
@@ -15,7 +15,7 @@ interface Common {
   limit?: number
 }
 
-export type Metric = 'events' | 'users' | 'events_per_user' | 'sum' | 'avg' | 'min' | 'max' | 'median' | 'percentile'
+type Metric = 'events' | 'users' | 'events_per_user' | 'sum' | 'avg' | 'min' | 'max' | 'median' | 'percentile'
 
 export interface SeriesQuestion extends Common {
   kind: 'series'
