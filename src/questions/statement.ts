@@ -64,7 +64,11 @@ export function bucketNumber(statement: Statement, instant: string, { starts, nu
   if (second === undefined) return 'toUInt32(0)'
   const width = second - first
   const isRegular = starts.every((start, i) => start === first + i * width && numbers[i] === i)
-  if (isRegular) return `toUInt32(floor((${instant} - ${statement.number(first)}) / ${statement.number(width)}))`
+  if (isRegular) {
+    const number = `floor((${instant} - ${statement.number(first)}) / ${statement.number(width)})`
+    // The last one may be longer than those before.
+    return `toUInt32(least(${number}, ${statement.number(starts.length - 1)}))`
+  }
   const piece = `roundDown(${instant}, ${statement.numbers(starts)})`
   return `transform(${piece}, ${statement.numbers(starts)}, ${statement.numbers(numbers)}, 0)::UInt32`
 }
