@@ -10,21 +10,17 @@ export function cellsOf({ kind }: Answerable, answer: Answer): object[] {
   const results: Results = answer.results
   switch (kind) {
     case 'series':
-      return results
-        .filter(isOnlyLine)
-        .flatMap(({ series, breakdown, points }: Results) => [
-          { series, breakdown },
-          ...points.map(({ at }: Results) => ({ series, breakdown, at })),
-        ])
+      return results.flatMap(({ series, breakdown, points }: Results) => [
+        { series, breakdown },
+        ...points.map(({ at }: Results) => ({ series, breakdown, at })),
+      ])
     case 'funnel':
-      return results
-        .filter(isOnlyLine)
-        .flatMap(({ breakdown, steps }: Results) =>
-          steps.flatMap((_: unknown, index: number) => [
-            { step: index + 1, breakdown },
-            ...(index > 0 ? [{ step: index + 1, breakdown, dropped: true }] : []),
-          ]),
-        )
+      return results.flatMap(({ breakdown, steps }: Results) =>
+        steps.flatMap((_: unknown, index: number) => [
+          { step: index + 1, breakdown },
+          ...(index > 0 ? [{ step: index + 1, breakdown, dropped: true }] : []),
+        ]),
+      )
     case 'retention':
       return results.flatMap(({ cohort, cells }: Results) => [
         { cohort },
@@ -33,10 +29,4 @@ export function cellsOf({ kind }: Answerable, answer: Answer): object[] {
     case 'paths':
       return [...results.nodes, ...results.links].map(({ users, ...cell }) => cell)
   }
-}
-
-/** A value may be the text $other; then its line and that of the rest have one name. */
-function isOnlyLine({ breakdown }: Results, _: number, lines: Results[]): boolean {
-  const name = JSON.stringify(breakdown)
-  return name !== '["$other"]' || lines.filter((line) => JSON.stringify(line.breakdown) === name).length === 1
 }

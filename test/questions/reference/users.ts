@@ -1,7 +1,7 @@
 import type { Group } from './breakdown.js'
 import { usersOf } from './data.js'
 import { funnelLines } from './funnel.js'
-import { areEqual, compareTexts, type Value } from './json.js'
+import { areEqual, compareTexts, jsonText, type Value } from './json.js'
 import { nodesAndLinks } from './paths.js'
 import type { Frame, UsersQuestion } from './question.js'
 import { cohorts } from './retention.js'
@@ -21,13 +21,13 @@ function usersBehind({ of, cell }: UsersQuestion, frame: Frame): Set<string> {
   switch (of.kind) {
     case 'series': {
       const its = seriesLines(of, frame).filter(({ series }) => series === (cell.series ?? 0))
-      const { members } = lineOf(its, cell.breakdown)
+      const members = membersOf(its, cell.breakdown)
       if (cell.at === undefined) return usersOf(members)
       const point = seriesPoints(of, frame).find(({ at }) => at === cell.at)
       return usersOf(members.filter(found(point).has))
     }
     case 'funnel': {
-      const { members } = lineOf(funnelLines(of, frame), cell.breakdown)
+      const members = membersOf(funnelLines(of, frame), cell.breakdown)
       const those = members.filter(({ done }) =>
         cell.dropped ? done.length === cell.step - 1 : done.length >= cell.step,
       )
@@ -47,8 +47,10 @@ function usersBehind({ of, cell }: UsersQuestion, frame: Frame): Set<string> {
   }
 }
 
-function lineOf<Line extends Group<unknown>>(lines: Line[], breakdown: Value[] = []): Line {
-  return found(lines.find((line) => areEqual(line.breakdown, breakdown)))
+/** The members of a line. `["$other"]` is that of the rest, which may have none, even if there is a value of this text. */
+function membersOf<Member>(lines: Group<Member>[], breakdown: Value[] = []): Member[] {
+  if (jsonText(breakdown) === '["$other"]') return lines.find(({ isRest }) => isRest)?.members ?? []
+  return found(lines.find((line) => areEqual(line.breakdown, breakdown))).members
 }
 
 function found<One>(one: One | undefined): One {
