@@ -40,6 +40,10 @@ export interface CatalogOptions {
 
 /** Properties and their values are looked for in so many of the newest events. */
 const SAMPLE = 20_000
+/** Of a rare event each may be in a granule of its own, which is read as a whole, so fewer are looked at; but so many. */
+const LEAST_SAMPLE = 200
+/** Rows that are read for a sample of events of one name, about. */
+const SAMPLE_ROWS = 1_000_000
 /** In projects with more events than this, a list may be a bit old; in others it is always made anew. */
 const LARGE = 100_000
 const LARGE_LIST_MS = 15_000
@@ -175,20 +179,20 @@ export class Catalog {
       const begunAt = this.#clock()
       const upTo = lastIdAt(stored)
       const rows = await questions.read(projectId, async (asked) => {
-        const hasAll = isAllKnown && count <= SAMPLE
-        const newest = {
-          projectId,
-          order: 'desc' as const,
-          upTo,
-          offset: SAMPLE,
-          ...(event !== undefined && { event }),
-        }
+        const size = isAllKnown ? sampleSize(count, total) : SAMPLE
+        const hasAll = isAllKnown && count <= size
+        const newest = { projectId, order: 'desc' as const, upTo, offset: size, ...(event !== undefined && { event }) }
         return query(asked, { after: hasAll ? null : await findPageStart(shards, newest), upTo, event })
       })
       return { stored, deletions, begunAt, rows: rows as Row[] }
     })
     return { rows, pending }
   }
+}
+
+/** How many of so many events to look at, which are spread over all of a project's. */
+function sampleSize(count: number, total: number): number {
+  return Math.min(SAMPLE, Math.max(LEAST_SAMPLE, Math.floor((SAMPLE_ROWS * count) / total)))
 }
 
 /** @returns how many events there were */

@@ -76,8 +76,8 @@ export const QUESTION_CALLS: Record<string, Call> = {
     tag: 'Questions',
     summary: 'List the properties of events',
     description:
-      'Names at the top level, with the types of their values and examples, in the newest 20 000 events, or in those of one ' +
-      'name; the most frequent first. In a project of more than 100 000 events, the list may be 15 s old.',
+      'Names at the top level, with the types of their values and examples, in the newest events, or in those of one name ' +
+      '(`sampled` says how many); the most frequent first. In a project of more than 100 000 events, the list may be 15 s old.',
     access: 'read',
     parameters: { event: 'signed up' },
     response: {
@@ -99,7 +99,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
     tag: 'Questions',
     summary: 'List the values of a field of events',
     description:
-      'In the newest 20 000 events, or in those of one name; the most frequent first. Values of more than 200 bytes are left ' +
+      'In the newest events, or in those of one name (`sampled` says how many); the most frequent first. Values of more than 200 bytes are left ' +
       'out. In a project of more than 100 000 events, the list may be 15 s old.',
     access: 'read',
     parameters: { field: 'properties.plan', event: 'signed up', search: 'pr', limit: 10 },

@@ -1,0 +1,102 @@
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { formatEventId } from '../../src/model/event-id.js'
+import { Catalog } from '../../src/questions/catalog.js'
+import { Questions } from '../../src/questions/run.js'
+import { startClickHouse } from '../helper.js'
+
+const SECOND = 1000
+const START = Date.parse('2026-04-20T00:00:00Z')
+
+const clickhouse = new ClickHouse({ url: (await startClickHouse(t)).url })
+t.teardown(() => clickhouse.close())
+await migrate(clickhouse)
+
+const positionAt = (ms: number) => BigInt(START + ms) << 16n
+let projects = 0
+
+/** A project whose events go into the table at once, and a catalog that says how far it is. */
+function project() {
+  const projectId = `project ${projects++}`
+  const point = { stored: positionAt(0), pending: 0, deletions: 0 }
+  const clock = { ms: 0 }
+  const shards = Shards.of(clickhouse)
+  const barrier = { waitForProject: async () => ({ ...point }) }
+  const limits = { QUERY_TIMEOUT: 30, QUERY_MEMORY: 2 ** 31 }
+  const questions = new Questions({ shards, barrier, limits, aliases: { hasAny: async () => false } })
+  const catalog = new Catalog({ shards, barrier, questions, clock: () => clock.ms })
+  /** @param event SQL for the name, of `number` @param ms of their position, after START */
+  const insert = async (count: number, event: string, ms: number, properties = `'{}'`) => {
+    const id = formatEventId({ position: positionAt(ms), index: 0, journalId: 1 })
+    await clickhouse.command(
+      `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+       SELECT '${projectId}', toUUID(concat('${id.slice(0, 24)}', leftPad(hex(toUInt32(number)), 12, '0'))),
+         ${event}, 'ada', ${START + ms}, ${START + ms}, ${properties} FROM numbers(${count})`,
+    )
+    if (positionAt(ms) > point.stored) point.stored = positionAt(ms)
+  }
+  const counts = async () => (await catalog.events(projectId)).events.map(({ event, count }) => [event, count])
+  return { projectId, catalog, point, clock, insert, counts }
+}
+
+t.test('only events that come are counted, and all again after a while', async (t) => {
+  const { clock, point, insert, counts } = project()
+  await insert(3, `'a'`, 10)
+  t.strictSame(await counts(), [['a', 3]])
+  await insert(1, `'late'`, 5)
+  await insert(2, `'b'`, 20)
+  t.strictSame(await counts(), [
+    ['a', 3],
+    ['b', 2],
+  ])
+  clock.ms += 10 * 60 * SECOND
+  t.strictSame(await counts(), [
+    ['a', 3],
+    ['b', 2],
+    ['late', 1],
+  ])
+  await insert(1, `'later'`, 6)
+  t.equal((await counts()).length, 3)
+  point.deletions++
+  t.equal((await counts()).length, 4)
+})
+
+t.test('of more names than are kept the most frequent come', async (t) => {
+  const { clock, insert, counts } = project()
+  await insert(12_000, `toString(number)`, 10)
+  await insert(2, `'twice'`, 20)
+  t.equal((await counts()).length, 10_000)
+  t.strictSame((await counts())[0], ['twice', 2])
+  await insert(3, `'new'`, 30)
+  t.strictSame((await counts())[0], ['twice', 2])
+  clock.ms += 15 * SECOND
+  t.strictSame((await counts())[0], ['new', 3])
+})
+
+t.test('a large project is sampled, and its lists are kept for a while', async (t) => {
+  const { projectId, catalog, clock, point, insert } = project()
+  await insert(
+    2_000_000,
+    `if(number % 10_000 = 0, 'rare', 'often')`,
+    10,
+    `if(number < 1_900_000, '{"old":1}', '{"n":1}')`,
+  )
+  const names = async (event?: string) => {
+    const { properties, sampled } = await catalog.properties({ projectId, event })
+    return [sampled, ...properties.map(({ property, share }) => `${property} ${share}`)]
+  }
+  t.strictSame(await names(), [20_000, 'n 1'])
+  t.strictSame(await names('often'), [20_000, 'n 1'])
+  t.strictSame(await names('rare'), [200, 'old 0.95', 'n 0.05'])
+  await insert(5, `'more'`, 20, `'{"x":1}'`)
+  t.strictSame(await names('more'), [5, 'x 1'])
+  t.strictSame(await names(), [20_000, 'n 1'])
+  clock.ms += 15 * SECOND
+  t.strictSame(await names(), [20_000, 'n 0.99975', 'x 0.00025'])
+  await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'more'`)
+  point.deletions++
+  t.strictSame(await names(), [20_000, 'n 1'])
+  t.strictSame(await names('more'), [0])
+})
