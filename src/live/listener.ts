@@ -26,10 +26,14 @@ export class Listener extends Readable {
   /** the same for listeners that want the same */
   readonly wish: string
   readonly isAllowed: () => boolean
+  /** what waits for it is its own until it follows the tail, where those that want the same share it */
+  isCatchingUp = false
   readonly #bufferBytes: number
   readonly #onEnd: ListenerOptions['onEnd']
   #ending: Ending | null = null
   #sentAt = performance.now()
+  /** when something began to wait, or a part of it was read */
+  #movedAt = performance.now()
   #drained: (() => void)[] = []
 
   constructor({ projectId, wanted, bufferBytes, isAllowed, onEnd }: ListenerOptions) {
@@ -49,6 +53,11 @@ export class Listener extends Readable {
     return this.readableLength === 0
   }
 
+  /** For how long the client has read nothing of what waits for it, ms; 0 if nothing waits. */
+  get stalledMs(): number {
+    return this.keepsUp ? 0 : performance.now() - this.#movedAt
+  }
+
   /** Sends whole events, or cuts the client off that has let too many wait. */
   send(frames: Buffer): void {
     if (this.destroyed || this.#ending) return
@@ -57,6 +66,7 @@ export class Listener extends Readable {
       return
     }
     this.#sentAt = performance.now()
+    if (this.keepsUp) this.#movedAt = this.#sentAt
     this.push(frames)
   }
 
@@ -86,6 +96,7 @@ export class Listener extends Readable {
 
   override read(size?: number): Buffer | null {
     const chunk: Buffer | null = super.read(size)
+    if (chunk) this.#movedAt = performance.now()
     if (this.keepsUp) this.#release()
     return chunk
   }

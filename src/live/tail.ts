@@ -22,7 +22,7 @@ export interface TailOptions {
 const STEP_EVENTS = 20_000
 /** How much of it is read before it is sent: what a listener gets of it comes in one write. */
 const ROUND_BYTES = 512 * 1024
-/** How long a round waits at most for the listeners that got the one before, ms, and how often it looks. */
+/** How long a round waits at most for the listeners that got the one before, ms; and how often it looks. */
 const WAIT_MS = 1_000
 const LOOK_MS = 10
 
@@ -167,9 +167,13 @@ export class Tail {
   }
 }
 
-/** Lets most listeners read what they got, so that only those that are slower than the others fall behind. */
-async function keepStep(reached: readonly Listener[]): Promise<void> {
+/**
+ * Lets most listeners read what they got, so that only those that are slower than the others fall behind. One that does not
+ * read at all is waited for once.
+ */
+export async function keepStep(reached: readonly Listener[]): Promise<void> {
   const deadline = performance.now() + WAIT_MS
-  const behind = () => reached.filter(({ keepsUp, destroyed }) => !keepsUp && !destroyed).length
+  const isBehind = ({ keepsUp, destroyed, stalledMs }: Listener) => !keepsUp && !destroyed && stalledMs < WAIT_MS
+  const behind = () => reached.filter(isBehind).length
   while (2 * behind() > reached.length && performance.now() < deadline) await wait(LOOK_MS)
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { type Ending, Listener } from '../../src/live/listener.js'
+import { keepStep } from '../../src/live/tail.js'
 import { until } from '../helper.js'
 
 function listener() {
@@ -43,4 +44,30 @@ t.test('of a client that does not read, nothing is left once its key is revoked'
   await closed
   t.strictSame(errors, [])
   t.strictSame(endings, ['revoked'])
+})
+
+t.test('others wait for a client that reads, and once for one that does not', async (t) => {
+  const { stream } = listener()
+  const isWaitedFor = async () => {
+    let isOver = false
+    const waiting = keepStep([stream]).then(() => {
+      isOver = true
+    })
+    await new Promise(setImmediate)
+    const wasOver = isOver
+    await waiting
+    return !wasOver
+  }
+  t.equal(await isWaitedFor(), true)
+  stream.send(Buffer.from('a'))
+  t.equal(await isWaitedFor(), false)
+  stream.read(1)
+  t.ok(stream.readableLength > 0)
+  t.equal(await isWaitedFor(), true)
+  stream.read()
+  t.equal(stream.stalledMs, 0)
+  t.equal(await isWaitedFor(), false)
+  stream.send(Buffer.from('b'))
+  t.equal(await isWaitedFor(), true)
+  stream.destroy()
 })
