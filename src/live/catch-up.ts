@@ -29,6 +29,7 @@ const BACKOFF: Backoff = { firstMs: 200, maxMs: 5_000 }
 export async function catchUp(listener: Listener, tail: Tail, after: string, options: CatchUpOptions): Promise<void> {
   const { queries, signal, onFailure } = options
   let at = after
+  listener.isCatchingUp = true
   const step = async () => {
     await queries.take(1)
     try {
@@ -45,7 +46,10 @@ export async function catchUp(listener: Listener, tail: Tail, after: string, opt
   for (;;) {
     if (signal.aborted || listener.destroyed) return
     // Nothing may happen between this comparison and the joining.
-    if (at >= tail.goal) return tail.join(listener, at)
+    if (at >= tail.goal) {
+      listener.isCatchingUp = false
+      return tail.join(listener, at)
+    }
     await retry(step, { backoff: BACKOFF, signal, isRetryable: () => !listener.destroyed, onFailure }).catch(
       () => undefined,
     )

@@ -264,16 +264,18 @@ export class LiveHub {
 
   /** Cuts off those for whom most is waiting, until what waits for all is within the limit. */
   #limitMemory(): void {
-    const waiting = new Map<string, number>()
+    const waiting = new Map<string | Listener, number>()
+    const shareOf = (listener: Listener) => (listener.isCatchingUp ? listener : listener.wish)
     for (const listener of this.#behind) {
+      const share = shareOf(listener)
       if (listener.keepsUp) this.#behind.delete(listener)
-      else waiting.set(listener.wish, Math.max(waiting.get(listener.wish) ?? 0, listener.readableLength))
+      else waiting.set(share, Math.max(waiting.get(share) ?? 0, listener.readableLength))
     }
     let bytes = [...waiting.values()].reduce((sum, some) => sum + some, 0)
-    for (const [wish, some] of [...waiting].sort((a, b) => b[1] - a[1])) {
+    for (const [share, some] of [...waiting].sort((a, b) => b[1] - a[1])) {
       if (bytes <= this.#options.limits.memoryBytes) return
       bytes -= some
-      for (const listener of [...this.#behind]) if (listener.wish === wish) listener.stop('slow')
+      for (const listener of [...this.#behind]) if (shareOf(listener) === share) listener.stop('slow')
     }
   }
 

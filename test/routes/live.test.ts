@@ -266,6 +266,17 @@ t.test('limits', async (t) => {
     })
   })
 
+  t.test('of memory for all, where each that catches up counts', async (t) => {
+    const client = await startApp(t, env, { liveLimits: { memoryBytes: 600_000 } })
+    // More than the buffers of a connection hold.
+    for (let i = 0; i < 15; i++) await client.call('POST', '/public/track/batch', forty)
+    const lastEventId = '00000000-0000-7000-8000-000000000000'
+    const url = await addressOf(client)
+    for (let i = 0; i < 4; i++) (await openStream(t, url, { lastEventId })).response.pause()
+    await until('a cut', async () => (await metric(client, cutOff)) > 0)
+    await client.app.close()
+  })
+
   t.test('of memory for all, and of streams of all projects', async (t) => {
     const client = await startApp(t, { ...env, MAX_LIVE_STREAMS: '1' }, { liveLimits: { memoryBytes: 100_000 } })
     const slow = await openStream(t, await addressOf(client))
