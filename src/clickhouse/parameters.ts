@@ -5,6 +5,8 @@ export type Parameters = Record<string, Scalars[string] | string[] | number[]>
 
 /** ClickHouse takes no parameter over 128 KiB (http_max_field_value_size), whatever a query's own settings say. */
 const MAX_FIELD_BYTES = 120_000
+/** A number has at most 24 characters, and a comma. */
+const NUMBERS = MAX_FIELD_BYTES / 25
 
 /**
  * The parameters of one statement, some of which may be too large for a single one. The methods return the placeholder
@@ -47,9 +49,13 @@ export class QueryParameters {
     return this.#add(value, 'UInt64')
   }
 
-  /** As many as fit in one parameter: some thousands. */
+  /** In as many parameters as they need. */
   numbers(values: readonly number[]): string {
-    return this.#add([...values], 'Array(Float64)')
+    const parts: string[] = []
+    for (let i = 0; i === 0 || i < values.length; i += NUMBERS) {
+      parts.push(this.#add(values.slice(i, i + NUMBERS), 'Array(Float64)'))
+    }
+    return parts.length > 1 ? `arrayConcat(${parts.join(', ')})` : (parts[0] ?? '[]')
   }
 
   #add(value: string | string[] | number | number[], type: string): string {

@@ -2,6 +2,7 @@ import type { FieldName, Filter, Scalar } from '../contract/questions.js'
 import { isArray, isText, membersOf, numberOf, textOf, textToken } from './json-sql.js'
 import { splitField } from './parse-filter.js'
 import type { EventRows, FieldSql } from './rows.js'
+import type { Statement } from './statement.js'
 import { instantOf } from './time.js'
 
 /** Of the question that a filter is part of. */
@@ -88,20 +89,32 @@ function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given:
   const { type, sql } = rows.field(name)
   const values = typeof given === 'string' ? [given] : given
   // Without the flag `.` would match line breaks, too.
-  const parameters = values.map((value) => rows.statement.text(operator === 'matches' ? `(?-s)${value}` : value))
-  if (operator !== 'matches') return hasAnyText({ type, sql }, operator, parameters)
-  // A constant, so that a pattern is looked at even if no event is.
-  const checks = parameters.map((value) => `NOT ignore(match('', ${value}))`)
-  return `(${[...checks, hasAnyText({ type, sql }, operator, parameters)].join(' AND ')})`
+  const texts = operator === 'matches' ? values.map((value) => `(?-s)${value}`) : values
+  const test = testOf(rows.statement, operator, texts)
+  // Of a constant, so that a pattern is looked at even if no event is.
+  const check = operator === 'matches' && texts.length > 0 ? [`NOT ignore(${test("''")})`] : []
+  return `(${[...check, hasAnyText({ type, sql }, operator, test)].join(' AND ')})`
 }
 
-function hasAnyText({ type, sql }: FieldSql, operator: HasText, parameters: string[]): string {
-  if (type === 'number' || parameters.length === 0) return FALSE
-  const tests = (text: string) => `(${parameters.map((value) => TESTS[operator](text, value)).join(' OR ')})`
-  if (type === 'text') return tests(sql)
-  const own = `${isText(sql)} AND ${tests(textOf(sql))}`
+/** Of how many texts each has a parameter of its own; an expression for each is faster than a loop. */
+const FEW_TEXTS = 10
+
+/** The test of one text against any of the caller's. */
+function testOf(statement: Statement, operator: HasText, texts: string[]): (text: string) => string {
+  if (texts.length > FEW_TEXTS) {
+    const array = statement.anyTexts(texts)
+    return (text) => `arrayExists(wanted -> ${TESTS[operator](text, 'wanted')}, ${array})`
+  }
+  const parameters = texts.map((value) => statement.text(value))
+  return (text) => `(${parameters.map((value) => TESTS[operator](text, value)).join(' OR ') || FALSE})`
+}
+
+function hasAnyText({ type, sql }: FieldSql, operator: HasText, test: (text: string) => string): string {
+  if (type === 'number') return FALSE
+  if (type === 'text') return test(sql)
+  const own = `${isText(sql)} AND ${test(textOf(sql))}`
   if (operator !== 'contains') return `(${own})`
-  const ofMember = `${isText('member')} AND ${tests(textOf('member'))}`
+  const ofMember = `${isText('member')} AND ${test(textOf('member'))}`
   return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${membersOf(sql)})))`
 }
 

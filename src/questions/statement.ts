@@ -18,6 +18,8 @@ export class Statement {
   readonly asked: Asked
   readonly project: string
   readonly #fields = new QueryParameters()
+  /** by type and value: a question says the same more than once, and ClickHouse takes 1000 parameters */
+  readonly #known = new Map<string, string>()
 
   constructor(asked: Asked) {
     this.asked = asked
@@ -30,26 +32,40 @@ export class Statement {
 
   /** A text that the caller gave; one with half a surrogate pair as the bytes that `textOf` has. */
   text(value: string): string {
-    return value.isWellFormed()
-      ? this.#fields.text(value)
-      : `unhex(${this.#fields.text(bytesOf(value).toString('hex'))})`
+    const isWhole = value.isWellFormed()
+    const text = isWhole ? value : bytesOf(value).toString('hex')
+    const placeholder = this.#once('text', text, () => this.#fields.text(text))
+    return isWhole ? placeholder : `unhex(${placeholder})`
+  }
+
+  /** An array of texts that the caller gave, as `text` has them. */
+  anyTexts(values: readonly string[]): string {
+    if (values.every((value) => value.isWellFormed())) return this.texts(values)
+    return `arrayMap(digits -> unhex(digits), ${this.texts(values.map((value) => bytesOf(value).toString('hex')))})`
   }
 
   texts(values: readonly string[]): string {
-    return this.#fields.array([...values])
+    return this.#once('texts', values, () => this.#fields.array([...values]))
   }
 
   number(value: number): string {
-    return this.#fields.number(value)
+    return this.#once('number', String(value), () => this.#fields.number(value))
   }
 
   /** A whole number that is not negative, as for LIMIT. */
   count(value: number): string {
-    return this.#fields.count(value)
+    return this.#once('count', value, () => this.#fields.count(value))
   }
 
   numbers(values: readonly number[]): string {
-    return this.#fields.numbers(values)
+    return this.#once('numbers', values.map(String), () => this.#fields.numbers(values))
+  }
+
+  #once(type: string, value: unknown, add: () => string): string {
+    const key = JSON.stringify([type, value])
+    const placeholder = this.#known.get(key) ?? add()
+    this.#known.set(key, placeholder)
+    return placeholder
   }
 
   /** JOIN, and IN with a subquery, as a query over all shards needs them. */

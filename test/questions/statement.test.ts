@@ -66,14 +66,17 @@ const QUESTIONS = [
   { kind: 'paths', start: definition, ...plain },
 ]
 
+/** The SQL; equal values share a parameter, so their numbers are left out. */
 function sqlOf(question: unknown, hasAliases: boolean): string {
   const parsed = parseQuestion(question, NOW)
-  return kindOf(parsed).query(parsed, { projectId: 'p', now: NOW, shards, hasAliases }).sql
+  return kindOf(parsed)
+    .query(parsed, { projectId: 'p', now: NOW, shards, hasAliases })
+    .sql.replace(/\{v\d+:/g, '{v:')
 }
 
 /** The same question with another text in place of each X. */
 function withText(value: unknown, text: string): unknown {
-  if (value === NAME) return text.toWellFormed()
+  if (value === NAME) return `${text.toWellFormed()}!`
   if (typeof value === 'string') return value === X ? text : value
   if (Array.isArray(value)) return value.map((one) => withText(one, text))
   if (typeof value !== 'object' || value === null) return value
@@ -86,7 +89,7 @@ t.test('the SQL of a question is the same whatever the caller writes', async (t)
       const sql = sqlOf(question, hasAliases)
       for (const text of HOSTILE) {
         // Half a surrogate pair goes as hexadecimal digits, so its parameter is wrapped.
-        const hostile = sqlOf(withText(question, text), hasAliases).replace(/unhex\((\{v\d+:String\})\)/g, '$1')
+        const hostile = sqlOf(withText(question, text), hasAliases).replace(/unhex\((\{v:String\})\)/g, '$1')
         t.equal(hostile, sql, `${question.kind} ${JSON.stringify(text)}`)
       }
     }
