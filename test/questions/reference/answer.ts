@@ -31,7 +31,7 @@ export function answerOf(given: Question, facts: Fact[], now: number) {
 /** A member that is null is as good as absent; a null among the values of a filter is one of them. */
 function withoutNulls<Given>(given: Given): Given {
   if (Array.isArray(given)) return given.map(withoutNulls) as Given
-  if (typeof given !== 'object' || given === null) return given
+  if (typeof given !== 'object' || given === null || given instanceof Map) return given
   const members = Object.entries(given).filter(([, value]) => value !== null)
   return Object.fromEntries(members.map(([name, value]) => [name, withoutNulls(value)])) as Given
 }
