@@ -1,5 +1,7 @@
 import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
+import { parseEventId } from '../model/event-id.js'
+import { millisecondsOf, START } from '../model/position.js'
 import { jsonOf, mended, unmarked, unmarkedName } from './json-sql.js'
 import type { Query } from './kind.js'
 import { EventRows, fieldJson } from './rows.js'
@@ -33,12 +35,27 @@ export interface EventRow {
 export function eventNames(asked: Asked, range: IdRange): Query {
   const statement = new Statement(asked)
   const sql = `SELECT event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
-    FROM ${asked.shards.table('events')}
-    PREWHERE project_id = ${statement.project} AND ${conditions(statement, range).join(' AND ')}
+    FROM (${timedEvents(statement, range)})
     GROUP BY event ORDER BY count DESC, event LIMIT ${statement.count(MAX_NAMES + 1)}`
   // Names with ids in them may be as many as events.
   const settings = { max_rows_to_group_by: String(10 * MAX_NAMES), group_by_overflow_mode: 'any' as const }
   return { sql, parameters: statement.parameters, settings }
+}
+
+/** Rows `event` and `timestamp`. Of months that are over, all are meant, and their ids, which are most to read, are left. */
+function timedEvents(statement: Statement, range: IdRange): string {
+  const select = `SELECT event, timestamp FROM ${statement.asked.shards.table('events')}
+    PREWHERE project_id = ${statement.project}`
+  const inRange = `${select} AND ${conditions(statement, range).join(' AND ')}`
+  if (range.after !== null) return inRange
+  const month = statement.text(monthOf(range.upTo))
+  return `${select} WHERE _partition_id < ${month} UNION ALL ${inRange} WHERE _partition_id >= ${month}`
+}
+
+/** The partition that an event is in by its id. */
+function monthOf(id: string): string {
+  const ms = millisecondsOf(parseEventId(id)?.position ?? START)
+  return new Date(ms).toISOString().slice(0, 7).replace('-', '')
 }
 
 /** Of one type of a property's values, `none` of all events; `examples` are `[count, token]`, the most frequent first. */
@@ -99,9 +116,10 @@ export function fieldValues(asked: Asked, range: IdRange, field: FieldName): Que
 
 function conditions(statement: Statement, { after, upTo, event }: IdRange): string[] {
   return [
+    // First, as it is the least to read.
+    ...(event === undefined ? [] : [`event = ${statement.text(event)}`]),
     `toUInt128(event_id) <= toUInt128(toUUID(${statement.text(upTo)}))`,
     ...(after === null ? [] : [`toUInt128(event_id) > toUInt128(toUUID(${statement.text(after)}))`]),
-    ...(event === undefined ? [] : [`event = ${statement.text(event)}`]),
   ]
 }
 

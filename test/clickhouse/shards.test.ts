@@ -5,7 +5,9 @@ import { prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { kindOf } from '../../src/questions/kinds.js'
+import { eventNames, fieldValues, type IdRange, propertyNames } from '../../src/questions/names.js'
 import { parseQuestion } from '../../src/questions/parse.js'
+import type { Asked } from '../../src/questions/statement.js'
 import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
@@ -86,6 +88,30 @@ async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet
 }
 
 t.before(fill)
+
+t.test('names, properties and values are those of all shards', async (t) => {
+  const after = idOf(EVENTS / 3)
+  const ranges = [
+    // In a month that is over, in this one, and behind some.
+    { after: null, upTo: lastIdAt(1_710_000_000_000n << 16n) },
+    { after: null, upTo: idOf(EVENTS / 2) },
+    { after, upTo: idOf(EVENTS / 2), event: 'e1' },
+  ]
+  for (const range of ranges) {
+    const asked = both.map((shards) => ({ projectId: 'p', now: 0, shards, hasAliases: false }))
+    const builds = [eventNames, propertyNames, (a: Asked, r: IdRange) => fieldValues(a, r, 'distinct_id')]
+    for (const build of builds) {
+      const [found, expected] = await Promise.all(
+        asked.map(async (one) => {
+          const { sql, parameters, settings } = build(one, range)
+          return await one.shards.rows(sql, parameters, settings)
+        }),
+      )
+      t.not(expected?.length, 0)
+      t.strictSame(found, expected)
+    }
+  }
+})
 
 t.test('pages over three shards have the bytes of one', async (t) => {
   const filters: EventFilter[] = [{}, { event: 'e1' }, { distinctId: 'u3', from: 20, to: 200.5 }]
