@@ -69,7 +69,7 @@ function nextLook(at: number): number {
 }
 
 /** The first instant at which the clocks of a zone show this day, or a later one where they skip it. */
-export function startOfDay(zone: string, day: number): number {
+function startOfDay(zone: string, day: number): number {
   for (const { start, end } of stretchesOf(zone, { start: (day - 3) * DAY_MS, end: (day + 3) * DAY_MS })) {
     const midnight = day * DAY_MS - offsetAt(zone, start)
     const first = Math.max(start, midnight)
@@ -91,7 +91,7 @@ function instantOf(zone: string, local: number): number {
 }
 
 /** The number of a date YYYY-MM-DD. */
-export function dayOf(date: string): number {
+function dayOf(date: string): number {
   return Date.parse(`${date}T00:00:00Z`) / DAY_MS
 }
 
