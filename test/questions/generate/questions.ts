@@ -283,10 +283,14 @@ export function askingsOf(plan: Plan): Record<Answerable['kind'], fc.Arbitrary<A
   }
 }
 
+/** Points that no answer has more of: three series with a thousand lines each have fewer than may be. */
+const MAX_BUCKETS = 160
+const LEAST_MS: Record<string, number> = { hour: HOUR_MS, week: 7 * DAY_MS, month: 28 * DAY_MS, none: 1000 * DAY_MS }
+
 /** Whether the range has something in it, and not too many buckets, as it has where one end of it is the default. */
 function isModest({ question, now }: Asking): boolean {
   const { range } = frameOf(question, [], now)
   const { interval, unit } = question as { interval?: string; unit?: string }
-  const bucketMs = (interval ?? unit) === 'hour' ? HOUR_MS : interval === 'none' ? 1000 * DAY_MS : DAY_MS
-  return range.start < range.end && range.end - range.start < 1000 * bucketMs
+  const bucketMs = LEAST_MS[interval ?? unit ?? 'day'] ?? DAY_MS
+  return range.start < range.end && range.end - range.start < MAX_BUCKETS * bucketMs
 }
