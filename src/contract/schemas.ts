@@ -263,7 +263,7 @@ export const SessionParams = Type.Object({ sessionId: Type.String() })
 const success = { status: Type.Literal(1), error: Type.Null() }
 
 /** A success with more fields than every success has. */
-const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
+export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
 
 export const Done = Type.Object(success)
 export const Accepted = withFields({ accepted: Type.Integer() })
@@ -330,14 +330,6 @@ export const EventPage = withFields(
     pending: Type.Integer(),
   }),
 )
-/** Of any kind of question; what `results` is depends on it. */
-export const QuestionAnswer = withFields({
-  kind: Type.String(),
-  results: Type.Unknown(),
-  query: Type.Object({}, { additionalProperties: true, description: 'The question with every default filled in.' }),
-  pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
-  elapsed_ms: Type.Integer(),
-})
 const sampled = Type.Integer({ description: 'How many events were looked at: the newest, at most 20 000.' })
 const shareOf = (what: string) => Type.Number({ minimum: 0, maximum: 1, description: `${what}, from 0 to 1.` })
 const EventName = Type.Object(

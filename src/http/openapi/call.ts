@@ -14,6 +14,10 @@ export interface Call {
   access: Access | null
   /** an example of the body */
   example?: object
+  /** a closer schema of the body than the one that the route checks */
+  body?: TSchema
+  /** further examples of the body and its response, by name */
+  more?: Record<string, { body: object; response: unknown }>
   /** examples of path and query parameters, by name */
   parameters?: Record<string, string | number>
   isIdempotent?: true

@@ -101,7 +101,7 @@ function describe({ querystring, params, headers, body }: FastifySchema, call: C
     ...(querystring !== undefined && { querystring: withoutDefaults(plain(querystring)) }),
     ...(params !== undefined && { params: plain(params) }),
     ...(headers !== undefined && { headers: plain(headers) }),
-    ...(body !== undefined && { body: plain(body) }),
+    ...(body !== undefined && { body: plain(call.body ?? body) }),
     ...(call.isIdempotent && { headers: plain(IDEMPOTENCY_KEY) }),
   }
 }
@@ -160,21 +160,31 @@ function complete({ components, paths }: Document): void {
   }
 }
 
-function addExample(content: Record<string, object>, { access, example }: Call): void {
-  content[JSON_TYPE] = { ...content[JSON_TYPE], example }
+function addExample(content: Record<string, object>, { access, example, more }: Call): void {
+  content[JSON_TYPE] = { ...content[JSON_TYPE], ...examples(example, more, 'body') }
   if (access !== 'session') return
   // For navigator.sendBeacon.
   const schema = { type: 'string', contentMediaType: JSON_TYPE, description: 'The same as JSON.' }
   content['text/plain'] = { schema, example: JSON.stringify(example) }
 }
 
+/** One by itself, several by their names. */
+function examples<Part extends 'body' | 'response'>(example: unknown, more: Call['more'], part: Part): object {
+  if (!more) return { example }
+  const named = Object.entries(more).map(([name, { [part]: value }]) => [name, { value }])
+  return { examples: { first: { value: example }, ...Object.fromEntries(named) } }
+}
+
 /** Of responses that are not JSON. */
 const TYPES = { text: 'text/plain', ndjson: 'application/x-ndjson', 'event-stream': 'text/event-stream' }
 
-function success({ response: { schema, example }, headers = {}, formats = [] }: Call): object {
+function success({ response: { schema, example }, more, headers = {}, formats = [] }: Call): object {
   const type = typeof schema === 'string' ? TYPES[schema] : JSON_TYPE
   const content: Record<string, object> = {
-    [type]: { schema: typeof schema === 'string' ? { type: 'string' } : plain(schema), example },
+    [type]: {
+      schema: typeof schema === 'string' ? { type: 'string' } : plain(schema),
+      ...examples(example, more, 'response'),
+    },
   }
   for (const format of formats) {
     const contentType = MEDIA_TYPES[format].contentType.replace(/;.*/, '')

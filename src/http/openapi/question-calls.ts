@@ -1,5 +1,7 @@
-import { EventNames, FieldValues, PropertyNames, QuestionAnswer } from '../../contract/schemas.js'
+import { EventNames, FieldValues, PropertyNames } from '../../contract/schemas.js'
 import type { Call } from './call.js'
+import { MORE_QUESTIONS } from './question-examples.js'
+import { AnyAnswer, AnyQuestion } from './question-schemas.js'
 
 /** The calls about questions, by method and path. */
 export const QUESTION_CALLS: Record<string, Call> = {
@@ -11,6 +13,8 @@ export const QUESTION_CALLS: Record<string, Call> = {
       'A series, a funnel, retention, paths, or the users behind a number of one. It includes every event that was acknowledged ' +
       'before the call; if ClickHouse does not catch up within 5 s, `pending` says how many are missing.',
     access: 'read',
+    body: AnyQuestion,
+    more: MORE_QUESTIONS,
     example: {
       kind: 'series',
       series: [{ event: 'signed up', metric: 'users' }],
@@ -18,7 +22,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
       to: '2024-12-11',
     },
     response: {
-      schema: QuestionAnswer,
+      schema: AnyAnswer,
       example: {
         status: 1,
         error: null,
