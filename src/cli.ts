@@ -6,6 +6,7 @@ import { VERSION } from './version.js'
 /** Each command is loaded when it runs, so that none pays for the imports of another. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   'dead-letters': () => import('./cli/dead-letters.js'),
+  demo: () => import('./cli/demo/command.js'),
   doctor: () => import('./cli/doctor.js'),
   erase: () => import('./cli/erase.js'),
   serve: () => import('./cli/serve.js'),

@@ -174,7 +174,8 @@ function eventOf(event: string | string[] = ''): string {
 }
 
 function marked(value: Cell, isComplete: boolean): Cell {
-  return isComplete || value === null ? value : `${value}*`
+  if (isComplete || value === null) return value
+  return `${typeof value === 'number' ? Number(value.toPrecision(12)) : value}*`
 }
 
 function percent(share: number): string {

@@ -10,6 +10,7 @@ export interface Table {
 const CONTROLS = /\p{Cc}/gu
 const GAP = '  '
 const MAX_CELL = 60
+const DIGITS = 12
 
 /** As columns of characters, under a line of dashes. */
 export function tableText({ columns, rows }: Table): string {
@@ -36,8 +37,13 @@ export function csvText({ columns, rows }: Table): string {
 
 function cellText(cell: Cell): string {
   if (cell === null) return '-'
-  const text = spelled(cell).replace(CONTROLS, ' ')
+  const text = spelled(shortened(cell)).replace(CONTROLS, ' ')
   return text.length > MAX_CELL ? `${text.slice(0, MAX_CELL - 1)}…` : text
+}
+
+/** Without what the last digits of a double add to a sum. */
+function shortened(cell: string | number): string | number {
+  return typeof cell === 'number' ? Number(cell.toPrecision(DIGITS)) : cell
 }
 
 /** A number beyond doubles as the service has it. */

@@ -1,0 +1,177 @@
+import { setMaxListeners } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { type Call, Connection } from '../../client/connection.js'
+import { MAX_BATCH } from '../../contract/limits.js'
+import { makeKey, storedKey } from '../../keys/keys.js'
+import { insertKeys } from '../../store/api-keys.js'
+import { type Command, type CommandIo, UsageError } from '../command.js'
+import { checkService } from '../first-call.js'
+import { IMPORT_RETRY } from '../import/send.js'
+import { HttpTransport } from '../keep-alive-fetch.js'
+import { counted, ProgressLine } from '../progress.js'
+import { withStore } from '../store.js'
+import { defaultUrl, urlOf } from '../target.js'
+import { type Sent, shopYear } from './shop.js'
+
+const USAGE = `Usage: tallyhouse demo [options]
+
+Sends a year of an invented shop to a running service: visits, sign-ups, purchases, profiles, and
+visitors who become customers. Ask about it with tallyhouse query; docs/questions.md has examples.
+
+  --events N         how many events (default: 1000000)
+  --seed N           another seed makes another shop (default: 1)
+  --until DATE       where the year ends, in UTC (default: today, 00:00)
+  --url URL          address of the service (default: http://HOST:PORT from the settings)
+  --key-file FILE    a file that contains a secret key; its project gets the data. Without it, the
+                     command makes a secret and a read key of the project "demo" in the store that
+                     the settings name, and prints them
+
+The same options make the same data, and what was sent within the last days is not stored again, so
+rerun the command to finish one that was interrupted. A second seed or number of events would be
+added to the first: use another project. The data is removed like any other, see tallyhouse erase.
+The exit code is 0 if everything was sent.`
+
+const PROJECT = 'demo'
+const DAY_MS = 86_400_000
+/** Calls at a time: batches of events, and changes of users, which are small. */
+const IN_FLIGHT = 32
+const MAX_EVENTS = 100_000_000
+
+export const command: Command = {
+  summary: 'fills a project with a year of an invented shop',
+  usage: USAGE,
+  async run(args, io) {
+    const { events, seed, until, url, keyFile } = parse(args, io)
+    const secretKey = keyFile === undefined ? await makeKeys(io) : (await readFile(keyFile, 'utf8')).trim()
+    const transport = new HttpTransport()
+    const connection = new Connection({ url, secretKey, fetch: transport.fetch })
+    let sent = 0
+    try {
+      await checkService(connection, url, 'send', io.signal)
+      const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
+      try {
+        await sendAll(connection, callsOf(shopYear({ events, seed, until })), io.signal, (count) => {
+          sent += count
+        })
+      } finally {
+        progress.stop()
+      }
+    } finally {
+      transport.close()
+    }
+    io.stderr.write(`${counted(sent, 'event')} sent${io.signal.aborted ? '. Interrupted; rerun the command' : ''}.\n`)
+    return io.signal.aborted ? 1 : 0
+  },
+}
+
+interface Planned {
+  call: Call
+  /** events in it */
+  count: number
+}
+
+function* callsOf(shop: Iterable<Sent>): Generator<Planned, void, undefined> {
+  let batch: object[] = []
+  const flush = () => {
+    const planned = { call: post('/public/track/batch', { events: batch }), count: batch.length }
+    batch = []
+    return planned
+  }
+  for (const sent of shop) {
+    if (sent.type === 'event') {
+      batch.push(sent.event)
+      if (batch.length === MAX_BATCH) yield flush()
+    } else if (sent.type === 'alias') {
+      const { distinct_id, alias } = sent
+      yield { call: post('/public/users/alias', { distinct_id, alias }), count: 0 }
+    } else {
+      const { distinct_id, properties } = sent
+      yield { call: post('/public/users/identify', { distinct_id, properties }), count: 0 }
+    }
+  }
+  if (batch.length > 0) yield flush()
+}
+
+/** All of these calls may be repeated: events have insert_ids, and the rest sets what it sets. */
+function post(path: string, body: object): Call {
+  return { method: 'POST', path, body: JSON.stringify(body) }
+}
+
+/** @throws TallyhouseError of the first call that fails for good */
+async function sendAll(
+  connection: Connection,
+  calls: Iterator<Planned>,
+  signal: AbortSignal,
+  onSent: (events: number) => void,
+): Promise<void> {
+  const failed = new AbortController()
+  setMaxListeners(2 * IN_FLIGHT, signal)
+  const sender = async () => {
+    while (!signal.aborted && !failed.signal.aborted) {
+      const { value, done } = calls.next()
+      if (done) return
+      await connection.call(value.call, { signal }, IMPORT_RETRY)
+      onSent(value.count)
+    }
+  }
+  const senders = Array.from({ length: IN_FLIGHT }, async () => {
+    try {
+      await sender()
+    } catch (error) {
+      failed.abort()
+      if (!signal.aborted) throw error
+    }
+  })
+  const failure = (await Promise.allSettled(senders)).find((result) => result.status === 'rejected')
+  if (failure) throw failure.reason
+}
+
+/** @returns the secret one */
+async function makeKeys(io: CommandIo): Promise<string> {
+  const [secret, read] = [makeKey('secret'), makeKey('read')]
+  const keys = [
+    storedKey(secret, { projectId: PROJECT, kind: 'secret' }),
+    storedKey(read, { projectId: PROJECT, kind: 'read' }),
+  ]
+  await withStore(io, ({ first }) => insertKeys(first, keys, Date.now()))
+  io.stdout.write(`SECRET_KEY=${secret}\nREAD_KEY=${read}\n`)
+  io.stderr.write(`Keys of project ${PROJECT}, shown only this once.\n`)
+  return secret
+}
+
+function parse(args: string[], io: CommandIo) {
+  const values = read(args)
+  const integer = (name: 'events' | 'seed', least: number, most: number) => {
+    const value = Number(values[name])
+    if (Number.isInteger(value) && value >= least && value <= most) return value
+    throw new UsageError(`--${name} must be a whole number from ${least} to ${most}.`)
+  }
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const until = values.until === undefined ? today : Date.parse(`${values.until}T00:00:00Z`)
+  if (!(until > 366 * DAY_MS)) throw new UsageError('--until must be a date, such as 2026-04-24.')
+  return {
+    events: integer('events', 1, MAX_EVENTS),
+    seed: integer('seed', 0, 2 ** 32 - 1),
+    until,
+    url: urlOf(values.url ?? defaultUrl(io.env)),
+    keyFile: values['key-file'],
+  }
+}
+
+function read(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        events: { type: 'string', default: '1000000' },
+        seed: { type: 'string', default: '1' },
+        until: { type: 'string' },
+        url: { type: 'string' },
+        'key-file': { type: 'string' },
+      },
+    }).values
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}

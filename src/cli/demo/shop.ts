@@ -1,0 +1,155 @@
+import { Random } from './random.js'
+
+const DAY_MS = 86_400_000
+const DAYS = 365
+const COUNTRIES = ['US', 'DE', 'GB', 'FR', 'AT', 'JP', 'BR', 'IN', 'ES', 'SE'] as const
+const DEVICES = ['mobile', 'desktop', 'tablet'] as const
+const PLANS = ['free', 'pro', 'team'] as const
+const SOURCES = ['google', 'newsletter', 'instagram', 'partner'] as const
+const PATHS = ['/', '/products', '/sale', '/about', '/help'] as const
+const CATEGORIES = ['coffee', 'tea', 'mugs', 'grinders', 'gifts'] as const
+const SEARCHES = ['espresso', 'green tea', 'gift', 'Mühle', '抹茶', 'filter', ''] as const
+/** Sundays to Saturdays. */
+const WEEK = [1.15, 0.95, 0.9, 0.92, 1, 1.05, 1.2]
+/** Januaries to Decembers. */
+const YEAR = [0.9, 0.85, 0.95, 1, 0.95, 0.85, 0.75, 0.8, 1, 1.1, 1.45, 1.6]
+
+export interface ShopOptions {
+  events: number
+  seed: number
+  /** where the year ends, in epoch ms: the beginning of a day in UTC */
+  until: number
+}
+
+/** What the shop's program would send, in the order of time. */
+export type Sent =
+  | { type: 'event'; event: object }
+  | { type: 'profile'; distinct_id: string; properties: object }
+  | { type: 'alias'; distinct_id: string; alias: string }
+
+interface Visit {
+  person: Person
+  at: number
+  events: number
+}
+
+interface Person {
+  id: number
+  country: string
+  device: string
+  plan: string
+  source: string | null
+  stage: 'visitor' | 'customer' | 'active'
+}
+
+/** A year of a shop: exactly so many events of people who visit, sign up, activate, buy, and mostly stay away in the end. */
+export function* shopYear({ events, seed, until }: ShopOptions): Generator<Sent, void, undefined> {
+  const random = new Random(seed)
+  let n = 0
+  for (const visit of visitsOf(events, until, random)) {
+    for (const sent of visited(visit, random)) {
+      if (sent.type === 'event') {
+        // The same event again is the same one to the service.
+        yield { type: 'event', event: { ...sent.event, insert_id: `demo-${seed}-${events}-${n++}` } }
+      } else yield sent
+    }
+  }
+}
+
+/** As many as have that many events, in the order of time. */
+function visitsOf(events: number, until: number, random: Random): Visit[] {
+  const start = until - DAYS * DAY_MS
+  const first = firstDays(start)
+  const visits: Visit[] = []
+  for (let left = events, id = 1; left > 0; id++) {
+    const person = newPerson(id, random)
+    // Most come once or twice; some keep coming, less and less often.
+    const loyalty = random.next() ** 2
+    for (let day = first(random.next()), visit = 0; day < DAYS && left > 0; visit++) {
+      const count = Math.min(left, 1 + random.below(9))
+      // In the daytime, rather in the evening.
+      const at = start + (day + 0.25 + 0.7 * Math.max(random.next(), random.next() ** 2)) * DAY_MS
+      visits.push({ person, at: Math.floor(at), events: count })
+      left -= count
+      if (!random.chance(0.5 + 0.49 * loyalty)) break
+      day += 1 + Math.floor(-Math.log(1 - random.next()) * (2 + visit * 0.4))
+    }
+  }
+  return visits.sort((a, b) => a.at - b.at || a.person.id - b.person.id)
+}
+
+/** Days of the year by their weight: weeks, seasons, and a shop that grows to three times its size. */
+function firstDays(start: number): (share: number) => number {
+  let total = 0
+  const ends = Array.from({ length: DAYS }, (_, day) => {
+    const date = new Date(start + day * DAY_MS)
+    total += (WEEK[date.getUTCDay()] ?? 1) * (YEAR[date.getUTCMonth()] ?? 1) * (1 + (2 * day) / DAYS)
+    return total
+  })
+  return (share) => ends.findIndex((end) => end > share * total)
+}
+
+function newPerson(id: number, random: Random): Person {
+  return {
+    id,
+    country: random.early(COUNTRIES),
+    device: random.early(DEVICES),
+    plan: random.early(PLANS),
+    source: random.chance(0.4) ? random.early(SOURCES) : null,
+    stage: 'visitor',
+  }
+}
+
+function* visited({ person, at, events }: Visit, random: Random): Generator<Sent, void, undefined> {
+  let time = at
+  const isBuying = person.stage === 'active' && random.chance(0.3)
+  for (let i = 0; i < events; i++) {
+    const isLast = i === events - 1
+    if (person.stage === 'visitor' && i >= 2 && random.chance(0.06)) {
+      yield event(person, 'signed up', time, { plan: person.plan, trial: person.plan !== 'free' })
+      yield* signedUp(person, time)
+    } else if (person.stage === 'customer' && random.chance(0.15)) {
+      person.stage = 'active'
+      yield event(person, 'activated', time, { steps_done: 3 + random.below(3) })
+    } else if (isBuying && isLast) yield event(person, 'purchased', time, purchase(random))
+    else if (isBuying && i === events - 2)
+      yield event(person, 'checkout started', time, { express: random.chance(0.3) })
+    else yield event(person, ...browsing(time, random))
+    time += 2_000 + random.below(120_000)
+  }
+}
+
+function* signedUp(person: Person, at: number): Generator<Sent, void, undefined> {
+  const { country, plan, id } = person
+  person.stage = 'customer'
+  yield { type: 'alias', distinct_id: `customer-${id}`, alias: `visitor-${id}` }
+  const properties = { plan, country, signed_up_on: new Date(at).toISOString().slice(0, 10) }
+  yield { type: 'profile', distinct_id: `customer-${id}`, properties }
+}
+
+function browsing(at: number, random: Random): [name: string, at: number, properties: object] {
+  const kind = random.next()
+  if (kind < 0.5) return ['page viewed', at, { path: random.early(PATHS) }]
+  if (kind < 0.6) return ['searched', at, { query: random.early(SEARCHES), results: random.below(40) }]
+  const category = random.early(CATEGORIES)
+  const price = 5 + random.below(9_500) / 100
+  if (kind < 0.87) return ['product viewed', at, { category, price, tags: [category, random.early(['new', 'sale'])] }]
+  return ['added to cart', at, { category, price, quantity: 1 + random.early([0, 1, 2, 3]) }]
+}
+
+/** With what real data have: now and then a number as a text, a null, an object. */
+function purchase(random: Random): object {
+  const price = 8 + random.below(20_000) / 100
+  return {
+    price: random.chance(0.002) ? price.toFixed(2) : price,
+    items: 1 + random.early([0, 1, 2, 3, 4]),
+    coupon: random.chance(0.15) ? random.early(['WELCOME10', 'FREESHIP', 'VIP']) : null,
+    payment: { method: random.early(['card', 'paypal', 'invoice']), retries: random.early([0, 0, 0, 1]) },
+  }
+}
+
+function event({ id, stage, country, device, source }: Person, name: string, timestamp: number, own: object): Sent {
+  const distinct_id = stage === 'visitor' ? `visitor-${id}` : `customer-${id}`
+  const properties = { ...own, country, device, ...(source !== null && { utm: { source } }) }
+  return { type: 'event', event: { event: name, distinct_id, timestamp, properties } }
+}

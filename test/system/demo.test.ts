@@ -1,0 +1,50 @@
+import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { runCommand } from '../cli/command-line.js'
+import { SECRET_KEY, settingsFor, startApp, temporaryFolder } from '../helper.js'
+import { addressOf } from '../live-stream.js'
+
+const run = promisify(execFile)
+const MANUAL = 'docs/questions.md'
+/** A command and what it prints. */
+const EXAMPLE = /^```console\n\$ npx tallyhouse (.*)\n([\s\S]*?)^```$/gm
+
+const client = await startApp(t, await settingsFor(t, 'embedded'))
+const url = await addressOf(client)
+const { port } = new URL(url)
+const env = { PATH: process.env.PATH, SECRET_KEY, HOST: '127.0.0.1', PORT: port }
+
+t.test('the demo sends as many events as it says, and again the same ones', async (t) => {
+  const keyFile = join(await temporaryFolder(t), 'key')
+  await writeFile(keyFile, `${SECRET_KEY}\n`)
+  const [, args = ''] = /^npx tallyhouse (demo .*)$/m.exec(await readFile(MANUAL, 'utf8')) ?? []
+  const fill = () => runCommand([...args.split(' '), '--url', url, '--key-file', keyFile], '', {})
+  const first = await fill()
+  t.match(first, { code: 0, stdout: '', stderr: /20 000 events sent\.\n$/ })
+  const second = await fill()
+  t.equal(second.code, 0)
+  const question = { kind: 'series', series: [{ event: '*' }], interval: 'none', from: '2024-01-01', to: '2025-01-02' }
+  t.equal((await client.call('POST', '/public/query', question)).json().results[0].total, 20_000)
+})
+
+t.test('the questions of the manual have the answers of the manual', async (t) => {
+  const manual = await readFile(MANUAL, 'utf8')
+  const examples = [...manual.matchAll(EXAMPLE)]
+  t.equal(examples.length, 10)
+  for (const [, command = '', answer] of examples) {
+    const { stdout } = await run('bash', ['-c', `"${process.execPath}" dist/cli.js ${command}`], { env })
+    t.equal(stdout, answer, command)
+  }
+})
+
+t.test('what is wrong is said', async (t) => {
+  const [events, until] = await Promise.all([
+    runCommand(['demo', '--events', 'many'], '', {}),
+    runCommand(['demo', '--until', 'today'], '', {}),
+  ])
+  t.match(events, { code: 2, stderr: /--events must be a whole number/ })
+  t.match(until, { code: 2, stderr: /--until must be a date/ })
+})
