@@ -4,7 +4,7 @@ import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NA
 import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS } from './connection.js'
 import { isStoreError, StoreUnreachableError, storeError } from './errors.js'
 import { untilException } from './exception-guard.js'
-import type { Parameters, Scalars } from './parameters.js'
+import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
 import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
 import { READ_SETTINGS, Replicas, type ReplicasOptions } from './replicas.js'
 import { Spool, type SpoolLimits, SpoolMemory } from './spool.js'
@@ -121,19 +121,32 @@ export class ClickHouse {
     await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
   }
 
-  /** The rows as objects; 64-bit integers are strings. Large parameters go in the body. An abort cancels the query. */
+  /**
+   * The rows as objects; 64-bit integers are strings. Large parameters go in the body, or a long statement, but not both.
+   * An abort cancels the query.
+   * @throws StatementTooLargeError
+   */
   async rows<Row>(
     query: string,
     parameters: Parameters = {},
     settings: ClickHouseSettings = {},
     { signal, limitMs = QUERY_TIMEOUT_MS }: Reading = {},
   ): Promise<Row[]> {
+    const isLong = isLongStatement(query, parameters)
+    const long = isLong && { max_query_size: MAX_QUERY_BYTES }
+    const all = {
+      ...READ,
+      ...settings,
+      ...long,
+      wait_end_of_query: 1,
+      output_format_json_quote_64bit_integers: 1,
+    } as const
     const read = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
       const result = await client.query({
         query,
         query_params: parameters,
-        use_multipart_params_auto: true,
-        clickhouse_settings: { ...READ, ...settings, wait_end_of_query: 1, output_format_json_quote_64bit_integers: 1 },
+        use_multipart_params_auto: !isLong,
+        clickhouse_settings: all,
         format: 'JSONEachRow',
         abort_signal,
       })

@@ -154,6 +154,11 @@ export class StoreTimeoutError extends StoreUnreachableError {
   override readonly name = 'StoreTimeoutError'
 }
 
+/** A statement is too long, with its parameters, for any request that ClickHouse takes. */
+export class StatementTooLargeError extends Error {
+  override readonly name = 'StatementTooLargeError'
+}
+
 /** One of several shards did not respond. The message names it, and is meant for callers too. */
 export class ShardUnreachableError extends StoreUnreachableError {
   override readonly name = 'ShardUnreachableError'
@@ -199,7 +204,7 @@ export function isTimeout(error: unknown): boolean {
 
 /** Whether a query is more than ClickHouse may spend on it, in whatever, so that one for less may succeed. */
 export function isTooLarge(error: unknown): boolean {
-  if (isTimeout(error) || isMemoryError(error)) return true
+  if (isTimeout(error) || isMemoryError(error) || error instanceof StatementTooLargeError) return true
   return isStoreError(
     error,
     'TOO_SLOW',

@@ -1,3 +1,5 @@
+import { StatementTooLargeError } from './errors.js'
+
 /** Values of `{name:Type}` in a query that go into its URL. */
 export type Scalars = Record<string, string | number | bigint>
 /** Values of `{name:Type}` in a query. */
@@ -8,6 +10,34 @@ const MAX_FIELD_BYTES = 120_000
 /** A number has at most 24 characters, and a comma. */
 const NUMBERS = MAX_FIELD_BYTES / 25
 
+/** ClickHouse takes 1000 fields, some of which are settings. */
+const MAX_FIELDS = 950
+/** Bytes of a URL, which ClickHouse takes up to 1 MiB long (http_max_uri_size). */
+const MAX_URL_BYTES = 1_000_000
+/** Of a text in a parameter of its own. */
+const MAX_CHARACTERS = 10_000
+/** No pair of surrogates is split. */
+const PIECES = new RegExp(`[^]{1,${MAX_CHARACTERS}}`, 'gu')
+
+/**
+ * Whether a statement is too long to be one field of many in the body of a request, and so has the body for itself and its
+ * parameters in the URL.
+ * @throws StatementTooLargeError if they do not fit there
+ */
+export function isLongStatement(query: string, parameters: Parameters): boolean {
+  if (Object.keys(parameters).length > MAX_FIELDS) throw tooLarge()
+  if (Buffer.byteLength(query) <= MAX_FIELD_BYTES) return false
+  const fields = Object.entries(parameters).map(([name, value]): [string, string] => {
+    return [`param_${name}`, Array.isArray(value) ? JSON.stringify(value) : String(value)]
+  })
+  if (new URLSearchParams(fields).toString().length <= MAX_URL_BYTES) return true
+  throw tooLarge()
+}
+
+function tooLarge(): Error {
+  return new StatementTooLargeError('the statement and its parameters are too large for a request')
+}
+
 /**
  * The parameters of one statement, some of which may be too large for a single one. The methods return the placeholder
  * for the statement.
@@ -16,9 +46,10 @@ export class QueryParameters {
   readonly parameters: Parameters = {}
   #count = 0
 
-  /** For names: texts of at most a few kilobytes. */
+  /** In as many parameters as it needs. */
   text(value: string): string {
-    return this.#add(value, 'String')
+    if (value.length <= MAX_CHARACTERS) return this.#add(value, 'String')
+    return `arrayStringConcat(${this.array(value.match(PIECES) ?? [])})`
   }
 
   /** For names and ids, in as many parameters as they need. */

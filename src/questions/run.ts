@@ -1,5 +1,5 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
-import { isStoreError, isTimeout, isTooLarge } from '../clickhouse/errors.js'
+import { isStoreError, isTimeout, isTooLarge, StatementTooLargeError } from '../clickhouse/errors.js'
 import { NoSlotError, ReadSlots, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
@@ -93,7 +93,9 @@ export class Questions {
       const hasAliases = await this.#options.aliases.hasAny(projectId)
       return await this.#rows(await build({ projectId, now, shards: this.#options.shards, hasAliases }))
     } catch (error) {
-      throw isTooLarge(error) ? this.#tooLarge(error, 'Ask about one event, or try again later.') : error
+      throw isTooLarge(error) || isLarge(error)
+        ? this.#tooLarge(error, 'Ask about one event, or try again later.')
+        : error
     } finally {
       slot.release()
     }
@@ -106,7 +108,7 @@ export class Questions {
       return kind.answer(question, rows, asked)
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) await this.#checkPatterns(question, signal)
-      throw isTooLarge(error) ? this.#tooLarge(error, NARROWER) : error
+      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, NARROWER) : error
     }
   }
 
@@ -158,11 +160,22 @@ export class Questions {
 
   #tooLarge(error: unknown, advice: string): ApiError {
     const { QUERY_TIMEOUT, QUERY_MEMORY } = this.#options.limits
+    if (isLarge(error)) {
+      const message = 'The question has more filters and values than one can have. Ask several with fewer of them.'
+      return new ApiError('query_too_large', message, { cause: error })
+    }
     const over = isTimeout(error)
       ? `takes more than ${QUERY_TIMEOUT} s`
       : `needs more than the ${Math.round(QUERY_MEMORY / 1024 / 1024)} MiB of memory that it may use`
     return new ApiError('query_too_large', `The question ${over}. ${advice}`, { cause: error })
   }
+}
+
+/** Whether it was the text of the statement that was too large. */
+function isLarge(error: unknown): boolean {
+  return (
+    error instanceof StatementTooLargeError || isStoreError(error, 'TOO_DEEP_AST', 'TOO_BIG_AST', 'TOO_DEEP_RECURSION')
+  )
 }
 
 function refuse(error: unknown): never {

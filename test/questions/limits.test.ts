@@ -110,3 +110,20 @@ t.test('ends a question that takes too long, and says so', async (t) => {
   const [{ total }] = (await questions.ask('default', short, signal)).results as [{ total: number }]
   t.equal(total, 0)
 })
+
+t.test('takes long questions, and says which are too long', async (t) => {
+  const ask = async (question: object) => {
+    const rare = { ...LONG, series: [{ event: 'none' }], where: null, ...question }
+    const response = await call('POST', '/public/query', rare)
+    return [response.statusCode, response.json().code]
+  }
+  const texts = Array.from({ length: 150 }, (_, i) => `x${i}`)
+  t.strictSame(await ask({ where: ['starts_with', 'properties.n', texts] }), [200, undefined])
+  // Days of different lengths: each has its own start.
+  t.strictSame(await ask({ from: '2000-01-01', to: '2027-01-01', timezone: 'Europe/Vienna' }), [200, undefined])
+  const of = { ...LONG, series: [{ event: 'none' }], where: null, breakdown: ['event'] }
+  const cell = { breakdown: ['\u{1f600}'.repeat(40_000)] }
+  t.strictSame(await ask({ kind: 'users', of, cell, limit: 1 }), [200, undefined])
+  const is = (i: number) => ['is', `properties.p${i}`, Array(4).fill('x'.repeat(2000 + i))]
+  t.strictSame(await ask({ where: ['or', Array.from({ length: 99 }, (_, i) => is(i))] }), [422, 'query_too_large'])
+})
