@@ -34,8 +34,8 @@ The exit code is 0 if everything was sent.`
 
 const PROJECT = 'demo'
 const DAY_MS = 86_400_000
-/** Calls at a time: batches of events, and changes of users, which are small. */
-const IN_FLIGHT = 32
+/** Calls at a time: nearly all are changes of users, which are small and wait for the disk together. */
+const IN_FLIGHT = 256
 const MAX_EVENTS = 100_000_000
 
 export const command: Command = {
