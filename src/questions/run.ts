@@ -142,7 +142,8 @@ export class Questions {
     const details = []
     for (const { path, pattern } of findPatterns(question)) {
       const isValid = await this.#rows(
-        { sql: `SELECT match('', {pattern:String})`, parameters: { pattern } },
+        // As filters have it: ClickHouse takes a lone backslash for a plain text.
+        { sql: `SELECT match('', {pattern:String})`, parameters: { pattern: `(?-s)${pattern}` } },
         signal,
       ).then(
         () => true,

@@ -127,3 +127,15 @@ t.test('takes long questions, and says which are too long', async (t) => {
   const is = (i: number) => ['is', `properties.p${i}`, Array(4).fill('x'.repeat(2000 + i))]
   t.strictSame(await ask({ where: ['or', Array.from({ length: 99 }, (_, i) => is(i))] }), [422, 'query_too_large'])
 })
+
+t.test('names the regular expressions that RE2 does not take', async (t) => {
+  for (const pattern of ['(', 'a{1001}', '(?=a)', '\\']) {
+    const where = ['matches', 'distinct_id', ['fine', pattern]]
+    const response = await call('POST', '/public/query', { ...LONG, where })
+    t.equal(response.statusCode, 400, pattern)
+    t.strictSame(
+      response.json().details?.map(({ path }: { path: string }) => path),
+      ['/where/2/1'],
+    )
+  }
+})
