@@ -287,8 +287,9 @@ for (const storage of STORAGES) {
       const reads = Object.keys(CALLS).filter((name) => name.startsWith('GET /public/'))
       for (const read of reads) {
         const url = read.slice('GET '.length).replace(':eventId', id).replace(/:\w+/, 'x')
+        const needed = url.endsWith('/values') ? '&field=event' : ''
         for (const name of ['evnt', 'apiKey', 'Limit', '__proto__', 'a/b', 'x&x']) {
-          const response = await call('GET', `${url}?${name}=${SECRET_KEY}`)
+          const response = await call('GET', `${url}?${name}=${SECRET_KEY}${needed}`)
           isRefused(t, response, 400, 'invalid_request', `/${name.replace('/', '~1').replace('&x', '')}`)
           t.match(response.json().error, /is unknown: this call takes \w/)
           t.notMatch(response.body, SECRET_KEY)
