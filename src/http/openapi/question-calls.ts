@@ -1,7 +1,7 @@
+import { AnyAnswer, AnyQuestion } from '../../contract/question-schemas.js'
 import { EventNames, FieldValues, PropertyNames } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { MORE_QUESTIONS } from './question-examples.js'
-import { AnyAnswer, AnyQuestion } from './question-schemas.js'
 
 /** The calls about questions, by method and path. */
 export const QUESTION_CALLS: Record<string, Call> = {

@@ -1,6 +1,6 @@
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { INTERVALS, METRICS } from '../../contract/questions.js'
-import { withFields } from '../../contract/schemas.js'
+import { INTERVALS, METRICS } from './questions.js'
+import { withFields } from './schemas.js'
 
 /** The shapes of questions and answers for generated clients. Questions are checked by `questions/parse.ts`, which says more. */
 
@@ -80,29 +80,37 @@ const Paths = Type.Object({
   window: optional(Type.String()),
   limit,
 })
-const Users = Type.Object({
-  kind: Type.Literal('users'),
-  of: Type.Union([Series, Funnel, Retention, Paths]),
-  cell: Type.Object(
-    {
-      series: optional(Type.Integer()),
-      at: optional(Type.String()),
-      breakdown: optional(Breakdown),
-      step: optional(Type.Integer()),
-      dropped: optional(Type.Boolean()),
-      cohort: optional(Type.String()),
-      interval: optional(Type.Integer()),
-      event: optional(Type.String()),
-      from: optional(Type.String()),
-      to: optional(Type.String()),
-    },
-    { description: 'Which number of the answer: the fields of its kind.' },
-  ),
-  limit,
-  page: optional(Type.Integer({ minimum: 1 })),
-})
+const usersOf = (of: TSchema) =>
+  Type.Object({
+    kind: Type.Literal('users'),
+    of,
+    cell: Type.Object(
+      {
+        series: optional(Type.Integer()),
+        at: optional(Type.String()),
+        breakdown: optional(Breakdown),
+        step: optional(Type.Integer()),
+        dropped: optional(Type.Boolean()),
+        cohort: optional(Type.String()),
+        interval: optional(Type.Integer()),
+        event: optional(Type.String()),
+        from: optional(Type.String()),
+        to: optional(Type.String()),
+      },
+      { description: 'Which number of the answer: the fields of its kind.' },
+    ),
+    limit,
+    page: optional(Type.Integer({ minimum: 1 })),
+  })
+
+const Users = usersOf(Type.Union([Series, Funnel, Retention, Paths]))
 
 export const AnyQuestion = Type.Union([Series, Funnel, Retention, Paths, Users])
+/** In half the length: what a question about users is of is described in words. */
+export const AnyQuestionBriefly = Type.Union([
+  ...[Series, Funnel, Retention, Paths],
+  usersOf(Type.Object({}, { additionalProperties: true, description: 'A question of one of the other kinds.' })),
+])
 
 const whole = Type.Integer()
 const SeriesResults = Type.Array(
