@@ -6,7 +6,7 @@ import { type Backoff, backoffMs } from '../lib/backoff.js'
 import { ByteBudget } from '../lib/byte-budget.js'
 import type { Log } from '../lib/log.js'
 import { lastIdAt, parseEventId } from '../model/event-id.js'
-import { millisecondsOf } from '../model/position.js'
+import { millisecondsOf, type Position } from '../model/position.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import type { EventFilter } from '../store/event-pages.js'
 import { projectsWithEvents } from '../store/event-tail.js'
@@ -60,6 +60,11 @@ export interface OpenStream {
   lastEventId: string | null
   /** whether the key is still valid */
   isAllowed: () => boolean
+}
+
+interface Place {
+  after: string
+  stored: Position
 }
 
 export interface LiveMetrics {
@@ -121,26 +126,35 @@ export class LiveHub {
   /**
    * Opens a stream.
    * @returns it, and the id behind which it begins, whether or not there is such an event
-   * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the limits,
-   *   `unavailable` if a journal cannot be reached or the service is closing
+   * @throws as `place`
    */
   async open({ projectId, wanted, lastEventId, isAllowed }: OpenStream): Promise<{ stream: Listener; after: string }> {
-    if (lastEventId !== null) checkId(lastEventId)
-    const { barrier, limits, closing } = this.#options
-    this.#assertRoom(projectId)
-    const { accepted, stored } = await barrier.reach()
-    if (closing.aborted) throw new ApiError('unavailable', 'The service is shutting down. Connect again.')
-    this.#assertRoom(projectId)
-    const { bufferBytes } = limits
+    const { after, stored } = await this.place({ projectId, lastEventId })
+    const { bufferBytes } = this.#options.limits
     const listener = new Listener({ projectId, wanted, bufferBytes, isAllowed, onEnd: this.#forget })
     this.metrics.listeners++
     const project = this.#projects.get(projectId) ?? this.#newProject(projectId, lastIdAt(stored))
     project.listeners.add(listener)
-    const after = lastEventId?.toLowerCase() ?? lastIdAt(accepted)
     if (after >= project.tail.goal) project.tail.join(listener, after)
     else void catchUp(listener, project.tail, after, { ...this.#sources, queries: this.#catchUpQueries })
     if (!this.#isRunning) void this.#run()
     return { stream: listener, after }
+  }
+
+  /**
+   * Where a stream would begin, if it were opened now.
+   * @returns the id behind which that is, and the position up to which everything is stored
+   * @throws ApiError `invalid_request` for an id that no service gave out, `rate_limited` or `overloaded` beyond the limits,
+   *   `unavailable` if a journal cannot be reached or the service is closing
+   */
+  async place({ projectId, lastEventId }: Pick<OpenStream, 'projectId' | 'lastEventId'>): Promise<Place> {
+    if (lastEventId !== null) checkId(lastEventId)
+    const { barrier, closing } = this.#options
+    this.#assertRoom(projectId)
+    const { accepted, stored } = await barrier.reach()
+    if (closing.aborted) throw new ApiError('unavailable', 'The service is shutting down. Connect again.')
+    this.#assertRoom(projectId)
+    return { after: lastEventId?.toLowerCase() ?? lastIdAt(accepted), stored }
   }
 
   get #sources() {

@@ -116,7 +116,14 @@ export function jsonOf(token: string): string {
   const isNumber = `${token} >= '-' AND ${token} < ':'`
   const isLong = `length(${token}) > 15 OR ${token} = '-0' OR position(${token}, 'e') > 0`
   const number = numberText(`toFloat64OrZero(${token})`)
-  return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${token})`
+  const isWithin = `(${isArray(token)} OR startsWith(${token}, '{')) AND match(${token}, '[0-9]{16}|[0-9]e|-0')`
+  return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${isWithin}, ${numbersAsDoubles(token)}, ${token})`
+}
+
+/** A token of an array or object with its numbers as `jsonOf` has them. */
+function numbersAsDoubles(token: string): string {
+  const part = `if(match(part, '^[-0-9]'), ${numberText('toFloat64OrZero(part)')}, part)`
+  return `arrayStringConcat(arrayMap(part -> ${part}, extractAll(${token}, '${PARTS}')))`
 }
 
 /** The token of a text, as ClickHouse writes it. */

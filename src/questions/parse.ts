@@ -175,6 +175,8 @@ function cellOf(of: AnyQuestion, fields: Fields): Cell {
   switch (of.kind) {
     case 'series': {
       const at = optionalText(fields, 'at')
+      if (at !== undefined && instantOf(at, of.timezone) === null)
+        fields.fault('at', 'must be the time of a point of the answer')
       const series = fields.integer('series', 0, Math.max(0, of.series.length - 1), 0)
       return { series, breakdown: breakdownOf(fields, of), ...(at !== undefined && { at }) }
     }

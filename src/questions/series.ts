@@ -134,8 +134,7 @@ function inBucket(statement: Statement, question: SeriesQuestion, at: string): s
   const buckets = bucketsIn(question)
   if (!buckets) return '1'
   const first = instantOf(at, question.timezone)
-  // As the answer has it, an offset may have seconds, which no ISO time has.
-  const number = buckets.buckets.findIndex((bucket) => bucket.at === at || bucket.from === first)
+  const number = buckets.buckets.findIndex(({ from }) => from === first)
   return number < 0 ? '0' : `${bucketNumber(statement, 'timestamp', buckets)} = ${statement.number(number)}`
 }
 

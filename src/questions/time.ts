@@ -3,7 +3,7 @@ import type { Interval, RangeQuestion } from '../contract/questions.js'
 
 const DAY_MS = 86_400_000
 const DATE = /^\d{4}-\d\d-\d\d$/
-const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(Z|[+-]\d\d(?::?\d\d)?)?$/i
+const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(Z|[+-]\d\d(?::?\d\d)?|[+-]\d\d:\d\d:\d\d)?$/i
 
 export type Unit = Exclude<Interval, 'none'>
 export type WeekStart = RangeQuestion['week_start']
@@ -44,7 +44,10 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** A date, the first instant of that local day; an ISO time, local if it has no offset; or epoch ms. Null for anything else. */
+/**
+ * A date, the first instant of that local day; an ISO time, local if it has no offset, which may have seconds as those of
+ * answers have; or epoch ms. Null for anything else.
+ */
 export function instantOf(text: string | number, timezone: string): number | null {
   if (typeof text === 'number') return text
   try {

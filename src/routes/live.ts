@@ -25,11 +25,15 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
     { config: { isEndless: true }, schema: { querystring: LiveQuery, headers: LiveHeaders } },
     async ({ projectId, key, query, headers, method }, reply) => {
       const { event, distinct_id: distinctId, from, to } = query
-      if (method === 'HEAD') return reply.headers(HEADERS).send()
+      const lastEventId = headers['last-event-id'] || null
+      if (method === 'HEAD') {
+        const { after } = await live.place({ projectId, lastEventId })
+        return reply.headers({ ...HEADERS, 'x-last-event-id': after }).send()
+      }
       const { stream, after } = await live.open({
         projectId,
         wanted: given({ event, distinctId, from, to }),
-        lastEventId: headers['last-event-id'] || null,
+        lastEventId,
         isAllowed: () => admission.isKeyOf(projectId, key),
       })
       // So a client that loses the stream before its first event resumes where it began.

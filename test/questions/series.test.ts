@@ -112,6 +112,34 @@ t.test('breaks down by the values of a property with their types, the rest toget
   t.strictSame(await lines({ series: [{ event: 'none' }], breakdown: ['event'] }), [])
 })
 
+t.test('takes numbers within a value for doubles, as it does those that are the value', async (t) => {
+  const values = [
+    '[9007199254740993]',
+    '[9007199254740992.0]',
+    '{"a":[18446744073709551615,1e400]}',
+    '{"a":[18446744073709551616,1e999]}',
+    '["9007199254740993 -0",-0,1e21,1e-7,true]',
+    '["9007199254740993 -0",0.0,1000000000000000000000,0.0000001,true]',
+  ]
+  await send(...values.map((value, i) => ['a7', `u${i}`, i, `{"v":${value}}`] as Sent))
+  const question = { series: [{ event: 'a7' }], breakdown: ['properties.v'], interval: 'none' }
+  const found = await lines(question)
+  const wanted = [
+    ['9007199254740993 -0', 0, 1e21, 1e-7, true],
+    [9007199254740992],
+    { a: [18446744073709552000, Number.POSITIVE_INFINITY] },
+  ]
+  t.strictSame(
+    found,
+    wanted.map((value) => [[value], 2, [2]]),
+  )
+  const of = { kind: 'series', from: START, to: START + DAY, ...question }
+  for (const [i, value] of wanted.slice(0, 2).entries()) {
+    const response = await call('POST', '/public/query', { kind: 'users', of, cell: { breakdown: [value] } })
+    t.strictSame(response.json().results.users, i === 0 ? ['u4', 'u5'] : ['u0', 'u1'])
+  }
+})
+
 t.test('measures numbers, and nothing but numbers', async (t) => {
   await send(
     ...['1', '2.5', '"3"', '10', 'null', '[4]', '-0'].map((value, i) => ['a3', 'ada', i, `{"n":${value}}`] as Sent),
@@ -311,4 +339,25 @@ t.test('says what is wrong with a question', async (t) => {
     'invalid_request',
     '/from',
   ])
+  const cell = (at: unknown) =>
+    answer({ kind: 'users', of: { kind: 'series', series, to: '1972-01-01' }, cell: { at } })
+  for (const at of ['', 'yesterday', '2026-13-01', '2026-04-20T00:00:00+02:00 ', 5]) {
+    t.strictSame(await cell(at), [400, 'invalid_request', '/cell/at'], String(at))
+  }
+  for (const at of ['2026-04-20', '1970-01-01T00:00:00-00:44:30']) t.strictSame(await cell(at), [200, undefined], at)
+})
+
+t.test('finds the users of a day whose offset has seconds', async (t) => {
+  const question = { series: [{ event: 'a8' }], from: 0, to: DAY, timezone: 'Africa/Monrovia' }
+  await send(['a8', 'early', 60_000 - START], ['a8', 'late', 2_670_000 - START])
+  const { results } = await ask(question)
+  const [first, second] = results[0].points
+  t.equal(second.at, '1970-01-01T00:00:00-00:44:30')
+  const users = async (at: string) => {
+    const of = { kind: 'series', ...question }
+    const response = await call('POST', '/public/query', { kind: 'users', of, cell: { at } })
+    return response.json().results.users
+  }
+  t.strictSame(await users(first.at), ['early'])
+  t.strictSame(await users(second.at), ['late'])
 })

@@ -189,12 +189,17 @@ for (const storage of LAYOUTS) {
           { code: 'invalid_request', error: /Last-Event-ID/ },
           id,
         )
+        t.equal(
+          (await client.call('HEAD', '/public/events/live', undefined, { 'last-event-id': id })).statusCode,
+          400,
+          id,
+        )
       }
       t.equal((await get('', { 'x-api-key': 'sk_unknown_unknown' })).statusCode, 401)
       t.equal((await get('', { 'x-api-key': PUBLIC_KEY })).statusCode, 403)
       const head = await client.call('HEAD', '/public/events/live')
       t.equal(head.statusCode, 200)
-      t.match(head.headers, { 'content-type': /^text\/event-stream/ })
+      t.match(head.headers, { 'content-type': /^text\/event-stream/, 'x-last-event-id': /-/ })
       t.equal(await metric(client, 'tallyhouse_live_streams'), 0)
     })
 
@@ -259,6 +264,7 @@ t.test('limits', async (t) => {
       t.equal(refused.statusCode, 429)
       t.match(refused.json(), { code: 'rate_limited', error: /5 live streams/ })
       t.match(refused.headers, { 'retry-after': '10' })
+      t.equal((await client.call('HEAD', '/public/events/live')).statusCode, 429)
       streams[0]?.close()
       await until('room', async () => (await metric(client, 'tallyhouse_live_streams')) === 4)
       t.equal((await openStream(t, url)).response.statusCode, 200)
