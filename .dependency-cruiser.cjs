@@ -39,6 +39,7 @@ const ROOMS = {
   process: ['app.ts', 'config.ts', 'keys', 'metrics', 'lib'],
   client: ['contract', 'json'],
   browser: [],
+  web: ['contract'],
   cli: [
     ...[
       'client',

@@ -30,9 +30,10 @@ import { events } from './routes/events.js'
 import { health } from './routes/health.js'
 import { live } from './routes/live.js'
 import { metricsRoute } from './routes/metrics.js'
+import { page } from './routes/page.js'
 import { questions } from './routes/questions.js'
-import { root } from './routes/root.js'
 import { schema } from './routes/schema.js'
+import { session } from './routes/session.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
@@ -65,7 +66,7 @@ export interface AppOptions {
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits
-  /** epoch ms, from which questions reckon; default: the clock */
+  /** epoch ms, by which questions reckon and sessions of the page end; default: the clock */
   now?: () => number
   /** default: `LIVE_LIMITS` */
   liveLimits?: Partial<LiveLimits>
@@ -143,7 +144,9 @@ async function open(
   await whenAvailable(start, { log, signal: closing, onFatal })
   // Requests are counted in one place, whichever lane they write to.
   const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisOf(config, 0)) }
-  const admission = opened.add(await openAdmission(server, limits, { keys, buffers, clientLimits, log }))
+  const admission = opened.add(
+    await openAdmission(server, limits, { keys, buffers, clientLimits, log, now: options.now }),
+  )
   const live = new LiveHub({
     shards,
     barrier,
@@ -178,7 +181,10 @@ function registerOperation(server: App, { ROLE }: Config, { store, lanes, metric
   })
   server.register(metricsRoute, metrics)
   const api = ROLE === 'writer' ? {} : { docs: '/docs', openapi: '/openapi.json' }
-  server.register(root, { links: { ...api, health: '/health/ready', metrics: '/metrics' } })
+  server.register(page, {
+    isServed: ROLE !== 'writer',
+    links: { ...api, health: '/health/ready', metrics: '/metrics' },
+  })
 }
 
 function registerApi(server: App, config: Config, { searchLimits, now }: AppOptions, parts: Parts): void {
@@ -186,6 +192,10 @@ function registerApi(server: App, config: Config, { searchLimits, now }: AppOpti
   const { clickhouse, shards } = store
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
   server.register(docs)
+  server.register(async (scope) => {
+    admission.guard(scope, ['application/json'])
+    scope.register(session, { admission })
+  })
   const vendor = { ...data, admission, bodyLimit: config.BATCH_BODY_LIMIT, maxDepth: config.MAX_PROPERTY_DEPTH }
   for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
   server.register(

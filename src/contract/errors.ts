@@ -7,6 +7,7 @@ export const STATUS_OF = {
   not_array: 400,
   unauthorized: 401,
   wrong_key_kind: 403,
+  invalid_csrf_token: 403,
   not_found: 404,
   session_ended: 409,
   session_owner_mismatch: 409,

@@ -1,12 +1,13 @@
 import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { KeyRing } from '../keys/key-ring.js'
-import { type Access, ALLOWED } from '../keys/keys.js'
+import { type Access, ALLOWED, type StoredKey } from '../keys/keys.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { Authentication } from './authenticate.js'
 import { acceptJson, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import type { ClientLimits } from './connection-limits.js'
+import { PageSessions } from './page-sessions.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
 import { SessionCalls } from './session-calls.js'
@@ -36,12 +37,16 @@ export interface AdmissionOptions {
   buffers: BufferPool
   clientLimits: ClientLimits
   log: FastifyBaseLogger
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
 }
 
 /** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
 export class Admission {
   /** the limits of the calls that browsers make */
   readonly sessionCalls: SessionCalls
+  /** of the page */
+  readonly sessions: PageSessions
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
   readonly #intake: Intake
@@ -52,6 +57,7 @@ export class Admission {
   constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
     const { keys, buffers, clientLimits, log } = options
     this.#keys = keys
+    this.sessions = new PageSessions(keys, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
     this.#intake = { pool: buffers, budget: new BodyBudget(settings.BODY_MEMORY), clientLimits }
     const limit = { ofAddress: settings.SESSION_ADDRESS_LIMIT, ofKey: settings.SESSION_KEY_LIMIT }
@@ -68,10 +74,10 @@ export class Admission {
 
   /**
    * Lets only requests with a key that may make the call, and with a body of one of these types,
-   * reach the routes of a scope.
+   * reach the routes of a scope. A session of the page stands for its key.
    */
   guard(scope: FastifyInstance, contentTypes: string[]): void {
-    const authentication = new Authentication(this.#keys, this.#wrongKeys)
+    const authentication = new Authentication(this.#keys, this.#wrongKeys, this.sessions)
     scope.addHook('preParsing', authentication.beforeBody)
     acceptJson(scope, contentTypes, this.#intake, authentication)
     scope.addHook('preValidation', authentication.afterBody)
@@ -80,8 +86,13 @@ export class Admission {
 
   /** As `guard`, for the requests of another vendor's SDKs. */
   guardSdk(scope: FastifyInstance, format: SdkFormat): void {
-    acceptSdkRequests(scope, this.#intake, new Authentication(this.#keys, this.#wrongKeys), format)
+    acceptSdkRequests(scope, this.#intake, new Authentication(this.#keys, this.#wrongKeys, null), format)
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  /** Whether a key that has admitted a request is still good. */
+  isGood(grant: StoredKey): boolean {
+    return this.#keys.holds(grant)
   }
 
   /** Whether a text is a key of a project, of whatever kind. */

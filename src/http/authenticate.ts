@@ -3,6 +3,7 @@ import { ApiError } from '../contract/errors.js'
 import type { KeyRing } from '../keys/key-ring.js'
 import { type Access, ALLOWED, type KeyKind, type StoredKey } from '../keys/keys.js'
 import { clientAddress } from './client-address.js'
+import type { PageSessions } from './page-sessions.js'
 import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
@@ -17,7 +18,9 @@ declare module 'fastify' {
     keyId: string
     /** of the request's key; null until it is known */
     keyKind: KeyKind | null
-    /** the request's key; absent until it has been verified */
+    /** what the request was admitted by: a key, or a session that was begun with it; null until it has been verified */
+    grant: StoredKey | null
+    /** the text of the request's key; absent until it has been verified, and if a session stands for it */
     key: string
   }
 }
@@ -38,10 +41,13 @@ const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 export class Authentication {
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
+  readonly #sessions: PageSessions | null
 
-  constructor(keys: KeyRing, wrongKeys: WrongKeys) {
+  /** @param sessions of the page, if they admit requests, too */
+  constructor(keys: KeyRing, wrongKeys: WrongKeys, sessions: PageSessions | null) {
     this.#keys = keys
     this.#wrongKeys = wrongKeys
+    this.#sessions = sessions
   }
 
   /**
@@ -55,7 +61,7 @@ export class Authentication {
     const grant = typeof header === 'string' ? this.#keys.find(header) : null
     const proceed = (grant: StoredKey | null) => {
       if (grant) identify(request, reply, grant)
-      if (grant && this.#mayCall(request, grant)) request.key = header as string
+      if (grant && this.#mayCall(request, grant)) admitBy(request, grant, header as string)
       // A client that waits for 100 Continue need not send a body that would be refused. Without
       // it, Node closes the connection.
       if (request.headers.expect !== undefined && CONTINUE.test(request.headers.expect)) reply.raw.writeContinue()
@@ -74,6 +80,8 @@ export class Authentication {
     }
     const header = request.headers['x-api-key']
     if (header === undefined && inBody === undefined) {
+      const session = this.#sessions?.find(request)
+      if (session) return this.#admitSession(request, reply, session)
       const message = 'A key is missing: send it as the field apiKey or as the header x-api-key.'
       throw new ApiError('unauthorized', message)
     }
@@ -85,7 +93,14 @@ export class Authentication {
     if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
     // The key became known only after the body was discarded, so the client has to retry.
     if (request.body instanceof UnreadBody) throw unreadable()
-    request.key = key
+    admitBy(request, grant, key)
+  }
+
+  /** @throws ApiError `wrong_key_kind`, for a session that was begun with a read key */
+  #admitSession(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
+    identify(request, reply, grant)
+    if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
+    request.grant = grant
   }
 
   /**
@@ -97,7 +112,7 @@ export class Authentication {
       const grant = this.#keys.find(key)
       if (!grant) continue
       identify(request, reply, grant)
-      if (this.#mayCall(request, grant)) request.key = key
+      if (this.#mayCall(request, grant)) admitBy(request, grant, key)
       return
     }
   }
@@ -121,7 +136,7 @@ export class Authentication {
     const { key, grant } = found ?? (await this.#findAny(unknown, request, reply))
     identify(request, reply, grant)
     if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
-    request.key = key
+    admitBy(request, grant, key)
   }
 
   /**
@@ -193,6 +208,11 @@ function identify(request: FastifyRequest, reply: FastifyReply, { id, projectId,
   request.keyKind = kind
   // Where pages may send with a write key, none may read what a secret key gets.
   if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
+}
+
+function admitBy(request: FastifyRequest, grant: StoredKey, key: string): void {
+  request.grant = grant
+  request.key = key
 }
 
 function bodyKey(body: unknown): unknown {

@@ -79,6 +79,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   server.decorateRequest('keyKind', null)
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
+  server.decorateRequest('grant', null)
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, settings.MAX_CONNECTIONS, log)

@@ -54,6 +54,16 @@ export class KeyRing {
     return this.find(key)
   }
 
+  /** Whether a key that was found before is still good. */
+  holds({ hash, projectId }: StoredKey): boolean {
+    return this.#grants.get(hash)?.projectId === projectId
+  }
+
+  /** The keys of an id; ids are short, so there may be several. */
+  withId(id: string): StoredKey[] {
+    return [...this.#grants.values()].filter((key) => key.id === id)
+  }
+
   find(key: string): StoredKey | null {
     const bytes = Buffer.from(key)
     for (const recognized of this.#recognized) {

@@ -1,6 +1,6 @@
-import helmet from '@fastify/helmet'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyPluginAsync } from 'fastify'
+import { protectPages } from '../http/page-headers.js'
 
 /**
  * Hash of the style sheet that Swagger UI's script inlines. The browser test fails if a new
@@ -14,23 +14,7 @@ export const docs: FastifyPluginAsync = async (app) => {
 
   // In its own scope: only these routes serve pages to browsers.
   app.register(async (page) => {
-    await page.register(helmet, {
-      contentSecurityPolicy: {
-        useDefaults: false,
-        directives: {
-          defaultSrc: ["'self'"],
-          styleSrc: ["'self'", INLINE_STYLE],
-          // The logo.
-          imgSrc: ["'self'", 'data:'],
-          objectSrc: ["'none'"],
-          baseUri: ["'none'"],
-          formAction: ["'none'"],
-          frameAncestors: ["'none'"],
-        },
-      },
-      // The proxy that terminates TLS decides about this.
-      strictTransportSecurity: false,
-    })
+    await protectPages(page, [INLINE_STYLE])
     await page.register(swaggerUi, { routePrefix: '/docs', theme: { title: 'Tallyhouse API' } })
   })
 }

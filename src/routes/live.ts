@@ -6,7 +6,7 @@ import type { LiveHub } from '../live/hub.js'
 
 export interface LiveOptions {
   live: LiveHub
-  admission: Pick<Admission, 'isKeyOf'>
+  admission: Pick<Admission, 'isGood'>
 }
 
 const HEADERS = {
@@ -23,7 +23,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
   app.get(
     '/events/live',
     { config: { isEndless: true }, schema: { querystring: LiveQuery, headers: LiveHeaders } },
-    async ({ projectId, key, query, headers, method }, reply) => {
+    async ({ projectId, grant, query, headers, method }, reply) => {
       const { event, distinct_id: distinctId, from, to } = query
       const lastEventId = headers['last-event-id'] || null
       if (method === 'HEAD') {
@@ -33,8 +33,8 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
       const { stream, after } = await live.open({
         projectId,
         wanted: given({ event, distinctId, from, to }),
-        lastEventId,
-        isAllowed: () => admission.isKeyOf(projectId, key),
+          lastEventId,
+          isAllowed: () => grant !== null && admission.isGood(grant),
       })
       // So a client that loses the stream before its first event resumes where it began.
       reply.headers({ ...HEADERS, 'x-last-event-id': after })

@@ -28,6 +28,10 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     when: 'The call needs the project’s other key.',
     message: 'This call needs a secret or write key of the project; the key that came is a public key.',
   },
+  invalid_csrf_token: {
+    when: 'A call with a session of the page has no `x-csrf-token`, or another one.',
+    message: 'A call with a session that is not a GET needs the header x-csrf-token; GET /session has its value.',
+  },
   not_found: {
     when: 'The project has no event, user or session with this id.',
     message: 'There is no event with this id.',

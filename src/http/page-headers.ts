@@ -1,0 +1,26 @@
+import helmet from '@fastify/helmet'
+import type { FastifyInstance } from 'fastify'
+
+/**
+ * Adds the headers that protect pages to all responses of a scope: nothing is loaded from another host, and no script or
+ * style runs that is part of the markup.
+ * @param styles further sources of styles, such as a hash
+ */
+export async function protectPages(scope: FastifyInstance, styles: string[] = []): Promise<void> {
+  await scope.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'self'"],
+        styleSrc: ["'self'", ...styles],
+        imgSrc: ["'self'", 'data:'],
+        objectSrc: ["'none'"],
+        baseUri: ["'none'"],
+        formAction: ["'none'"],
+        frameAncestors: ["'none'"],
+      },
+    },
+    // The proxy that terminates TLS decides about this.
+    strictTransportSecurity: false,
+  })
+}

@@ -1,0 +1,92 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { parseCookie, stringifySetCookie } from 'cookie'
+import type { FastifyRequest } from 'fastify'
+import { ApiError } from '../contract/errors.js'
+import type { KeyRing } from '../keys/key-ring.js'
+import type { StoredKey } from '../keys/keys.js'
+
+const COOKIE = 'tallyhouse_session'
+/** A page that is opened once a week stays signed in: each visit begins a session anew. */
+const SESSION_MS = 7 * 86_400_000
+/** The header by which the page shows that a change comes from itself. */
+const CSRF_HEADER = 'x-csrf-token'
+
+/** A session that has begun. */
+export interface PageSession {
+  /** for the header Set-Cookie */
+  cookie: string
+  /** for the header `CSRF_HEADER` of every call that changes something */
+  csrfToken: string
+  /** epoch ms */
+  expiresAt: number
+}
+
+/**
+ * Sessions of people who signed in to the page with a key. A session is a signed cookie and nothing else, so every process
+ * knows those of all others: it names a key and a time, and is signed with the hash of that key, which only the service
+ * has. It ends with the key, or at its time; signing out makes the browser forget it.
+ */
+export class PageSessions {
+  readonly #keys: KeyRing
+  readonly #now: () => number
+
+  /** @param now epoch ms */
+  constructor(keys: KeyRing, now: () => number = Date.now) {
+    this.#keys = keys
+    this.#now = now
+  }
+
+  begin(grant: StoredKey, request: FastifyRequest): PageSession {
+    const expiresAt = this.#now() + SESSION_MS
+    const content = `${grant.id}.${expiresAt}`
+    const value = `${content}.${signature(grant, 'session', content)}`
+    return {
+      cookie: setCookie(value, SESSION_MS / 1000, request),
+      csrfToken: signature(grant, 'csrf', value),
+      expiresAt,
+    }
+  }
+
+  /** The header Set-Cookie by which the browser forgets its session. */
+  end(request: FastifyRequest): string {
+    return setCookie('', 0, request)
+  }
+
+  /**
+   * The key of the request's session; null if it has none that is still good.
+   * @throws ApiError `invalid_csrf_token` if the request could change something and was not made by the page
+   */
+  find(request: FastifyRequest): StoredKey | null {
+    const { cookie } = request.headers
+    if (cookie === undefined) return null
+    const value = parseCookie(cookie)[COOKIE]
+    if (!value) return null
+    const [id = '', expiresAt = '', signed = ''] = value.split('.')
+    if (!(Number(expiresAt) > this.#now())) return null
+    const content = `${id}.${expiresAt}`
+    const grant = this.#keys.withId(id).find((key) => isSame(signed, signature(key, 'session', content)))
+    if (!grant) return null
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    const token = request.headers[CSRF_HEADER]
+    if (!isRead && !isSame(String(token), signature(grant, 'csrf', value))) {
+      const message = `A call with a session that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
+      throw new ApiError('invalid_csrf_token', message)
+    }
+    return grant
+  }
+}
+
+function signature({ hash }: StoredKey, purpose: 'session' | 'csrf', content: string): string {
+  return createHmac('sha256', hash).update(`tallyhouse ${purpose} ${content}`).digest('base64url')
+}
+
+/** Takes the same time wherever two texts differ. */
+function isSame(text: string, expected: string): boolean {
+  const bytes = Buffer.from(text)
+  return bytes.length === expected.length && timingSafeEqual(bytes, Buffer.from(expected))
+}
+
+function setCookie(value: string, maxAge: number, { protocol }: FastifyRequest): string {
+  const secure = protocol === 'https'
+  return stringifySetCookie({ name: COOKIE, value, path: '/', httpOnly: true, sameSite: 'strict', secure, maxAge })
+}

@@ -1,0 +1,55 @@
+// Bundles the page into dist/web: its parts have the hash of their content in their names and are compressed ahead.
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+
+const SOURCE = fileURLToPath(new URL('.', import.meta.url))
+const TARGET = fileURLToPath(new URL('../../dist/web/', import.meta.url))
+
+rmSync(TARGET, { recursive: true, force: true })
+mkdirSync(TARGET, { recursive: true })
+const { metafile } = await build({
+  entryPoints: [join(SOURCE, 'main.tsx')],
+  outdir: join(TARGET, 'assets'),
+  entryNames: '[name]-[hash]',
+  chunkNames: '[name]-[hash]',
+  assetNames: '[name]-[hash]',
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  target: ['es2022'],
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  loader: { '.svg': 'dataurl' },
+  minify: true,
+  legalComments: 'none',
+  metafile: true,
+  absWorkingDir: SOURCE,
+  logLevel: 'warning',
+})
+writePage(metafile)
+for (const folder of ['', 'assets']) {
+  for (const { name } of readdirSync(join(TARGET, folder), { withFileTypes: true }).filter((entry) => entry.isFile())) {
+    compress(join(TARGET, folder, name))
+  }
+}
+
+/** @param {import('esbuild').Metafile} metafile */
+function writePage({ outputs }) {
+  const [entry] = Object.entries(outputs).filter(([, { entryPoint }]) => entryPoint)
+  if (!entry) throw new Error('esbuild made no entry point')
+  const [script, { cssBundle = '' }] = entry
+  const html = readFileSync(join(SOURCE, 'index.html'), 'utf8')
+    .replace('main.tsx', `assets/${basename(script)}`)
+    .replace('styles.css', `assets/${basename(cssBundle)}`)
+  writeFileSync(join(TARGET, 'index.html'), html)
+}
+
+/** @param {string} file */
+function compress(file) {
+  const bytes = readFileSync(file)
+  writeFileSync(`${file}.br`, brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 10 } }))
+  writeFileSync(`${file}.gz`, gzipSync(bytes, { level: 9 }))
+}

@@ -1,0 +1,66 @@
+const WHOLE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 })
+const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 })
+const SHARE = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
+const INSTANT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
+const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
+
+/** A number as people write it. */
+export function numberText(value: number): string {
+  return WHOLE.format(value)
+}
+
+/** A number where there is little room, such as `1.2M`. */
+export function compactText(value: number): string {
+  return COMPACT.format(value)
+}
+
+/** A share of 0 to 1. */
+export function shareText(share: number): string {
+  return SHARE.format(share)
+}
+
+/** @param instant epoch ms */
+export function timeText(instant: number): string {
+  return INSTANT.format(instant)
+}
+
+/** How long ago an instant is, such as `3 minutes ago`. */
+export function agoText(instant: number, now = Date.now()): string {
+  const seconds = (instant - now) / 1000
+  const units = [
+    ['day', 86_400],
+    ['hour', 3_600],
+    ['minute', 60],
+  ] as const
+  for (const [unit, length] of units) {
+    if (Math.abs(seconds) >= length) return RELATIVE.format(Math.trunc(seconds / length), unit)
+  }
+  return RELATIVE.format(Math.trunc(seconds), 'second')
+}
+
+export function bytesText(bytes: number): string {
+  const step = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
+  const options = { style: 'unit', unit: BYTE_UNITS[step], unitDisplay: 'short', maximumFractionDigits: 1 } as const
+  return new Intl.NumberFormat(undefined, options as Intl.NumberFormatOptions).format(bytes / 1000 ** step)
+}
+
+/** @param ms a duration, such as `3 h 5 min` */
+export function durationText(ms: number): string {
+  const units = [
+    ['d', 86_400_000],
+    ['h', 3_600_000],
+    ['min', 60_000],
+    ['s', 1_000],
+  ] as const
+  const first = units.findIndex(([, length]) => ms >= length)
+  if (first < 0) return `${Math.round(ms)} ms`
+  const parts: string[] = []
+  let rest = ms
+  for (const [unit, length] of units.slice(first, first + 2)) {
+    const count = Math.floor(rest / length)
+    rest -= count * length
+    if (count > 0) parts.push(`${count} ${unit}`)
+  }
+  return parts.join(' ')
+}

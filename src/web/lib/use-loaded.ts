@@ -1,0 +1,34 @@
+import { useCallback, useEffect, useState } from 'preact/hooks'
+
+/** What is being loaded: the last value stays while the next one is on its way. */
+export interface Loaded<T> {
+  value: T | null
+  error: Error | null
+  isLoading: boolean
+  reload: () => void
+}
+
+/**
+ * Loads something when the component appears and whenever `key` changes; what is no longer wanted is cancelled.
+ * @param key names what is loaded; null loads nothing
+ */
+export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+  const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ value: null, error: null, isLoading: key !== null })
+  const [round, setRound] = useState(0)
+  const reload = useCallback(() => setRound((before) => before + 1), [])
+  useEffect(() => {
+    if (key === null) {
+      setState({ value: null, error: null, isLoading: false })
+      return
+    }
+    const stop = new AbortController()
+    setState(({ value }) => ({ value, error: null, isLoading: true }))
+    load(stop.signal).then(
+      (value) => !stop.signal.aborted && setState({ value, error: null, isLoading: false }),
+      (error) => !stop.signal.aborted && setState({ value: null, error, isLoading: false }),
+    )
+    return () => stop.abort()
+    // `load` is another function at each call; what it loads is named by `key`.
+  }, [key, round])
+  return { ...state, reload }
+}

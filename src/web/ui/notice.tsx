@@ -1,0 +1,45 @@
+import type { ComponentChildren } from 'preact'
+import { CallError } from '../api/call.js'
+
+/** What went wrong, and which fields are at fault. */
+export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {
+  const details = error instanceof CallError ? error.details : []
+  return (
+    <div class="notice failure" role="alert">
+      <p>{error.message}</p>
+      {details.length > 0 && (
+        <ul>
+          {details.map(({ path, message }) => (
+            <li key={path}>
+              <code>{path}</code> {message}
+            </li>
+          ))}
+        </ul>
+      )}
+      {onRetry && (
+        <button type="button" onClick={onRetry}>
+          Try again
+        </button>
+      )}
+    </div>
+  )
+}
+
+/** What there is to know where there is nothing to see. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="notice empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  )
+}
+
+/** Shown while something loads, to screen readers, too. */
+export function Loading({ what }: { what: string }) {
+  return (
+    <p class="loading" role="status">
+      Loading {what}…
+    </p>
+  )
+}

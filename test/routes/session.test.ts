@@ -1,0 +1,85 @@
+import type { InjectOptions } from 'fastify'
+import t from 'tap'
+import { hashKey } from '../../src/keys/keys.js'
+import { type Client, PUBLIC_KEY, SECRET_KEY, settingsFor, startApp } from '../helper.js'
+
+let now = Date.now()
+const service = await startApp(t, await settingsFor(t, 'embedded'), { now: () => now })
+
+async function signIn({ app }: Client, key = SECRET_KEY) {
+  const response = await app.inject({ method: 'POST', url: '/session', payload: { apiKey: key } })
+  const [cookie] = response.cookies
+  return { response, cookie, csrf: response.json().session?.csrf_token }
+}
+
+/** A call with the cookie of a session and no key. */
+const withCookie = (cookie: string, method: InjectOptions['method'], url: string, options: InjectOptions = {}) =>
+  service.app.inject({
+    method: method ?? 'GET',
+    url,
+    ...options,
+    headers: { cookie: `tallyhouse_session=${encodeURIComponent(cookie)}`, ...options.headers },
+  })
+
+t.test('a key begins a session that no script can read and no other site can use', async (t) => {
+  const { response, cookie } = await signIn(service)
+  t.equal(response.statusCode, 200)
+  t.match(response.json(), { status: 1, error: null, session: { project: 'default', key_kind: 'secret' } })
+  t.match(cookie, { name: 'tallyhouse_session', httpOnly: true, sameSite: 'Strict', path: '/' })
+  t.notMatch(JSON.stringify(cookie), SECRET_KEY)
+  t.notMatch(JSON.stringify(cookie), hashKey(SECRET_KEY))
+  t.equal(response.headers['cache-control'], 'no-store')
+})
+
+t.test('a session reads without a key', async (t) => {
+  const { cookie } = await signIn(service)
+  const read = await withCookie(cookie?.value ?? '', 'GET', '/public/events')
+  t.equal(read.statusCode, 200)
+  t.equal((await withCookie(cookie?.value ?? '', 'GET', '/session')).json().session.project, 'default')
+})
+
+t.test('what a session changes needs the token of the page', async (t) => {
+  const { cookie, csrf } = await signIn(service)
+  const question = { kind: 'series', series: [{ event: '*', metric: 'events' }], from: 0, to: 1000, interval: 'none' }
+  const ask = (headers = {}) => withCookie(cookie?.value ?? '', 'POST', '/public/query', { headers, payload: question })
+  const refused = await ask()
+  t.equal(refused.statusCode, 403)
+  t.equal(refused.json().code, 'invalid_csrf_token')
+  t.equal((await ask({ 'x-csrf-token': `${csrf}x` })).statusCode, 403)
+  t.equal((await ask({ 'x-csrf-token': csrf })).statusCode, 200)
+})
+
+t.test('a key in the request comes before the session', async (t) => {
+  const { cookie } = await signIn(service)
+  const headers = { 'x-api-key': 'sk_another_key_that_nobody_has' }
+  t.equal((await withCookie(cookie?.value ?? '', 'GET', '/public/events', { headers })).statusCode, 401)
+})
+
+t.test('a session that was made up, changed or is over is none', async (t) => {
+  const { cookie } = await signIn(service)
+  const [id = '', , signature = ''] = (cookie?.value ?? '').split('.')
+  for (const value of ['x', 'SECRET_KEY.9999999999999', `${id}.9999999999999.${signature}`, `${cookie?.value}x`]) {
+    const response = await withCookie(value, 'GET', '/public/events')
+    t.equal(response.statusCode, 401, value)
+  }
+  now += 8 * 86_400_000
+  t.equal((await withCookie(cookie?.value ?? '', 'GET', '/session')).statusCode, 401)
+})
+
+t.test('only a read or a secret key signs in', async (t) => {
+  for (const [key, status] of [
+    [PUBLIC_KEY, 403],
+    ['unknown', 401],
+  ] as const) {
+    const { response, cookie } = await signIn(service, key)
+    t.equal(response.statusCode, status)
+    t.equal(cookie, undefined)
+  }
+})
+
+t.test('signing out makes the browser forget the session', async (t) => {
+  const { cookie, csrf } = await signIn(service)
+  const out = await withCookie(cookie?.value ?? '', 'DELETE', '/session', { headers: { 'x-csrf-token': csrf } })
+  t.equal(out.statusCode, 200)
+  t.match(out.cookies, [{ name: 'tallyhouse_session', value: '', maxAge: 0 }])
+})
