@@ -33,8 +33,8 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
       const { stream, after } = await live.open({
         projectId,
         wanted: given({ event, distinctId, from, to }),
-          lastEventId,
-          isAllowed: () => grant !== null && admission.isGood(grant),
+        lastEventId,
+        isAllowed: () => grant !== null && admission.isGood(grant),
       })
       // So a client that loses the stream before its first event resumes where it began.
       reply.headers({ ...HEADERS, 'x-last-event-id': after })
