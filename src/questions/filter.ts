@@ -2,7 +2,7 @@ import type { FieldName, Filter, Scalar } from '../contract/questions.js'
 import { isArray, isText, membersOf, numberOf, textOf, textToken } from './json-sql.js'
 import { splitField } from './parse-filter.js'
 import type { EventRows, FieldSql } from './rows.js'
-import type { Statement } from './statement.js'
+import type { Asked, Statement } from './statement.js'
 import { instantOf } from './time.js'
 
 /** Of the question that a filter is part of. */
@@ -76,7 +76,7 @@ function isOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): string
   const own = [...tests(sql), ...(hasNull ? [`${sql} = ''`] : [])]
   const ofMember = [...tests('member'), ...(hasNull ? [`member = 'null'`] : [])]
   if (own.length === 0) return FALSE
-  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${membersOf(sql)})))`
+  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${membersOf(sql, statement.asked.mendsTexts)})))`
 }
 
 function tokenOf(value: string | boolean): string {
@@ -93,7 +93,7 @@ function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given:
   const test = testOf(rows.statement, operator, texts)
   // Of a constant, so that a pattern is looked at even if no event is.
   const check = operator === 'matches' && texts.length > 0 ? [`NOT ignore(${test("''")})`] : []
-  return `(${[...check, hasAnyText({ type, sql }, operator, test)].join(' AND ')})`
+  return `(${[...check, hasAnyText({ type, sql }, operator, test, rows.statement.asked)].join(' AND ')})`
 }
 
 /** Of how many texts each has a parameter of its own; an expression for each is faster than a loop. */
@@ -109,13 +109,18 @@ function testOf(statement: Statement, operator: HasText, texts: string[]): (text
   return (text) => `(${parameters.map((value) => TESTS[operator](text, value)).join(' OR ') || FALSE})`
 }
 
-function hasAnyText({ type, sql }: FieldSql, operator: HasText, test: (text: string) => string): string {
+function hasAnyText(
+  { type, sql }: FieldSql,
+  operator: HasText,
+  test: (text: string) => string,
+  { mendsTexts }: Asked,
+): string {
   if (type === 'number') return FALSE
   if (type === 'text') return test(sql)
-  const own = `${isText(sql)} AND ${test(textOf(sql))}`
+  const own = `${isText(sql)} AND ${test(textOf(sql, mendsTexts))}`
   if (operator !== 'contains') return `(${own})`
-  const ofMember = `${isText('member')} AND ${test(textOf('member'))}`
-  return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${membersOf(sql)})))`
+  const ofMember = `${isText('member')} AND ${test(textOf('member', mendsTexts))}`
+  return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${membersOf(sql, mendsTexts)})))`
 }
 
 const TESTS: Record<HasText, (text: string, value: string) => string> = {
@@ -142,7 +147,9 @@ function isOrdered(
   }
   if (typeof value === 'number') return isNumberOrdered(sql, type, compare, statement.number(value))
   const text = statement.text(value)
-  return type === 'text' ? `${sql} ${compare} ${text}` : `(${isText(sql)} AND ${textOf(sql)} ${compare} ${text})`
+  return type === 'text'
+    ? `${sql} ${compare} ${text}`
+    : `(${isText(sql)} AND ${textOf(sql, statement.asked.mendsTexts)} ${compare} ${text})`
 }
 
 function isNumberOrdered(sql: string, type: FieldSql['type'], compare: string, number: string): string {

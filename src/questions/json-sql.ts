@@ -66,18 +66,23 @@ export function unmarkedName(name: string): string {
 const MARKED_HALF = new RegExp(`${LONE}([\\da-f]{4})`, 'gu')
 const LONE_SURROGATE = /\p{Surrogate}/gu
 
-/** The text that a token of a text stands for; half a pair as the three bytes that UTF-8 would have for it. */
-export function textOf(token: string): string {
+/**
+ * The text that a token of a text stands for; half a pair as the three bytes that UTF-8 would have for it.
+ * @param mayBeMended whether the token may be of a mended text: no other has half a pair
+ */
+export function textOf(token: string, mayBeMended: boolean): string {
   const decoded = `JSONExtractString(${token})`
+  const bare = `substring(${token}, 2, length(${token}) - 2)`
+  const isEscaped = String.raw`position(${token}, '\\') > 0`
+  if (!mayBeMended) return `if(${isEscaped}, ${decoded}, ${bare})`
   const plain = String.raw`replaceAll(${token}, '\\\\', '\\u005c')`
   const marked = String.raw`replaceRegexpAll(${plain}, '\\\\u(d[89a-f][0-9a-f]{2})', '${LONE}\\1')`
   const code = `reinterpretAsUInt16(reverse(unhex(substring(piece, 1, 4))))`
   const bytes = `char(237, 128 + bitAnd(bitShiftRight(${code}, 6), 63), 128 + bitAnd(${code}, 63))`
   const withHalves = splitAtLone(`JSONExtractString(${marked})`, () => `concat(${bytes}, substring(piece, 5))`)
-  const isEscaped = String.raw`position(${token}, '\\') > 0`
   // An odd number of backslashes. Not by what `withHalves` needs, too, which ClickHouse would work out for every row.
   const hasHalves = String.raw`match(${token}, '[^\\\\](\\\\\\\\)*\\\\ud[89a-f]')`
-  return `multiIf(NOT ${isEscaped}, substring(${token}, 2, length(${token}) - 2), ${hasHalves}, ${withHalves}, ${decoded})`
+  return `multiIf(NOT ${isEscaped}, ${bare}, ${hasHalves}, ${withHalves}, ${decoded})`
 }
 
 /** Whether a token is of a text. */
@@ -90,9 +95,10 @@ export function isArray(token: string): string {
   return `startsWith(${token}, '[')`
 }
 
-/** The tokens of an array's members. */
-export function membersOf(token: string): string {
+/** The tokens of an array's members. @param mayBeMended whether the token may be of a mended text, and so be refused itself */
+export function membersOf(token: string, mayBeMended: boolean): string {
   const members = `JSONExtractArrayRaw(${token})`
+  if (!mayBeMended) return members
   const marked = `arrayMap(member -> ${unmarked('member')}, JSONExtractArrayRaw(${mended(token)}))`
   return `if(${token} != '[]' AND empty(${members}), ${marked}, ${members})`
 }

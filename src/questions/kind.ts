@@ -21,7 +21,7 @@ export interface Answer {
 export interface Kind<Question> {
   query(question: Question, asked: Asked): Query
   /** @param rows as JSON objects, where 64-bit integers are texts */
-  answer(question: Question, rows: readonly unknown[], asked: Asked): Answer
+  answer(question: Question, rows: readonly unknown[], asked: Pick<Asked, 'now'>): Answer
 }
 
 /** A kind of question whose answers have numbers that users are behind. */

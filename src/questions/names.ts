@@ -4,7 +4,7 @@ import { parseEventId } from '../model/event-id.js'
 import { millisecondsOf, START } from '../model/position.js'
 import { jsonOf, mended, unmarked, unmarkedName } from './json-sql.js'
 import type { Query } from './kind.js'
-import { EventRows, fieldJson } from './rows.js'
+import { EventRows, fieldJson, noneRefused } from './rows.js'
 import { type Asked, Statement } from './statement.js'
 
 /** A range of a project's events by their ids. */
@@ -91,7 +91,10 @@ function memberRows(statement: Statement, range: IdRange): string {
   const parsed = (text: string) => `JSONExtractKeysAndValuesRaw(${text})`
   const isRefused = `empty(found) AND NOT isValidJSON(properties)`
   const mendedMembers = `arrayMap(m -> (m.1, ${unmarked('m.2')}), ${parsed(mended('properties'))})`
-  return `SELECT ${parsed('properties')} AS found, if(${isRefused}, ${mendedMembers}, found) AS members
+  const members = statement.asked.mendsTexts
+    ? `if(${isRefused}, ${mendedMembers}, found)`
+    : `if(${noneRefused(isRefused)}, [], found)`
+  return `SELECT ${parsed('properties')} AS found, ${members} AS members
     FROM ${statement.asked.shards.table('events')}
     PREWHERE project_id = ${statement.project} AND ${conditions(statement, range).join(' AND ')}`
 }

@@ -103,10 +103,15 @@ class Paths {
 
   /**
    * The same for texts that the parser refuses: it finds nothing at all there. A mended text is a column, as ClickHouse
-   * works out for every row what more than one expression needs.
+   * works out for every row what more than one expression needs. Where none is mended, every token depends on the check
+   * that fails for a refused one, so that nothing can be made of such a row.
    */
   tokens(statement: Statement, json: string): string[] {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
+    if (!statement.asked.mendsTexts) {
+      const taken = this.#each(({ name }) => `if(is_refused OR raw_${name} = 'null', '', raw_${name}) AS ${name}`)
+      return [`${noneRefused(isRefused)} AS is_refused`, ...taken]
+    }
     const tokens = this.#each(({ name, path }) => {
       const found = unmarked(`JSONExtractRaw(mended, ${keysOf(statement, path)})`)
       return `multiIf(is_refused, replaceRegexpOne(${found}, '^null$', ''), raw_${name} = 'null', '', raw_${name}) AS ${name}`
@@ -122,6 +127,11 @@ class Paths {
   #each(of: (column: { name: string; path: string[] }) => string): string[] {
     return [...this.#columns.values()].map(of)
   }
+}
+
+/** 0, or a failure where a text is refused. */
+export function noneRefused(isRefused: string): string {
+  return `throwIf(${isRefused}, 'a text has to be mended')`
 }
 
 function keysOf(statement: Statement, path: string[]): string {

@@ -8,6 +8,7 @@ import type { Aliases } from '../pipeline/aliases.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import type { Answer, Query } from './kind.js'
 import { kindOf } from './kinds.js'
+import { MendedProjects } from './mended-projects.js'
 import { parseQuestion } from './parse.js'
 import { findPatterns } from './patterns.js'
 import type { Asked } from './statement.js'
@@ -53,6 +54,7 @@ export interface Answered extends Answer {
 export class Questions {
   readonly #options: QuestionsOptions
   readonly #slots = new ReadSlots(SLOTS)
+  readonly #mended = new MendedProjects()
   #settings: Promise<ClickHouseSettings> | undefined
 
   constructor(options: QuestionsOptions) {
@@ -72,8 +74,7 @@ export class Questions {
     const slot = await this.#slots.take(projectId, signal).catch(refuse)
     try {
       const { pending } = await this.#options.barrier.waitForProject(projectId)
-      const hasAliases = await this.#options.aliases.hasAny(projectId)
-      const answer = await this.#answer(question, { projectId, now, shards: this.#options.shards, hasAliases }, signal)
+      const answer = await this.#answer(question, { projectId, now }, signal)
       const { results, ...beside } = answer
       const elapsed_ms = Math.round(performance.now() - began)
       return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms }
@@ -90,8 +91,7 @@ export class Questions {
     const now = this.#options.now?.() ?? Date.now()
     const slot = await this.#slots.take(projectId).catch(refuse)
     try {
-      const hasAliases = await this.#options.aliases.hasAny(projectId)
-      return await this.#rows(await build({ projectId, now, shards: this.#options.shards, hasAliases }))
+      return await this.#read({ projectId, now }, build)
     } catch (error) {
       throw isTooLarge(error) || isLarge(error)
         ? this.#tooLarge(error, 'Ask about one event, or try again later.')
@@ -101,14 +101,35 @@ export class Questions {
     }
   }
 
-  async #answer(question: Question, asked: Asked, signal: AbortSignal): Promise<Answer> {
+  async #answer(question: Question, of: Pick<Asked, 'projectId' | 'now'>, signal: AbortSignal): Promise<Answer> {
     const kind = kindOf(question)
     try {
-      const rows = await this.#rows(kind.query(question, asked), signal)
-      return kind.answer(question, rows, asked)
+      const rows = await this.#read(of, (asked) => kind.query(question, asked), signal)
+      return kind.answer(question, rows, of)
     } catch (error) {
       if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) await this.#checkPatterns(question, signal)
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, NARROWER) : error
+    }
+  }
+
+  /** Asks without mending of texts first, unless it is known that the project needs it. */
+  async #read(
+    { projectId, now }: Pick<Asked, 'projectId' | 'now'>,
+    build: (asked: Asked) => Query | Promise<Query>,
+    signal?: AbortSignal,
+  ): Promise<unknown[]> {
+    const { shards, aliases } = this.#options
+    const hasAliases = await aliases.hasAny(projectId)
+    const rows = async (mendsTexts: boolean) => {
+      return await this.#rows(await build({ projectId, now, shards, hasAliases, mendsTexts }), signal)
+    }
+    if (this.#mended.has(projectId, now)) return await rows(true)
+    try {
+      return await rows(false)
+    } catch (error) {
+      if (!isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) throw error
+      this.#mended.add(projectId, now)
+      return await rows(true)
     }
   }
 

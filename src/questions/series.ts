@@ -215,7 +215,7 @@ interface Line {
   values: Map<number, number | null>
 }
 
-function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Asked): Answer {
+function answer(question: SeriesQuestion, rows: readonly unknown[], { now }: Pick<Asked, 'now'>): Answer {
   const lines = linesOf(question, rows as Row[])
   const spans = spansOf(question)
   const results: SeriesLine[] = lines.map(({ series, label, total, values }) => {

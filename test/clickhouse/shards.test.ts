@@ -1,5 +1,6 @@
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
+import { isStoreError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
@@ -98,7 +99,7 @@ t.test('names, properties and values are those of all shards', async (t) => {
     { after, upTo: idOf(EVENTS / 2), event: 'e1' },
   ]
   for (const range of ranges) {
-    const asked = both.map((shards) => ({ projectId: 'p', now: 0, shards, hasAliases: false }))
+    const asked = both.map((shards) => ({ projectId: 'p', now: 0, shards, hasAliases: false, mendsTexts: true }))
     const builds = [eventNames, propertyNames, (a: Asked, r: IdRange) => fieldValues(a, r, 'distinct_id')]
     for (const build of builds) {
       const [found, expected] = await Promise.all(
@@ -285,7 +286,7 @@ t.test('questions have the answers over all shards that they have over one', asy
     const parsed = parseQuestion({ ...common, ...question }, 2000)
     const [many, alone] = await Promise.all(
       both.map(async (shards) => {
-        const asked = { projectId: 'p', now: 2000, shards, hasAliases: true }
+        const asked = { projectId: 'p', now: 2000, shards, hasAliases: true, mendsTexts: true }
         const { sql, parameters, settings } = kindOf(parsed).query(parsed, asked)
         return kindOf(parsed).answer(parsed, await shards.rows(sql, parameters, settings), asked)
       }),
@@ -293,4 +294,10 @@ t.test('questions have the answers over all shards that they have over one', asy
     t.strictSame(many, alone, JSON.stringify(question))
     t.not(JSON.stringify(many?.results).match(/[1-9]/), null)
   }
+  const [first] = questions
+  const parsed = parseQuestion({ ...common, ...first }, 2000)
+  const asked = { projectId: 'p', now: 2000, shards: several, hasAliases: true, mendsTexts: false }
+  const { sql, parameters } = kindOf(parsed).query(parsed, asked)
+  const failure = await several.rows(sql, parameters).catch((error: unknown) => error)
+  t.ok(isStoreError(failure, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'), 'a shard says that a text has to be mended')
 })

@@ -67,10 +67,10 @@ const QUESTIONS = [
 ]
 
 /** The SQL; equal values share a parameter, so their numbers are left out. */
-function sqlOf(question: unknown, hasAliases: boolean): string {
+function sqlOf(question: unknown, isFull: boolean): string {
   const parsed = parseQuestion(question, NOW)
   return kindOf(parsed)
-    .query(parsed, { projectId: 'p', now: NOW, shards, hasAliases })
+    .query(parsed, { projectId: 'p', now: NOW, shards, hasAliases: isFull, mendsTexts: isFull })
     .sql.replace(/\{v\d+:/g, '{v:')
 }
 
@@ -85,11 +85,11 @@ function withText(value: unknown, text: string): unknown {
 
 t.test('the SQL of a question is the same whatever the caller writes', async (t) => {
   for (const question of QUESTIONS) {
-    for (const hasAliases of [true, false]) {
-      const sql = sqlOf(question, hasAliases)
+    for (const isFull of [true, false]) {
+      const sql = sqlOf(question, isFull)
       for (const text of HOSTILE) {
         // Half a surrogate pair goes as hexadecimal digits, so its parameter is wrapped.
-        const hostile = sqlOf(withText(question, text), hasAliases).replace(/unhex\((\{v:String\})\)/g, '$1')
+        const hostile = sqlOf(withText(question, text), isFull).replace(/unhex\((\{v:String\})\)/g, '$1')
         t.equal(hostile, sql, `${question.kind} ${JSON.stringify(text)}`)
       }
     }

@@ -1,0 +1,102 @@
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { MendedProjects } from '../../src/questions/mended-projects.js'
+import { Questions } from '../../src/questions/run.js'
+import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder } from '../helper.js'
+
+const START = Date.parse('2026-04-20T00:00:00Z')
+const HOUR_MS = 3_600_000
+const { signal } = new AbortController()
+
+let url = ''
+const { call } = await startApp(
+  t as never,
+  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await temporaryFolder(t) },
+  {
+    onClickHouse: (found) => {
+      url = found
+    },
+  },
+)
+const clock = { now: START }
+/** whether each statement mends texts */
+const asked: boolean[] = []
+
+/** Questions about what the service has stored. */
+async function questionsAbout(...events: [event: string, properties: string][]): Promise<Questions> {
+  const bodies = events.map(([event, properties], i) => {
+    return `{"event":"${event}","distinct_id":"u${i}","timestamp":${START + i},"properties":${properties}}`
+  })
+  const sent = await call('POST', '/public/track/batch', `{"events":[${bodies}]}`)
+  t.equal(sent.statusCode, 200)
+  t.equal((await call('GET', '/public/events')).statusCode, 200)
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+  const rows: ClickHouse['rows'] = async (query, ...rest) => {
+    if (query.includes('AS mask')) asked.push(query.includes('AS mended'))
+    return await clickhouse.rows(query, ...rest)
+  }
+  return new Questions({
+    shards: Shards.of(Object.assign(Object.create(clickhouse), { rows })),
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    aliases: { hasAny: async () => false },
+    limits: { QUERY_TIMEOUT: 30, QUERY_MEMORY: 1 << 30 },
+    now: () => clock.now,
+  })
+}
+
+t.test('texts are mended only for questions of a project that met one, and for an hour', async (t) => {
+  const questions = await questionsAbout(
+    ['fine', '{"v":"x","n":1}'],
+    ['fine', '{}'],
+    ['odd', '{"v":"\\ud83dx","n":1}'],
+    ['odd', '{"v":["x\\ud83d"],"w":1e400}'],
+    ['odd', '{"x":null}'],
+  )
+  const count = async (event: string, where: unknown) => {
+    asked.length = 0
+    const question = {
+      kind: 'series',
+      series: [{ event, where }],
+      from: '2026-04-20',
+      to: '2026-04-21',
+      interval: 'none',
+    }
+    const [line] = (await questions.ask('default', question, signal)).results as [{ total: number }]
+    return [line.total, ...asked]
+  }
+  t.strictSame(await count('fine', ['contains', 'properties.v', 'x']), [1, false])
+  t.strictSame(await count('fine', ['not_set', 'properties.v']), [1, false])
+  t.strictSame(await count('odd', ['is', 'distinct_id', ['u2']]), [1, false], 'no property is asked for')
+  t.strictSame(await count('odd', ['contains', 'properties.v', 'x']), [2, false, true])
+  t.strictSame(await count('odd', ['not_set', 'properties.v']), [1, true])
+  t.strictSame(await count('fine', ['contains', 'properties.v', 'x']), [1, true])
+  clock.now += HOUR_MS
+  t.strictSame(await count('fine', ['is', 'properties.n', [1]]), [1, false])
+  // Of two properties neither is found; of the names that are asked for, none is a member.
+  t.strictSame(
+    await count('odd', [
+      'and',
+      [
+        ['not_set', 'properties.v'],
+        ['not_set', 'properties.w'],
+      ],
+    ]),
+    [1, false, true],
+  )
+  clock.now += HOUR_MS
+  t.strictSame(await count('odd', ['gt', 'properties.w', 5]), [1, false, true])
+})
+
+t.test('of many projects those that were found last are known', async (t) => {
+  const projects = new MendedProjects()
+  for (let i = 0; i <= 10_000; i++) projects.add(`p${i}`, i)
+  t.strictSame(
+    ['p0', 'p1', 'p10000'].map((id) => projects.has(id, 10_000)),
+    [false, true, true],
+  )
+  projects.add('p1', 10_001)
+  projects.add('new', 10_002)
+  t.strictSame([projects.has('p1', 10_002), projects.has('p2', 10_002)], [true, false])
+})
