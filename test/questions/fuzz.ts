@@ -5,11 +5,11 @@ import { Projects } from './projects.js'
 
 const USAGE = `usage: npm run fuzz:questions -- [--cases N] [--seed S] [--kinds series,funnel,…]
 
-Asks N questions (10000) about random data, a few hundred of each kind about each, and ends with 1 and the shortest question
+Asks N questions (10000) about random data, fifty of each kind about each, and ends with 1 and the shortest question
 and the least data that it found where the answer is not that of the reference.`
 
 /** Questions of each kind about the same data, and projects in one store. */
-const QUESTIONS = 200
+const QUESTIONS = 50
 const PROJECTS = 20
 /** Projects in which the data of a wrong answer is made smaller. */
 const SPARE = 300

@@ -49,7 +49,8 @@ function member(name: string, values: readonly string[], absent = 1) {
   )
 }
 
-const mixed = [...pools.TEXTS, ...pools.NUMBERS, ...pools.ODD_NUMBERS, ...pools.BROKEN_TEXTS, ...pools.OTHERS]
+const taken = [...pools.TEXTS, ...pools.NUMBERS, ...pools.ODD_NUMBERS, ...pools.OTHERS]
+const refused = [...pools.REFUSED_TEXTS, ...pools.REFUSED_NUMBERS, ...pools.REFUSED_OTHERS]
 
 function object(...members: fc.Arbitrary<string[]>[]): fc.Arbitrary<string> {
   return fc
@@ -60,23 +61,36 @@ function object(...members: fc.Arbitrary<string[]>[]): fc.Arbitrary<string> {
     .map(([lists, space]) => `{${space}${lists.flat().join(`${space},`)}${space}}`)
 }
 
-/** What events hold: `n` sums exactly, `plan` has few values, `m` has all of them, and one name is the path of another. */
-const eventProperties = fc.oneof(
-  {
-    weight: 5,
-    arbitrary: object(
-      member('n', pools.NUMBERS),
-      member('plan', ['"pro"', '"free"', '"\\u0070ro"', '"$other"', 'null', '5', '"5"'], 2),
-      member('m', mixed),
-      member('o', [...pools.OBJECTS, '"pro"'], 3),
-      member('a', ['{"b":5}', '{"b":"pro","b":"free"}', '{"b":null}', '{"b.c":1}', '5'], 3),
-      member('a.b', ['"pro"', '5', '{"c":1}'], 3),
-    ),
-  },
-  { weight: 1, arbitrary: object(member('n', pools.NUMBERS)) },
-  { weight: 1, arbitrary: object(member('\\u006e', pools.NUMBERS), member('m', pools.BROKEN_TEXTS)) },
-  { weight: 1, arbitrary: fc.constantFrom('{}', ' { } ', '{"":"pro"}', '{"n":null,"n":5}', '{"\\uD83D":5,"n":1}') },
-)
+/**
+ * What events hold: `n` sums exactly, `plan` has few values, `m` has all of them, and one name is the path of another.
+ * @param areRefused whether the parser of the store refuses some of them
+ */
+function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
+  return fc.oneof(
+    {
+      weight: 5,
+      arbitrary: object(
+        member('n', pools.NUMBERS),
+        member('plan', ['"pro"', '"free"', '"\\u0070ro"', '"$other"', 'null', '5', '"5"'], 2),
+        member('m', areRefused ? [...taken, ...refused] : taken),
+        member('o', [...pools.OBJECTS, ...(areRefused ? pools.REFUSED_OBJECTS : []), '"pro"'], 3),
+        member('a', ['{"b":5}', '{"b":"pro","b":"free"}', '{"b":null}', '{"b.c":1}', '5'], 3),
+        member('a.b', ['"pro"', '5', '{"c":1}'], 3),
+      ),
+    },
+    { weight: 1, arbitrary: object(member('n', pools.NUMBERS)) },
+    {
+      weight: 1,
+      arbitrary: object(member('\\u006e', pools.NUMBERS), member('m', areRefused ? pools.REFUSED_TEXTS : pools.TEXTS)),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        ...['{}', ' { } ', '{"":"pro"}', '{"n":null,"n":5}', ...(areRefused ? ['{"\\uD83D":5,"n":1}'] : [])],
+      ),
+    },
+  )
+}
 
 /** A profile keeps no name twice, so it is sent none. */
 const profileProperties = object(
@@ -93,13 +107,14 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
       fc.array(distance, { minLength: 1, maxLength: 60 }),
       fc.shuffledSubarray(pools.NAMES, { minLength: 2, maxLength: 8 }),
       fc.shuffledSubarray(pools.EVENTS, { minLength: 2, maxLength: 5 }),
+      fc.boolean().map(eventProperties),
     )
-    .chain(([era, distances, names, eventNames]) => {
+    .chain(([era, distances, names, eventNames, properties]) => {
       const event = fc.record({
         event: fc.constantFrom(...eventNames),
         distinct_id: fc.constantFrom(...names, ...names, pools.NOBODY),
         timestamp: fc.tuple(fc.constantFrom(...distances), aside).map(([away, by]) => era.center + away + by),
-        properties: eventProperties,
+        properties,
       })
       return fc.record({
         zone: fc.constant(era.zone),
@@ -109,7 +124,7 @@ export function plan(events = { minLength: 30, maxLength: 250 }): fc.Arbitrary<P
         }),
         aliases: aliasesAmong(names),
         events: fc.array(event, { size: 'max', ...events }),
-        edits: fc.array(fc.tuple(fc.nat(), eventProperties), { maxLength: 4 }),
+        edits: fc.array(fc.tuple(fc.nat(), properties), { maxLength: 4 }),
         deletes: fc.array(fc.nat(), { maxLength: 4 }),
       })
     })

@@ -37,13 +37,9 @@ export const NUMBERS = [
 
 /** Numbers that lose something on the way to one that is not as careful as it should be. */
 export const ODD_NUMBERS = [
-  ...['9007199254740993', '9007199254740992', '18446744073709551615', '18446744073709551616', '-9223372036854775809'],
-  ...['123456789012345678901234567890', '123456789.12345678', '0.1', '0.30000000000000004', '1e21', '1e-7', '5e-324'],
-  ...['1e400', '-1e400', '1.7976931348623157e308', '4.0e15'],
+  ...['9007199254740993', '9007199254740992', '18446744073709551615', '123456789.12345678', '0.1'],
+  ...['0.30000000000000004', '1e21', '1e-7', '5e-324', '1.7976931348623157e308', '4.0e15'],
 ]
-
-/** What simdjson refuses: half a surrogate pair. */
-export const BROKEN_TEXTS = ['"\\ud83d"', '"a\\udc00b"', '"\\uD83Dx"']
 
 export const OTHERS = [
   'true',
@@ -55,9 +51,6 @@ export const OTHERS = [
   '["pro",5]',
   '[5.0,true,"free"]',
   '[["pro"]]',
-  '[123456789012345678901234567890,"pro"]',
-  '["\\ud83d","free"]',
-  '[1e400,5]',
   '[9007199254740993,-0]',
   '[9007199254740992,0]',
 ]
@@ -68,10 +61,16 @@ export const OBJECTS = [
   '{"x":{"y":5}}',
   '{"x":null}',
   '[{"x":1}]',
-  '{"x":1e400}',
   '{"x":18446744073709551615}',
-  '{"x":"\\ud83d"}',
 ]
+
+/** What simdjson refuses: half a surrogate pair, integers of more than 64 bits, and numbers beyond doubles. */
+export const REFUSED_TEXTS = ['"\\ud83d"', '"a\\udc00b"', '"\\uD83Dx"']
+export const REFUSED_NUMBERS = [
+  ...['18446744073709551616', '-9223372036854775809', '123456789012345678901234567890', '1e400', '-1e400'],
+]
+export const REFUSED_OTHERS = ['[123456789012345678901234567890,"pro"]', '["\\ud83d","free"]', '[1e400,5]']
+export const REFUSED_OBJECTS = ['{"x":1e400}', '{"x":"\\ud83d"}']
 
 /** Regular expressions that RE2 and JavaScript read alike. */
 export const PATTERNS = [
