@@ -9,6 +9,39 @@ type ConnectionOptions = Omit<RedisOptions, 'replyMapping'>
 const WRONG_NODE = /^(READONLY|MOVED|CLUSTERDOWN)\b/
 
 /**
+ * A client that connects again until it is told to disconnect. ioredis by itself gives up for good where it is the search for
+ * the server that fails: no node of a cluster answers, or the Sentinels name another master while they are asked for it.
+ */
+class LastingRedis extends Redis {
+  #isClosed = false
+  #failures = 0
+
+  constructor(...options: [ConnectionOptions] | [url: string, ConnectionOptions]) {
+    super(...(options as [string, ConnectionOptions]))
+    this.on('ready', () => {
+      this.#failures = 0
+    })
+    this.on('end', () => this.#connectLater())
+  }
+
+  override disconnect(reconnect = false): void {
+    if (!reconnect) this.#isClosed = true
+    super.disconnect(reconnect)
+  }
+
+  #connectLater(): void {
+    if (this.#isClosed) return
+    const delayMs = this.options.retryStrategy?.(++this.#failures)
+    if (typeof delayMs !== 'number') return
+    const connect = () => {
+      // A failure is told to those who listen for errors.
+      if (!this.#isClosed) this.connect().catch(() => undefined)
+    }
+    setTimeout(connect, delayMs).unref()
+  }
+}
+
+/**
  * The one place that connects to Redis: every form of REDIS_URL works wherever Redis is used.
  *
  * A Redis that has become a replica, or has lost the slot, is left at once, as it would refuse every write for as long as
@@ -19,12 +52,14 @@ const WRONG_NODE = /^(READONLY|MOVED|CLUSTERDOWN)\b/
  */
 export function openRedis(url: string | readonly string[], options: ConnectionOptions, key = '{tallyhouse}'): Redis {
   const common: ConnectionOptions = { reconnectOnError: ({ message }) => WRONG_NODE.test(message), ...options }
-  if (typeof url !== 'string') return new Redis(url[0] ?? '', { ...common, Connector: clusterConnector(url, key) })
+  if (typeof url !== 'string') {
+    return new LastingRedis(url[0] ?? '', { ...common, Connector: clusterConnector(url, key) })
+  }
   if (!isSentinelUrl(url)) return new Redis(url, common)
   const master = parseSentinelUrl(url)
   if (!master) throw new Error('REDIS_URL is no sentinel:// URL')
   // The detector listens to the Sentinels, so that a master which lost them but not us is left as well.
-  return new Redis({
+  return new LastingRedis({
     ...common,
     ...master,
     failoverDetector: true,

@@ -1,20 +1,7 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
-import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import {
-  freePort,
-  PUBLIC_KEY,
-  type RedisServer,
-  SECRET_KEY,
-  startClickHouse,
-  startRedis,
-  startService,
-  temporaryFolder,
-  until,
-} from '../helper.js'
+import { PUBLIC_KEY, SECRET_KEY, startClickHouse, startService, until } from '../helper.js'
 import { RedisPair } from '../redis-pair.js'
+import { startSentinel } from '../sentinel.js'
 import { FLAWLESS, Ledger } from './ledger.js'
 import { assertFlawless, Producer, walk } from './producer.js'
 import { databaseOf } from './servers.js'
@@ -90,40 +77,8 @@ t.test(`a replica that is ${LAG_MS} ms behind: what it has not heard of is all t
   t.strictSame(ledger.sharedIds, [])
 })
 
-/** A Sentinel that finds a master dead after half a second, and tells its replica to take over. */
-async function startSentinel(t: Test, master: RedisServer): Promise<number> {
-  const port = await freePort()
-  const file = `${await temporaryFolder(t)}/sentinel.conf`
-  const { hostname, port: masterPort } = new URL(master.url)
-  const lines = [
-    `port ${port}`,
-    'bind 127.0.0.1',
-    `sentinel monitor main ${hostname} ${masterPort} 1`,
-    'sentinel auth-pass main s/cret',
-    'sentinel down-after-milliseconds main 500',
-    'sentinel failover-timeout main 2000',
-  ]
-  await writeFile(file, lines.join('\n'))
-  const child = spawn('redis-server', [file, '--sentinel'], { stdio: 'ignore' })
-  t.teardown(async () => {
-    child.kill('SIGKILL')
-    await once(child, 'exit')
-  })
-  const sentinel = new Redis({ port, retryStrategy: () => 50 })
-  sentinel.on('error', () => undefined)
-  t.teardown(() => sentinel.disconnect())
-  await until('the Sentinel to know the replica', async () => {
-    const replicas = (await sentinel.call('SENTINEL', 'replicas', 'main').catch(() => [])) as string[][]
-    return replicas.some((fields) => fields[fields.indexOf('master-link-status') + 1] === 'ok')
-  })
-  return port
-}
-
 t.test('Sentinel names another master, and the service goes there', async (t) => {
-  const auth = ['--requirepass', 's/cret', '--masterauth', 's/cret', '--repl-diskless-sync-delay', '0']
-  const master = await startRedis(t, auth)
-  await startRedis(t, [...auth, '--replicaof', '127.0.0.1', new URL(master.url).port])
-  const port = await startSentinel(t, master)
+  const { master, port } = await startSentinel(t)
   const REDIS_URL = `sentinel://:s%2Fcret@127.0.0.1:1,127.0.0.1:${port}/main?db=3`
   // The requests of keys are counted on the same Redis.
   const { url, ledger, more, stop } = await start(t, { REDIS_URL, RATE_LIMIT: '1000000' })
