@@ -192,10 +192,7 @@ function registerApi(server: App, config: Config, { searchLimits, now }: AppOpti
   const { clickhouse, shards } = store
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
   server.register(docs)
-  server.register(async (scope) => {
-    admission.guard(scope, ['application/json'])
-    scope.register(session, { admission })
-  })
+  server.register(session, { admission })
   const vendor = { ...data, admission, bodyLimit: config.BATCH_BODY_LIMIT, maxDepth: config.MAX_PROPERTY_DEPTH }
   for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
   server.register(

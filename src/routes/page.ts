@@ -26,7 +26,10 @@ export const page: FastifyPluginAsync<PageOptions> = async (app, { isServed, lin
     reply.header('vary', 'accept')
     const wantsPage = /\btext\/html\b/.test(request.headers.accept ?? '')
     // Its parts have the hash of their content in their names; it itself has not.
-    if (hasPage && wantsPage) return reply.sendFile('index.html', { cacheControl: false })
+    if (hasPage && wantsPage) {
+      reply.header('cache-control', 'no-cache')
+      return reply.sendFile('index.html', { cacheControl: false })
+    }
     return { status: 1, error: null, name: 'tallyhouse', version: VERSION, ...links }
   })
 

@@ -63,7 +63,8 @@ t.test('a session that was made up, changed or is over is none', async (t) => {
     t.equal(response.statusCode, 401, value)
   }
   now += 8 * 86_400_000
-  t.equal((await withCookie(cookie?.value ?? '', 'GET', '/session')).statusCode, 401)
+  t.equal((await withCookie(cookie?.value ?? '', 'GET', '/public/events')).statusCode, 401)
+  t.equal((await withCookie(cookie?.value ?? '', 'GET', '/session')).json().session, null)
 })
 
 t.test('only a read or a secret key signs in', async (t) => {

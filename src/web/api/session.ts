@@ -1,4 +1,4 @@
-import { CallError, call, useToken } from './call.js'
+import { call, useToken } from './call.js'
 
 /** Who is signed in. */
 export interface Session {
@@ -7,29 +7,27 @@ export interface Session {
 }
 
 interface SessionAnswer {
-  session: { project: string; key_kind: Session['kind']; csrf_token: string; expires_at: number }
+  session: { project: string; key_kind: Session['kind']; csrf_token: string; expires_at: number } | null
 }
 
 /** The session of this browser; null if nobody is signed in. */
 export async function currentSession(): Promise<Session | null> {
-  try {
-    return begin(await call<SessionAnswer>('GET', '/session'))
-  } catch (error) {
-    if (error instanceof CallError && error.status === 401) return null
-    throw error
-  }
+  return begin(await call<SessionAnswer>('GET', '/session'))
 }
 
 /** @throws CallError if the key is unknown or may not read */
 export async function signIn(key: string): Promise<Session> {
-  return begin(await call<SessionAnswer>('POST', '/session', { apiKey: key }))
+  const session = begin(await call<SessionAnswer>('POST', '/session', { apiKey: key }))
+  if (!session) throw new Error('The service began no session.')
+  return session
 }
 
 export async function signOut(): Promise<void> {
   await call('DELETE', '/session')
 }
 
-function begin({ session }: SessionAnswer): Session {
+function begin({ session }: SessionAnswer): Session | null {
+  if (!session) return null
   useToken(session.csrf_token)
   return { project: session.project, kind: session.key_kind }
 }
