@@ -1,0 +1,102 @@
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import type { Result } from 'axe-core'
+import type { Page } from 'playwright-core'
+import type { Test } from 'tap'
+import type { AppOptions } from '../../src/app.js'
+import { openStore } from '../../src/clickhouse/open.js'
+import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
+import { insertKeys } from '../../src/store/api-keys.js'
+import { startChromium } from '../browser/chromium.js'
+import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const WIDE = { width: 1280, height: 900 }
+const NARROW = { width: 390, height: 844 }
+const KEYS_REFRESH_MS = 20
+
+export interface Site extends Client {
+  /** without a slash at its end */
+  url: string
+  /** makes another key, which is valid once this resolves */
+  addKey(kind: KeyKind, project?: string): Promise<string>
+  /** opens a link such as `#/users` in a browser without cookies, and signs in through the form */
+  visit(link?: string, key?: string): Promise<Page>
+}
+
+/** The service with a port and embedded storage, and a real browser to look at its page. What `npm run build` made is served. */
+export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: AppOptions = {}): Promise<Site> {
+  let store = ''
+  const client = await startApp(
+    t,
+    { ...(await settingsFor(t, 'embedded')), ...env },
+    {
+      keysRefreshMs: KEYS_REFRESH_MS,
+      ...options,
+      onClickHouse: (url) => {
+        store = url
+      },
+    },
+  )
+  const url = await client.app.listen({ port: 0 })
+  const browser = (await startChromium(t)).browser()
+  if (!browser) throw new Error('the browser is not connected')
+
+  const addKey: Site['addKey'] = async (kind, projectId = 'default') => {
+    const key = makeKey(kind)
+    const { clickhouse, close } = await openStore({ ...client.config, CLICKHOUSE_URL: store })
+    await insertKeys(clickhouse, [storedKey(key, { projectId, kind })], Date.now())
+    await close()
+    await until('the key', async () => {
+      const response = await client.call('GET', '/public/users', undefined, { 'x-api-key': key })
+      return response.statusCode === 200
+    })
+    return key
+  }
+  const visit: Site['visit'] = async (link = '#/', key = SECRET_KEY) => {
+    const context = await browser.newContext({ viewport: WIDE, locale: 'en-GB', timezoneId: 'Europe/Berlin' })
+    const page = await context.newPage()
+    watch(t, page)
+    await page.goto(`${url}/${link}`)
+    await page.getByLabel('Key of the project').fill(key)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('navigation', { name: 'Views' }).waitFor()
+    return page
+  }
+  return { ...client, url, addKey, visit }
+}
+
+/** Fails the test at what goes wrong in a page, or is kept from it by the Content-Security-Policy. */
+function watch(t: Test, page: Page): void {
+  page.on('pageerror', (error) => t.fail(`an error in the page: ${error.message}`))
+  page.on('console', (message) => {
+    if (message.type() !== 'error') return
+    // What the service answers is told to people by the page itself.
+    if (message.text().startsWith('Failed to load resource: the server responded with a status of')) return
+    t.fail(`the console has: ${message.text()}`)
+  })
+}
+
+/** That everyone can use what the page shows now: in light and dark for axe-core, and as narrow as a phone. */
+export async function isUsable(t: Test, page: Page, what: string): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme })
+    for (const viewport of [WIDE, NARROW]) {
+      await page.setViewportSize(viewport)
+      t.strictSame(await complaints(page), [], `${what}, ${colorScheme}, ${viewport.width} px wide`)
+    }
+  }
+  const overhang = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+  t.equal(overhang, 0, `${what} does not scroll to the side at ${NARROW.width} px`)
+  await page.emulateMedia({ colorScheme: null })
+  await page.setViewportSize(WIDE)
+}
+
+/** What axe-core finds serious. */
+async function complaints(page: Page): Promise<string[]> {
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(await readFile(AXE, 'utf8'))
+  const violations = await page.evaluate<Result[]>("axe.run({ resultTypes: ['violations'] }).then((r) => r.violations)")
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`))
+}
