@@ -25,7 +25,20 @@ export type {
   SeriesPoint,
   UsersPage,
 } from '../contract/questions.js'
-export type { Properties, Session, SessionPage, StoredEvent, User } from '../contract/responses.js'
+export type {
+  EventName,
+  EventNames,
+  FieldValue,
+  FieldValues,
+  Properties,
+  PropertyName,
+  PropertyNames,
+  PropertyType,
+  Session,
+  SessionPage,
+  StoredEvent,
+  User,
+} from '../contract/responses.js'
 export type { CallOptions, ConnectionOptions } from './connection.js'
 export { type ClientErrorCode, TallyhouseError } from './errors.js'
 export type { GivenProperties, JsonText, TrackEvent } from './event.js'
@@ -34,7 +47,9 @@ export type { EventFilter, ExportOptions } from './export.js'
 export type { LiveOptions } from './live.js'
 export type { RetryPolicy } from './retry.js'
 export {
+  type FieldValuesOptions,
   type ProfileOperations,
+  type PropertyNamesOptions,
   type SessionFilter,
   type SessionListOptions,
   Tallyhouse,

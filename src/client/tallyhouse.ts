@@ -1,5 +1,15 @@
 import type { AnswerTo, QuestionInput } from '../contract/question-input.js'
-import type { Properties, Session, SessionPage, StoredEvent, User } from '../contract/responses.js'
+import type { FieldName } from '../contract/questions.js'
+import type {
+  EventNames,
+  FieldValues,
+  Properties,
+  PropertyNames,
+  Session,
+  SessionPage,
+  StoredEvent,
+  User,
+} from '../contract/responses.js'
 import { memberText } from '../json/spans.js'
 import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } from './connection.js'
 import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'
@@ -50,6 +60,18 @@ export interface SessionListOptions extends SessionFilter, CallOptions {
   limit?: number
   /** starts at 1, the default */
   page?: number
+}
+
+export interface PropertyNamesOptions extends CallOptions {
+  /** only in events of this name */
+  event?: string
+}
+
+export interface FieldValuesOptions extends PropertyNamesOptions {
+  /** only values that hold this text, in any case */
+  search?: string
+  /** 1 to 1000; default 50 */
+  limit?: number
 }
 
 const CLOSE_TIMEOUT_MS = 10_000
@@ -243,6 +265,35 @@ export class Tallyhouse {
     const { value } = await this.#connection.call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, options)
     const { status: _, error: __, ...answer } = value
     return answer as unknown as AnswerTo<Q['kind']>
+  }
+
+  /** The names of events: how many of each, and the times of the first and the last. @throws as `query` */
+  async eventNames(options?: CallOptions): Promise<EventNames> {
+    const { events, pending } = await this.#names<EventNames>('events', {}, options)
+    return { events, pending }
+  }
+
+  /** The properties of the newest events, with their types and some examples. @throws as `query` */
+  async propertyNames({ signal, ...query }: PropertyNamesOptions = {}): Promise<PropertyNames> {
+    const { properties, sampled, pending } = await this.#names<PropertyNames>('properties', query, { signal })
+    return { properties, sampled, pending }
+  }
+
+  /** The values of a field in the newest events. @throws as `query` */
+  async fieldValues(field: FieldName, { signal, ...query }: FieldValuesOptions = {}): Promise<FieldValues> {
+    const text = typeof field === 'string' ? field : JSON.stringify(field)
+    const { values, sampled, pending } = await this.#names<FieldValues>('values', { field: text, ...query }, { signal })
+    return { values, sampled, pending }
+  }
+
+  async #names<Names>(of: 'events' | 'properties' | 'values', query: object, options?: CallOptions): Promise<Names> {
+    const call = {
+      method: 'GET',
+      path: `/public/schema/${of}?${queryOf(query)}`,
+      timeoutMs: QUESTION_TIMEOUT_MS,
+    } as const
+    const { value } = await this.#connection.call(call, options)
+    return value as unknown as Names
   }
 
   /** events that are queued or in flight */

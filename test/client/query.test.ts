@@ -68,6 +68,38 @@ t.test('each kind of question has its answer, with its type', async (t) => {
   await t.rejects(asked, { code: 'aborted' })
 })
 
+t.test('names what there is to ask about', async (t) => {
+  const { app, call } = await startApp(t, await settingsFor(t, 'embedded'))
+  const events = ['pro', 'free', 'pro'].map((plan, i) => {
+    return { event: i < 2 ? 'sign up' : 'view', distinct_id: 'ada', timestamp: i, properties: { plan, 'a.b': i } }
+  })
+  await call('POST', '/public/track/batch', { events })
+  const tallyhouse = new Tallyhouse({ url: await app.listen({ port: 0 }), secretKey: SECRET_KEY })
+  t.strictSame(await tallyhouse.eventNames(), {
+    events: [
+      { event: 'sign up', count: 2, first_seen: 0, last_seen: 1 },
+      { event: 'view', count: 1, first_seen: 2, last_seen: 2 },
+    ],
+    pending: 0,
+  })
+  const all = await tallyhouse.propertyNames()
+  t.strictSame(
+    [all.properties.map(({ property }) => property).sort(), all.sampled, all.pending],
+    [['a.b', 'plan'], 3, 0],
+  )
+  const { properties } = await tallyhouse.propertyNames({ event: 'view' })
+  t.match(properties, [
+    { property: 'a.b', share: 1, types: [{ type: 'number', share: 1 }], examples: [2] },
+    { property: 'plan', examples: ['pro'] },
+  ])
+  const plans = await tallyhouse.fieldValues('properties.plan', { search: 'R', limit: 1 })
+  t.strictSame(plans, { values: [{ value: 'pro', count: 2 }], sampled: 3, pending: 0 })
+  const { values } = await tallyhouse.fieldValues(['properties', 'a.b'], { event: 'view' })
+  t.strictSame(values, [{ value: 2, count: 1 }])
+  await t.rejects(tallyhouse.fieldValues('plan'), { code: 'invalid_request' })
+  await t.rejects(tallyhouse.eventNames({ signal: AbortSignal.abort() }), { code: 'aborted' })
+})
+
 t.test('a question waits for its turn, and is not asked again where that cannot help', async (t) => {
   const { url, received } = await faultyServer(t, [
     failure(503, 'overloaded'),
