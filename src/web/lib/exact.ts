@@ -1,0 +1,60 @@
+/** A whole string, whatever is in it, or what opens and closes objects and arrays. */
+const STRUCTURE = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/gs
+const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/sy
+const SCALAR = /[^\s,\]}]+/y
+const GAP = /[\s,:]*/y
+
+/**
+ * The values of an object's members as they are spelled, by name, as `JSON.parse` would change numbers. Of several members
+ * with one name it is the last, as everywhere in JavaScript.
+ * @param text of a valid JSON object
+ */
+export function memberTexts(text: string): Map<string, string> {
+  const members = new Map<string, string>()
+  let at = gapEnd(text, text.indexOf('{') + 1)
+  while (at < text.length && text[at] !== '}') {
+    const nameEnd = matchEnd(STRING, text, at)
+    const start = gapEnd(text, nameEnd)
+    const end = valueEnd(text, start)
+    members.set(JSON.parse(text.slice(at, nameEnd)), text.slice(start, end))
+    at = gapEnd(text, end)
+  }
+  return members
+}
+
+/** The elements of an array as they are spelled. @param text of a valid JSON array */
+export function elementTexts(text: string): string[] {
+  const elements: string[] = []
+  let at = gapEnd(text, text.indexOf('[') + 1)
+  while (at < text.length && text[at] !== ']') {
+    const end = valueEnd(text, at)
+    elements.push(text.slice(at, end))
+    at = gapEnd(text, end)
+  }
+  return elements
+}
+
+function valueEnd(text: string, start: number): number {
+  const first = text[start]
+  if (first === '"') return matchEnd(STRING, text, start)
+  if (first !== '{' && first !== '[') return matchEnd(SCALAR, text, start)
+  let depth = 0
+  STRUCTURE.lastIndex = start
+  for (let found = STRUCTURE.exec(text); found; found = STRUCTURE.exec(text)) {
+    const [token] = found
+    if (token === '{' || token === '[') depth++
+    else if (token === '}' || token === ']') depth--
+    if (depth === 0) return STRUCTURE.lastIndex
+  }
+  throw new SyntaxError('the text is not JSON')
+}
+
+function gapEnd(text: string, start: number): number {
+  return matchEnd(GAP, text, start)
+}
+
+function matchEnd(pattern: RegExp, text: string, start: number): number {
+  pattern.lastIndex = start
+  if (!pattern.test(text)) throw new SyntaxError('the text is not JSON')
+  return pattern.lastIndex
+}

@@ -1,0 +1,45 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { elementTexts, memberTexts } from '../../../src/web/lib/exact.js'
+
+t.test('numbers, escapes and spaces stay as they are', async (t) => {
+  const text =
+    ' { "a" : 1.0,"b":12345678901234567890 , "c":"\\u0041\\"}," ,"d":{"x":[1e400, {}]},"e":[],"\\u0066":null}'
+  t.strictSame(Object.fromEntries(memberTexts(text)), {
+    a: '1.0',
+    b: '12345678901234567890',
+    c: '"\\u0041\\"},"',
+    d: '{"x":[1e400, {}]}',
+    e: '[]',
+    f: 'null',
+  })
+  t.strictSame(elementTexts('[1.0 , "a,]", [ 2 ],{"b":"]"}]'), ['1.0', '"a,]"', '[ 2 ]', '{"b":"]"}'])
+  t.strictSame(elementTexts(' [ ] '), [])
+  t.strictSame([...memberTexts('{}')], [])
+  t.strictSame([...memberTexts('{"a":1,"a":2}')], [['a', '2']])
+})
+
+t.test('any JSON falls into its parts', async () => {
+  fc.assert(
+    fc.property(
+      fc.dictionary(fc.string(), fc.jsonValue()),
+      fc.array(fc.jsonValue()),
+      fc.nat(3),
+      (object, array, gap) => {
+        const members = memberTexts(JSON.stringify(object, null, gap))
+        t.strictSame(
+          [...members].map(([name, text]) => [name, JSON.parse(text)]),
+          Object.entries(JSON.parse(JSON.stringify(object))),
+        )
+        t.strictSame(
+          elementTexts(JSON.stringify(array, null, gap)).map((text) => JSON.parse(text)),
+          JSON.parse(JSON.stringify(array)),
+        )
+      },
+    ),
+  )
+})
+
+t.test('what is not JSON throws', async (t) => {
+  for (const text of ['{"a":', '{"a', '{a:1}', '{"a":[1']) t.throws(() => memberTexts(text), SyntaxError, text)
+})
