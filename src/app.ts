@@ -32,6 +32,7 @@ import { live } from './routes/live.js'
 import { metricsRoute } from './routes/metrics.js'
 import { page } from './routes/page.js'
 import { questions } from './routes/questions.js'
+import { saved } from './routes/saved.js'
 import { schema } from './routes/schema.js'
 import { session } from './routes/session.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
@@ -204,6 +205,7 @@ function registerApi(server: App, config: Config, { searchLimits, now }: AppOpti
       const asking = new Questions({ ...data, limits: config, now })
       scope.register(questions, { questions: asking })
       scope.register(schema, { catalog: new Catalog({ ...data, questions: asking }) })
+      scope.register(saved, { shards, now })
       scope.register(live, parts)
       scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
       scope.register(sessionReads, data)

@@ -19,10 +19,10 @@ nothing, and can read no file and no other server.
                      clause in the query takes precedence
   --timeout SECONDS  when to cancel the query, 1 to 3600 (default: 60)
 
-The tables are events, profiles, sessions, aliases, api_keys (hashes only), dead_letters,
-dead_letter_replays, deletions, journals, layouts, shard_identity and schema_migrations. Profiles,
-sessions, aliases and keys show their current state without FINAL. Events of the last second may
-still be in the journal.
+The tables are events, profiles, sessions, aliases, saved (questions and boards), api_keys (hashes
+only), dead_letters, dead_letter_replays, deletions, journals, layouts, shard_identity and
+schema_migrations. Profiles, sessions, aliases, saved and keys show their current state without
+FINAL. Events of the last second may still be in the journal.
 
 With several shards, these are the first shard's own tables, and the ones whose names end in _all,
 such as events_all, have the rows of all shards. A query that names a table without _all is run,

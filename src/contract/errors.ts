@@ -13,6 +13,7 @@ export const STATUS_OF = {
   session_owner_mismatch: 409,
   idempotency_conflict: 409,
   alias_conflict: 409,
+  revision_conflict: 409,
   payload_too_large: 413,
   unsupported_media_type: 415,
   query_too_large: 422,

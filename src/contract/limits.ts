@@ -11,6 +11,8 @@ export const MAX_NAME = 255
 export const MAX_TIMESTAMP = 9_999_999_999_999
 /** Rows of a page. */
 export const MAX_PAGE = 10_000
+/** Cards of a board. */
+export const MAX_CARDS = 50
 /** Levels of objects and arrays in one value: the most that `MAX_PROPERTY_DEPTH` can be set to. */
 export const MAX_SCAN_DEPTH = 256
 

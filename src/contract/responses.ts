@@ -4,6 +4,8 @@
  * checks against it.
  */
 
+import type { QuestionInput } from './question-input.js'
+
 /** Properties as they are read: any values that JSON has. */
 export type Properties = Record<string, unknown>
 
@@ -135,4 +137,42 @@ export interface FieldValues {
   /** how many events were looked at, the newest ones */
   sampled: number
   pending: number
+}
+
+export interface SavedQuestion {
+  id: string
+  name: string
+  /** as it was sent */
+  question: QuestionInput
+  /** how it is drawn, as it was sent; null if that was not said */
+  display: Properties | null
+  /** higher with each change */
+  revision: number
+  /** epoch milliseconds */
+  updated_at: number
+}
+
+export interface BoardCard {
+  id: string
+  name: string
+  question: QuestionInput | { saved: string }
+  display: Properties | null
+  /** columns, 1 to 4 */
+  width: number
+  height: number | null
+}
+
+/** A board in a list. */
+export interface BoardSummary {
+  id: string
+  name: string
+  /** how many cards it has */
+  count: number
+  revision: number
+  /** epoch milliseconds */
+  updated_at: number
+}
+
+export interface Board extends Omit<BoardSummary, 'count'> {
+  cards: BoardCard[]
 }

@@ -8,13 +8,13 @@ const MAX_ERASED = 100
 
 TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 
-const messages = {
+export const messages = {
   name: `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`,
   object: 'must be an object',
   timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
 }
 
-const Name = Type.Unsafe<string>({
+export const Name = Type.Unsafe<string>({
   [Kind]: 'Name',
   type: 'string',
   minLength: 1,
@@ -29,11 +29,13 @@ const Properties = Type.Object({}, { additionalProperties: true, message: messag
 const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, message: messages.timestamp })
 
 /** May be absent; null counts as absent. */
-const optional = <T extends TSchema>(schema: T) =>
+export const optional = <T extends TSchema>(schema: T) =>
   Type.Optional(Type.Union([schema, Type.Null()], { message: `${schema.message}, or absent` }))
 
 /** Checked by the authentication, before anything else. */
-const apiKey = Type.Optional(Type.Unknown({ description: 'The key; it may come in the header x-api-key instead.' }))
+export const apiKey = Type.Optional(
+  Type.Unknown({ description: 'The key; it may come in the header x-api-key instead.' }),
+)
 
 const Event = Type.Object(
   {
@@ -273,9 +275,9 @@ export const Accepted = withFields({ accepted: Type.Integer() })
  */
 type FieldsOf<T> = { [Name in keyof T]: TSchema & { static: T[Name] } }
 
-const fieldsOf = <T>(fields: FieldsOf<T>) => fields
-const milliseconds = Type.Number({ description: 'Milliseconds since 1970.' })
-const anyProperties = (description?: string) =>
+export const fieldsOf = <T>(fields: FieldsOf<T>) => fields
+export const milliseconds = Type.Number({ description: 'Milliseconds since 1970.' })
+export const anyProperties = (description?: string) =>
   Type.Unsafe<responses.Properties>(
     Type.Object({}, { additionalProperties: true, ...(description && { description }) }),
   )

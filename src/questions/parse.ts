@@ -20,7 +20,9 @@ import { Faults, Fields } from './faults.js'
 import { type FilterContext, parseDefinition, parseField, parseFilter } from './parse-filter.js'
 import { countBuckets, durationMs, instantOf, isDate, isTimeZone, laterDate, localDate, rangeOf } from './time.js'
 
-const KINDS = ['series', 'funnel', 'retention', 'paths', 'users'] as const
+/** Those of a question of its own, which `users` is not. */
+const OWN_KINDS = ['series', 'funnel', 'retention', 'paths'] as const
+const KINDS = [...OWN_KINDS, 'users'] as const
 const DEFAULT_DAYS = 30
 const DAY_MS = 86_400_000
 /** Of one line. */
@@ -44,14 +46,23 @@ export function parseQuestion(body: unknown, now: number): Question {
   return question
 }
 
+/**
+ * Adds what is wrong with a question that is part of a body to its faults.
+ * @param path of the question in the body
+ * @throws ApiError with the faults so far if its kind is none
+ */
+export function checkQuestion(question: unknown, path: string, faults: Faults, now: number): void {
+  parseAny(new Fields(question, path, faults), now)
+}
+
 function parseAny(fields: Fields, now: number): Question {
   const kind = fields.get('kind')
   if (kind === 'users') return usersQuestion(fields, now)
-  return parseKind(fields, now)
+  return parseKind(fields, now, KINDS)
 }
 
-/** A question of its own: any but `users`. */
-function parseKind(fields: Fields, now: number): AnyQuestion {
+/** @param kinds that it may have, for the message; `users` is parsed elsewhere */
+function parseKind(fields: Fields, now: number, kinds: readonly string[] = OWN_KINDS): AnyQuestion {
   const kind = fields.get('kind')
   switch (kind) {
     case 'series':
@@ -63,7 +74,6 @@ function parseKind(fields: Fields, now: number): AnyQuestion {
     case 'paths':
       return pathsQuestion(fields, now)
     default: {
-      const kinds = fields.path === '' ? KINDS : KINDS.filter((one) => one !== 'users')
       fields.fault('kind', `must be one of ${kinds.join(', ')}`)
       fields.faults.throwIfAny()
       throw new Error('there is a fault')

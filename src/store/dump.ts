@@ -68,6 +68,12 @@ export const DUMP_TABLES: readonly DumpTable[] = [
     isVersioned: true,
     key: { expression: 'alias', type: 'hex', bytes: 'length(distinct_id)' },
   },
+  {
+    name: 'saved',
+    place: 'once',
+    isVersioned: true,
+    key: { expression: 'id', type: 'hex', bytes: 'length(content)' },
+  },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** What was deleted is not taken along, so what `deletions` names need not leave the other store's disk. */

@@ -104,7 +104,7 @@ t.test('the document leaks no internals', async (t) => {
 t.test('the examples get the documented responses', async (t) => {
   FormatRegistry.Set('uuid', (value) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value))
   t.teardown(() => FormatRegistry.Delete('uuid'))
-  const order = ['POST', 'GET', 'PUT', 'DELETE']
+  const order = ['POST', 'PUT', 'GET', 'DELETE']
   const inOrder = [...operations].sort((a, b) => order.indexOf(a.method) - order.indexOf(b.method))
   let eventId = ''
   for (const { path, method, operation } of inOrder) {

@@ -12,6 +12,7 @@ import {
 } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { QUESTION_CALLS } from './question-calls.js'
+import { SAVED_CALLS } from './saved-calls.js'
 
 const EVENT_ID = '0193ae30-7c42-7000-8000-00005eed1234'
 const DAY_MS = 1_733_788_800_000
@@ -39,6 +40,7 @@ const visit = {
 /** By method and path, as the routes are registered. */
 export const CALLS: Record<string, Call> = {
   ...QUESTION_CALLS,
+  ...SAVED_CALLS,
   'POST /public/track': {
     id: 'track',
     tag: 'Events',

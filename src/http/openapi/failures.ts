@@ -33,7 +33,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'A call with a session that is not a GET needs the header x-csrf-token; GET /session has its value.',
   },
   not_found: {
-    when: 'The project has no event, user or session with this id.',
+    when: 'The project has nothing with this id.',
     message: 'There is no event with this id.',
   },
   session_ended: { when: 'The session is completed.', message: 'The session has ended. Start a new one.' },
@@ -48,6 +48,10 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
   alias_conflict: {
     when: 'The alias names another user.',
     message: 'The alias is the name of another user. An alias names one user only.',
+  },
+  revision_conflict: {
+    when: 'The stored revision is not the one that the change is of.',
+    message: 'It was changed meanwhile. Read it again, and repeat the change.',
   },
   payload_too_large: {
     when: 'The body is over the limit.',

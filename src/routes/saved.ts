@@ -1,0 +1,150 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import { BoardBody, NewSavedParams, SavedParams, SavedQuestionBody } from '../contract/saved-schemas.js'
+import { Done, NoQuery } from '../contract/schemas.js'
+import { elementTexts, memberText, withoutMembers } from '../json/spans.js'
+import { Faults } from '../questions/faults.js'
+import { checkQuestion } from '../questions/parse.js'
+import { wrapRows } from '../store/page.js'
+import {
+  deleteSaved,
+  listSaved,
+  MAX_SAVED,
+  putSaved,
+  readSaved,
+  type SavedKind,
+  type SavedValue,
+} from '../store/saved.js'
+
+export interface SavedOptions {
+  shards: Shards
+  /** epoch ms; default: the clock */
+  now?: (() => number) | undefined
+}
+
+/** Of a body. */
+const MAX_BYTES = 256 * 1024
+const JSON_TYPE = 'application/json; charset=utf-8'
+const SAVED_ID = /^[A-Za-z0-9_-]{1,64}$/
+
+/** Saves questions and boards of a project. What is read is what was sent, to the byte. */
+export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shards, now = Date.now }) => {
+  const bodyLimit = Math.min(MAX_BYTES, app.initialConfig.bodyLimit ?? MAX_BYTES)
+
+  for (const [path, kind] of [
+    ['/questions', 'question'],
+    ['/boards', 'board'],
+  ] as const) {
+    app.get(path, { schema: { querystring: NoQuery } }, async ({ projectId, signal }, reply) => {
+      const rows = await listSaved(shards, { projectId, kind }, signal)
+      reply.header('content-type', JSON_TYPE)
+      return wrapRows(rows, `{"status":1,"error":null,"${kind}s":[`, () => ']}')
+    })
+
+    app.get(
+      `${path}/:id`,
+      { schema: { params: SavedParams, querystring: NoQuery } },
+      async ({ projectId, params: { id } }, reply) => {
+        const text = await readSaved(shards, { projectId, kind, id })
+        if (text === null) throw unknown(kind)
+        reply.header('content-type', JSON_TYPE)
+        return `{"status":1,"error":null,"${kind}":${text}}`
+      },
+    )
+
+    app.delete(
+      `${path}/:id`,
+      { schema: { params: SavedParams, response: { 200: Done } } },
+      async ({ projectId, params: { id } }) => {
+        const changed = await deleteSaved(shards, { projectId, kind, id }, now())
+        if (changed === 'missing') throw unknown(kind)
+        return { status: 1, error: null } as const
+      },
+    )
+  }
+
+  app.put(
+    '/questions/:id',
+    { bodyLimit, schema: { params: NewSavedParams, body: SavedQuestionBody } },
+    async ({ projectId, params: { id }, body, rawBody }) => {
+      const faults = new Faults()
+      checkQuestion(body.question, '/question', faults, now())
+      faults.throwIfAny()
+      const text = rawBody.toString()
+      const content = withoutKey(memberText(text, 'question') ?? '{}')
+      const display = body.display ? (memberText(text, 'display') ?? 'null') : 'null'
+      return await put({ projectId, kind: 'question', id }, { name: body.name, content, display, cards: 0 }, body)
+    },
+  )
+
+  app.put(
+    '/boards/:id',
+    { bodyLimit, schema: { params: NewSavedParams, body: BoardBody } },
+    async ({ projectId, params: { id }, body, rawBody }) => {
+      checkCards(body.cards, now())
+      const texts = elementTexts(memberText(rawBody.toString(), 'cards') ?? '[]')
+      const content = `[${body.cards.map((card, i) => cardText(card, texts[i] ?? '{}')).join(',')}]`
+      const value = { name: body.name, content, display: 'null', cards: body.cards.length }
+      return await put({ projectId, kind: 'board', id }, value, body)
+    },
+  )
+
+  async function put(
+    place: { projectId: string; kind: SavedKind; id: string },
+    value: SavedValue,
+    { revision }: { revision?: number | null },
+  ) {
+    const changed = await putSaved(shards, place, value, { expected: revision ?? undefined, now: now() })
+    if (typeof changed === 'object') return { status: 1, error: null, revision: changed.revision }
+    if (changed === 'full') {
+      throw new ApiError('invalid_request', `A project has at most ${MAX_SAVED} ${place.kind}s. Delete one first.`)
+    }
+    const message = `The ${place.kind} was changed meanwhile. Read it again, and repeat the change.`
+    throw new ApiError('revision_conflict', message)
+  }
+}
+
+type Card = Static<typeof BoardBody>['cards'][number]
+
+/** @throws ApiError `invalid_request` that names the cards at fault */
+function checkCards(cards: Card[], now: number): void {
+  const faults = new Faults()
+  const ids = new Set<string>()
+  for (const [i, { id, question }] of cards.entries()) {
+    const path = `/cards/${i}`
+    if (ids.has(id)) faults.add(`${path}/id`, 'must be the id of one card only')
+    ids.add(id)
+    const savedId = savedIdOf(question)
+    if (savedId === undefined) checkQuestion(question, `${path}/question`, faults, now)
+    else if (typeof savedId !== 'string' || !SAVED_ID.test(savedId)) {
+      faults.add(`${path}/question/saved`, 'must be the id of a saved question')
+    }
+  }
+  faults.throwIfAny()
+}
+
+/** What a card names as its question; undefined if it has one of its own. */
+function savedIdOf(question: object): unknown {
+  return 'saved' in question ? (question.saved ?? undefined) : undefined
+}
+
+/** A card without the fields that are not known. Its question and its display are as they were sent. */
+function cardText({ id, name, question, display, width, height }: Card, text: string): string {
+  const savedId = savedIdOf(question)
+  const asked =
+    savedId === undefined ? withoutKey(memberText(text, 'question') ?? '{}') : JSON.stringify({ saved: savedId })
+  const drawn = display ? memberText(text, 'display') : 'null'
+  const head = JSON.stringify({ id, name }).slice(0, -1)
+  return `${head},"question":${asked},"display":${drawn},"width":${width},"height":${height ?? null}}`
+}
+
+/** A question may be saved as it was asked, with the key in it. */
+function withoutKey(question: string): string {
+  return withoutMembers(question, (name) => name === 'apiKey')
+}
+
+function unknown(kind: SavedKind): ApiError {
+  return new ApiError('not_found', `There is no ${kind} with this id.`)
+}
