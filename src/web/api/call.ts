@@ -16,6 +16,15 @@ export class CallError extends Error {
   }
 }
 
+/** JSON that is sent as it is typed: making it of values would change numbers. */
+export class JsonText {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
@@ -47,6 +56,23 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
 /** As `call`, for a response that is not JSON. */
 export async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const limit = AbortSignal.timeout(TIMEOUT_MS)
+  return await request(method, path, body, signal ? AbortSignal.any([signal, limit]) : limit, signal)
+}
+
+/** Opens a stream that goes on for as long as both want. @throws CallError */
+export async function openStream(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  const { body } = await request('GET', path, undefined, signal, signal)
+  if (!body) throw new CallError('The service answered with nothing.', 0, 'unreachable')
+  return body
+}
+
+async function request(
+  method: Method,
+  path: string,
+  body: unknown,
+  signal: AbortSignal,
+  caller: AbortSignal | undefined,
+): Promise<Response> {
   const response = await fetch(path, {
     method,
     credentials: 'same-origin',
@@ -54,10 +80,10 @@ export async function send(method: Method, path: string, body?: unknown, signal?
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
     },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-    signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    ...(body !== undefined && { body: body instanceof JsonText ? body.text : JSON.stringify(body) }),
+    signal,
   }).catch((error: unknown) => {
-    if (signal?.aborted) throw error
+    if (caller?.aborted) throw error
     throw new CallError('The service cannot be reached. Check that it is running, then try again.', 0, 'unreachable')
   })
   if (!response.ok) throw await failureOf(response, path)

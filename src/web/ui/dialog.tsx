@@ -5,11 +5,13 @@ import { Failure } from './notice.js'
 interface DialogProps {
   title: string
   onClose: () => void
+  /** for contents that stand side by side */
+  isWide?: boolean
   children: ComponentChildren
 }
 
 /** A modal dialog; Escape closes it, and the focus returns to where it was. */
-export function Dialog({ title, onClose, children }: DialogProps) {
+export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const before = document.activeElement
@@ -19,7 +21,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
     }
   }, [])
   return (
-    <dialog ref={element} aria-label={title} onClose={onClose} class="dialog">
+    <dialog ref={element} aria-label={title} onClose={onClose} class={isWide ? 'dialog wide' : 'dialog'}>
       <header>
         <h2>{title}</h2>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>

@@ -1,0 +1,57 @@
+import { useEffect, useState } from 'preact/hooks'
+
+/** How long a button says that it has copied. */
+const SAID_MS = 2_000
+
+interface CopyProps {
+  /** what is copied, exactly */
+  text: string
+  /** on the button, such as “Copy link” */
+  label?: string
+}
+
+/** A button that copies a text. */
+export function CopyButton({ text, label = 'Copy' }: CopyProps) {
+  const [result, setResult] = useState<'' | 'Copied' | 'Not copied'>('')
+  useEffect(() => {
+    if (!result) return
+    const timer = setTimeout(() => setResult(''), SAID_MS)
+    return () => clearTimeout(timer)
+  }, [result])
+  const copy = async () => setResult((await copyText(text)) ? 'Copied' : 'Not copied')
+  return (
+    <button type="button" class="copy" onClick={copy}>
+      {label}
+      <span role="status">{result}</span>
+    </button>
+  )
+}
+
+/** @returns whether the browser let it */
+async function copyText(text: string): Promise<boolean> {
+  try {
+    // Missing where the page comes without TLS from another machine.
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(text)
+      return true
+    }
+    return copySelected(text)
+  } catch {
+    return false
+  }
+}
+
+function copySelected(text: string): boolean {
+  const before = document.activeElement
+  const field = document.createElement('textarea')
+  field.value = text
+  field.className = 'hidden'
+  // What is outside of an open dialog cannot be selected.
+  const home = before?.closest('dialog') ?? document.body
+  home.append(field)
+  field.select()
+  const isCopied = document.execCommand('copy')
+  field.remove()
+  if (before instanceof HTMLElement) before.focus()
+  return isCopied
+}

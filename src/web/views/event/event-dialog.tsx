@@ -1,0 +1,103 @@
+import { useState } from 'preact/hooks'
+import { call, send } from '../../api/call.js'
+import { type ExactEvent, exactEvent } from '../../api/events.js'
+import type { Session } from '../../api/session.js'
+import { memberTexts } from '../../lib/exact.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { visible } from '../../lib/visible.js'
+import { CopyButton } from '../../ui/copy.js'
+import { Confirm, Dialog } from '../../ui/dialog.js'
+import { Json } from '../../ui/json.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { EventFacts } from './event-facts.js'
+import { PropertiesForm } from './properties-form.js'
+
+interface EventDialogProps {
+  eventId: string
+  session: Session
+  onClose: () => void
+  /** called with the event as it is once it was edited; with null once it was deleted */
+  onChange?: (event: ExactEvent | null) => void
+}
+
+/** One event: its exact text, its user and session; with a secret key it can be edited and deleted. */
+export function EventDialog({ eventId, session, onClose, onChange }: EventDialogProps) {
+  const { value: event, error, reload } = useLoaded(eventId, (signal) => readEvent(eventId, signal))
+  const [mode, setMode] = useState<'look' | 'edit' | 'delete'>('look')
+  const remove = async () => {
+    await call('DELETE', pathOf(eventId))
+    onChange?.(null)
+    onClose()
+  }
+  const onSaved = (text: string) => {
+    setMode('look')
+    reload()
+    if (event) onChange?.({ ...event, properties: JSON.parse(text), text })
+  }
+  return (
+    <Dialog title={event ? visible(event.event) : 'Event'} onClose={onClose} isWide>
+      {error && <Failure error={error} onRetry={reload} />}
+      {!event && !error && <Loading what="the event" />}
+      {event && <EventFacts event={event} />}
+      {event && mode === 'edit' && (
+        <PropertiesForm path={pathOf(eventId)} text={event.text} onSaved={onSaved} onCancel={() => setMode('look')} />
+      )}
+      {event && mode !== 'edit' && (
+        <>
+          <Texts text={event.text} />
+          <Actions session={session} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
+        </>
+      )}
+      {mode === 'delete' && (
+        <Confirm title="Delete this event?" action="Delete event" onConfirm={remove} onClose={() => setMode('look')}>
+          <p>It disappears from every list and every answer, for good.</p>
+        </Confirm>
+      )}
+    </Dialog>
+  )
+}
+
+function Texts({ text }: { text: string }) {
+  return (
+    <div class="texts">
+      <section>
+        <header>
+          <h3>Properties, indented</h3>
+        </header>
+        <Json text={text} label="Properties, indented" />
+      </section>
+      <section>
+        <header>
+          <h3>Exactly as stored</h3>
+          <CopyButton text={text} />
+        </header>
+        <pre class="json" tabIndex={0} role="region" aria-label="Properties, exactly as stored">
+          {text}
+        </pre>
+      </section>
+    </div>
+  )
+}
+
+function Actions({ session, onEdit, onDelete }: { session: Session; onEdit: () => void; onDelete: () => void }) {
+  if (session.kind !== 'secret') return <p class="hint after">Sign in with a secret key to edit or delete events.</p>
+  return (
+    <footer>
+      <button type="button" class="danger" onClick={onDelete}>
+        Delete…
+      </button>
+      <button type="button" onClick={onEdit}>
+        Edit properties
+      </button>
+    </footer>
+  )
+}
+
+async function readEvent(eventId: string, signal: AbortSignal): Promise<ExactEvent> {
+  const response = await send('GET', pathOf(eventId), undefined, signal)
+  return exactEvent(memberTexts(await response.text()).get('event') ?? '{}')
+}
+
+function pathOf(eventId: string): string {
+  return `/public/events/${encodeURIComponent(eventId)}`
+}

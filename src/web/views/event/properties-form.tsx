@@ -1,0 +1,74 @@
+import { useState } from 'preact/hooks'
+import { call, JsonText } from '../../api/call.js'
+import { Confirm } from '../../ui/dialog.js'
+
+interface PropertiesFormProps {
+  /** of the call that replaces the properties */
+  path: string
+  /** the properties as they are */
+  text: string
+  onSaved: (text: string) => void
+  onCancel: () => void
+}
+
+/** Edits properties as a text, which is sent as it was typed. */
+export function PropertiesForm({ path, text, onSaved, onCancel }: PropertiesFormProps) {
+  const [typed, setTyped] = useState(text)
+  const [isAsking, setAsking] = useState(false)
+  const fault = faultOf(typed)
+  const save = async () => {
+    await call('PUT', path, new JsonText(`{"properties":${typed}}`))
+    onSaved(typed)
+  }
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    if (!fault) setAsking(true)
+  }
+  return (
+    <form class="properties-form" onSubmit={submit}>
+      <label for="properties">Properties (JSON)</label>
+      <textarea
+        id="properties"
+        value={typed}
+        rows={12}
+        spellcheck={false}
+        autofocus
+        aria-invalid={fault !== null}
+        aria-describedby="properties-fault"
+        onInput={(event) => setTyped(event.currentTarget.value)}
+      />
+      <p id="properties-fault" class="fault" role="status">
+        {fault}
+      </p>
+      <footer>
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+        <button type="submit" class="primary" disabled={fault !== null || typed === text}>
+          Save…
+        </button>
+      </footer>
+      {isAsking && (
+        <Confirm
+          title="Replace the properties?"
+          action="Replace properties"
+          onConfirm={save}
+          onClose={() => setAsking(false)}
+        >
+          <p>The old ones are gone then. All answers count with the new ones.</p>
+        </Confirm>
+      )}
+    </form>
+  )
+}
+
+/** Why a text cannot be the properties of an event; null if it can. */
+function faultOf(text: string): string | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+    return isObject ? null : 'Properties must be an object: { … }.'
+  } catch (error) {
+    return `This is not JSON yet: ${(error as Error).message}`
+  }
+}
