@@ -14,6 +14,7 @@ import { KeyRing } from './keys/key-ring.js'
 import { DEFAULT_PROJECT, environmentKeys } from './keys/keys.js'
 import { CloseStack } from './lib/close-stack.js'
 import { openLog } from './lib/log.js'
+import type { ThreadLoad } from './lib/thread-load.js'
 import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
@@ -69,6 +70,8 @@ export interface AppOptions {
   searchLimits?: SearchLimits
   /** epoch ms, by which questions reckon and sessions of the page end; default: the clock */
   now?: () => number
+  /** after which questions pace themselves; default: that of this thread */
+  load?: Pick<ThreadLoad, 'isShort'>
   /** default: `LIVE_LIMITS` */
   liveLimits?: Partial<LiveLimits>
   /** how reads share the connections to ClickHouse; default: `SLOT_LIMITS` */
@@ -188,7 +191,7 @@ function registerOperation(server: App, { ROLE }: Config, { store, lanes, metric
   })
 }
 
-function registerApi(server: App, config: Config, { searchLimits, now }: AppOptions, parts: Parts): void {
+function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
   const { purge, admission, lanes, store } = parts
   const { clickhouse, shards } = store
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
@@ -202,7 +205,7 @@ function registerApi(server: App, config: Config, { searchLimits, now }: AppOpti
       admission.guard(scope, ['application/json'])
       scope.register(track, { ...data, limits: config })
       scope.register(events, { ...data, searchLimits })
-      const asking = new Questions({ ...data, limits: config, now })
+      const asking = new Questions({ ...data, limits: config, now, load })
       scope.register(questions, { questions: asking })
       scope.register(schema, { catalog: new Catalog({ ...data, questions: asking }) })
       scope.register(saved, { shards, now })

@@ -4,6 +4,7 @@ import { NoSlotError, ReadSlots, type SlotLimits } from '../clickhouse/read-slot
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
+import { ThreadLoad } from '../lib/thread-load.js'
 import type { Aliases } from '../pipeline/aliases.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import type { Answer, Query } from './kind.js'
@@ -27,10 +28,15 @@ export interface QuestionsOptions {
   limits: QuestionLimits
   /** epoch ms; default: the clock */
   now?: (() => number) | undefined
+  /** default: that of this thread */
+  load?: Pick<ThreadLoad, 'isShort'> | undefined
 }
 
-/** How many questions run at once. What is over it waits as long as a page of events would. */
-const SLOTS: SlotLimits = { slots: 8, perProject: 2, waitMs: 10_000, stalledMs: Number.POSITIVE_INFINITY }
+/** How many questions run at once; and while the service is busy, when each has one thread. */
+const AT_ONCE = { slots: 8, perProject: 2 }
+const AT_ONCE_WHILE_BUSY = { slots: 2, perProject: 1 }
+/** How long what is over it waits, ms. */
+const WAIT_MS = 10_000
 const RETRY_SECONDS = 5
 /** ClickHouse ends a query that takes too long by itself; it may notice late. */
 const GRACE_MS = 5_000
@@ -53,12 +59,15 @@ export interface Answered extends Answer {
 /** Asks ClickHouse the questions of projects, of each a few at a time. All that questions do besides thinking is here. */
 export class Questions {
   readonly #options: QuestionsOptions
-  readonly #slots = new ReadSlots(SLOTS)
+  readonly #load: Pick<ThreadLoad, 'isShort'>
+  readonly #slots: ReadSlots
   readonly #mended = new MendedProjects()
   #settings: Promise<ClickHouseSettings> | undefined
 
   constructor(options: QuestionsOptions) {
     this.#options = options
+    this.#load = options.load ?? new ThreadLoad()
+    this.#slots = new ReadSlots(slotsBy(this.#load))
   }
 
   /**
@@ -139,7 +148,7 @@ export class Questions {
       this.#settings = undefined
       throw error
     })
-    const all = { ...(await this.#settings), ...settings }
+    const all = { ...(await this.#settings), ...(this.#load.isShort && { max_threads: 1 }), ...settings }
     return await shards.rows(sql, parameters, all, { signal, limitMs: limits.QUERY_TIMEOUT * 1000 + GRACE_MS })
   }
 
@@ -190,6 +199,20 @@ export class Questions {
       ? `takes more than ${QUERY_TIMEOUT} s`
       : `needs more than the ${Math.round(QUERY_MEMORY / 1024 / 1024)} MiB of memory that it may use`
     return new ApiError('query_too_large', `The question ${over}. ${advice}`, { cause: error })
+  }
+}
+
+function slotsBy(load: Pick<ThreadLoad, 'isShort'>): SlotLimits {
+  const atOnce = () => (load.isShort ? AT_ONCE_WHILE_BUSY : AT_ONCE)
+  return {
+    get slots() {
+      return atOnce().slots
+    },
+    get perProject() {
+      return atOnce().perProject
+    },
+    waitMs: WAIT_MS,
+    stalledMs: Number.POSITIVE_INFINITY,
   }
 }
 

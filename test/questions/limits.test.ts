@@ -23,6 +23,7 @@ const { app, call } = await startApp(
     onClickHouse: (found) => {
       url = found
     },
+    load: { isShort: false },
   },
 )
 await app.listen({ port: 0 })
@@ -48,8 +49,8 @@ const LONG = {
 }
 
 const running = async () => {
-  const rows = await clickhouse.rows<{ id: string; nice: string }>(
-    `SELECT query_id AS id, Settings['os_threads_nice_value_query'] AS nice FROM system.processes WHERE query LIKE '%AS mask%' AND query NOT LIKE '%system.processes%'`,
+  const rows = await clickhouse.rows<{ id: string; nice: string; threads: string }>(
+    `SELECT query_id AS id, Settings['os_threads_nice_value_query'] AS nice, Settings['max_threads'] AS threads FROM system.processes WHERE query LIKE '%AS mask%' AND query NOT LIKE '%system.processes%'`,
   )
   return rows
 }
@@ -85,6 +86,41 @@ t.test('runs two questions of a project at once, and ends them when the asker ha
   const ids = two.map(({ id }) => id)
   await until('the third', async () => (await running()).some(({ id }) => !ids.includes(id)))
   for (const { hangUp } of three) hangUp()
+  await until('no question', async () => (await running()).length === 0)
+})
+
+t.test('runs one question of a project at a time, with one thread, while the service is busy', async (t) => {
+  const load = { isShort: true }
+  const questions = new Questions({
+    shards: Shards.of(clickhouse),
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    aliases: { hasAny: async () => false },
+    limits: { QUERY_TIMEOUT: 60, QUERY_MEMORY: 1 << 30 },
+    load,
+  })
+  const ask = (project: string) => {
+    const hungUp = new AbortController()
+    const ended = questions.ask(project, LONG, hungUp.signal).catch(() => undefined)
+    return { ended, hangUp: () => hungUp.abort() }
+  }
+  const first = ask('default')
+  const [{ id }] = (await until('the first', async () => {
+    const rows = await running()
+    return rows.length === 1 && rows
+  })) as [{ id: string }]
+  const rest = [ask('default'), ask('default')]
+  await clickhouse.rows('SELECT 1')
+  const now = await running()
+  t.strictSame([now.length, now[0]?.threads], [1, '1'])
+  // What waits while it is busy gets the slots that are free once it is not.
+  load.isShort = false
+  first.hangUp()
+  await until('both others', async () => {
+    const rows = await running()
+    return rows.length === 2 && rows.every((row) => row.id !== id && row.threads !== '1')
+  })
+  for (const { hangUp } of rest) hangUp()
+  await Promise.all([first, ...rest].map(({ ended }) => ended))
   await until('no question', async () => (await running()).length === 0)
 })
 
