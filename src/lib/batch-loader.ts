@@ -1,6 +1,11 @@
 /** Keys of one fetch at most. */
 const MAX_KEYS = 1000
 
+interface BatchLoaderOptions {
+  /** fetches under way, beyond which look-ups wait and share the next one; default: no limit */
+  atOnce?: number
+}
+
 /**
  * Batches the look-ups of one turn of the event loop into one fetch.
  * @param fetch returns values in the order of its keys; a promise for a value that takes longer than the others. It may
@@ -8,12 +13,16 @@ const MAX_KEYS = 1000
  */
 export function batchLoader<Key, Value>(
   fetch: (keys: Key[]) => Promise<(Value | Promise<Value>)[]>,
+  { atOnce = Number.POSITIVE_INFINITY }: BatchLoaderOptions = {},
 ): (key: Key) => Promise<Value> {
+  let running = 0
   let waiting: { key: Key; resolve(value: Value | Promise<Value>): void; reject(error: unknown): void }[] = []
 
   async function ask(): Promise<void> {
+    if (running >= atOnce || waiting.length === 0) return
     const asked = waiting
     waiting = []
+    running++
     for (let start = 0; start < asked.length; ) {
       const some = asked.slice(start, start + MAX_KEYS)
       try {
@@ -28,6 +37,8 @@ export function batchLoader<Key, Value>(
         start += some.length
       }
     }
+    running--
+    await ask()
   }
 
   return (key) =>

@@ -84,6 +84,8 @@ const MAX_BATCH_MS = 10
 const READING_BYTES = 4 * 1024 * 1024
 /** Values of up to this many bytes are read from the store together; each larger one has a query of its own. */
 const SMALL_BYTES = 64 * 1024
+/** Queries to the store at a time: what comes meanwhile shares the next one, which costs hardly more for many names. */
+const STORE_READS = 2
 /** Names in one query to the store. */
 const MAX_NAMES = 256
 
@@ -100,6 +102,7 @@ export class StateStore<Value> {
   readonly #queues = new Map<string, Waiting<Value>[]>()
   readonly #limits: StateLimits
   readonly #load = batchLoader((keys: Key[]) => this.#read(keys))
+  readonly #loadStored = batchLoader((keys: Key[]) => this.#readStored(keys), { atOnce: STORE_READS })
 
   constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>, limits: StateLimits) {
     this.#journal = journal
@@ -289,23 +292,10 @@ export class StateStore<Value> {
 
   /** The values of a reading, and those of the store for keys that the journal does not have. */
   #values(keys: Key[], { readAt, states }: StateReading): Promise<Loaded<Value>>[] {
-    const missing = new Map<string, string[]>()
-    keys.forEach(({ projectId, name }, i) => {
-      if (states[i]) {
-        this.metrics.inJournal++
-        return
-      }
-      this.metrics.inStore++
-      const names = missing.get(projectId)
-      if (names) names.push(name)
-      else missing.set(projectId, [name])
-    })
-    // Not awaited here: values in the journal need not wait for the store, nor fail with it.
-    const stored = new Map<string, (name: string) => Promise<Stored<Value>>>()
-    for (const [projectId, names] of missing) stored.set(projectId, this.#readStored(projectId, names))
-    return keys.map(async ({ projectId, name }, i) => {
+    return keys.map(async (key, i) => {
       const state = states[i]
       if (state) {
+        this.metrics.inJournal++
         const bytes = state.state.length
         try {
           return { readAt, version: state.version, value: state.state ? this.#table.parse(state.state) : null, bytes }
@@ -314,31 +304,38 @@ export class StateStore<Value> {
           throw error
         }
       }
-      return { readAt, ...((await stored.get(projectId)?.(name)) ?? NOT_STORED) }
+      this.metrics.inStore++
+      // Only what the store has waits for it, and fails with it.
+      return { readAt, ...(await this.#loadStored(key)) }
     })
   }
 
-  /** Reads values of one project from the store. @returns a function that gives the value of a name */
-  #readStored(projectId: string, names: string[]): (name: string) => Promise<Stored<Value>> {
+  /** Reads values from the store; what fails of one project does not touch another. */
+  async #readStored(keys: Key[]): Promise<Promise<Stored<Value>>[]> {
     const results = new Map<string, ReturnType<StateTable<Value>['read']>>()
-    for (let start = 0; start < names.length; start += MAX_NAMES) {
-      const some = names.slice(start, start + MAX_NAMES)
-      const result = this.#readWithin(some.length * SMALL_BYTES, projectId, some, SMALL_BYTES)
-      for (const name of some) results.set(name, result)
+    for (const projectId of new Set(keys.map((key) => key.projectId))) {
+      const own = keys.filter((key) => key.projectId === projectId)
+      for (let start = 0; start < own.length; start += MAX_NAMES) {
+        const some = own.slice(start, start + MAX_NAMES)
+        const names = [...new Set(some.map(({ name }) => name))]
+        const result = this.#readWithin(names.length * SMALL_BYTES, projectId, names, SMALL_BYTES)
+        for (const { stateKey } of some) results.set(stateKey, result)
+      }
     }
+    await Promise.allSettled(results.values())
     const counted = new Set<string>()
-    return async (name) => {
-      const found = (await results.get(name))?.get(name)
+    return keys.map(async ({ projectId, name, stateKey }) => {
+      const found = (await results.get(stateKey))?.get(name)
       if (!found) return NOT_STORED
       if (found.value !== null) {
         // Each reader of the same name returns its bytes to the budget, so each one takes them.
-        if (counted.has(name)) this.#limits.memory.force(found.bytes)
-        counted.add(name)
+        if (counted.has(stateKey)) this.#limits.memory.force(found.bytes)
+        counted.add(stateKey)
         return found
       }
       const alone = await this.#readWithin(found.bytes, projectId, [name], Number.MAX_SAFE_INTEGER)
       return alone.get(name) ?? NOT_STORED
-    }
+    })
   }
 
   /** Reads from the store once the budget has room for it; the bytes of the values remain taken. */

@@ -44,6 +44,36 @@ t.test('what comes later is asked for anew, also while a question is under way',
   t.equal(await first, '1')
 })
 
+t.test('beyond so many questions under way, what comes shares the next one', async (t) => {
+  const answers: (() => void)[] = []
+  const asked: number[][] = []
+  const fetch = async (keys: number[]) => {
+    asked.push(keys)
+    await new Promise<void>((resolve) => answers.push(resolve))
+    if (keys.includes(2)) throw new Error('no answer')
+    return keys.map(String)
+  }
+  const get = batchLoader(fetch, { atOnce: 2 })
+  const values = []
+  for (const key of to(5)) {
+    values.push(get(key))
+    await nextTurn()
+  }
+  t.same(asked, [[0], [1]])
+  answers[1]?.()
+  t.equal(await values[1], '1')
+  t.same(asked, [[0], [1], [2, 3, 4]])
+  answers[2]?.()
+  const results = await Promise.allSettled(values.slice(2))
+  t.ok(results.every(({ status }) => status === 'rejected'))
+  const later = get(5)
+  await nextTurn()
+  answers[3]?.()
+  t.equal(await later, '5', 'a failure makes room, too')
+  answers[0]?.()
+  t.equal(await values[0], '0')
+})
+
 t.test('a question has at most a thousand keys', async (t) => {
   for (const [count, sizes] of [
     [999, [999]],

@@ -104,10 +104,10 @@ t.test('runs one question of a project at a time, with one thread, while the ser
     return { ended, hangUp: () => hungUp.abort() }
   }
   const first = ask('default')
-  const [{ id }] = (await until('the first', async () => {
+  const [before] = await until('the first', async () => {
     const rows = await running()
     return rows.length === 1 && rows
-  })) as [{ id: string }]
+  })
   const rest = [ask('default'), ask('default')]
   await clickhouse.rows('SELECT 1')
   const now = await running()
@@ -117,7 +117,7 @@ t.test('runs one question of a project at a time, with one thread, while the ser
   first.hangUp()
   await until('both others', async () => {
     const rows = await running()
-    return rows.length === 2 && rows.every((row) => row.id !== id && row.threads !== '1')
+    return rows.length === 2 && rows.every((row) => row.id !== before?.id && row.threads !== '1')
   })
   for (const { hangUp } of rest) hangUp()
   await Promise.all([first, ...rest].map(({ ended }) => ended))
