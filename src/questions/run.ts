@@ -36,13 +36,14 @@ export interface QuestionsOptions {
 const AT_ONCE = { slots: 8, perProject: 2 }
 const AT_ONCE_WHILE_BUSY = { slots: 2, perProject: 1 }
 /** How long what is over it waits, ms. */
-const WAIT_MS = 10_000
+const WAIT_MS = 20_000
 const RETRY_SECONDS = 5
 /** ClickHouse ends a query that takes too long by itself; it may notice late. */
 const GRACE_MS = 5_000
 /**
- * Events are accepted first: two questions with two threads each weigh 4 × 36 then, and what accepts events on 2 cores some
- * 3 × 1024, so they take about a twentieth of it. With 10 it is an eighth.
+ * Events are accepted first: a thread of a question weighs 36 then, and what accepts events on 2 cores some 3 × 1024. Each
+ * thread costs more than its weight, as what wakes waits for its slice: two questions with two threads each took 15 % of
+ * the events a second, one with one thread 7 %.
  */
 const NICE = 15
 
