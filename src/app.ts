@@ -28,6 +28,7 @@ import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
+import { exports } from './routes/export.js'
 import { health } from './routes/health.js'
 import { live } from './routes/live.js'
 import { metricsRoute } from './routes/metrics.js'
@@ -204,6 +205,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       allowOrigins(scope, splitList(config.CORS_ORIGIN))
       admission.guard(scope, ['application/json'])
       scope.register(track, { ...data, limits: config })
+      scope.register(exports, data)
       scope.register(events, { ...data, searchLimits })
       const asking = new Questions({ ...data, limits: config, now, load })
       scope.register(questions, { questions: asking })

@@ -4,6 +4,7 @@ export type Format = (typeof FORMATS)[number]
 
 /** A format of rows only, without an envelope around them. */
 export type RowFormat = Exclude<Format, 'json'>
+export const ROW_FORMATS = ['ndjson', 'csv', 'parquet'] as const satisfies readonly RowFormat[]
 
 interface MediaType {
   /** of a response */

@@ -1,6 +1,6 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
-import { FORMATS } from './formats.js'
-import { isName, MAX_BATCH, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
+import { FORMATS, ROW_FORMATS } from './formats.js'
+import { isName, MAX_BATCH, MAX_EXPORT, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
 
 /** The most users that one call may erase. */
@@ -207,6 +207,33 @@ export const EventsQuery = query({
           'The format of the response: `json`, the default, with an envelope; `ndjson`, `csv` or `parquet`, rows only. Overrides `Accept`.',
       },
     ),
+  ),
+})
+
+export const ExportQuery = query({
+  format: Type.Optional(
+    Type.Union(
+      ROW_FORMATS.map((format) => Type.Literal(format)),
+      {
+        message: `must be one of ${ROW_FORMATS.join(', ')}`,
+        description: 'The format of the rows; `ndjson` if absent. Overrides `Accept`.',
+      },
+    ),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      message: 'must be the `x-next-cursor` of an earlier export, or the `next` of a walk in asc order',
+      description: 'The `x-next-cursor` of an earlier export, which goes on behind it.',
+    }),
+  ),
+  ...eventFilter,
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_EXPORT,
+      message: `must be a whole number from 1 to ${MAX_EXPORT}`,
+      description: 'The most rows, for files of a size; all there are if absent.',
+    }),
   ),
 })
 

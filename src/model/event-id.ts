@@ -83,6 +83,11 @@ export function lastIdAt(position: Position): string {
   return formatEventId({ position, index: Number(INDEX_MASK), journalId: 0xffffffff })
 }
 
+/** The least possible id of an event behind `position`, of any journal. */
+export function firstIdAfter(position: Position): string {
+  return formatEventId({ position: position + 1n, index: 0, journalId: 0 })
+}
+
 /** The least id behind `id`, whether or not there is such an event. */
 export function idAfter(id: string): string {
   const hex = (BigInt(`0x${id.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0')

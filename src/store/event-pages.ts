@@ -66,7 +66,8 @@ export const eventJson = (properties: string) => `concat(
 /** CSV and Parquet have the fields of the JSON texts as columns, in the same order. */
 const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id'
 
-const ROWS: Record<RowFormat, { columns: string; format: string; settings: ClickHouseSettings }> = {
+/** How each format of rows is made. */
+export const ROWS: Record<RowFormat, { columns: string; format: string; settings: ClickHouseSettings }> = {
   ndjson: { columns: eventJson(ONE_LINE), format: 'TSVRaw', settings: PAGE_SETTINGS },
   // Lines end as RFC 4180 has it.
   csv: { columns: COLUMNS, format: 'CSVWithNames', settings: { output_format_csv_crlf_end_of_line: 1 } },

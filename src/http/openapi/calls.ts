@@ -112,6 +112,25 @@ export const CALLS: Record<string, Call> = {
     },
     errors: ['invalid_request'],
   },
+  'GET /public/export': {
+    id: 'exportEvents',
+    tag: 'Events',
+    summary: 'Export all events as one stream',
+    description:
+      'Every event that was acknowledged before the call, in the order of acceptance, as fast as ClickHouse gives them. NDJSON, CSV ' +
+      'or Parquet, by `format` or `Accept`. If reading fails after it has begun, the connection breaks before the response is ' +
+      'complete. A later call with the `x-next-cursor` of this one goes on behind it: nothing is skipped and nothing repeated.',
+    access: 'read',
+    parameters: { format: 'ndjson' },
+    response: { schema: 'ndjson', example: `${JSON.stringify(event)}\n` },
+    headers: {
+      'x-next-cursor': 'The cursor by which a later call goes on behind this export.',
+      'x-has-more': 'Whether there are more events already, because of `limit`.',
+      'x-pending':
+        'How many accepted events are missing, as the store did not catch up within 5 s. They come behind `x-next-cursor`.',
+    },
+    errors: ['invalid_request'],
+  },
   'GET /public/events/live': {
     id: 'followEvents',
     tag: 'Events',

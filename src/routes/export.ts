@@ -1,0 +1,60 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Shards } from '../clickhouse/shards.js'
+import { ApiError } from '../contract/errors.js'
+import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
+import { ExportQuery } from '../contract/schemas.js'
+import { acceptedFormat } from '../http/accept.js'
+import { given } from '../lib/given.js'
+import { formatCursor, parseCursor } from '../model/cursor.js'
+import { firstIdAfter, lastIdAt } from '../model/event-id.js'
+import type { Lanes } from '../pipeline/lanes.js'
+import { readEventRun } from '../store/event-export.js'
+import { findPageStart } from '../store/event-pages.js'
+
+export interface ExportOptions {
+  lanes: Pick<Lanes, 'barrier'>
+  shards: Shards
+}
+
+/** All events of a project as one stream. */
+export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { lanes, shards }) => {
+  app.get('/export', { schema: { querystring: ExportQuery } }, async (request, reply) => {
+    const { projectId, query, headers, signal, method } = request
+    const { event, distinct_id: distinctId, from, to, limit } = query
+    const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor)
+    const { stored, pending } = await lanes.barrier.waitForProject(projectId)
+    const events = { projectId, ...given({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
+    // What is accepted later lies behind it, so it is known before the first row is.
+    const before = limit === undefined ? null : await findPageStart(shards, { ...events, offset: limit }, { signal })
+    const next = laterId(before ?? firstIdAfter(stored), startAt)
+    const format = query.format ?? rowFormat(headers.accept)
+    reply.headers({
+      'content-type': MEDIA_TYPES[format].contentType,
+      'content-disposition': `attachment; filename="events.${format}"`,
+      'x-next-cursor': formatCursor(next),
+      'x-has-more': String(before !== null),
+      'x-pending': String(pending),
+      vary: 'accept',
+    })
+    if (method === 'HEAD') return reply.send()
+    return await readEventRun(shards, format, { ...events, before }, { signal })
+  })
+}
+
+/** What a program that accepts anything gets. */
+function rowFormat(accept: string | undefined): RowFormat {
+  const format = acceptedFormat(accept)
+  return format === 'json' ? 'ndjson' : format
+}
+
+/** Where the export goes on; never before where it began, as for a cursor of a later time. */
+function laterId(id: string, startAt: string | undefined): string {
+  return startAt !== undefined && startAt > id ? startAt : id
+}
+
+function readCursor(text: string): string {
+  const cursor = parseCursor(text)
+  if (cursor?.order === 'asc') return cursor.id
+  const message = 'must be the `x-next-cursor` of an earlier export, or the `next` of a walk in asc order'
+  throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
+}

@@ -1,0 +1,44 @@
+import type { Readable } from 'node:stream'
+import type { ClickHouseSettings } from '@clickhouse/client'
+import type { Reading } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
+import type { RowFormat } from '../contract/formats.js'
+import { type EventFilter, ordered, ROWS } from './event-pages.js'
+import { STREAMED } from './page.js'
+
+/** A run of a project's events, all of which are stored. */
+export interface EventRun extends EventFilter {
+  projectId: string
+  /** the first id that may be in it; from the oldest event on where absent */
+  startAt?: string
+  /** the greatest id that may be in it */
+  upTo: string
+  /** the first id that is not in it any more; null if it goes as far as `upTo` */
+  before: string | null
+}
+
+/**
+ * How long the first bytes may take, ms: a filter that finds little may have to read all events. Shorter than the silence
+ * after which clients give up.
+ */
+const LIMIT_MS = 100_000
+
+/** Texts are made of rows by all threads, before the rows are put in order by one. */
+const EXPORT: ClickHouseSettings = { ...STREAMED, query_plan_execute_functions_after_sorting: 0 } as ClickHouseSettings
+
+/** The events of a run as one file of rows, in the order of their acceptance, as a page of `GET /public/events` has them. */
+export async function readEventRun(
+  shards: Shards,
+  format: RowFormat,
+  run: EventRun,
+  reading: Pick<Reading, 'signal'>,
+): Promise<Readable> {
+  const { columns, format: name, settings } = ROWS[format]
+  const { from, parameters } = ordered(shards, columns, run)
+  return await shards.bytes(
+    `${from} FORMAT ${name}`,
+    parameters,
+    { ...settings, ...EXPORT },
+    { ...reading, limitMs: LIMIT_MS, project: run.projectId },
+  )
+}
