@@ -2,7 +2,8 @@
 import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
-import { Accepted, BatchBody, Done, EditBody, EventParams, ProfileBody, TrackBody } from '../../src/contract/schemas.js'
+import { EventParams } from '../../src/contract/query-schemas.js'
+import { Accepted, BatchBody, Done, EditBody, ProfileBody, TrackBody } from '../../src/contract/schemas.js'
 import { validatorCompiler } from '../../src/http/validator.js'
 
 const MIB = 1024 * 1024

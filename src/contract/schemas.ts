@@ -1,6 +1,5 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
-import { FORMATS, ROW_FORMATS } from './formats.js'
-import { isName, MAX_BATCH, MAX_EXPORT, MAX_NAME, MAX_PAGE, MAX_TIMESTAMP } from './limits.js'
+import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
 
 /** The most users that one call may erase. */
@@ -14,6 +13,7 @@ export const messages = {
   timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
 }
 
+/** A name of an event or a user. */
 export const Name = Type.Unsafe<string>({
   [Kind]: 'Name',
   type: 'string',
@@ -128,166 +128,6 @@ export const QuestionBody = Type.Object(
   { apiKey, kind: Type.Unknown({ description: 'One of series, funnel, retention, paths, users.' }) },
   { additionalProperties: true, message: messages.object },
 )
-
-const pageNumber = {
-  minimum: 1,
-  maximum: Number.MAX_SAFE_INTEGER,
-  message: `must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}`,
-  description: 'Which page, from 1.',
-}
-
-const Page = {
-  limit: Type.Integer({
-    minimum: 1,
-    maximum: MAX_PAGE,
-    default: 50,
-    message: `must be a whole number from 1 to ${MAX_PAGE}`,
-    description: 'The most rows of a page.',
-  }),
-  page: Type.Integer({ ...pageNumber, default: 1 }),
-}
-
-const time = (description: string) =>
-  Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: Number.MAX_SAFE_INTEGER,
-      message: 'must be a whole number of milliseconds since 1970',
-      description,
-    }),
-  )
-
-/**
- * The parameters of a read. Unknown ones are refused: a mistyped filter must not return
- * everything.
- */
-const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
-
-const eventFilter = {
-  event: Type.Optional({ ...Name, description: 'Only events of this name.' }),
-  distinct_id: Type.Optional({ ...Name, description: 'Only events of this user.' }),
-  from: time('Only events whose `timestamp` is this or later: milliseconds since 1970.'),
-  to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
-}
-
-export const LiveQuery = query(eventFilter)
-/** Of a request that resumes a stream. */
-export const LiveHeaders = Type.Object({
-  'last-event-id': Type.Optional(
-    Type.String({
-      message: 'must be the id of the last event that came over this stream, or be absent',
-      description: 'The `id` of the last event that came: the stream resumes behind it, however long ago that was.',
-    }),
-  ),
-})
-export const EventsQuery = query({
-  limit: Page.limit,
-  // No default: a page that is requested by its number differs from the first page of a walk.
-  page: Type.Optional(Type.Integer({ ...pageNumber, description: 'Which page; 1 if absent.' })),
-  cursor: Type.Optional(
-    Type.String({
-      message: 'must be the `next` of an earlier response',
-      description: 'The `next` of an earlier response: resumes after it, in constant time. Use it instead of `page`.',
-    }),
-  ),
-  ...eventFilter,
-  order: Type.Optional(
-    Type.Union([Type.Literal('asc'), Type.Literal('desc')], {
-      message: 'must be asc or desc',
-      description:
-        'Order of acceptance, `asc`, or newest first, `desc`. If absent, the order of the cursor, else `asc`.',
-    }),
-  ),
-  format: Type.Optional(
-    Type.Union(
-      FORMATS.map((format) => Type.Literal(format)),
-      {
-        message: `must be one of ${FORMATS.join(', ')}`,
-        description:
-          'The format of the response: `json`, the default, with an envelope; `ndjson`, `csv` or `parquet`, rows only. Overrides `Accept`.',
-      },
-    ),
-  ),
-})
-
-export const ExportQuery = query({
-  format: Type.Optional(
-    Type.Union(
-      ROW_FORMATS.map((format) => Type.Literal(format)),
-      {
-        message: `must be one of ${ROW_FORMATS.join(', ')}`,
-        description: 'The format of the rows; `ndjson` if absent. Overrides `Accept`.',
-      },
-    ),
-  ),
-  cursor: Type.Optional(
-    Type.String({
-      message: 'must be the `x-next-cursor` of an earlier export, or the `next` of a walk in asc order',
-      description: 'The `x-next-cursor` of an earlier export, which goes on behind it.',
-    }),
-  ),
-  ...eventFilter,
-  limit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: MAX_EXPORT,
-      message: `must be a whole number from 1 to ${MAX_EXPORT}`,
-      description: 'The most rows, for files of a size; all there are if absent.',
-    }),
-  ),
-})
-
-export const UsersQuery = query(Page)
-export const SessionsQuery = query({
-  ...Page,
-  distinct_id: Type.Optional({ ...Name, description: 'Only sessions of this user.' }),
-  state: Type.Optional(
-    Type.Union([Type.Literal('active'), Type.Literal('completed')], {
-      message: 'must be active or completed',
-      description: 'Only sessions in this state.',
-    }),
-  ),
-  from: time('Only sessions whose `started_at` is this or later: milliseconds since 1970.'),
-  to: time('Only sessions whose `started_at` is before this: milliseconds since 1970.'),
-})
-export const PropertiesQuery = query({ event: eventFilter.event })
-export const ValuesQuery = query({
-  field: Type.String({
-    description: 'As in questions, such as `properties.plan`; a name with a dot in it as `["properties","a.b"]`.',
-    message: 'must be event, distinct_id, timestamp, properties.<name> or user.<name>',
-  }),
-  event: eventFilter.event,
-  search: Type.Optional(
-    Type.String({
-      maxLength: MAX_NAME,
-      message: `must be a text of at most ${MAX_NAME} characters`,
-      description: 'Only values that hold this text, in any case.',
-    }),
-  ),
-  limit: Type.Integer({
-    minimum: 1,
-    maximum: 1000,
-    default: 50,
-    message: 'must be a whole number from 1 to 1000',
-    description: 'The most values.',
-  }),
-})
-/** For reads without parameters. */
-export const NoQuery = query({})
-
-/** Other parameters are ignored, as balancers and probes send some. */
-export const ReadyQuery = Type.Object({
-  partial: Type.Optional(
-    Type.Union([Type.Literal('true'), Type.Literal('false')], {
-      message: 'must be true or false',
-      description: 'Whether one lane and one shard are enough, if there are several.',
-    }),
-  ),
-})
-
-export const EventParams = Type.Object({ eventId: Type.String() })
-export const UserParams = Type.Object({ userId: Type.String() })
-export const SessionParams = Type.Object({ sessionId: Type.String() })
 
 const success = { status: Type.Literal(1), error: Type.Null() }
 

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { ReadyQuery } from '../contract/schemas.js'
+import { ReadyQuery } from '../contract/query-schemas.js'
 
 export interface HealthOptions {
   /** by the number of the lane; a check throws if its journal is unavailable */

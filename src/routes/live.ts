@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { LiveHeaders, LiveQuery } from '../contract/schemas.js'
+import { LiveHeaders, LiveQuery } from '../contract/query-schemas.js'
 import type { Admission } from '../http/admission.js'
 import { given } from '../lib/given.js'
 import type { LiveHub } from '../live/hub.js'

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { NoQuery, PropertiesQuery, ValuesQuery } from '../contract/schemas.js'
+import { NoQuery, PropertiesQuery, ValuesQuery } from '../contract/query-schemas.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/parse-filter.js'

@@ -5,17 +5,9 @@ import { ShardUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
+import { NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import type { ErasedUsers } from '../contract/responses.js'
-import {
-  AliasBody,
-  Done,
-  EraseBody,
-  IdentifyBody,
-  NoQuery,
-  ProfileBody,
-  UserParams,
-  UsersQuery,
-} from '../contract/schemas.js'
+import { AliasBody, Done, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
