@@ -2,6 +2,8 @@ const WHOLE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 })
 const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 })
 const SHARE = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
 const INSTANT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'short' })
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 
@@ -23,6 +25,12 @@ export function shareText(share: number): string {
 /** @param instant epoch ms */
 export function timeText(instant: number): string {
   return INSTANT.format(instant)
+}
+
+/** An instant where there is little room: today, only the time. */
+export function momentText(instant: number, now = Date.now()): string {
+  const isToday = new Date(instant).toDateString() === new Date(now).toDateString()
+  return (isToday ? CLOCK : DAY_AND_CLOCK).format(instant)
 }
 
 /** How long ago an instant is, such as `3 minutes ago`. */

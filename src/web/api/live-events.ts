@@ -1,0 +1,169 @@
+import { FrameParser } from '../lib/frames.js'
+import type { Latest } from '../lib/recent.js'
+import { CallError, openStream } from './call.js'
+import { type ExactEvent, exactEvent, readEvents } from './events.js'
+
+/** Which events are wanted; what is empty filters nothing. */
+export interface LiveFilter {
+  event: string
+  distinctId: string
+  /** asked about each event here, not by the service */
+  isWanted?: (event: ExactEvent) => boolean
+}
+
+export type LiveState = 'connecting' | 'live' | 'broken' | 'failed'
+
+export interface LiveListener {
+  /** called whenever the stream was opened; @param seen the id of the last event that came before */
+  onLatest: (latest: Latest<ExactEvent>, seen: string) => void
+  /** called with what comes, oldest first */
+  onEvents: (events: ExactEvent[]) => void
+  /** @param error why the state is `broken` or `failed`, unless the service ended the stream in order */
+  onState: (state: LiveState, error: Error | null) => void
+}
+
+/** More than a list has room for need not be parsed, unless they are looked through. */
+export const MAX_EVENTS = 500
+/** What is shown at first, to somebody who has seen nothing yet. */
+const FIRST_EVENTS = 50
+/** What comes within this time is told at once, ms. */
+const COLLECT_MS = 100
+const FIRST_PAUSE_MS = 500
+const MAX_PAUSE_MS = 15_000
+/** The service says something at least every 15 s. */
+const SILENCE_MS = 40_000
+
+/**
+ * Follows events as they become visible until the signal is aborted. While the tab is hidden, nothing is open; once it is
+ * shown again, the newest events are read instead of all that came meanwhile.
+ */
+export async function followEvents(filter: LiveFilter, listener: LiveListener, signal: AbortSignal): Promise<void> {
+  const follower = new Follower(filter, listener)
+  for (let failures = 0; ; ) {
+    await whenVisible(signal)
+    if (signal.aborted) return
+    let failure: Error | null = null
+    try {
+      await follower.follow(untilHidden(signal), () => {
+        failures = 0
+      })
+    } catch (error) {
+      failure = error as Error
+    }
+    if (signal.aborted) return
+    if (document.visibilityState === 'hidden') continue
+    const isFinal = failure instanceof CallError && [400, 401, 403].includes(failure.status)
+    listener.onState(isFinal ? 'failed' : 'broken', failure)
+    if (isFinal) return
+    await pause(Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures++), signal)
+  }
+}
+
+/** What was seen by one stream and by those before it. */
+class Follower {
+  readonly #filter: LiveFilter
+  readonly #listener: LiveListener
+  #seen = ''
+  #texts: string[] = []
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  constructor(filter: LiveFilter, listener: LiveListener) {
+    this.#filter = filter
+    this.#listener = listener
+  }
+
+  /** Resolves when the service ends the stream. */
+  async follow(signal: AbortSignal, onOpen: () => void): Promise<void> {
+    const { event, distinctId } = this.#filter
+    const query = { ...(event && { event }), ...(distinctId && { distinct_id: distinctId }) }
+    this.#listener.onState('connecting', null)
+    const watch = new AbortController()
+    const both = AbortSignal.any([signal, watch.signal])
+    let silence = setTimeout(() => watch.abort(), SILENCE_MS)
+    const frames = new FrameParser()
+    const decoder = new TextDecoder()
+    try {
+      const stream = await openStream(`/public/events/live?${new URLSearchParams(query)}`, both)
+      // Only now: what is accepted between the two is in both, and not in neither.
+      await this.#readLatest(query, both)
+      onOpen()
+      this.#listener.onState('live', null)
+      const reader = stream.getReader()
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        clearTimeout(silence)
+        silence = setTimeout(() => watch.abort(), SILENCE_MS)
+        this.#collect(frames.take(decoder.decode(part.value, { stream: true })))
+      }
+    } finally {
+      clearTimeout(silence)
+      this.#tell()
+    }
+  }
+
+  async #readLatest(query: Record<string, string>, signal: AbortSignal): Promise<void> {
+    const { isWanted = () => true } = this.#filter
+    const isFirst = this.#seen === '' && !this.#filter.isWanted
+    const limit = isFirst ? FIRST_EVENTS : MAX_EVENTS
+    const { events } = await readEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
+    const since = events.length < limit ? null : (events.at(-1)?.eventId ?? null)
+    this.#listener.onLatest({ events: events.filter(isWanted), since }, this.#seen)
+    this.#see(events[0]?.eventId)
+  }
+
+  #see(eventId = ''): void {
+    if (eventId > this.#seen) this.#seen = eventId
+  }
+
+  #collect(texts: string[]): void {
+    if (texts.length === 0) return
+    this.#texts.push(...texts)
+    if (!this.#filter.isWanted) this.#texts.splice(0, this.#texts.length - MAX_EVENTS)
+    this.#timer ??= setTimeout(() => this.#tell(), COLLECT_MS)
+  }
+
+  #tell(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const { isWanted = () => true } = this.#filter
+    const events = this.#texts.map(exactEvent).filter(({ eventId }) => eventId > this.#seen)
+    this.#texts = []
+    this.#see(events.at(-1)?.eventId)
+    const wanted = events.filter(isWanted)
+    if (wanted.length > 0) this.#listener.onEvents(wanted)
+  }
+}
+
+function whenVisible(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted || document.visibilityState === 'visible') return resolve()
+    const stop = new AbortController()
+    const end = () => {
+      stop.abort()
+      resolve()
+    }
+    document.addEventListener('visibilitychange', end, { signal: stop.signal })
+    signal.addEventListener('abort', end, { signal: stop.signal })
+  })
+}
+
+function untilHidden(signal: AbortSignal): AbortSignal {
+  const stop = new AbortController()
+  const end = () => stop.abort()
+  document.addEventListener('visibilitychange', end, { once: true, signal: AbortSignal.any([signal, stop.signal]) })
+  return AbortSignal.any([signal, stop.signal])
+}
+
+/** Ends early when the browser finds a network again, as a laptop does that was asleep. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = new AbortController()
+    const end = () => {
+      clearTimeout(timer)
+      stop.abort()
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    addEventListener('online', end, { signal: stop.signal })
+    signal.addEventListener('abort', end, { signal: stop.signal })
+  })
+}

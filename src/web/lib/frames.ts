@@ -1,0 +1,28 @@
+/** Takes Server-Sent Events apart, as far as this service uses them (HTML standard, 9.2.6). */
+export class FrameParser {
+  #rest = ''
+  /** up to where `#rest` has no end of a frame */
+  #looked = 0
+
+  /** @returns the data of the events that are complete now; comments have none */
+  take(chunk: string): string[] {
+    const text = this.#rest + chunk
+    const found: string[] = []
+    let start = 0
+    let end = text.indexOf('\n\n', this.#looked)
+    while (end >= 0) {
+      const data = dataOf(text.slice(start, end))
+      if (data !== null) found.push(data)
+      start = end + 2
+      end = text.indexOf('\n\n', start)
+    }
+    this.#rest = text.slice(start)
+    this.#looked = Math.max(0, this.#rest.length - 1)
+    return found
+  }
+}
+
+function dataOf(frame: string): string | null {
+  const lines = frame.split('\n').filter((line) => line.startsWith('data: '))
+  return lines.length > 0 ? lines.map((line) => line.slice(6)).join('\n') : null
+}

@@ -1,0 +1,68 @@
+import { suggestEvents, suggestProperties, suggestValues } from '../../api/names.js'
+import { Combobox } from '../../ui/combobox.js'
+
+/** What somebody wants to see, as it is in the link; what is empty filters nothing. */
+export interface Wish {
+  event: string
+  user: string
+  property: string
+  value: string
+}
+
+const NOTHING: Wish = { event: '', user: '', property: '', value: '' }
+
+/** @param query of the route */
+export function readWish(query: URLSearchParams): Wish {
+  const part = (name: string) => query.get(name) ?? ''
+  return { event: part('event'), user: part('user'), property: part('property'), value: part('value') }
+}
+
+export function isEmpty(wish: Wish): boolean {
+  return Object.values(wish).every((part) => part === '')
+}
+
+/** Fields for what is wanted. */
+export function Filters({ wish, onChange }: { wish: Wish; onChange: (wish: Wish) => void }) {
+  const { event, user, property, value } = wish
+  const change = (part: Partial<Wish>) => onChange({ ...wish, ...part })
+  const field = JSON.stringify(['properties', property])
+  return (
+    <search class="live-filters">
+      <Combobox
+        label="Event"
+        placeholder="any"
+        value={event}
+        onChange={(event) => change({ event })}
+        suggest={suggestEvents}
+      />
+      <Combobox
+        label="User"
+        placeholder="anyone"
+        value={user}
+        onChange={(user) => change({ user })}
+        suggest={(text, signal) => suggestValues('distinct_id', text, signal, event)}
+      />
+      <Combobox
+        label="Property"
+        placeholder="any"
+        value={property}
+        onChange={(property) => change({ property, value: '' })}
+        suggest={(text, signal) => suggestProperties(text, signal, event)}
+      />
+      {property !== '' && (
+        <Combobox
+          label="is"
+          placeholder="anything"
+          value={value}
+          onChange={(value) => change({ value })}
+          suggest={(text, signal) => suggestValues(field, text, signal, event)}
+        />
+      )}
+      {!isEmpty(wish) && (
+        <button type="button" onClick={() => onChange(NOTHING)}>
+          Clear filters
+        </button>
+      )}
+    </search>
+  )
+}
