@@ -1,6 +1,11 @@
 const WHOLE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 })
 const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 })
 const SHARE = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
+const SIGNED_SHARE = new Intl.NumberFormat(undefined, {
+  style: 'percent',
+  maximumFractionDigits: 1,
+  signDisplay: 'exceptZero',
+})
 const INSTANT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
 const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'short' })
@@ -20,6 +25,11 @@ export function compactText(value: number): string {
 /** A share of 0 to 1. */
 export function shareText(share: number): string {
   return SHARE.format(share)
+}
+
+/** A change as a share, such as `+12 %`. */
+export function signedShareText(share: number): string {
+  return SIGNED_SHARE.format(share)
 }
 
 /** @param instant epoch ms */

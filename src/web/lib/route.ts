@@ -1,27 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
+import { parseRoute, type Route } from './link.js'
 
-/** What the page shows, all of which is in the fragment of its URL: a link is the whole state, and no server sees it. */
-export interface Route {
-  /** the first part of the path, such as `users` */
-  view: string
-  /** what follows it, decoded */
-  rest: string[]
-  query: URLSearchParams
-}
-
-/** @param hash such as `#/users/ada?tab=events` */
-export function parseRoute(hash: string): Route {
-  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2)
-  const [view = '', ...rest] = path.split('/').map(decoded)
-  return { view, rest, query: new URLSearchParams(query) }
-}
-
-/** @param parts of the path; @param query what is empty is left out */
-export function linkTo(parts: string[], query: Record<string, string> = {}): string {
-  const given = Object.entries(query).filter(([, value]) => value !== '')
-  const search = given.length > 0 ? `?${new URLSearchParams(given)}` : ''
-  return `#/${parts.map(encodeURIComponent).join('/')}${search}`
-}
+export { linkTo, parseRoute, type Route } from './link.js'
 
 /** Shows another route; @param how whether the browser's back button returns to this one */
 export function go(link: string, how: 'push' | 'replace' = 'push'): void {
@@ -41,12 +21,4 @@ export function useRoute(): Route {
     return () => removeEventListener('hashchange', update)
   }, [])
   return parseRoute(hash)
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
 }

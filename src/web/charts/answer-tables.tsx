@@ -1,0 +1,69 @@
+import type { AnswerTable, TableCell } from '../lib/answer-table.js'
+import type { OnCell } from './answer-view.js'
+import { NumberButton } from './number-button.js'
+
+/** More would make the browser slow; the file has them all. */
+const MAX_ROWS = 500
+
+interface AnswerTablesProps {
+  tables: AnswerTable[]
+  onCell?: OnCell | undefined
+}
+
+/** The numbers of an answer. */
+export function AnswerTables({ tables, onCell }: AnswerTablesProps) {
+  return (
+    <>
+      {tables.map((table) => (
+        <OneTable key={table.title} table={table} onCell={onCell} />
+      ))}
+    </>
+  )
+}
+
+function OneTable({ table: { title, columns, rows }, onCell }: { table: AnswerTable; onCell: OnCell | undefined }) {
+  const isNumber = (column: number) => rows[0]?.[column]?.isNumber
+  const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
+  return (
+    <div class="scroll answer-table" tabIndex={onCell ? 0 : undefined} role="region" aria-label={`Table: ${title}`}>
+      <table>
+        <caption class="hidden">{title}</caption>
+        <thead>
+          <tr>
+            {columns.map((column, i) => (
+              <th key={`${i} ${column}`} scope="col" class={isNumber(i) ? 'number' : undefined}>
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, MAX_ROWS).map((row, i) => (
+            <tr key={i}>
+              {row.map((cell, column) => (
+                <Field key={column} cell={cell} title={titleOf(row, columns, column)} onCell={onCell} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {hasOpen && <p class="hint">* is not over yet and may still change.</p>}
+      {rows.length > MAX_ROWS && <p class="hint">The CSV file has all {rows.length} rows.</p>}
+    </div>
+  )
+}
+
+function Field({ cell, title, onCell }: { cell: TableCell; title: string; onCell: OnCell | undefined }) {
+  return (
+    <td class={cell.isNumber ? 'number' : undefined}>
+      <NumberButton text={cell.text} title={title} cell={cell.cell} onCell={onCell} />
+      {cell.isOpen && '*'}
+    </td>
+  )
+}
+
+/** What the number in a column is of: its column, and the words of its row. */
+function titleOf(row: TableCell[], columns: string[], column: number): string {
+  const words = row.filter(({ isNumber }) => !isNumber).map(({ text }) => text)
+  return [columns[column] ?? '', ...words].join(', ')
+}

@@ -1,0 +1,75 @@
+import type { ComponentType } from 'preact'
+import { useMemo } from 'preact/hooks'
+import type { Cell } from '../../contract/questions.js'
+import { type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
+import { type Display, type Drawing, drawingOf } from '../lib/question.js'
+import { useLoaded } from '../lib/use-loaded.js'
+import { Failure, Loading } from '../ui/notice.js'
+import { AnswerTables } from './answer-tables.js'
+import { Bars } from './bars.js'
+import { Cohorts } from './cohorts.js'
+import { Flow } from './flow.js'
+import { Funnel } from './funnel.js'
+import type { PlotProps } from './plot.js'
+import { Totals } from './totals.js'
+
+/** What to do when somebody wants to know who is behind a number. */
+export type OnCell = (cell: Cell, title: string) => void
+
+interface AnswerViewProps {
+  answer: DrawnAnswer
+  /** the answer about the period before */
+  before?: DrawnAnswer | null
+  display: Display
+  /** without it, numbers are no buttons */
+  onCell?: OnCell | undefined
+}
+
+/** An answer, drawn; screen readers find its numbers as a table. */
+export function AnswerView({ answer, before = null, display, onCell }: AnswerViewProps) {
+  const drawing = drawingOf(answer.query, display)
+  const tables = useMemo(() => tablesOf(answer, before), [answer, before])
+  if (tables.every(({ rows }) => rows.length === 0)) return <p class="hint">Nothing was found in this time.</p>
+  if (drawing === 'table') return <AnswerTables tables={tables} onCell={onCell} />
+  return (
+    <>
+      <Drawn answer={answer} before={before} drawing={drawing} onCell={onCell} />
+      {(drawing === 'line' || drawing === 'area' || drawing === 'bar' || drawing === 'flow') && (
+        <div class="hidden">
+          <AnswerTables tables={tables} />
+        </div>
+      )}
+    </>
+  )
+}
+
+interface DrawnProps extends Required<Pick<AnswerViewProps, 'answer' | 'before'>> {
+  drawing: Drawing
+  onCell: OnCell | undefined
+}
+
+function Drawn({ answer, before, drawing, onCell }: DrawnProps) {
+  switch (answer.kind) {
+    case 'funnel':
+      return <Funnel answer={answer} onCell={onCell} />
+    case 'retention':
+      return <Cohorts answer={answer} onCell={onCell} />
+    case 'paths':
+      return <Flow answer={answer} onCell={onCell} />
+    case 'series': {
+      const earlier = before?.kind === 'series' ? before : null
+      if (drawing === 'number') return <Totals answer={answer} before={earlier} onCell={onCell} />
+      if (answer.query.interval === 'none') return <Bars answer={answer} before={earlier} onCell={onCell} />
+      const shape = drawing === 'area' || drawing === 'bar' ? drawing : 'line'
+      return <LazyPlot answer={answer} before={earlier} shape={shape} onCell={onCell} />
+    }
+  }
+}
+
+/** Loads what draws lines once there are some. */
+function LazyPlot(props: PlotProps) {
+  const { value, error, reload } = useLoaded<{ Plot: ComponentType<PlotProps> }>('plot', () => import('./plot.js'))
+  if (error) return <Failure error={new Error('A part of the page could not be loaded.')} onRetry={reload} />
+  if (!value) return <Loading what="the chart" />
+  return <value.Plot {...props} />
+}

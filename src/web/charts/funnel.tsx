@@ -1,0 +1,88 @@
+import type { AnswerTo } from '../../contract/question-input.js'
+import type { FunnelLine, Scalar } from '../../contract/questions.js'
+import { stepText } from '../lib/answer-table.js'
+import { breakdownText } from '../lib/fields.js'
+import { durationText, numberText, shareText } from '../lib/format.js'
+import type { OnCell } from './answer-view.js'
+import { NumberButton } from './number-button.js'
+
+interface FunnelProps {
+  answer: AnswerTo<'funnel'>
+  onCell: OnCell | undefined
+}
+
+/** A bar per step, as long as its share of the first. */
+export function Funnel({ answer, onCell }: FunnelProps) {
+  const { results, query } = answer
+  const isOpen = results.some(({ complete }) => !complete)
+  return (
+    <div class="funnel">
+      {query.steps.map((_, index) => (
+        <section key={index} aria-label={`Step ${index + 1}`}>
+          <h3>
+            <span class="step-number">{index + 1}</span> {stepText(query, index)}
+          </h3>
+          {results.map((line, color) => (
+            <Step key={color} line={line} index={index} color={(color % 10) + 1} query={query} onCell={onCell} />
+          ))}
+        </section>
+      ))}
+      {isOpen && <p class="hint">Some users still have time to take the next step: these numbers may grow.</p>}
+    </div>
+  )
+}
+
+interface StepProps {
+  line: FunnelLine
+  index: number
+  color: number
+  query: AnswerTo<'funnel'>['query']
+  onCell: OnCell | undefined
+}
+
+function Step({ line, index, color, query, onCell }: StepProps) {
+  const step = line.steps[index]
+  if (!step) return null
+  const name = query.breakdown.length > 0 ? breakdownText(line.breakdown) : ''
+  const breakdown = line.breakdown as Scalar[]
+  const dropped = (line.steps[index - 1]?.users ?? step.users) - step.users
+  const title = `${stepText(query, index)}${name && `, ${name}`}`
+  return (
+    <div class="funnel-step">
+      {name && <span class="bar-name">{name}</span>}
+      <span class="bar-track" aria-hidden="true">
+        <span class={`bar fill-${color}`} style={{ width: `${step.of_first * 100}%` }} />
+      </span>
+      <p class="funnel-numbers">
+        <strong>
+          <NumberButton
+            text={numberText(step.users)}
+            title={title}
+            cell={{ step: index + 1, breakdown, dropped: false }}
+            onCell={onCell}
+          />
+        </strong>{' '}
+        users
+        {index > 0 && (
+          <>
+            <span>
+              <strong>{shareText(step.of_first)}</strong> of the first step
+            </span>
+            <span>{shareText(step.of_previous)} of the step before</span>
+            {step.median_ms !== null && <span title="median">after {durationText(step.median_ms)}</span>}
+            {step.mean_ms !== null && <span>{durationText(step.mean_ms)} on average</span>}
+            <span>
+              <NumberButton
+                text={numberText(dropped)}
+                title={`Did not get to ${title}`}
+                cell={{ step: index + 1, breakdown, dropped: true }}
+                onCell={dropped > 0 ? onCell : undefined}
+              />{' '}
+              dropped
+            </span>
+          </>
+        )}
+      </p>
+    </div>
+  )
+}

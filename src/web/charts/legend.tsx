@@ -1,0 +1,30 @@
+import type { PlotLine } from '../lib/plot-data.js'
+import { COLORS } from './colors.js'
+
+interface LegendProps {
+  lines: PlotLine[]
+  shown: PlotLine[]
+  onToggle: (name: string) => void
+  hasBefore: boolean
+}
+
+/** The names of the lines; a click hides one or shows it again. */
+export function Legend({ lines, shown, onToggle, hasBefore }: LegendProps) {
+  return (
+    <figcaption class="legend">
+      {lines.map((line) => (
+        <button
+          key={line.name}
+          type="button"
+          class="plain"
+          aria-pressed={shown.includes(line)}
+          onClick={() => onToggle(line.name)}
+        >
+          <span class={`swatch fill-${(line.index % COLORS) + 1}`} aria-hidden="true" />
+          {line.name}
+        </button>
+      ))}
+      {hasBefore && <span class="hint">faint: the period before</span>}
+    </figcaption>
+  )
+}

@@ -1,0 +1,122 @@
+import uPlot from 'uplot'
+import { compactText } from '../lib/format.js'
+import { openPart, overPart, type PlotData, type PlotLine, stacked, sumOf, type Value } from '../lib/plot-data.js'
+import type { Colors } from './colors.js'
+
+export type Shape = 'line' | 'area' | 'bar'
+
+/** What a chart is made of: uPlot's series beside their values. */
+export interface Plotted {
+  series: uPlot.Series[]
+  values: Value[][]
+  /** per visible line where its points are: stacked ones are above those below them */
+  tops: Value[][]
+}
+
+const OPEN_DASH = [5, 4]
+
+/** Each line is drawn in two parts: what is over, and, dashed, what may still change. */
+export function plotted(data: PlotData, lines: PlotLine[], shape: Shape, colors: Colors): Plotted {
+  const series: uPlot.Series[] = []
+  const values: Value[][] = []
+  const add = (line: uPlot.Series, points: Value[]) => {
+    series.push({ spanGaps: false, ...line })
+    values.push(points)
+  }
+  const isStacked = shape !== 'line'
+  const tops = isStacked ? stacked(lines.map((line) => line.values)) : lines.map((line) => line.values)
+  for (const { stroke, points } of earlier(lines, isStacked, colors)) {
+    add({ stroke, width: 1.5, points: { show: false } }, points)
+  }
+  // The highest of a stack first: those below it are drawn over it.
+  const order = [...lines.keys()]
+  if (isStacked) order.reverse()
+  for (const i of order) {
+    const { index } = lines[i] ?? { index: 0 }
+    const top = tops[i] ?? []
+    const [over, open] = parts(shape, index, colors)
+    add(over, overPart(top, data.complete))
+    add(
+      open,
+      shape === 'bar' ? top.map((value, at) => (data.complete[at] ? null : value)) : openPart(top, data.complete),
+    )
+  }
+  return { series, values, tops }
+}
+
+function parts(shape: Shape, index: number, colors: Colors): [over: uPlot.Series, open: uPlot.Series] {
+  const stroke = colors.stroke(index)
+  if (shape === 'line') {
+    const line = { stroke, width: 2 }
+    return [
+      { ...line, points: { size: 6, fill: stroke } },
+      { ...line, dash: OPEN_DASH, points: { size: 6 } },
+    ]
+  }
+  const paths = shape === 'bar' ? uPlot.paths.bars?.({ size: [0.7, 64], radius: 0.1 }) : undefined
+  const area = { stroke, width: shape === 'bar' ? 1 : 1.5, points: { show: false }, ...(paths && { paths }) }
+  return [
+    { ...area, fill: colors.fill(index) },
+    { ...area, fill: colors.openFill(index), dash: OPEN_DASH },
+  ]
+}
+
+/** The period before: a faint line per line, one for the whole of a stack. */
+function earlier(lines: PlotLine[], isStacked: boolean, colors: Colors): { stroke: string; points: Value[] }[] {
+  const found = lines.flatMap(({ before, index }) =>
+    before ? [{ stroke: colors.faintStroke(index), points: before }] : [],
+  )
+  if (!isStacked || found.length < 2) return found
+  return [{ stroke: colors.faint, points: sumOf(found.map(({ points }) => points)) }]
+}
+
+/** Steps between the ticks below the chart: buckets have no places in between. */
+const STEPS = [1, 2, 3, 4, 5, 6, 7, 10, 12, 14, 20, 24, 28, 30, 48, 50, 60, 90, 100, 200, 365, 500, 1000, 2000, 5000]
+const FONT = '12px system-ui, sans-serif'
+
+/** Axes, sizes and the cursor. */
+export function plotOptions(
+  data: PlotData,
+  shape: Shape,
+  colors: Colors,
+  width: number,
+  height: number,
+): uPlot.Options {
+  const axis = { stroke: colors.faint, font: FONT, ticks: { show: false } }
+  const last = data.at.length - 1
+  const margin = shape === 'bar' ? 0.5 : last === 0 ? 0.5 : 0
+  return {
+    width,
+    height,
+    padding: [12, 16, 0, 0],
+    series: [],
+    legend: { show: false },
+    scales: {
+      x: { time: false, range: () => [-margin, last + margin] },
+      y: { range: (_, low, high) => yRange(low, high) },
+    },
+    axes: [
+      {
+        ...axis,
+        grid: { show: false },
+        incrs: STEPS,
+        space: 64,
+        values: (_, splits) => splits.map((at) => data.ticks[at] ?? ''),
+      },
+      {
+        ...axis,
+        grid: { stroke: colors.line, width: 1 },
+        size: 52,
+        values: (_, splits) => splits.map(compactText),
+      },
+    ],
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 }, focus: { prox: -1 } },
+  }
+}
+
+/** From 0, so that heights can be compared. */
+function yRange(low: number | null, high: number | null): [number, number] {
+  const top = Math.max(0, high ?? 0)
+  const bottom = Math.min(0, low ?? 0)
+  return top === 0 && bottom === 0 ? [0, 1] : [bottom * 1.06, top * 1.06]
+}

@@ -1,0 +1,139 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import uPlot from 'uplot'
+import type { AnswerTo } from '../../contract/question-input.js'
+import { cellOf } from '../lib/answer-table.js'
+import { type PlotData, type PlotLine, plotData } from '../lib/plot-data.js'
+import type { OnCell } from './answer-view.js'
+import { colorsAt } from './colors.js'
+import { Legend } from './legend.js'
+import { type Plotted, plotOptions, plotted, type Shape } from './plot-options.js'
+import { Tip } from './tip.js'
+
+export interface PlotProps {
+  answer: AnswerTo<'series'>
+  before: AnswerTo<'series'> | null
+  shape: Shape
+  onCell: OnCell | undefined
+}
+
+/** More lines than that are drawn once somebody asks for them. */
+const MAX_LINES = 20
+
+/** Where the pointer is: a bucket, and how far from the chart's left side, px. */
+interface Pointed {
+  index: number
+  left: number
+}
+
+/** Lines, areas or bars over time. */
+export function Plot({ answer, before, shape, onCell }: PlotProps) {
+  const data = useMemo(() => plotData(answer, before, Date.now()), [answer, before])
+  const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
+  const lines = useMemo(() => {
+    return data.lines.filter(({ name, index }) => index < MAX_LINES !== toggled.has(name))
+  }, [data, toggled])
+  const toggle = (name: string) => {
+    const next = new Set(toggled)
+    if (!next.delete(name)) next.add(name)
+    setToggled(next)
+  }
+  const [pointed, setPointed] = useState<Pointed | null>(null)
+  const box = useRef<HTMLDivElement>(null)
+  const open = (index: number, line: PlotLine | undefined) => {
+    const found = line && answer.results[line.index]
+    const at = data.at[index]
+    if (!found || !at || !onCell) return
+    onCell({ ...cellOf(found), at }, `${line.name}, ${data.labels[index]}`)
+  }
+  useCanvas(box, data, lines, shape, setPointed, open)
+  return (
+    <figure class="plot">
+      <div
+        ref={box}
+        class={onCell ? 'canvas clickable' : 'canvas'}
+        role="img"
+        aria-label={`Chart of ${data.lines.map(({ name }) => name).join(', ')}. A table of its numbers follows.`}
+      />
+      {pointed && (
+        <Tip
+          data={data}
+          lines={lines}
+          index={pointed.index}
+          left={pointed.left}
+          width={box.current?.clientWidth ?? 0}
+        />
+      )}
+      {(data.lines.length > 1 || before) && (
+        <Legend lines={data.lines} shown={lines} onToggle={toggle} hasBefore={before !== null} />
+      )}
+    </figure>
+  )
+}
+
+type Open = (index: number, line: PlotLine | undefined) => void
+
+/** Draws the chart anew when what it shows, its width or the colours of the page change. */
+function useCanvas(
+  box: { current: HTMLDivElement | null },
+  data: PlotData,
+  lines: PlotLine[],
+  shape: Shape,
+  onPoint: (pointed: Pointed | null) => void,
+  open: Open,
+): void {
+  const [theme, setTheme] = useState(0)
+  const latest = useRef(open)
+  latest.current = open
+  useEffect(() => {
+    const scheme = matchMedia('(prefers-color-scheme: dark)')
+    const update = () => setTheme((before) => before + 1)
+    scheme.addEventListener('change', update)
+    return () => scheme.removeEventListener('change', update)
+  }, [])
+  useEffect(() => {
+    const element = box.current
+    if (!element) return
+    const size = () => ({ width: Math.max(200, element.clientWidth), height: Math.max(180, element.clientHeight) })
+    const parts = plotted(data, lines, shape, colorsAt(element))
+    const { width, height } = size()
+    const options = plotOptions(data, shape, colorsAt(element), width, height)
+    options.series = [{}, ...parts.series]
+    options.hooks = {
+      setCursor: [
+        ({ cursor: { idx, left } }) => onPoint(idx == null || left == null || left < 0 ? null : pointedAt(idx, left)),
+      ],
+      ready: [
+        (plot) => {
+          plot.over.addEventListener('click', () => {
+            const { idx, top = 0 } = plot.cursor
+            if (idx != null) latest.current(idx, nearest(plot, parts, lines, shape, idx, top))
+          })
+        },
+      ],
+    }
+    const plot = new uPlot(options, [data.at.map((_, i) => i), ...parts.values], element)
+    const pointedAt = (index: number, left: number) => ({ index, left: left + plot.over.offsetLeft })
+    const observer = new ResizeObserver(() => plot.setSize(size()))
+    observer.observe(element)
+    return () => {
+      observer.disconnect()
+      plot.destroy()
+      onPoint(null)
+    }
+  }, [data, lines, shape, theme])
+}
+
+/** The line at a height of the chart: the nearest, or in a stack the one whose part it is. */
+function nearest(
+  plot: uPlot,
+  { tops }: Plotted,
+  lines: PlotLine[],
+  shape: Shape,
+  index: number,
+  top: number,
+): PlotLine | undefined {
+  const heights = tops.map((values) => plot.valToPos(values[index] ?? 0, 'y'))
+  if (shape !== 'line') return lines[heights.findIndex((height) => height <= top)] ?? lines.at(-1)
+  const distances = heights.map((height) => Math.abs(height - top))
+  return lines[distances.indexOf(Math.min(...distances))]
+}

@@ -1,0 +1,75 @@
+import type { FieldName, Interval, SeriesDefinition, SeriesLine, SeriesQuestion } from '../../contract/questions.js'
+import { breakdownText, fieldLabel } from './fields.js'
+
+/** Events, as they are called in the names of lines, steps and nodes. */
+export function eventText(event: string | string[]): string {
+  if (event === '*') return 'Any event'
+  return typeof event === 'string' ? event : event.join(' or ')
+}
+
+/** What a series counts, such as `purchased (sum of price)`. */
+export function seriesText({ event, metric, property = '', p = 95, where }: SeriesDefinition): string {
+  const field = fieldLabel(property as FieldName)
+  const metrics: Record<SeriesDefinition['metric'], string> = {
+    events: '',
+    users: 'users',
+    events_per_user: 'per user',
+    sum: `sum of ${field}`,
+    avg: `average ${field}`,
+    min: `least ${field}`,
+    max: `greatest ${field}`,
+    median: `median ${field}`,
+    percentile: `${p} % percentile of ${field}`,
+  }
+  const notes = [metrics[metric], where ? 'filtered' : ''].filter((note) => note !== '')
+  return notes.length > 0 ? `${eventText(event)} (${notes.join(', ')})` : eventText(event)
+}
+
+/** The names of the lines of an answer; no two are the same. */
+export function lineNames(lines: SeriesLine[], { series }: SeriesQuestion): string[] {
+  const seen = new Map<string, number>()
+  return lines.map((line) => {
+    const definition = series[line.series]
+    const name = definition ? seriesText(definition) : String(line.series)
+    const values = breakdownText(line.breakdown)
+    const text = values === '' ? name : series.length === 1 ? values : `${name}: ${values}`
+    const count = (seen.get(text) ?? 0) + 1
+    seen.set(text, count)
+    return count > 1 ? `${text} #${count}` : text
+  })
+}
+
+const UTC = { timeZone: 'UTC' } as const
+const YEAR = new Intl.DateTimeFormat(undefined, { ...UTC, dateStyle: 'medium' })
+const MONTH = new Intl.DateTimeFormat(undefined, { ...UTC, month: 'short', year: 'numeric' })
+const DAY = new Intl.DateTimeFormat(undefined, { ...UTC, day: 'numeric', month: 'short' })
+const HOUR = new Intl.DateTimeFormat(undefined, { ...UTC, hour: 'numeric', minute: '2-digit' })
+const WEEKDAY = new Intl.DateTimeFormat(undefined, { ...UTC, weekday: 'short' })
+
+/** The bucket that begins at this local time, such as `Sat, May 2, 2026`. @param at with its offset from UTC */
+export function bucketText(at: string, interval: Interval): string {
+  const local = Date.parse(`${at.slice(0, 16)}Z`)
+  switch (interval) {
+    case 'month':
+      return MONTH.format(local)
+    case 'week':
+      return `Week of ${YEAR.format(local)}`
+    case 'hour':
+      return `${YEAR.format(local)}, ${HOUR.format(local)}`
+    default:
+      return `${WEEKDAY.format(local)}, ${YEAR.format(local)}`
+  }
+}
+
+/** The same below a chart, where there is little room. */
+export function axisText(at: string, interval: Interval): string {
+  const local = Date.parse(`${at.slice(0, 16)}Z`)
+  if (interval === 'month') return MONTH.format(local)
+  const isMidnight = at.slice(11, 16) === '00:00'
+  return interval === 'hour' && !isMidnight ? HOUR.format(local) : DAY.format(local)
+}
+
+/** A date without a time, such as that of a cohort. */
+export function dateText(date: string): string {
+  return YEAR.format(Date.parse(`${date}T00:00Z`))
+}

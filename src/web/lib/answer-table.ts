@@ -1,0 +1,190 @@
+import type { AnswerTo, AnyAnswer } from '../../contract/question-input.js'
+import type { Cell, FunnelStep, Scalar } from '../../contract/questions.js'
+import { bucketText, dateText, eventText, lineNames, seriesText } from './answer-names.js'
+import { breakdownText, fieldLabel } from './fields.js'
+import { durationText, numberText, shareText } from './format.js'
+
+/** The answer to a question that can be drawn. */
+export type DrawnAnswer = Exclude<AnyAnswer, { kind: 'users' }>
+
+export interface TableCell {
+  /** as people read it */
+  text: string
+  /** as a file has it */
+  raw: string | number | null
+  isNumber?: boolean
+  /** where it is a number that has users behind it */
+  cell?: Cell
+  /** whether it may still change */
+  isOpen?: boolean
+}
+
+/** The numbers of an answer, for people who read them, for screen readers, and for a file. */
+export interface AnswerTable {
+  title: string
+  columns: string[]
+  rows: TableCell[][]
+}
+
+/** @param before the answer about the period before, bucket by bucket beside the first */
+export function tablesOf(answer: DrawnAnswer, before: DrawnAnswer | null = null): AnswerTable[] {
+  switch (answer.kind) {
+    case 'series':
+      return [seriesTable(answer, before?.kind === 'series' ? before : null)]
+    case 'funnel':
+      return [funnelTable(answer)]
+    case 'retention':
+      return [retentionTable(answer)]
+    case 'paths':
+      return pathsTables(answer)
+  }
+}
+
+const words = (text: string): TableCell => ({ text, raw: text })
+
+function count(value: number | null, cell?: Cell, isOpen = false): TableCell {
+  const text = value === null ? '–' : numberText(value)
+  return { text, raw: value, isNumber: true, isOpen, ...(cell && value !== null && { cell }) }
+}
+
+type SeriesAnswer = AnswerTo<'series'>
+
+/** A row per bucket and a column per line; without buckets, a row per line. */
+function seriesTable(answer: SeriesAnswer, before: SeriesAnswer | null): AnswerTable {
+  const { results, query } = answer
+  const names = lineNames(results, query)
+  const earlier = results.map((line) => lineBefore(line, before))
+  const title = 'Numbers'
+  if (query.interval === 'none') {
+    const rows = results.map((line, i) => [
+      words(query.breakdown.length > 0 ? seriesNameOf(answer, line.series) : (names[i] ?? '')),
+      ...(query.breakdown.length > 0 ? [words(breakdownText(line.breakdown))] : []),
+      count(line.total, cellOf(line), line.points[0]?.complete === false),
+      ...(before ? [count(earlier[i]?.total ?? null)] : []),
+    ])
+    const by = query.breakdown.length > 0 ? [query.breakdown.map(fieldLabel).join(', ')] : []
+    return { title, columns: ['Series', ...by, 'Total', ...(before ? ['Period before'] : [])], rows }
+  }
+  const rows = (results[0]?.points ?? []).map(({ at }, index) => [
+    { text: bucketText(at, query.interval), raw: at },
+    ...results.flatMap((line, i) => {
+      const { value = null, complete = true } = line.points[index] ?? {}
+      const now = count(value, { ...cellOf(line), at }, !complete)
+      return before ? [now, count(earlier[i]?.points[index]?.value ?? null)] : [now]
+    }),
+  ])
+  const totals = results.flatMap((line, i) => {
+    const now = count(line.total, cellOf(line))
+    return before ? [now, count(earlier[i]?.total ?? null)] : [now]
+  })
+  const columns = names.flatMap((name) => (before ? [name, `${name}, period before`] : [name]))
+  return { title, columns: ['Time', ...columns], rows: [...rows, [words('Total'), ...totals]] }
+}
+
+type Line = SeriesAnswer['results'][number]
+
+/** The same line in the answer about the period before; of values that did not occur then, none. */
+export function lineBefore(line: Line, before: SeriesAnswer | null): Line | undefined {
+  const key = JSON.stringify(line.breakdown)
+  return before?.results.find(({ series, breakdown }) => series === line.series && JSON.stringify(breakdown) === key)
+}
+
+/** The total of a line, as the service is asked who is behind it. */
+export function cellOf({ series, breakdown }: Line): Cell {
+  return { series, breakdown: breakdown as Scalar[] }
+}
+
+function seriesNameOf({ query }: SeriesAnswer, series: number): string {
+  const definition = query.series[series]
+  return definition ? seriesText(definition) : String(series)
+}
+
+function funnelTable({ results, query }: AnswerTo<'funnel'>): AnswerTable {
+  const hasBreakdown = query.breakdown.length > 0
+  const rows = results.flatMap(({ breakdown, steps, complete }) => {
+    return steps.map((step, i) => [
+      ...(hasBreakdown ? [words(breakdownText(breakdown))] : []),
+      { text: String(i + 1), raw: i + 1, isNumber: true },
+      words(stepText(query, i)),
+      count(step.users, { step: i + 1, breakdown: breakdown as Scalar[], dropped: false }, !complete),
+      ...stepShares(step),
+    ])
+  })
+  const columns = ['Step', 'Event', 'Users', 'Of first', 'Of step before', 'Median time', 'Average time']
+  return {
+    title: 'Steps',
+    columns: [...(hasBreakdown ? [query.breakdown.map(fieldLabel).join(', ')] : []), ...columns],
+    rows,
+  }
+}
+
+/** With `any` order, a step is how many of them were done. */
+export function stepText({ steps, order }: AnswerTo<'funnel'>['query'], index: number): string {
+  if (order === 'any') return `${index + 1} of ${steps.length}`
+  return eventText(steps[index]?.event ?? '')
+}
+
+function stepShares({ of_first, of_previous, median_ms, mean_ms }: FunnelStep): TableCell[] {
+  const share = (value: number): TableCell => ({ text: shareText(value), raw: value, isNumber: true })
+  const time = (ms: number | null): TableCell => ({
+    text: ms === null ? '–' : durationText(ms),
+    raw: ms === null ? null : ms / 1000,
+    isNumber: true,
+  })
+  return [share(of_first), share(of_previous), time(median_ms), time(mean_ms)]
+}
+
+function retentionTable({ results, averages, query }: AnswerTo<'retention'>): AnswerTable {
+  const rows = results.map(({ cohort, size, cells }) => [
+    { text: dateText(cohort), raw: cohort },
+    count(size, { cohort }),
+    ...cells.map(({ interval, users, complete }) => count(users, { cohort, interval }, !complete)),
+  ])
+  const last: TableCell[] = averages.map(({ share }) => ({
+    text: share === null ? '–' : shareText(share),
+    raw: share,
+    isNumber: true,
+  }))
+  const columns = averages.map(({ interval }) => intervalText(query.unit, interval))
+  return {
+    title: 'Cohorts',
+    columns: ['Cohort', 'Size', ...columns],
+    rows: rows.length > 0 ? [...rows, [words('Average'), { text: '', raw: null, isNumber: true }, ...last]] : [],
+  }
+}
+
+/** The heading of an interval, such as `Week 3`. */
+export function intervalText(unit: AnswerTo<'retention'>['query']['unit'], interval: number): string {
+  return `${unit[0]?.toUpperCase()}${unit.slice(1)} ${interval}`
+}
+
+function pathsTables({ results: { nodes, links } }: AnswerTo<'paths'>): AnswerTable[] {
+  const step = (value: number): TableCell => ({ text: String(value), raw: value, isNumber: true })
+  return [
+    {
+      title: 'Events',
+      columns: ['Step', 'Event', 'Users'],
+      rows: nodes.map(({ users, ...cell }) => [step(cell.step), words(nodeText(cell.event)), count(users, cell)]),
+    },
+    {
+      title: 'Ways',
+      columns: ['Step', 'From', 'To', 'Users'],
+      rows: links.map(({ users, ...cell }) => [
+        step(cell.step),
+        words(nodeText(cell.from)),
+        words(nodeText(cell.to)),
+        count(users, cell),
+      ]),
+    },
+  ]
+}
+
+/** The name of a node, of which `$other` has the rest. */
+export function nodeText(event: string): string {
+  return event === '$other' ? 'Other' : event
+}
+
+/** A table as rows of a file. */
+export function rawRows({ columns, rows }: AnswerTable): (string | number | null)[][] {
+  return [columns, ...rows.map((row) => row.map(({ raw }) => raw))]
+}

@@ -1,0 +1,134 @@
+import type { FieldName, Filter, Scalar } from '../../contract/questions.js'
+
+export type Joint = 'and' | 'or'
+export type Condition = Exclude<Filter, ['and' | 'or' | 'not', unknown]>
+export type Operator = Condition[0]
+
+/** What a filter does, as people say it. */
+export const OPERATORS: Record<Operator, string> = {
+  is: 'is',
+  is_not: 'is not',
+  contains: 'contains',
+  not_contains: 'does not contain',
+  starts_with: 'starts with',
+  ends_with: 'ends with',
+  matches: 'matches the pattern',
+  gt: 'is more than',
+  gte: 'is at least',
+  lt: 'is less than',
+  lte: 'is at most',
+  set: 'is set',
+  not_set: 'is not set',
+}
+
+/** What an operator compares with. */
+export function operandOf(operator: Operator): 'list' | 'texts' | 'one' | 'none' {
+  if (operator === 'set' || operator === 'not_set') return 'none'
+  if (operator === 'is' || operator === 'is_not') return 'list'
+  return ['gt', 'gte', 'lt', 'lte'].includes(operator) ? 'one' : 'texts'
+}
+
+/** Whether a value has the form of a filter, finished or not. */
+export function isFilter(value: unknown): value is Filter {
+  if (!Array.isArray(value)) return false
+  const [operator, operand, compared] = value
+  if (operator === 'not') return value.length === 2 && isFilter(operand)
+  if (operator === 'and' || operator === 'or') {
+    return value.length === 2 && Array.isArray(operand) && operand.every(isFilter)
+  }
+  if (typeof operator !== 'string' || !Object.hasOwn(OPERATORS, operator) || !isFieldName(operand)) return false
+  switch (operandOf(operator as Operator)) {
+    case 'none':
+      return value.length === 2
+    case 'list':
+      return Array.isArray(compared) && compared.every(isScalar)
+    case 'texts':
+      return isFieldName(compared)
+    case 'one':
+      return typeof compared === 'number' || typeof compared === 'string'
+  }
+}
+
+/** A name, or a list of names. */
+export function isFieldName(value: unknown): value is FieldName {
+  return typeof value === 'string' || (Array.isArray(value) && value.every((name) => typeof name === 'string'))
+}
+
+function isScalar(value: unknown): value is Scalar {
+  return value === null || ['string', 'number', 'boolean'].includes(typeof value)
+}
+
+/** Without conditions that are not filled in yet; `["is", field, []]` is one: it would match nothing. */
+export function withoutGaps(filter: Filter | null): Filter | null {
+  if (filter === null) return null
+  if (filter[0] === 'not') {
+    const inner = withoutGaps(filter[1])
+    return inner && ['not', inner]
+  }
+  if (filter[0] === 'and' || filter[0] === 'or') {
+    const inner = filter[1].map(withoutGaps).filter((one) => one !== null)
+    return inner.length > 0 ? [filter[0], inner] : null
+  }
+  const [, field, compared] = filter
+  if (field.length === 0 || field === 'properties.' || field === 'user.') return null
+  return compared === '' || (Array.isArray(compared) && compared.length === 0) ? null : filter
+}
+
+/** Conditions as a form has them: joined, and some of them in groups of their own. */
+export interface Group {
+  joint: Joint
+  rows: (Condition | Group)[]
+}
+
+/** @returns null if the filter has a `not`, or groups within groups: that is edited as JSON */
+export function groupOf(filter: Filter | null): Group | null {
+  if (filter === null) return { joint: 'and', rows: [] }
+  const group = oneGroup(filter)
+  const isDeeper = group?.rows.some((row) => isGroup(row) && row.rows.some(isGroup))
+  return isDeeper ? null : group
+}
+
+function oneGroup(filter: Filter): Group | null {
+  if (filter[0] === 'not') return null
+  if (isCondition(filter)) return { joint: 'and', rows: [filter] }
+  const rows = filter[1].map((one) => (isCondition(one) ? one : oneGroup(one)))
+  return rows.includes(null) ? null : { joint: filter[0], rows: rows.filter((row) => row !== null) }
+}
+
+function isCondition(filter: Filter): filter is Condition {
+  return !['and', 'or', 'not'].includes(filter[0])
+}
+
+export function isGroup(row: Condition | Group): row is Group {
+  return !Array.isArray(row)
+}
+
+/** The other way round. One condition by itself is not joined; no condition is no filter. */
+export function filterOf({ joint, rows }: Group): Filter | null {
+  const filters = rows.map((row): Filter => (isGroup(row) ? [row.joint, row.rows.map(asFilter)] : row))
+  const [only] = filters
+  if (only === undefined) return null
+  return filters.length === 1 && joint === 'and' ? only : [joint, filters]
+}
+
+function asFilter(row: Condition | Group): Filter {
+  return isGroup(row) ? [row.joint, row.rows.map(asFilter)] : row
+}
+
+/** A condition with another operator; what it is compared with stays where that is possible. */
+export function withOperator(condition: Condition, operator: Operator): Condition {
+  const [, field, before = []] = condition
+  const values: Scalar[] = Array.isArray(before) ? before : before === '' ? [] : [before]
+  switch (operandOf(operator)) {
+    case 'none':
+      return [operator, field] as Condition
+    case 'list':
+      return [operator, field, values] as Condition
+    case 'texts':
+      return [operator, field, values.filter((value) => value !== null).map(String)] as Condition
+    case 'one': {
+      const [first = ''] = values
+      return [operator, field, typeof first === 'number' ? first : String(first ?? '')] as Condition
+    }
+  }
+}

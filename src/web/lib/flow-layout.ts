@@ -1,0 +1,121 @@
+import type { Paths } from '../../contract/questions.js'
+
+export interface FlowNode {
+  step: number
+  event: string
+  users: number
+  x: number
+  y: number
+  height: number
+}
+
+export interface FlowLink {
+  step: number
+  from: string
+  to: string
+  users: number
+  /** of an SVG path that is filled */
+  path: string
+}
+
+/** Where nodes and links are, in the units of the drawing. */
+export interface Flow {
+  width: number
+  height: number
+  nodes: FlowNode[]
+  links: FlowLink[]
+}
+
+export const NODE_WIDTH = 12
+const COLUMN_WIDTH = 190
+const LABEL_WIDTH = 160
+/** Room for the label of a node, however few users it has. */
+const GAP = 18
+const MIN_HEIGHT = 3
+const COLUMN_HEIGHT = 260
+
+/**
+ * A column per step, in the order of time, and a band per link. Widths are those of users.
+ * @param isBackward whether steps are counted from the end
+ */
+export function flowLayout({ nodes, links }: Paths, isBackward: boolean): Flow {
+  const last = Math.max(0, ...nodes.map(({ step }) => step))
+  const columnOf = (step: number) => (isBackward ? last - step : step)
+  const scale = COLUMN_HEIGHT / Math.max(1, ...sums(nodes))
+  const ends = new Map<number, number>()
+  const placed = nodes.map((node) => {
+    const column = columnOf(node.step)
+    const y = ends.get(column) ?? 0
+    const height = Math.max(MIN_HEIGHT, node.users * scale)
+    ends.set(column, y + height + GAP)
+    return { ...node, x: column * COLUMN_WIDTH, y: y + GAP, height }
+  })
+  const flow = { nodes: placed, links: bands(links, placed, isBackward) }
+  return { width: last * COLUMN_WIDTH + LABEL_WIDTH, height: Math.max(0, ...ends.values()) + GAP, ...flow }
+}
+
+/** Users of each step. */
+function sums(nodes: Paths['nodes']): number[] {
+  const all: number[] = []
+  for (const { step, users } of nodes) all[step] = (all[step] ?? 0) + users
+  return all.map((sum) => sum ?? 0)
+}
+
+/**
+ * The bands of a node lie one below the other on each of its sides. A user who came by twice is in two of them: then they
+ * are thinner, so that they end where the node does.
+ */
+function bands(links: Paths['links'], nodes: FlowNode[], isBackward: boolean): FlowLink[] {
+  const at = new Map(nodes.map((node) => [`${node.step} ${node.event}`, node]))
+  const nodesOf = ({ step, from, to }: Paths['links'][number]) => {
+    const [left, right] = isBackward ? [step + 1, step] : [step, step + 1]
+    return { source: at.get(`${left} ${from}`), target: at.get(`${right} ${to}`) }
+  }
+  const leaving = new Map<FlowNode, { users: number; used: number }>()
+  const arriving = new Map<FlowNode, { users: number; used: number }>()
+  for (const link of links) {
+    const { source, target } = nodesOf(link)
+    if (source) side(leaving, source).users += link.users
+    if (target) side(arriving, target).users += link.users
+  }
+  return links.flatMap((link) => {
+    const { source, target } = nodesOf(link)
+    if (!source || !target) return []
+    const from = take(side(leaving, source), source, link.users)
+    const to = take(side(arriving, target), target, link.users)
+    return [{ ...link, path: band(source.x + NODE_WIDTH, from, target.x, to) }]
+  })
+}
+
+type Side = { users: number; used: number }
+
+function side(sides: Map<FlowNode, Side>, node: FlowNode): Side {
+  const found = sides.get(node) ?? { users: 0, used: 0 }
+  sides.set(node, found)
+  return found
+}
+
+interface Span {
+  y: number
+  height: number
+}
+
+/** The next free part of a side. */
+function take(side: Side, node: FlowNode, users: number): Span {
+  const height = (node.height * users) / Math.max(node.users, side.users, 1)
+  const span = { y: node.y + side.used, height }
+  side.used += height
+  return span
+}
+
+function band(left: number, from: Span, right: number, to: Span): string {
+  const middle = (left + right) / 2
+  const curve = (y1: number, x2: number, y2: number) => `C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`
+  return [
+    `M${left} ${from.y}`,
+    curve(from.y, right, to.y),
+    `L${right} ${to.y + to.height}`,
+    curve(to.y + to.height, left, from.y + from.height),
+    'Z',
+  ].join('')
+}

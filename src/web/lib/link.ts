@@ -1,0 +1,30 @@
+/** What the page shows, all of which is in the fragment of its URL: a link is the whole state, and no server sees it. */
+export interface Route {
+  /** the first part of the path, such as `users` */
+  view: string
+  /** what follows it, decoded */
+  rest: string[]
+  query: URLSearchParams
+}
+
+/** @param hash such as `#/users/ada?tab=events` */
+export function parseRoute(hash: string): Route {
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2)
+  const [view = '', ...rest] = path.split('/').map(decoded)
+  return { view, rest, query: new URLSearchParams(query) }
+}
+
+/** @param parts of the path; @param query what is empty is left out */
+export function linkTo(parts: string[], query: Record<string, string> = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== '')
+  const search = given.length > 0 ? `?${new URLSearchParams(given)}` : ''
+  return `#/${parts.map(encodeURIComponent).join('/')}${search}`
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}

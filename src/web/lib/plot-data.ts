@@ -1,0 +1,78 @@
+import type { AnswerTo } from '../../contract/question-input.js'
+import { axisText, bucketText, lineNames } from './answer-names.js'
+import { lineBefore } from './answer-table.js'
+
+type SeriesAnswer = AnswerTo<'series'>
+
+export type Value = number | null
+
+export interface PlotLine {
+  name: string
+  /** where it is in the answer */
+  index: number
+  /** null where there is none, and where the time has not come yet */
+  values: Value[]
+  /** of the period before, bucket by bucket */
+  before: Value[] | null
+}
+
+/** The lines of a chart over time. */
+export interface PlotData {
+  at: string[]
+  /** below the chart */
+  ticks: string[]
+  /** in full */
+  labels: string[]
+  /** which buckets are over */
+  complete: boolean[]
+  lines: PlotLine[]
+}
+
+/** @param now epoch ms: what begins later is not drawn, as it would look like a fall to nothing */
+export function plotData(answer: SeriesAnswer, before: SeriesAnswer | null, now: number): PlotData {
+  const { results, query } = answer
+  const points = results[0]?.points ?? []
+  const isToCome = points.map(({ at }) => Date.parse(at) > now)
+  const names = lineNames(results, query)
+  return {
+    at: points.map(({ at }) => at),
+    ticks: points.map(({ at }) => axisText(at, query.interval)),
+    labels: points.map(({ at }) => bucketText(at, query.interval)),
+    complete: points.map(({ complete }) => complete),
+    lines: results.map((line, index) => ({
+      name: names[index] ?? '',
+      index,
+      values: line.points.map(({ value }, i) => (isToCome[i] ? null : value)),
+      before: before && points.map((_, i) => lineBefore(line, before)?.points[i]?.value ?? null),
+    })),
+  }
+}
+
+/** Each line on top of those before it, the first at the bottom. */
+export function stacked(lines: Value[][]): Value[][] {
+  const sums: number[] = []
+  return lines.map((values) => {
+    return values.map((value, i) => {
+      sums[i] = (sums[i] ?? 0) + (value ?? 0)
+      return value === null ? null : (sums[i] ?? 0)
+    })
+  })
+}
+
+/** The part of a line that may still change, joined to the part that is over. */
+export function openPart(values: Value[], complete: boolean[]): Value[] {
+  return values.map((value, i) => (!complete[i] || complete[i + 1] === false ? value : null))
+}
+
+/** The part of a line that is over. */
+export function overPart(values: Value[], complete: boolean[]): Value[] {
+  return values.map((value, i) => (complete[i] ? value : null))
+}
+
+/** The sum of lines, bucket by bucket; null where none has a value. */
+export function sumOf(lines: Value[][]): Value[] {
+  return (lines[0] ?? []).map((_, i) => {
+    const values = lines.map((line) => line[i] ?? null).filter((value) => value !== null)
+    return values.length > 0 ? values.reduce((sum, value) => sum + value, 0) : null
+  })
+}

@@ -1,0 +1,178 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { parseQuestion } from '../../../src/questions/parse.js'
+import { parseRoute } from '../../../src/web/lib/link.js'
+import {
+  asKind,
+  compact,
+  type Draft,
+  drawingOf,
+  exploreLink,
+  filled,
+  finished,
+  gapsOf,
+  KINDS,
+  newQuestion,
+  shownBy,
+} from '../../../src/web/lib/question.js'
+import { requestBefore, requestOf } from '../../../src/web/lib/request.js'
+
+const NOW = Date.parse('2026-05-20T22:30:00Z')
+
+t.test('a link has the whole state, whatever the names in it', (t) => {
+  const link = fc.record({
+    question: fc.jsonValue(),
+    display: fc.record(
+      {
+        as: fc.constantFrom('line' as const, 'table' as const),
+        range: fc.constant('7d' as const),
+        compare: fc.constant(true),
+      },
+      { requiredKeys: [], noNullPrototype: true },
+    ),
+    saved: fc.string(),
+  })
+  fc.assert(
+    fc.property(link, ({ question, display, saved }) => {
+      const { view, query } = parseRoute(exploreLink(question, display, saved))
+      t.equal(view, 'explore')
+      t.strictSame(shownBy(query), { text: JSON.stringify(question), display, saved })
+    }),
+  )
+  t.strictSame(shownBy(new URLSearchParams('q={}&as=cake&range=1000y&compare=yes')), {
+    text: '{}',
+    display: {},
+    saved: '',
+  })
+  t.end()
+})
+
+t.test('what is filled in is what the service fills in, and what is left out is left out for short links', (t) => {
+  const examples: object[] = [
+    { kind: 'series', series: [{ event: 'a' }] },
+    {
+      kind: 'series',
+      series: [{ event: ['a', 'b'], metric: 'percentile', property: ['properties', 'a.b'], p: 90 }],
+      limit: 3,
+    },
+    {
+      kind: 'funnel',
+      steps: [{ event: 'a' }, { event: '*', where: ['set', 'user.a'] }],
+      exclude: [{ event: 'c', after: 1 }],
+    },
+    { kind: 'retention', start: 'a', return: { event: 'b' }, unit: 'week', where: ['is', 'user.a', [null, 1]] },
+    { kind: 'paths', end: 'a', steps: 2, timezone: 'Asia/Tokyo' },
+  ]
+  for (const example of examples) {
+    const draft = filled(example)
+    if (!draft) return t.fail(JSON.stringify(example))
+    const range = { from: '2026-05-01', to: '2026-05-08' }
+    t.strictSame(parseQuestion({ ...compact(draft), ...range }, NOW), parseQuestion({ ...example, ...range }, NOW))
+    t.strictSame(filled(compact(draft)), draft)
+    t.match(parseQuestion({ ...draft, ...range }, NOW), draft, 'its defaults are the same')
+  }
+  t.end()
+})
+
+t.test('whatever a link has breaks nothing', (t) => {
+  const field = fc.oneof(fc.jsonValue(), fc.constantFrom('a', ['a'], [{ event: 'a' }], { event: 'a' }, 3, '7d'))
+  const names = [
+    'series',
+    'steps',
+    'start',
+    'end',
+    'return',
+    'where',
+    'breakdown',
+    'interval',
+    'exclude',
+    'limit',
+    'from',
+  ]
+  const question = fc.dictionary(fc.constantFrom(...names), field)
+  fc.assert(
+    fc.property(fc.oneof(fc.jsonValue(), question), fc.constantFrom(...KINDS, 'users'), (value, kind) => {
+      const draft = filled(typeof value === 'object' ? { ...value, kind } : value)
+      if (!draft) return
+      compact(finished(draft))
+      gapsOf(draft)
+      drawingOf(draft, {})
+      for (const other of KINDS) asKind(draft, other)
+    }),
+  )
+  for (const value of [null, 1, 'a', [], {}, { kind: 'users' }, { kind: 'funnel', steps: 'a' }])
+    t.equal(filled(value), null)
+  t.end()
+})
+
+t.test('what is still to be chosen is said where the service would say it', (t) => {
+  const gaps = (draft: object) => gapsOf(draft as Draft).map(({ path }) => path)
+  t.strictSame(gaps(newQuestion('funnel', 'a', 'UTC')), ['/steps/1/event'])
+  t.strictSame(gaps({ kind: 'series', series: [{ event: '', metric: 'sum' }] }), [
+    '/series/0/event',
+    '/series/0/property',
+  ])
+  t.strictSame(gaps(newQuestion('retention', 'a', 'UTC')), [])
+  t.strictSame(gaps(newQuestion('paths', '', 'UTC')), ['/start/event'])
+  t.end()
+})
+
+t.test('filters that are not filled in are not asked', (t) => {
+  const where = [
+    'and',
+    [
+      ['is', 'properties.a', []],
+      [
+        'or',
+        [
+          ['contains', 'event', ''],
+          ['set', ''],
+        ],
+      ],
+      ['is', 'event', ['a']],
+    ],
+  ]
+  const draft = filled({ kind: 'series', series: [{ event: 'a', where: ['gt', 'properties.a', ''] }], where })
+  t.match(draft && finished(draft), { where: ['and', [['is', 'event', ['a']]]], series: [{ where: null }] })
+  t.end()
+})
+
+t.test('a range that moves with the days has the dates of the time zone, and a period before', (t) => {
+  const question = { kind: 'series', series: [{ event: 'a' }], timezone: 'Asia/Tokyo' }
+  const both = (display: object, more = {}) => [
+    requestOf({ ...question, ...more }, display, NOW),
+    requestBefore({ ...question, ...more }, { ...display, compare: true }, NOW),
+  ]
+  t.match(both({}), [
+    { from: '2026-04-22', to: '2026-05-22' },
+    { from: '2026-03-23', to: '2026-04-22' },
+  ])
+  t.match(both({ range: 'today' }), [
+    { from: '2026-05-21', to: '2026-05-22' },
+    { from: '2026-05-20', to: '2026-05-21' },
+  ])
+  t.match(both({ range: '12m' }), [
+    { from: '2025-05-22', to: '2026-05-22' },
+    { from: '2024-05-22', to: '2025-05-22' },
+  ])
+  t.match(both({ range: '7d' }, { from: '2026-03-01', to: '2026-03-31' }), [
+    { from: '2026-03-01', to: '2026-03-31' },
+    { from: '2026-01-30', to: '2026-03-01' },
+  ])
+  t.match(both({}, { from: 1000, to: 3000 }), [
+    { from: 1000, to: 3000 },
+    { from: -1000, to: 1000 },
+  ])
+  t.equal(requestBefore({ ...question, from: '2026-05-02', to: '2026-05-01' }, { compare: true }, NOW), null)
+  t.equal(requestBefore(question, {}, NOW), null)
+  t.strictSame(requestOf({ kind: 'unknown' }, {}, NOW), { kind: 'unknown' }, 'what cannot be edited is asked as it is')
+  t.end()
+})
+
+t.test('another kind of question keeps the range, the filter and the first event', (t) => {
+  const draft = filled({ kind: 'series', series: [{ event: 'a' }], from: '2026-01-01', where: ['set', 'user.a'] })
+  if (!draft) throw new Error('it is a question')
+  t.match(asKind(draft, 'retention'), { start: { event: 'a' }, from: '2026-01-01', where: ['set', 'user.a'] })
+  t.equal(asKind(draft, 'series'), draft)
+  t.end()
+})
