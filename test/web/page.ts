@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { Result } from 'axe-core'
-import type { Page } from 'playwright-core'
+import type { BrowserContext, Page } from 'playwright-core'
 import type { Test } from 'tap'
 import type { AppOptions } from '../../src/app.js'
 import { openStore } from '../../src/clickhouse/open.js'
@@ -13,6 +13,8 @@ import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const WIDE = { width: 1280, height: 900 }
 const NARROW = { width: 390, height: 844 }
+/** Of the browsers that `visit` opens. */
+const ZONE = 'Europe/Berlin'
 const KEYS_REFRESH_MS = 20
 
 export interface Site extends Client {
@@ -22,6 +24,8 @@ export interface Site extends Client {
   addKey(kind: KeyKind, project?: string): Promise<string>
   /** opens a link such as `#/users` in a browser without cookies, and signs in through the form */
   visit(link?: string, key?: string): Promise<Page>
+  /** the same in a tab of one window, where a tab that is opened later hides it */
+  visitInTab(link?: string, key?: string): Promise<Page>
 }
 
 /** The service with a port and embedded storage, and a real browser to look at its page. What `npm run build` made is served. */
@@ -39,7 +43,8 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     },
   )
   const url = await client.app.listen({ port: 0 })
-  const browser = (await startChromium(t)).browser()
+  const window = await startChromium(t)
+  const browser = window.browser()
   if (!browser) throw new Error('the browser is not connected')
 
   const addKey: Site['addKey'] = async (kind, projectId = 'default') => {
@@ -53,8 +58,7 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     })
     return key
   }
-  const visit: Site['visit'] = async (link = '#/', key = SECRET_KEY) => {
-    const context = await browser.newContext({ viewport: WIDE, locale: 'en-GB', timezoneId: 'Europe/Berlin' })
+  const signedIn = async (context: BrowserContext, link = '#/', key = SECRET_KEY) => {
     const page = await context.newPage()
     watch(t, page)
     await page.goto(`${url}/${link}`)
@@ -63,7 +67,14 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     await page.getByRole('navigation', { name: 'Views' }).waitFor()
     return page
   }
-  return { ...client, url, addKey, visit }
+  const visit: Site['visit'] = async (...place) => {
+    return await signedIn(await browser.newContext({ viewport: WIDE, locale: 'en-GB', timezoneId: ZONE }), ...place)
+  }
+  const visitInTab: Site['visitInTab'] = async (...place) => {
+    await window.clearCookies()
+    return await signedIn(window, ...place)
+  }
+  return { ...client, url, addKey, visit, visitInTab }
 }
 
 /** Fails the test at what goes wrong in a page, or is kept from it by the Content-Security-Policy. */
@@ -86,7 +97,7 @@ export async function isUsable(t: Test, page: Page, what: string): Promise<void>
       t.strictSame(await complaints(page), [], `${what}, ${colorScheme}, ${viewport.width} px wide`)
     }
   }
-  const overhang = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+  const overhang = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
   t.equal(overhang, 0, `${what} does not scroll to the side at ${NARROW.width} px`)
   await page.emulateMedia({ colorScheme: null })
   await page.setViewportSize(WIDE)

@@ -1,5 +1,132 @@
-import type { ViewProps } from '../../app.js'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { CallError, send } from '../../api/call.js'
+import { timeText } from '../../lib/format.js'
+import { type Check, checksOf, type Level, overall, type Reading } from '../../lib/health.js'
+import { parseMetrics } from '../../lib/prometheus.js'
+import { linkTo } from '../../lib/route.js'
+import { usePoll } from '../../lib/use-poll.js'
+import { Failure, Loading } from '../../ui/notice.js'
 
-export default function Health({ session }: ViewProps) {
-  return <h1>Health of {session.project}</h1>
+const EVERY_MS = 5_000
+
+/** A level is told by its word and its sign; the colour comes on top. */
+const LEVELS: Record<Level, { word: string; sign: string }> = {
+  good: { word: 'Good', sign: '✓' },
+  watch: { word: 'Look at it', sign: '!' },
+  bad: { word: 'Act now', sign: '✕' },
+}
+
+/** How the service is doing, in words. */
+export default function Health() {
+  const { now, before, error, read } = useReadings()
+  if (!now) return error ? <Unreadable error={error} onRetry={read} /> : <Loading what="the state of the service" />
+  const checks = checksOf(now, before)
+  const { level, verdict } = overall(checks)
+  return (
+    <>
+      <h1>Health</h1>
+      {error && <Unreadable error={error} onRetry={read} />}
+      <p class={`health-overall ${level}`} role="status">
+        <Sign level={level} />
+        {error ? `Not known since ${timeText(now.at)}.` : verdict}
+      </p>
+      <div class="health">
+        {checks.map((check) => (
+          <Part key={check.title} check={check} />
+        ))}
+      </div>
+      <p class="hint">As of {timeText(now.at)}; refreshed every five seconds while you look.</p>
+    </>
+  )
+}
+
+function Part({ check }: { check: Check }) {
+  const { title, level, verdict, advice, facts, about, link } = check
+  return (
+    <section class={`card ${level}`} aria-label={title}>
+      <header>
+        <h2>{title}</h2>
+        <span class="health-level">
+          <Sign level={level} />
+          {LEVELS[level].word}
+        </span>
+      </header>
+      <p>{verdict}</p>
+      {advice && (
+        <p class="health-advice">
+          <strong>What to do:</strong> {advice}
+        </p>
+      )}
+      <dl>
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="hint">
+        {about} {link && <a href={linkTo(link.to)}>{link.text}</a>}
+      </p>
+    </section>
+  )
+}
+
+function Sign({ level }: { level: Level }) {
+  return (
+    <span class="health-sign" aria-hidden="true">
+      {LEVELS[level].sign}
+    </span>
+  )
+}
+
+function Unreadable({ error, onRetry }: { error: Error; onRetry: () => void }) {
+  const isHidden = error instanceof CallError && [403, 404].includes(error.status)
+  const hint = 'The metrics of the service cannot be read. A proxy in front of it may keep /metrics for itself.'
+  return <Failure error={isHidden ? new Error(hint) : error} onRetry={onRetry} />
+}
+
+interface Readings {
+  now: Reading | null
+  before: Reading | null
+  error: Error | null
+}
+
+/** The state of the service, again and again. A failure leaves the last reading. */
+function useReadings(): Readings & { read: () => void } {
+  const [readings, setReadings] = useState<Readings>({ now: null, before: null, error: null })
+  const isBusy = useRef(false)
+  const read = async () => {
+    if (isBusy.current) return
+    isBusy.current = true
+    try {
+      const now = await readHealth()
+      setReadings((last) => ({ now, before: last.now, error: null }))
+    } catch (error) {
+      setReadings((last) => ({ ...last, error: error as Error }))
+    } finally {
+      isBusy.current = false
+    }
+  }
+  useEffect(() => {
+    read()
+  }, [])
+  usePoll(read, EVERY_MS)
+  return { ...readings, read }
+}
+
+async function readHealth(): Promise<Reading> {
+  const [metrics, notReady] = await Promise.all([send('GET', '/metrics'), whyNotReady()])
+  const text = await metrics.text()
+  return { at: Date.now(), samples: parseMetrics(text), notReady }
+}
+
+async function whyNotReady(): Promise<string | null> {
+  try {
+    await send('GET', '/health/ready')
+    return null
+  } catch (error) {
+    if (error instanceof CallError && error.code === 'unavailable') return error.message
+    throw error
+  }
 }

@@ -1,0 +1,74 @@
+/** A number that a process measured. */
+export interface Sample {
+  name: string
+  labels: Record<string, string>
+  value: number
+}
+
+const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?$/s
+const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/gs
+const ESCAPES: Record<string, string> = { n: '\n' }
+
+/**
+ * The samples in the text that Prometheus scrapes; lines that are none are skipped.
+ * https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+ */
+export function parseMetrics(text: string): Sample[] {
+  return text.split('\n').flatMap((line): Sample[] => {
+    const [, name, labels = '', value = ''] = LINE.exec(line.trim()) ?? []
+    if (name === undefined) return []
+    return [{ name, labels: parseLabels(labels), value: parseValue(value) }]
+  })
+}
+
+/** The sum over all processes, lanes and other labels; 0 if nothing was measured. */
+export function sumOf(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number {
+  return valuesOf(samples, name, labels).reduce((sum, value) => sum + value, 0)
+}
+
+/** The greatest value; null if nothing was measured. */
+export function maxOf(samples: readonly Sample[], name: string): number | null {
+  const values = valuesOf(samples, name)
+  return values.length > 0 ? Math.max(...values) : null
+}
+
+/** The least value; null if nothing was measured. */
+export function minOf(samples: readonly Sample[], name: string, labels: Record<string, string> = {}): number | null {
+  const values = valuesOf(samples, name, labels)
+  return values.length > 0 ? Math.min(...values) : null
+}
+
+/** For what all processes measure at the same place: the sum over the places, of the most that one of them sees there. */
+export function sumOfMost(samples: readonly Sample[], name: string, place: string): number {
+  const most = new Map<string, number>()
+  for (const { labels, value } of samples.filter((sample) => sample.name === name)) {
+    const at = labels[place] ?? ''
+    most.set(at, Math.max(most.get(at) ?? 0, value))
+  }
+  return [...most.values()].reduce((sum, value) => sum + value, 0)
+}
+
+/** Which values a label has in the samples of a name. */
+export function labelValues(samples: readonly Sample[], name: string, label: string): string[] {
+  const found = samples.flatMap((sample) => (sample.name === name ? (sample.labels[label] ?? []) : []))
+  return [...new Set(found)]
+}
+
+function valuesOf(samples: readonly Sample[], name: string, wanted: Record<string, string> = {}): number[] {
+  const entries = Object.entries(wanted)
+  return samples.flatMap(({ name: ofSample, labels, value }) => {
+    return ofSample === name && entries.every(([label, text]) => labels[label] === text) ? [value] : []
+  })
+}
+
+function parseLabels(text: string): Record<string, string> {
+  const labels = [...text.matchAll(LABEL)].map(([, name = '', value = '']) => {
+    return [name, value.replaceAll(/\\(.)/gs, (_, escaped: string) => ESCAPES[escaped] ?? escaped)]
+  })
+  return Object.fromEntries(labels)
+}
+
+function parseValue(text: string): number {
+  if (text === '+Inf') return Number.POSITIVE_INFINITY
+  return text === '-Inf' ? Number.NEGATIVE_INFINITY : Number(text)
+}

@@ -1,0 +1,67 @@
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { startClickHouse, until } from '../helper.js'
+import { isUsable, startSite } from './page.js'
+
+const EVERY_MS = 5_000
+
+/** The text of a part of the service. */
+const textOf = async (page: Page, part: string) => (await page.getByRole('region', { name: part }).textContent()) ?? ''
+
+/** Lets the time of the page pass until a part says something. */
+async function untilSaid(page: Page, part: string, text: string | RegExp): Promise<void> {
+  await until(`${part}: ${text}`, async () => {
+    if ((await textOf(page, part)).match(text)) return true
+    await page.clock.fastForward(EVERY_MS)
+    return false
+  })
+}
+
+t.test('the state of the service is told in words, and follows it', async (t) => {
+  const clickhouse = await startClickHouse(t)
+  const { call, visit } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
+  const page = await visit('#/health')
+  await page.getByRole('region', { name: 'Backlog' }).waitFor()
+  t.match(await textOf(page, 'Service'), /The service is ready/)
+  await page.clock.install()
+  await page.reload()
+  await call('POST', '/public/track', { event: 'seen', distinct_id: 'ada' })
+  await untilSaid(page, 'Intake', /Accepted since the start1R/)
+  await untilSaid(page, 'Backlog', 'Everything that was accepted is stored.')
+  await untilSaid(page, 'Store', /Events stored since the start1F/)
+  await isUsable(t, page, 'a calm service')
+
+  t.test('a store that is down is named, with what to do', async (t) => {
+    await clickhouse.close()
+    await call('POST', '/public/track', { event: 'waits', distinct_id: 'ada' })
+    await untilSaid(page, 'Store', 'ClickHouse does not answer')
+    await untilSaid(page, 'Backlog', /1 entries wait/)
+    t.match(await textOf(page, 'Store'), /Act now[\s\S]*What to do: Start ClickHouse/)
+    t.match(await textOf(page, 'Service'), /Not ready: store/)
+    t.match((await page.getByRole('status').textContent()) ?? '', /Act now: service, /)
+    await isUsable(t, page, 'a service in trouble')
+  })
+})
+
+t.test('a tab that is hidden asks nothing, and what is shown again is new', async (t) => {
+  const { visitInTab } = await startSite(t)
+  const page = await visitInTab('#/health')
+  await page.getByRole('region', { name: 'Intake' }).waitFor()
+  await page.clock.install()
+  let asked = 0
+  await page.route('**/metrics', async (route) => {
+    asked++
+    await route.continue()
+  })
+  await page.reload()
+  await until('the first reading', () => asked > 0)
+  await page.getByRole('region', { name: 'Intake' }).waitFor()
+  const other = await page.context().newPage()
+  await until('the tab to be hidden', () => page.evaluate<boolean>('document.hidden'))
+  const before = asked
+  await page.clock.fastForward(10 * EVERY_MS)
+  t.equal(asked, before)
+  await other.close()
+  await page.bringToFront()
+  await until('a reading', () => asked > before)
+})

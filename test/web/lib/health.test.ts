@@ -1,0 +1,118 @@
+import t from 'tap'
+import { checksOf, overall, type Reading } from '../../../src/web/lib/health.js'
+import { parseMetrics } from '../../../src/web/lib/prometheus.js'
+
+const CALM: Record<string, number> = {
+  process_start_time_seconds: 1000,
+  tallyhouse_events_accepted_total: 500,
+  'tallyhouse_events_refused_total{code="overloaded"}': 0,
+  tallyhouse_journal_up: 1,
+  tallyhouse_journal_entries: 0,
+  tallyhouse_journal_bytes: 0,
+  tallyhouse_journal_limit_bytes: 1000,
+  tallyhouse_journal_oldest_seconds: 0,
+  tallyhouse_store_up: 1,
+  'tallyhouse_block_retries_total{reason="memory"}': 0,
+  tallyhouse_data_dir_free_bytes: 50,
+  tallyhouse_data_dir_size_bytes: 100,
+  tallyhouse_dead_letters_total: 0,
+  process_resident_memory_bytes: 1e8,
+}
+
+function reading(
+  changes: Record<string, number> = {},
+  { at = 2_000_000, notReady = null as string | null } = {},
+): Reading {
+  const lines = Object.entries({ ...CALM, ...changes }).map(([name, value]) => `${name} ${value}`)
+  return { at, samples: parseMetrics(lines.join('\n')), notReady }
+}
+
+/** The part with a title. */
+function part(title: string, now: Reading, before: Reading | null = null) {
+  const check = checksOf(now, before).find((check) => check.title === title)
+  if (!check) throw new Error(`there is no part ${title}`)
+  return check
+}
+
+t.test('a calm service is well', async (t) => {
+  const checks = checksOf(reading(), null)
+  t.strictSame(overall(checks), { level: 'good', verdict: 'All is well.' })
+  for (const { title, advice } of checks) t.equal(advice, null, title)
+  t.equal(part('Backlog', reading()).verdict, 'Everything that was accepted is stored.')
+})
+
+t.test('events per second are those between two readings of the same processes', async (t) => {
+  const before = reading()
+  const now = reading({ tallyhouse_events_accepted_total: 560 }, { at: 2_005_000 })
+  t.match(part('Intake', now, before).verdict, /^12 events per second/)
+  const restarted = reading(
+    { tallyhouse_events_accepted_total: 560, process_start_time_seconds: 1001 },
+    { at: 2_005_000 },
+  )
+  t.equal(part('Intake', restarted, before).verdict, 'Events are accepted.')
+})
+
+t.test('each problem has its level and says what to do', async (t) => {
+  const refused = 'tallyhouse_events_refused_total{code="overloaded"}'
+  const later = { at: 2_005_000 }
+  const cases: [string, Reading, Reading | null, string, RegExp][] = [
+    ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
+    ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
+    ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
+    ['Intake', reading({ [refused]: 5 }), null, 'watch', /5 were refused since the start/],
+    [
+      'Backlog',
+      reading({ tallyhouse_journal_entries: 12_000, tallyhouse_journal_oldest_seconds: 4 }),
+      null,
+      'good',
+      /^12,000 entries wait to be stored; the oldest for 4 s\.$/,
+    ],
+    [
+      'Backlog',
+      reading({ tallyhouse_journal_entries: 1, tallyhouse_journal_oldest_seconds: 11 }),
+      null,
+      'watch',
+      /for 11 s/,
+    ],
+    [
+      'Backlog',
+      reading({ tallyhouse_journal_entries: 1, tallyhouse_journal_oldest_seconds: 61 }),
+      null,
+      'bad',
+      /for 1 min 1 s/,
+    ],
+    ['Backlog', reading({ tallyhouse_journal_bytes: 501 }), null, 'bad', /more than half full/],
+    ['Store', reading({ tallyhouse_store_up: 0 }), null, 'bad', /ClickHouse does not answer/],
+    [
+      'Store',
+      reading({ 'tallyhouse_block_retries_total{reason="memory"}': 1 }, later),
+      reading(),
+      'watch',
+      /too little memory/,
+    ],
+    ['Disk', reading({ tallyhouse_data_dir_free_bytes: 15 }), null, 'watch', /^15%/],
+    ['Disk', reading({ tallyhouse_data_dir_free_bytes: 5 }), null, 'bad', /^5%/],
+    ['Dead letters', reading({ tallyhouse_dead_letters_total: 3 }), null, 'watch', /^3 could not be stored/],
+    ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1 s/],
+  ]
+  for (const [title, now, before, level, verdict] of cases) {
+    const check = part(title, now, before)
+    t.equal(check.level, level, `${title}: ${check.verdict}`)
+    t.match(check.verdict, verdict)
+    t.equal(check.advice === null, level === 'good', `${title} says what to do`)
+    t.equal(overall(checksOf(now, before)).level, level)
+  }
+})
+
+t.test('lanes are added up, and of several processes that see the same the most counts', async (t) => {
+  const samples = parseMetrics(`
+    tallyhouse_journal_entries{lane="0",process="a"} 3
+    tallyhouse_journal_entries{lane="0",process="b"} 4
+    tallyhouse_journal_entries{lane="1",process="a"} 5
+    tallyhouse_store_up{shard="0"} 1
+    tallyhouse_store_up{shard="1"} 0
+  `)
+  const now = { at: 1, samples, notReady: null }
+  t.match(part('Backlog', now).verdict, /^9 entries/)
+  t.match(part('Store', now).verdict, /^Shard 1 of ClickHouse does not answer/)
+})
