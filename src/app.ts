@@ -26,6 +26,7 @@ import { redisOf } from './pipeline/redis-urls.js'
 import { startLanes } from './pipeline/start-lanes.js'
 import { Catalog } from './questions/catalog.js'
 import { Questions } from './questions/run.js'
+import { deadLetters } from './routes/dead-letters.js'
 import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { exports } from './routes/export.js'
@@ -214,6 +215,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(live, parts)
       scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
       scope.register(sessionReads, data)
+      scope.register(deadLetters, data)
     },
     { prefix: '/public' },
   )

@@ -1,7 +1,7 @@
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
 import type { Shards } from '../clickhouse/shards.js'
-import { formatPosition, type Position, parsePosition } from '../model/position.js'
+import { formatPosition, isPositionText, type Position, parsePosition } from '../model/position.js'
 import { replayDeadLetter } from '../pipeline/replay.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
@@ -31,7 +31,6 @@ replayed there; of several shards, all must be up.`
 const PAGE = 100
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
-const ID = /^\d{1,15}-\d{1,5}$/
 
 interface Arguments {
   limit: number
@@ -110,7 +109,7 @@ async function* waiting(shards: Shards): AsyncGenerator<DeadLetter> {
 async function find(shards: Shards, positions: Position[]): Promise<DeadLetter[]> {
   const letters: DeadLetter[] = []
   for (const at of positions) {
-    const found = await readDeadLetters(shards, { limit: PAGE, at })
+    const found = await readDeadLetters(shards, { limit: PAGE, at: [at] })
     if (found.length === 0) throw new Error(`No dead letter ${formatPosition(at)} waits. See: dead-letters list.`)
     letters.push(...found)
   }
@@ -129,7 +128,7 @@ function parse(name: string, args: string[]): Arguments {
   if (name === 'replay' && positionals.length > 0 === all) {
     throw new UsageError('Name the letters to replay by their IDs, or give --all.')
   }
-  const wrong = positionals.find((id) => !ID.test(id))
+  const wrong = positionals.find((id) => !isPositionText(id))
   if (wrong !== undefined) throw new UsageError(`"${wrong}" is not the ID of a dead letter, such as 1760000000000-0.`)
   return { limit: count, json, all, positions: [...new Set(positionals)].map(parsePosition) }
 }

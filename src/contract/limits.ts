@@ -15,6 +15,8 @@ export const MAX_PAGE = 10_000
 export const MAX_CARDS = 50
 /** Rows of an export that is taken in parts. */
 export const MAX_EXPORT = 1_000_000_000
+/** Dead letters of a page, and of a replay. */
+export const MAX_LETTERS = 100
 /** Levels of objects and arrays in one value: the most that `MAX_PROPERTY_DEPTH` can be set to. */
 export const MAX_SCAN_DEPTH = 256
 

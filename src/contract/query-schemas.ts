@@ -10,7 +10,7 @@ const pageNumber = {
   description: 'Which page, from 1.',
 }
 
-const Page = {
+export const Page = {
   limit: Type.Integer({
     minimum: 1,
     maximum: MAX_PAGE,
@@ -35,7 +35,7 @@ const time = (description: string) =>
  * The parameters of a read. Unknown ones are refused: a mistyped filter must not return
  * everything.
  */
-const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
+export const query = <T extends TProperties>(parameters: T) => Type.Object(parameters, { additionalProperties: false })
 
 const eventFilter = {
   event: Type.Optional({ ...Name, description: 'Only events of this name.' }),

@@ -176,3 +176,29 @@ export interface BoardSummary {
 export interface Board extends Omit<BoardSummary, 'count'> {
   cards: BoardCard[]
 }
+
+/** A request, or several that were accepted together, that could not be stored. */
+export interface DeadLetter {
+  id: string
+  kind: 'events' | 'rejected'
+  /** why; may quote the entry */
+  reason: string
+  /** epoch milliseconds */
+  received_at: number
+  /** epoch milliseconds; null while it waits */
+  replayed_at: number | null
+  /** the beginning of its text: at most 10 000 characters */
+  entry: string
+}
+
+export interface DeadLetterPage extends NumberedPage {
+  /** the newest first */
+  dead_letters: DeadLetter[]
+}
+
+export interface ReplayedLetters {
+  /** how many are stored now */
+  replayed: number
+  /** those that are not, and why */
+  refused: { id: string; reason: string }[]
+}

@@ -188,7 +188,7 @@ const ErasedUser = Type.Object(
     dead_letters: Type.Integer(),
   }),
 )
-const numbered = { page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }
+export const numbered = { page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }
 
 export const OneEvent = withFields({ event: StoredEvent })
 export const EventPage = withFields(

@@ -143,6 +143,13 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
       'Rows that this process stored in ClickHouse.',
       numbered('lane', lanes, ({ writer }) => byLabel('table', writer.metrics.stored)),
     ),
+    gauge(
+      'tallyhouse_last_stored_timestamp_seconds',
+      'When this process stored a block in ClickHouse last, in seconds since 1970.',
+      numbered('lane', lanes, ({ writer: { metrics } }): Reading<number>[] => [
+        [{}, metrics.storedAt === null ? null : metrics.storedAt / 1000],
+      ]),
+    ),
     counter(
       'tallyhouse_dead_letters_total',
       'Events and rows that ClickHouse cannot parse, stored in dead_letters.',

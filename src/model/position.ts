@@ -31,6 +31,13 @@ export function parsePosition(text: string): Position {
   return (BigInt(text.slice(0, dash)) << SEQUENCE_BITS) | BigInt(text.slice(dash + 1))
 }
 
+/** Whether a text is a position as `formatPosition` writes it. */
+export function isPositionText(text: string): boolean {
+  if (!/^\d{1,15}-\d{1,5}$/.test(text)) return false
+  const position = parsePosition(text)
+  return BigInt.asUintN(64, position) === position && formatPosition(position) === text
+}
+
 export function laterOf(a: Position, b: Position): Position {
   return a > b ? a : b
 }

@@ -108,15 +108,20 @@ const IS_CURRENT = `(journal_id, position, revision) IN (
 const WAITING = `${IS_CURRENT}
   AND (journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)`
 
+/** Positions are too large for the numbers of a parameter. */
+const IS_AT = 'position IN (SELECT arrayJoin(arrayMap(text -> toUInt64(text), {at:Array(String)})))'
+
 /** What limits a page of letters. */
 interface LetterPage {
   limit: number
   after?: DeadLetter
-  at?: Position
+  at?: readonly Position[]
+  /** default: of all projects */
+  projectId?: string
 }
 
 /**
- * The letters of all shards that were not replayed, oldest first: up to `limit`, after one of them or at one position
+ * The letters of all shards that were not replayed, oldest first: up to `limit`, after one of them or at some positions
  * where that is given.
  */
 export async function readDeadLetters(shards: Shards, page: LetterPage): Promise<DeadLetter[]> {
@@ -129,19 +134,21 @@ function byPosition(a: DeadLetter, b: DeadLetter): number {
   return a.journalId - b.journalId
 }
 
-async function readLettersOf(shard: Shard, { limit, after, at }: LetterPage): Promise<DeadLetter[]> {
+async function readLettersOf(shard: Shard, { limit, after, at, projectId }: LetterPage): Promise<DeadLetter[]> {
   const rows = await shard.clickhouse.rows<LetterRow>(
     `SELECT position, journal_id, project_id, kind, reason, length(body) AS size, received_at
      FROM dead_letters
      WHERE ${WAITING}
        ${after ? 'AND (position, journal_id) > ({position:UInt64}, {journal:UInt32})' : ''}
-       ${at === undefined ? '' : 'AND position = {at:UInt64}'}
+       ${at ? `AND ${IS_AT}` : ''}
+       ${projectId === undefined ? '' : 'AND project_id = {project:String}'}
      ORDER BY position, journal_id
      LIMIT {limit:UInt32}`,
     {
       limit,
       ...(after && { position: after.position, journal: after.journalId }),
-      ...(at !== undefined && { at }),
+      ...(at && { at: at.map(String) }),
+      ...(projectId !== undefined && { project: projectId }),
     },
   )
   return rows.map((row) => ({
@@ -153,6 +160,55 @@ async function readLettersOf(shard: Shard, { limit, after, at }: LetterPage): Pr
     reason: row.reason,
     size: Number(row.size),
     receivedAt: Number(row.received_at),
+  }))
+}
+
+/** A letter as its project sees it. */
+export interface ListedLetter extends Pick<DeadLetter, 'position' | 'kind' | 'reason' | 'receivedAt'> {
+  /** epoch milliseconds; null while it waits */
+  replayedAt: number | null
+  /** the beginning of its body, which has no API key */
+  entry: string
+}
+
+interface ListedRow extends Omit<LetterRow, 'project_id' | 'size'> {
+  entry: string
+}
+
+/**
+ * Letters of a project, the newest first, the replayed ones too. Those of profiles, sessions and aliases may hold rows of
+ * several projects, and are nobody's.
+ * @param maxCharacters of each body
+ */
+export async function listDeadLetters(
+  shards: Shards,
+  page: { projectId: string; limit: number; offset: number; maxCharacters: number },
+): Promise<ListedLetter[]> {
+  const { projectId: project, limit, offset, maxCharacters: characters } = page
+  const letters = shards.table('dead_letters')
+  const newest = 'ORDER BY position DESC, journal_id DESC'
+  const rows = await shards.rows<ListedRow>(
+    `SELECT position, journal_id, kind, reason, received_at, toValidUTF8(substringUTF8(body, 1, {characters:UInt32})) AS entry
+     FROM ${letters}
+     WHERE project_id = {project:String} AND (journal_id, position, revision) GLOBAL IN (
+       SELECT journal_id, position, max(revision) FROM ${letters} WHERE project_id = {project:String}
+       GROUP BY journal_id, position ${newest} LIMIT {offset:UInt64}, {limit:UInt32})
+     ${newest} LIMIT 1 BY journal_id, position`,
+    { project, limit, offset, characters },
+  )
+  const replays = await shards.rows<{ position: string; journal_id: number; at: string }>(
+    `SELECT position, journal_id, min(replayed_at) AS at FROM ${shards.table('dead_letter_replays')}
+     WHERE ${IS_AT} GROUP BY position, journal_id`,
+    { at: rows.map(({ position }) => position) },
+  )
+  const replayedAt = new Map(replays.map(({ position, journal_id, at }) => [`${position} ${journal_id}`, Number(at)]))
+  return rows.map(({ position, journal_id, kind, reason, received_at, entry }) => ({
+    position: BigInt(position),
+    kind,
+    reason,
+    entry,
+    receivedAt: Number(received_at),
+    replayedAt: replayedAt.get(`${position} ${journal_id}`) ?? null,
   }))
 }
 

@@ -191,7 +191,7 @@ for (const storage of STORAGES) {
       for (const text of await mutations()) t.notMatch(text, /base64|bea|dora/, 'no mutation has anything of a body')
       t.match(await erase('dora'), { erased: [{ dead_letters: 0 }] }, 'a second time')
 
-      const [waiting] = await readDeadLetters(shards, { limit: 1, at: mixed })
+      const [waiting] = await readDeadLetters(shards, { limit: 1, at: [mixed] })
       if (!waiting) throw new Error('the letter is gone')
       t.strictSame(await replayDeadLetter(shards, waiting, Date.now(), AbortSignal.timeout(60_000)), {
         isStored: true,

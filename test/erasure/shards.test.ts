@@ -128,7 +128,7 @@ t.test('the letters of all shards are one list, and each is replayed where it li
   t.strictSame(await listed(shards, { limit: 2 }), all.slice(0, 2))
   const [, second] = await readDeadLetters(shards, { limit: 2 })
   t.strictSame(await listed(shards, { limit: 10, ...(second && { after: second }) }), all.slice(2))
-  t.strictSame(await listed(shards, { limit: 10, at: MINUTE + 2n }), all.slice(1, 3))
+  t.strictSame(await listed(shards, { limit: 10, at: [MINUTE + 2n] }), all.slice(1, 3))
   t.equal(await countDeadLetters(shards), 4)
   const broken = await withoutShard(t, shards, 1)
   await t.rejects(readDeadLetters(broken, { limit: 10 }), DOWN)

@@ -91,6 +91,8 @@ for (const storage of STORAGES) {
         return rows.join() === '11,1' || rows.join() === '10,1'
       })
       const samples = await scrape(app)
+      const age = Date.now() / 1000 - (samples.get('tallyhouse_last_stored_timestamp_seconds') ?? 0)
+      t.ok(age >= 0 && age < 90, `${age} s since a block was stored`)
       t.equal(samples.get('tallyhouse_journal_up'), 1)
       t.equal(samples.get('tallyhouse_journal_entries'), 0)
       t.equal(samples.get('tallyhouse_journal_bytes'), 0)

@@ -11,6 +11,7 @@ import {
   UserPage,
 } from '../../contract/schemas.js'
 import type { Call } from './call.js'
+import { DEAD_LETTER_CALLS } from './dead-letter-calls.js'
 import { QUESTION_CALLS } from './question-calls.js'
 import { SAVED_CALLS } from './saved-calls.js'
 
@@ -41,6 +42,7 @@ const visit = {
 export const CALLS: Record<string, Call> = {
   ...QUESTION_CALLS,
   ...SAVED_CALLS,
+  ...DEAD_LETTER_CALLS,
   'POST /public/track': {
     id: 'track',
     tag: 'Events',

@@ -1,0 +1,48 @@
+import { Type } from '@sinclair/typebox'
+import { MAX_LETTERS } from './limits.js'
+import { Page, query } from './query-schemas.js'
+import type * as responses from './responses.js'
+import { apiKey, fieldsOf, messages, milliseconds, numbered, withFields } from './schemas.js'
+
+/** The schemas of dead letters. */
+
+export const DeadLettersQuery = query({
+  ...Page,
+  limit: Type.Integer({
+    ...Page.limit,
+    maximum: MAX_LETTERS,
+    message: `must be a whole number from 1 to ${MAX_LETTERS}`,
+  }),
+})
+
+export const ReplayBody = Type.Object(
+  {
+    apiKey,
+    ids: Type.Array(Type.String({ message: 'must be the id of a dead letter' }), {
+      minItems: 1,
+      maxItems: MAX_LETTERS,
+      message: `must be an array of 1 to ${MAX_LETTERS} ids`,
+    }),
+  },
+  { message: messages.object },
+)
+
+const DeadLetter = Type.Object(
+  fieldsOf<responses.DeadLetter>({
+    id: Type.String(),
+    kind: Type.Union([Type.Literal('events'), Type.Literal('rejected')]),
+    reason: Type.String(),
+    received_at: milliseconds,
+    replayed_at: Type.Union([milliseconds, Type.Null()], { description: 'When it was stored; null while it waits.' }),
+    entry: Type.String({ description: 'The beginning of its text: at most 10 000 characters.' }),
+  }),
+)
+export const DeadLetterPage = withFields(
+  fieldsOf<responses.DeadLetterPage>({ dead_letters: Type.Array(DeadLetter), ...numbered }),
+)
+export const ReplayedLetters = withFields(
+  fieldsOf<responses.ReplayedLetters>({
+    replayed: Type.Integer({ description: 'How many are stored now.' }),
+    refused: Type.Array(Type.Object({ id: Type.String(), reason: Type.String() })),
+  }),
+)

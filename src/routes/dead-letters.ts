@@ -1,0 +1,84 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Shards } from '../clickhouse/shards.js'
+import { DeadLettersQuery, ReplayBody } from '../contract/dead-letter-schemas.js'
+import { ApiError } from '../contract/errors.js'
+import type { ReplayedLetters } from '../contract/responses.js'
+import { hangUpSignal } from '../http/hang-up.js'
+import { formatPosition, isPositionText, parsePosition } from '../model/position.js'
+import type { Barrier } from '../pipeline/level-barrier.js'
+import { replayDeadLetter } from '../pipeline/replay.js'
+import { listDeadLetters, readDeadLetters } from '../store/dead-letters.js'
+import { offsetOf } from '../store/page.js'
+
+export interface DeadLettersOptions {
+  shards: Shards
+  barrier: Barrier
+}
+
+/** Of an entry and of a reason, which may quote one. */
+const MAX_CHARACTERS = 10_000
+/** Two journals may have used the same position. */
+const MAX_OF_ONE_ID = 10
+/** Letters are replayed one after the other; those whose turn does not come within this time are left. */
+const REPLAY_MS = 30_000
+
+/** Lists the dead letters of a project, and stores them again. */
+export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (app, { shards, barrier }) => {
+  app.get('/dead-letters', { schema: { querystring: DeadLettersQuery } }, async ({ projectId, query }) => {
+    const { limit, page } = query
+    await barrier.waitForAll()
+    const wanted = { projectId, limit: limit + 1, offset: offsetOf(page, limit), maxCharacters: MAX_CHARACTERS }
+    const letters = await listDeadLetters(shards, wanted)
+    return {
+      status: 1,
+      error: null,
+      dead_letters: letters.slice(0, limit).map(({ position, kind, reason, receivedAt, replayedAt, entry }) => ({
+        id: formatPosition(position),
+        kind,
+        reason: reason.slice(0, MAX_CHARACTERS).toWellFormed(),
+        received_at: receivedAt,
+        replayed_at: replayedAt,
+        entry,
+      })),
+      page,
+      limit,
+      hasMore: letters.length > limit,
+    }
+  })
+
+  app.post('/dead-letters/replay', { schema: { body: ReplayBody } }, async ({ projectId, body }, reply) => {
+    checkIds(body.ids)
+    const replayed = await replay(projectId, [...new Set(body.ids)], hangUpSignal(reply))
+    return { status: 1, error: null, ...replayed }
+  })
+
+  async function replay(projectId: string, ids: string[], signal: AbortSignal): Promise<ReplayedLetters> {
+    const until = performance.now() + REPLAY_MS
+    const result: ReplayedLetters = { replayed: 0, refused: [] }
+    const at = ids.map(parsePosition)
+    const letters = await readDeadLetters(shards, { limit: at.length * MAX_OF_ONE_ID, at, projectId })
+    const waiting = new Set(letters.map(({ position }) => formatPosition(position)))
+    for (const id of ids) {
+      if (!waiting.has(id)) result.refused.push({ id, reason: 'No dead letter with this id waits.' })
+    }
+    for (const letter of letters) {
+      if (signal.aborted) break
+      const id = formatPosition(letter.position)
+      const outcome =
+        performance.now() > until
+          ? { isStored: false as const, reason: 'The replay took too long to come to it. Replay it again.' }
+          : await replayDeadLetter(shards, letter, Date.now(), signal)
+      if (outcome.isStored) result.replayed++
+      else result.refused.push({ id, reason: outcome.reason.slice(0, MAX_CHARACTERS).toWellFormed() })
+    }
+    return result
+  }
+}
+
+/** @throws ApiError `invalid_request` that names the texts which are no ids */
+function checkIds(ids: string[]): void {
+  const message = 'must be the id of a dead letter, such as 1760000000000-0'
+  const details = ids.flatMap((id, i) => (isPositionText(id) ? [] : [{ path: `/ids/${i}`, message }]))
+  const [first] = details
+  if (first) throw new ApiError('invalid_request', `${first.path} ${message}.`, { details })
+}

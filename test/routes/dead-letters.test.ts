@@ -1,0 +1,215 @@
+import t, { type Test } from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { openStore } from '../../src/clickhouse/open.js'
+import { formatEventId } from '../../src/model/event-id.js'
+import { formatPosition, type Position } from '../../src/model/position.js'
+import { formatRejected } from '../../src/model/rejected.js'
+import { insertDeadLetter, insertRejected } from '../../src/store/dead-letters.js'
+import { type Client, SECRET_KEY, settingsFor, startApp, startRedis, until } from '../helper.js'
+import { type Node, shardsUrl, startNodes } from '../nodes.js'
+import { basic, startSdkApp } from './vendors/sdk-app.js'
+
+const JOURNAL = 7
+let clock = 1_760_000_000_000n
+
+/** Leaves a letter as the writer does. */
+async function leave(
+  clickhouse: ClickHouse,
+  body: string | Buffer,
+  { projectId = 'default', journalId = JOURNAL } = {},
+) {
+  const position: Position = ++clock << 16n
+  const entry = {
+    position,
+    kind: 'events' as const,
+    projectId,
+    count: 1,
+    receivedAt: Number(clock),
+    body: Buffer.from(body),
+  }
+  await insertDeadLetter(clickhouse, journalId, entry, `ClickHouse error 27: ${'y'.repeat(20_000)}`, `${position}`)
+  return formatPosition(position)
+}
+
+function callsOf({ call }: Client, headers: object = {}) {
+  const page = async (query = '') => (await call('GET', `/public/dead-letters?${query}`, undefined, headers)).json()
+  const replay = (ids: unknown) => call('POST', '/public/dead-letters/replay', { ids }, headers)
+  const idsOf = (letters: { id: string }[]) => letters.map(({ id }) => id)
+  const named = async (event: string) => (await call('GET', `/public/events?event=${event}`)).json().events
+  return { page, replay, idsOf, named }
+}
+
+function isRefused(
+  t: Test,
+  response: Awaited<ReturnType<Client['call']>>,
+  status: number,
+  code: string,
+  path?: string,
+) {
+  t.match(response.json(), { status: 0, code, error: /\w.*\.$/ }, response.body)
+  t.equal(response.statusCode, status)
+  if (path !== undefined) t.match(response.json().details, [{ path, message: /\w/ }], response.body)
+}
+
+const eventsOf = (...events: object[]) =>
+  JSON.stringify({ events: events.map((event) => ({ distinct_id: 'u', ...event })) })
+
+t.test('one store', async (t) => {
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 20 })
+  const { call } = client
+  const { page, replay, idsOf, named } = callsOf(client)
+  const { clickhouse, close } = await openStore(client.config)
+  t.teardown(close)
+
+  t.test('nothing yet', async (t) => {
+    const response = await call('GET', '/public/dead-letters')
+    t.equal(response.body, '{"status":1,"error":null,"dead_letters":[],"page":1,"limit":50,"hasMore":false}')
+  })
+
+  t.test('are listed by pages, the newest first, of the project alone', async (t) => {
+    const ids: string[] = []
+    for (let i = 0; i < 5; i++) {
+      ids.unshift(await leave(clickhouse, eventsOf({ event: `e${i}` })))
+      await leave(clickhouse, eventsOf({ event: 'foreign' }), { projectId: 'other' })
+    }
+    t.strictSame(idsOf((await page()).dead_letters), ids)
+    for (const [number, wanted, hasMore] of [
+      [1, ids.slice(0, 2), true],
+      [3, ids.slice(4), false],
+      [4, [], false],
+    ] as const) {
+      const answer = await page(`limit=2&page=${number}`)
+      t.strictSame(
+        [idsOf(answer.dead_letters), answer.hasMore, answer.page, answer.limit],
+        [wanted, hasMore, number, 2],
+      )
+    }
+    const [first] = (await page('limit=1')).dead_letters
+    t.match(first, {
+      kind: 'events',
+      received_at: Number(clock) - 1,
+      replayed_at: null,
+      entry: eventsOf({ event: 'e4' }),
+    })
+    t.match(first.reason, /^ClickHouse error 27: y+$/)
+    t.equal(first.reason.length, 10_000)
+    for (const query of ['limit=0', 'limit=101', 'page=0', 'limit=x']) {
+      isRefused(t, await call('GET', `/public/dead-letters?${query}`), 400, 'invalid_request')
+    }
+  })
+
+  t.test('an entry is cut between characters, and need be no text', async (t) => {
+    await leave(clickhouse, `"${'😀'.repeat(12_000)}"`)
+    t.equal((await page('limit=1')).dead_letters[0].entry, `"${'😀'.repeat(9_999)}`)
+    await leave(clickhouse, Buffer.from([0x7b, 0xff, 0x00, 0x0a]))
+    t.equal((await page('limit=1')).dead_letters[0].entry, '{\ufffd\u0000\n')
+  })
+
+  t.test('are stored under the ids of their place, and then no longer wait', async (t) => {
+    const good = await leave(clickhouse, eventsOf({ event: 'good', properties: { x: 1 } }, { event: 'good' }))
+    const bad = await leave(clickhouse, '{"events":')
+    const foreign = await leave(clickhouse, eventsOf({ event: 'good' }), { projectId: 'other' })
+    const unknown = '1-0'
+    const response = await replay([good, bad, foreign, unknown, good])
+    t.equal(response.statusCode, 200, response.body)
+    const { replayed, refused } = response.json()
+    t.equal(replayed, 1)
+    t.strictSame(idsOf(refused).sort(), [bad, foreign, unknown].sort())
+    for (const { id, reason } of refused) t.match(reason, id === bad ? /\w/ : /No dead letter with this id waits/)
+    const position = BigInt(good.split('-')[0] ?? '') << 16n
+    const ids = [0, 1].map((index) => formatEventId({ position, index, journalId: JOURNAL }))
+    const stored = await named('good')
+    t.strictSame(
+      stored.map(({ eventId }: { eventId: string }) => eventId),
+      ids,
+    )
+    const letters = (await page()).dead_letters
+    const at = (id: string) => letters.find((letter: { id: string }) => letter.id === id)?.replayed_at
+    t.type(at(good), 'number', 'it stays in the list')
+    t.equal(at(bad), null)
+    t.match((await replay([good])).json(), { replayed: 0, refused: [{ id: good, reason: /No dead letter/ }] })
+    t.equal((await named('good')).length, 2)
+  })
+
+  t.test('by however many at once, each event is stored once', async (t) => {
+    const ids = await Promise.all(
+      Array.from({ length: 5 }, (_, i) => leave(clickhouse, eventsOf({ event: 'once', properties: { i } }))),
+    )
+    const answers = await Promise.all(Array.from({ length: 6 }, () => replay(ids)))
+    t.strictSame([...new Set(answers.map(({ statusCode }) => statusCode))], [200])
+    t.equal((await named('once')).length, 5)
+    t.strictSame((await replay(ids)).json().replayed, 0)
+  })
+
+  t.test('what is wrong is named', async (t) => {
+    for (const [ids, path] of [
+      [undefined, '/ids'],
+      [[], '/ids'],
+      ['1-0', '/ids'],
+      [Array.from({ length: 101 }, (_, i) => `${i}-0`), '/ids'],
+      [['1-0', 1], '/ids/1'],
+      [['1-0', "1-0' OR 1"], '/ids/1'],
+      [['1'], '/ids/0'],
+      [['01-0'], '/ids/0'],
+      [['999999999999999-0'], '/ids/0'],
+      [['1-65536'], '/ids/0'],
+    ] as const) {
+      isRefused(t, await replay(ids), 400, 'invalid_request', path)
+    }
+  })
+})
+
+t.test('a message of an SDK that is no event is there, without the key, for keys that read', async (t) => {
+  const { client, keys, otherKey, post } = await startSdkApp(t)
+  const read = (key: string) => callsOf(client, { 'x-api-key': key })
+  const sent = { $token: keys.write, $set: { nobody: 1 } }
+  t.ok((await post('/mixpanel/engage', sent)).statusCode < 500)
+  const [letter] = (await read(keys.read).page()).dead_letters
+  t.match(letter, { kind: 'rejected', reason: /\w/, entry: /nobody/, replayed_at: null })
+  t.notMatch(letter.entry, keys.write)
+  t.strictSame((await read(keys.secret).page()).dead_letters, [letter])
+  t.match((await read(keys.secret).replay([letter.id])).json(), {
+    replayed: 0,
+    refused: [{ id: letter.id, reason: /send them again/ }],
+  })
+  isRefused(t, await read(keys.read).replay([letter.id]), 403, 'wrong_key_kind')
+  for (const key of [keys.write, keys.public, otherKey]) t.equal((await read(key).page()).code, 'wrong_key_kind')
+  t.strictSame((await callsOf(client).page()).dead_letters, [], 'another project has none')
+  t.equal((await client.app.inject({ url: '/public/dead-letters', headers: basic(keys.read) })).statusCode, 401)
+})
+
+t.test('with several shards, those of all are listed, and each is replayed where it lies', async (t) => {
+  const nodes = (await startNodes(t, 2)) as [Node, Node]
+  const redis = await startRedis(t)
+  const env = { PUBLIC_API_KEY: 'pk_test_public_key', SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0', LANES: '2' }
+  const client = await startApp(t, { ...env, REDIS_URL: redis.url, CLICKHOUSE_URL: shardsUrl(nodes) })
+  const { page, replay, idsOf, named } = callsOf(client)
+  const ids: string[] = []
+  for (let i = 0; i < 6; i++) {
+    const clickhouse = new ClickHouse({ url: nodes[i % 2]?.url ?? '' })
+    ids.unshift(await leave(clickhouse, eventsOf({ event: 'spread', properties: { i } }), { journalId: 1 + (i % 2) }))
+    await clickhouse.close()
+  }
+  const first = new ClickHouse({ url: nodes[0].url })
+  const position = ++clock << 16n
+  const body = formatRejected([{ reason: 'no event', message: '{}' }])
+  const entry = { position, kind: 'rejected' as const, projectId: 'default', count: 1, receivedAt: Number(clock), body }
+  await insertRejected(first, 1, [entry], 'rejected')
+  await first.close()
+  const all = [formatPosition(position), ...ids]
+  t.strictSame(idsOf((await page()).dead_letters), all)
+  t.strictSame(idsOf((await page('limit=3&page=2')).dead_letters), all.slice(3, 6))
+  const answers = await Promise.all([replay(ids), replay(ids)])
+  for (const answer of answers) t.equal(answer.statusCode, 200, answer.body)
+  t.equal((await named('spread')).length, 6)
+  t.equal(
+    (await page()).dead_letters.filter((letter: { replayed_at: unknown }) => letter.replayed_at === null).length,
+    1,
+  )
+
+  await nodes[1].stop()
+  await until('the shard to be missed', async () => (await page()).code === 'unavailable')
+  const down = await replay(ids)
+  isRefused(t, down, 503, 'unavailable')
+  t.match(down.json().error, /Shard 1/)
+})
