@@ -5,6 +5,7 @@ import { currentSession, type Session, signOut } from './api/session.js'
 import { type Route, useRoute } from './lib/route.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { Failure, Loading } from './ui/notice.js'
+import { NeedsEvents } from './views/needs-events.js'
 import { SignIn } from './views/sign-in.js'
 
 /** What every view is given. */
@@ -15,14 +16,16 @@ export interface ViewProps {
 
 interface View {
   title: string
+  /** whether a project without events gets to see how to send some instead */
+  needsEvents?: true
   load: () => Promise<{ default: ComponentType<ViewProps> }>
 }
 
 /** By the first part of the route, in the order of the navigation. Each is loaded when it is first shown. */
 const VIEWS: Record<string, View> = {
-  '': { title: 'Boards', load: () => import('./views/boards/boards.js') },
-  live: { title: 'Live', load: () => import('./views/live/live.js') },
-  explore: { title: 'Explore', load: () => import('./views/explore/explore.js') },
+  '': { title: 'Boards', needsEvents: true, load: () => import('./views/boards/boards.js') },
+  live: { title: 'Live', needsEvents: true, load: () => import('./views/live/live.js') },
+  explore: { title: 'Explore', needsEvents: true, load: () => import('./views/explore/explore.js') },
   users: { title: 'Users', load: () => import('./views/users/users.js') },
   data: { title: 'Data', load: () => import('./views/data/data.js') },
   health: { title: 'Health', load: () => import('./views/health/health.js') },
@@ -99,7 +102,12 @@ function CurrentView({ name, ...props }: ViewProps & { name: string }) {
   if (error) return <Failure error={new Error('A part of the page could not be loaded.')} onRetry={reload} />
   if (!value) return <Loading what="the view" />
   const Content = value
-  return <Content {...props} />
+  if (!VIEWS[name]?.needsEvents) return <Content {...props} />
+  return (
+    <NeedsEvents session={props.session}>
+      <Content {...props} />
+    </NeedsEvents>
+  )
 }
 
 function focusMain(event: Event): void {

@@ -1,0 +1,55 @@
+import type { ComponentChildren } from 'preact'
+import { useId, useRef } from 'preact/hooks'
+
+interface TabsProps {
+  label: string
+  titles: string[]
+  /** which one is shown */
+  selected: number
+  onSelect: (index: number) => void
+  /** what belongs to the selected one */
+  children: ComponentChildren
+}
+
+/** A row of tabs (the pattern “tabs” of the ARIA practices): the arrow keys select. */
+export function Tabs({ label, titles, selected, onSelect, children }: TabsProps) {
+  const id = useId()
+  const row = useRef<HTMLDivElement>(null)
+  const onKeyDown = (event: KeyboardEvent) => {
+    const last = titles.length - 1
+    const moves: Record<string, number> = {
+      ArrowRight: selected === last ? 0 : selected + 1,
+      ArrowLeft: selected === 0 ? last : selected - 1,
+      Home: 0,
+      End: last,
+    }
+    const next = moves[event.key]
+    if (next === undefined) return
+    event.preventDefault()
+    onSelect(next)
+    row.current?.querySelectorAll('button')[next]?.focus()
+  }
+  return (
+    <div class="tabs">
+      <div ref={row} role="tablist" aria-label={label} onKeyDown={onKeyDown}>
+        {titles.map((title, index) => (
+          <button
+            key={title}
+            type="button"
+            role="tab"
+            id={`${id}-tab-${index}`}
+            aria-selected={index === selected}
+            aria-controls={`${id}-panel`}
+            tabIndex={index === selected ? 0 : -1}
+            onClick={() => onSelect(index)}
+          >
+            {title}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-tab-${selected}`}>
+        {children}
+      </div>
+    </div>
+  )
+}
