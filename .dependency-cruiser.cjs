@@ -16,6 +16,7 @@ const ROOMS = {
   pipeline: ['store', 'journal', 'clickhouse', 'model', 'contract', 'json', 'config.ts', 'lib'],
   live: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   questions: ['pipeline', 'store', 'clickhouse', 'model', 'contract', 'lib'],
+  mcp: ['contract', 'json', 'version.ts'],
   erasure: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   http: ['clickhouse/errors.ts', 'contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
   routes: [
@@ -23,6 +24,7 @@ const ROOMS = {
       'http',
       'questions',
       'live',
+      'mcp',
       'erasure',
       'metrics',
       'pipeline',
@@ -43,6 +45,7 @@ const ROOMS = {
   cli: [
     ...[
       'client',
+      'mcp',
       'contract',
       'vendors',
       'json',
@@ -94,6 +97,7 @@ const HOMES = {
   fastify: ['src/http/', 'src/routes/', 'src/app.ts', 'src/metrics/'],
   ioredis: ['src/journal/redis/', 'src/lib/open-redis.ts', 'src/lib/redis-cluster.ts', 'src/http/rate-limits.ts'],
   lmdb: ['src/journal/lmdb'],
+  '@modelcontextprotocol/server': ['src/mcp/'],
   '@clickhouse/client': ['src/clickhouse/', 'src/store/', 'src/questions/'],
 }
 

@@ -19,6 +19,7 @@ import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
+import { EventReads } from './pipeline/event-reads.js'
 import { openLanes } from './pipeline/lanes.js'
 import { checkLayout, findLayout } from './pipeline/layout.js'
 import { readGuard } from './pipeline/open-journal.js'
@@ -32,6 +33,7 @@ import { events } from './routes/events.js'
 import { exports } from './routes/export.js'
 import { health } from './routes/health.js'
 import { live } from './routes/live.js'
+import { mcp } from './routes/mcp.js'
 import { metricsRoute } from './routes/metrics.js'
 import { page } from './routes/page.js'
 import { questions } from './routes/questions.js'
@@ -201,16 +203,25 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   server.register(session, { admission })
   const vendor = { ...data, admission, bodyLimit: config.BATCH_BODY_LIMIT, maxDepth: config.MAX_PROPERTY_DEPTH }
   for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
+  const asking = new Questions({ ...data, limits: config, now, load })
+  const reading = {
+    questions: asking,
+    catalog: new Catalog({ ...data, questions: asking }),
+    reads: new EventReads(shards, lanes.barrier, searchLimits),
+  }
+  server.register(async (scope) => {
+    admission.guard(scope, ['application/json'])
+    scope.register(mcp, { ...data, ...reading })
+  })
   server.register(
     async (scope) => {
       allowOrigins(scope, splitList(config.CORS_ORIGIN))
       admission.guard(scope, ['application/json'])
       scope.register(track, { ...data, limits: config })
       scope.register(exports, data)
-      scope.register(events, { ...data, searchLimits })
-      const asking = new Questions({ ...data, limits: config, now, load })
-      scope.register(questions, { questions: asking })
-      scope.register(schema, { catalog: new Catalog({ ...data, questions: asking }) })
+      scope.register(events, { ...data, ...reading })
+      scope.register(questions, reading)
+      scope.register(schema, reading)
       scope.register(saved, { shards, now })
       scope.register(live, parts)
       scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })

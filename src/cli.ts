@@ -14,6 +14,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   import: () => import('./cli/import/command.js'),
   export: () => import('./cli/export/command.js'),
   lanes: () => import('./cli/lanes.js'),
+  mcp: () => import('./cli/mcp.js'),
   query: () => import('./cli/query/command.js'),
   sql: () => import('./cli/sql.js'),
   tail: () => import('./cli/tail.js'),

@@ -41,11 +41,16 @@ export async function checkService(
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       if (error.code === 'invalid_request') return
-      const reason = reasonOf(error)
-      throw reason === null ? error : new Error(sentence(url, error, reason), { cause: error })
+      throw reasonOf(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
   await retry(attempt, IMPORT_RETRY, signal)
+}
+
+/** Why a call to a service failed, for its user. */
+export function callFailure(url: string, error: TallyhouseError): string {
+  const reason = reasonOf(error)
+  return reason === null ? error.message : sentence(url, error, reason)
 }
 
 /** @returns null if the service itself reported the error, or the signal ended the call */

@@ -67,8 +67,12 @@ export function sendError(
   if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
   reply.code(known.status)
   conclude()
-  const { message } = known
-  return reply.send({ ...shape(known), error: request.keyKind === 'secret' ? message : message.replace(PLACES, '$1') })
+  return reply.send({ ...shape(known), error: messageFor(request, known.message) })
+}
+
+/** What of an error's message the owner of the request's key may read. */
+export function messageFor({ keyKind }: FastifyRequest, message: string): string {
+  return keyKind === 'secret' ? message : message.replace(PLACES, '$1')
 }
 
 /** Responds to a request whose URL and headers are longer than its call has a use for. */

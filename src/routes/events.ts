@@ -7,52 +7,34 @@ import { Done, EditBody } from '../contract/schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
-import { formatCursor, type Order, parseCursor } from '../model/cursor.js'
-import { formatEventId, lastIdAt, parseEventId } from '../model/event-id.js'
+import { formatEventId, parseEventId } from '../model/event-id.js'
+import type { EventReads } from '../pipeline/event-reads.js'
 import type { Lanes } from '../pipeline/lanes.js'
 import { EventEdits } from '../store/event-edits.js'
 import { readEvent } from '../store/event-pages.js'
-import type { SearchLimits } from '../store/event-search.js'
-import { EventWalks } from '../store/event-walks.js'
-import { wrapRows } from '../store/page.js'
 
 export interface EventsOptions {
   lanes: Pick<Lanes, 'barrier' | 'ofJournal' | 'noteDeletion'>
   shards: Shards
-  /** default: `SEARCH_LIMITS` */
-  searchLimits?: SearchLimits | undefined
+  reads: EventReads
 }
 
 /** Reads, changes and deletes events. */
-export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (app, { lanes, shards, searchLimits }) => {
-  const walks = new EventWalks(shards, searchLimits)
+export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (app, { lanes, shards, reads }) => {
   const edits = new EventEdits(shards)
 
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal } = request
-    const { limit, page, event, distinct_id: distinctId, from, to } = query
-    const cursor = query.cursor === undefined ? null : readCursor(query.cursor, query.order)
-    const order = cursor?.order ?? query.order ?? 'asc'
-    const { stored, pending, deletions } = await lanes.barrier.waitForProject(projectId)
-    const filter = given({ event, distinctId, from, to })
-    // Only complete blocks: a page that read half a block would make the walk skip the other half.
-    const upTo = lastIdAt(stored)
-    const wanted = { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }
-
+    const { limit, page, cursor, order, event, distinct_id: distinctId, from, to } = query
+    const asked = { projectId, filter: given({ event, distinctId, from, to }), limit, page, cursor, order }
     const format = query.format ?? acceptedFormat(headers.accept)
-    const { rows, next, isShort } = await walks.read(format, wanted, signal)
     if (format === 'json') {
+      const page = await reads.json(asked, signal)
       reply.header('content-type', MEDIA_TYPES.json.contentType).header('vary', 'accept')
-      return wrapRows(rows, '{"status":1,"error":null,"events":[', (nextId) => {
-        const first = next === undefined ? nextId : next
-        walks.remember(wanted, isShort ? null : first)
-        const cursor = first && formatCursor(first, order)
-        const rest = { page: page ?? 1, limit, hasMore: first !== null, next: cursor, pending }
-        return `],${JSON.stringify(rest).slice(1)}`
-      })
+      return page
     }
-    walks.remember(wanted, isShort ? null : (next ?? null))
-    reply.headers(rowHeaders(format, next ? formatCursor(next, order) : null, pending))
+    const { rows, next, pending } = await reads.rows(format, asked, signal)
+    reply.headers(rowHeaders(format, next, pending))
     return rows
   })
 
@@ -123,13 +105,4 @@ function rowHeaders(format: RowFormat, next: string | null, pending: number): Re
 
 function unknownEvent(): ApiError {
   return new ApiError('not_found', 'There is no event with this id.')
-}
-
-function readCursor(text: string, order: Order | undefined): { id: string; order: Order } {
-  const cursor = parseCursor(text)
-  if (cursor && cursor.order === (order ?? cursor.order)) return cursor
-  const message = cursor
-    ? `belongs to a walk in ${cursor.order} order; use that order`
-    : 'must be the `next` of an earlier response'
-  throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
 }

@@ -15,12 +15,13 @@ import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
-import { formatProperties, parseProperties } from '../model/properties.js'
+import { parseProperties } from '../model/properties.js'
 import type { Aliases } from '../pipeline/aliases.js'
 import { deleteProfile } from '../pipeline/delete-profile.js'
 import type { States } from '../pipeline/lane-states.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import { exportUser } from '../pipeline/user-export.js'
+import { readUser } from '../pipeline/user-read.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
 import { DiskSpaceError } from '../store/rewrite.js'
@@ -123,12 +124,10 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/:userId',
     { schema: { params: UserParams, querystring: NoQuery } },
     async ({ projectId, params }, reply) => {
-      const user = await aliases.resolve(projectId, params.userId)
-      const profile = await profiles.get(projectId, user)
-      if (!profile) throw unknownUser()
-      const { properties, createdAt, updatedAt } = profile
+      const user = await readUser({ profiles, aliases }, projectId, params.userId)
+      if (user === null) throw unknownUser()
       reply.header('content-type', 'application/json; charset=utf-8')
-      return `{"status":1,"error":null,"user":{"distinct_id":${JSON.stringify(user)},"properties":${formatProperties(properties)},"created_at":${createdAt},"updated_at":${updatedAt}}}`
+      return `{"status":1,"error":null,"user":${user}}`
     },
   )
 

@@ -1,0 +1,87 @@
+import { parseArgs } from 'node:util'
+import { type Call, Connection } from '../client/connection.js'
+import { TallyhouseError } from '../client/errors.js'
+import { queryOf } from '../client/export.js'
+import { QUESTION_TIMEOUT_MS } from '../client/tallyhouse.js'
+import { ApiError, type ErrorCode, STATUS_OF } from '../contract/errors.js'
+import { failureText } from '../lib/failure-text.js'
+import { given } from '../lib/given.js'
+import type { ProjectData } from '../mcp/project-data.js'
+import { type Command, UsageError } from './command.js'
+import { callFailure } from './first-call.js'
+import { readTarget, TARGET_USAGE, type Target } from './target.js'
+
+const USAGE = `Usage: tallyhouse mcp [options]
+
+Lets an assistant answer questions from the events of a running service: a server of the Model
+Context Protocol on standard input and output, which the assistant starts itself. docs/mcp.md says
+how to add it to Claude, Cursor and VS Code; without a copy of Tallyhouse on the assistant's
+machine, they connect to the service's own /mcp.
+
+The tools only read: names of events, properties and values, answers to questions, one user, recent
+events. So give it a read key, which "tallyhouse keys create --kind read" makes.
+
+${TARGET_USAGE}
+                     A read key is enough.
+
+It ends when the assistant closes its input, or by Ctrl-C. The service need not run yet when it
+starts. The exit code is 0, or 2 for a usage error.`
+
+/** Somebody waits for the answer, and can ask again. */
+const RETRY = { attempts: 3 }
+
+export const command: Command = {
+  summary: 'lets an assistant ask a running service, by MCP',
+  usage: USAGE,
+  async run(args, io) {
+    const target = await readTarget(parse(args), io)
+    const { serveStreams } = await import('../mcp/stdio.js')
+    await serveStreams({
+      data: dataOf(target),
+      onFailure: (error) => io.stderr.write(`${failureText(error)}\n`),
+      ...io,
+    })
+    return 0
+  },
+}
+
+/** The data of a project of a service, over its API. */
+function dataOf({ url, secretKey }: Target): ProjectData {
+  const connection = new Connection({ url, secretKey, retry: RETRY })
+  const call = async (call: Call, signal: AbortSignal) => {
+    try {
+      return (await connection.call({ ...call, timeoutMs: QUESTION_TIMEOUT_MS }, { signal })).text
+    } catch (error) {
+      throw error instanceof TallyhouseError ? asApiError(url, error) : error
+    }
+  }
+  const read = (path: string, query: object, signal: AbortSignal) => {
+    return call({ method: 'GET', path: `/public/${path}?${queryOf(query)}` }, signal)
+  }
+  return {
+    ask: (question, signal) => {
+      return call({ method: 'POST', path: '/public/query', body: JSON.stringify(question) }, signal)
+    },
+    eventNames: (signal) => read('schema/events', {}, signal),
+    propertyNames: (wanted, signal) => read('schema/properties', wanted, signal),
+    values: (wanted, signal) => read('schema/values', wanted, signal),
+    user: (distinctId, signal) => read(`users/${encodeURIComponent(distinctId)}`, {}, signal),
+    events: (wanted, signal) => read('events', { ...wanted, order: 'desc' }, signal),
+  }
+}
+
+/** Why there is no answer, with the address of the service. */
+function asApiError(url: string, error: TallyhouseError): ApiError {
+  const { code, details, retryAfterMs } = error
+  const known = Object.hasOwn(STATUS_OF, code) ? (code as ErrorCode) : 'unavailable'
+  const retryAfter = retryAfterMs === null ? undefined : Math.ceil(retryAfterMs / 1000)
+  return new ApiError(known, callFailure(url, error), { ...given({ details, retryAfter }), cause: error })
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options: { url: { type: 'string' }, 'key-file': { type: 'string' } } }).values
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}

@@ -1,0 +1,69 @@
+/** Elements of a list, or members of an object, that are tried, until the whole fits. */
+const STEPS = [1000, 500, 200, 100, 50, 20, 10, 5, 2, 1]
+/** Objects with a fixed shape have fewer. */
+const LEAST_MEMBERS = 12
+/** Of a text, per element. */
+const CHARACTERS = 40
+const LEAST_CHARACTERS = 200
+
+interface Most {
+  elements: number
+  members: number
+  characters: number
+}
+
+export interface Fitted {
+  value: Record<string, unknown>
+  text: string
+  /** a sentence that says what is missing */
+  note: string
+}
+
+/** Cuts lists, large objects and long texts alike, wherever they are, until a value's JSON has at most `room` characters. */
+export function fit(value: Record<string, unknown>, room: number): Fitted {
+  for (const elements of STEPS) {
+    const most = {
+      elements,
+      members: Math.max(LEAST_MEMBERS, elements),
+      characters: Math.max(LEAST_CHARACTERS, elements * CHARACTERS),
+    }
+    if (lengthOf(value, most, room) > room) continue
+    const cut = shortened(value, most) as Record<string, unknown>
+    const text = JSON.stringify(cut)
+    if (text.length > room) continue
+    const note =
+      `The result was too long and is cut: lists and objects have at most their first ${elements} entries ` +
+      `(objects ${most.members}), texts their first ${most.characters} characters.`
+    return { value: cut, text, note }
+  }
+  return { value: {}, text: '{}', note: 'The result is too long to show any of it.' }
+}
+
+/** About how long the JSON of a value is; stops counting beyond the room. */
+function lengthOf(value: unknown, most: Most, room: number): number {
+  if (typeof value === 'string') return 2 + Math.min(value.length, most.characters)
+  if (typeof value !== 'object' || value === null) return 5
+  let length = 2
+  const entries: Iterable<[string, unknown]> = Array.isArray(value)
+    ? value.slice(0, most.elements).map((element): [string, unknown] => ['', element])
+    : Object.entries(value).slice(0, most.members)
+  for (const [name, member] of entries) {
+    length += 1 + (name === '' ? 0 : 3 + Math.min(name.length, most.characters))
+    length += lengthOf(member, most, room - length)
+    if (length > room) return length
+  }
+  return length
+}
+
+function shortened(value: unknown, most: Most): unknown {
+  if (typeof value === 'string') return shortText(value, most)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.slice(0, most.elements).map((element) => shortened(element, most))
+  const members = Object.entries(value).slice(0, most.members)
+  return Object.fromEntries(members.map(([name, member]) => [shortText(name, most), shortened(member, most)]))
+}
+
+/** Not in the middle of a surrogate pair. */
+function shortText(text: string, { characters }: Most): string {
+  return text.length <= characters ? text : `${text.slice(0, characters).replace(/[\ud800-\udbff]$/, '')}…`
+}

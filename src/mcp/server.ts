@@ -1,0 +1,94 @@
+import {
+  fromJsonSchema,
+  type JsonSchemaType,
+  type JsonSchemaValidatorResult,
+  type jsonSchemaValidator,
+  McpServer,
+} from '@modelcontextprotocol/server'
+import type { TObject } from '@sinclair/typebox'
+import { ApiError } from '../contract/errors.js'
+import { type Check, compileCheck } from '../contract/validation.js'
+import { VERSION } from '../version.js'
+import { INSTRUCTIONS } from './instructions.js'
+import type { ProjectData } from './project-data.js'
+import { failureOf, resultOf } from './results.js'
+import { TOOLS, type Tool } from './tools.js'
+
+export interface ServerOptions {
+  data: ProjectData
+  /** called with what is no ApiError, which the asker is not shown */
+  onFailure: (error: unknown) => void
+}
+
+/** Arguments are checked by `argumentsOf`, so that the errors are those of the API. */
+const UNCHECKED: jsonSchemaValidator = {
+  getValidator<T>() {
+    return (input: unknown): JsonSchemaValidatorResult<T> => ({
+      valid: true,
+      data: input as T,
+      errorMessage: undefined,
+    })
+  },
+}
+
+const OFFERED = TOOLS.map((tool) => ({
+  tool,
+  check: compileCheck(tool.schema, null),
+  inputSchema: fromJsonSchema<Record<string, unknown>>(plain(tool.schema), UNCHECKED),
+}))
+
+/** A server of one project's tools, for one connection or request. */
+export function openMcpServer({ data, onFailure }: ServerOptions): McpServer {
+  const server = new McpServer(
+    { name: 'tallyhouse', title: 'Tallyhouse', version: VERSION },
+    { instructions: INSTRUCTIONS, capabilities: { tools: { listChanged: false } } },
+  )
+  for (const { tool, check, inputSchema } of OFFERED) {
+    const { name, title, description } = tool
+    const annotations = {
+      title,
+      readOnlyHint: true,
+      destructiveHint: false,
+      idempotentHint: true,
+      openWorldHint: false,
+    }
+    server.registerTool(
+      name,
+      { title, description, inputSchema, annotations },
+      async (given, { mcpReq: { signal } }) => {
+        try {
+          return resultOf(await tool.read(data, argumentsOf(tool, check, given), signal), tool.narrower)
+        } catch (error) {
+          if (error instanceof ApiError) return failureOf(error)
+          if (!signal.aborted) onFailure(error)
+          return failureOf(new ApiError('internal', 'Something went wrong here. It was logged; try again.'))
+        }
+      },
+    )
+  }
+  return server
+}
+
+/**
+ * With defaults, and without null, which models write for what they leave out.
+ * @throws ApiError `invalid_request`
+ */
+function argumentsOf({ schema }: Tool, check: Check, given: Record<string, unknown>): Record<string, unknown> {
+  const values: Record<string, unknown> = {}
+  for (const [name, property] of Object.entries(schema.properties)) {
+    if (property.default !== undefined) values[name] = property.default
+  }
+  for (const [name, value] of Object.entries(given)) if (value !== null) values[name] = value
+  const error = check(values)
+  if (error) throw error
+  return values
+}
+
+/** JSON Schema, without what only our checks have. */
+function plain(schema: TObject): JsonSchemaType {
+  const { required = [], ...rest } = JSON.parse(JSON.stringify(schema), (name, value) => {
+    return name === 'message' ? undefined : value
+  })
+  const isRequired = (name: string) => schema.properties[name]?.default === undefined
+  return { ...rest, required: required.filter(isRequired) }
+}

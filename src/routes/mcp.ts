@@ -1,0 +1,110 @@
+import { text } from 'node:stream/consumers'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import { ApiError } from '../contract/errors.js'
+import { asApiError, messageFor } from '../http/error-handler.js'
+import { hangUpSignal } from '../http/hang-up.js'
+import { given } from '../lib/given.js'
+import type { ProjectData } from '../mcp/project-data.js'
+import type { EventReads } from '../pipeline/event-reads.js'
+import { readUser, type UserReadParts } from '../pipeline/user-read.js'
+import { answerText } from '../questions/answer-text.js'
+import type { Catalog } from '../questions/catalog.js'
+import { parseFieldText } from '../questions/parse-filter.js'
+import type { Questions } from '../questions/run.js'
+
+export interface McpOptions extends UserReadParts {
+  questions: Questions
+  catalog: Catalog
+  reads: EventReads
+}
+
+const BEARER = /^Bearer +(\S+) *$/i
+
+/**
+ * Serves the tools of `src/mcp` to assistants (Model Context Protocol, Streamable HTTP), without sessions. It is no call
+ * of the API: behind the authentication, messages and errors are those of JSON-RPC.
+ */
+export const mcp: FastifyPluginAsync<McpOptions> = async (app, parts) => {
+  app.addHook('onRequest', async (request, reply) => {
+    // Pages send one, also those whose name was made to lead to this host; the clients that this is for do not.
+    if (request.headers.origin !== undefined) return reply.code(403).send(refusal('A page may not call this.'))
+    useBearer(request)
+  })
+
+  app.post('/mcp', { config: { access: 'read' } }, async (request, reply) => {
+    // Several at once would each take a turn among the questions; only one former revision has them.
+    if (Array.isArray(request.body)) return reply.code(400).send(refusal('Send one message at a time.'))
+    // Its modules take longer to load than the rest of the service, and most services never need them.
+    const { answerMessage } = await import('../mcp/http.js')
+    const signal = hangUpSignal(reply)
+    const onFailure = (err: unknown) => {
+      if (!signal.aborted) app.log.error({ reqId: request.id, keyId: request.keyId, err }, 'a tool failed')
+    }
+    const message = { headers: headersOf(request), body: request.body, signal }
+    const response = await answerMessage(message, { data: dataOf(parts, request, onFailure), onFailure })
+    reply.code(response.status).headers(Object.fromEntries(response.headers))
+    return reply.send(await response.text())
+  })
+
+  app.route({
+    method: ['GET', 'DELETE'],
+    url: '/mcp',
+    config: { access: 'read' },
+    handler: async (_, reply) => {
+      return reply.code(405).header('allow', 'POST').send(refusal('There are no sessions and no streams: use POST.'))
+    },
+  })
+}
+
+/** Clients are configured with a bearer token; some with `x-api-key`, as the API has it, which goes first. */
+function useBearer({ raw: { headers } }: FastifyRequest): void {
+  const token = BEARER.exec(headers.authorization ?? '')?.[1]
+  if (token !== undefined) headers['x-api-key'] ??= token
+}
+
+/** Those that the protocol reads. */
+function headersOf({ headers }: FastifyRequest): Headers {
+  const read = Object.entries(headers).filter(([name]) => /^(accept|content-type|mcp-.*)$/.test(name))
+  return new Headers(read.map(([name, value]): [string, string] => [name, String(value)]))
+}
+
+/** As a message of JSON-RPC. */
+function refusal(message: string): object {
+  return { jsonrpc: '2.0', error: { code: -32_000, message }, id: null }
+}
+
+/** The data of the project of the request's key, as the routes of the API answer. */
+function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: unknown) => void): ProjectData {
+  const { questions, catalog, reads } = parts
+  const { projectId } = request
+  const answer = async (read: () => Promise<string>) => {
+    try {
+      return await read()
+    } catch (error) {
+      const { code, status, message, ...more } = asApiError(error as Error)
+      if (status >= 500) onFailure(error)
+      throw new ApiError(code, messageFor(request, message), given(more))
+    }
+  }
+  return {
+    ask: (question, signal) => answer(async () => answerText(await questions.ask(projectId, question, signal))),
+    eventNames: () => answer(async () => answerText(await catalog.events(projectId))),
+    propertyNames: ({ event }) => answer(async () => answerText(await catalog.properties({ projectId, event }))),
+    values: (wanted) => {
+      return answer(async () => {
+        return answerText(await catalog.values(projectId, { ...wanted, field: parseFieldText(wanted.field) }))
+      })
+    },
+    user: (name) => {
+      return answer(async () => {
+        const user = await readUser(parts, projectId, name)
+        if (user === null) throw new ApiError('not_found', 'There is no user with this distinct_id.')
+        return `{"user":${user}}`
+      })
+    },
+    events: ({ event, distinct_id: distinctId, from, to, limit, cursor }, signal) => {
+      const filter = given({ event, distinctId, from, to })
+      return answer(async () => text(await reads.json({ projectId, filter, limit, cursor, order: 'desc' }, signal)))
+    },
+  }
+}

@@ -1,0 +1,52 @@
+import { fileURLToPath } from 'node:url'
+import { type CallToolResult, Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { type Scope, SECRET_KEY } from '../helper.js'
+
+const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+
+/** Of the protocol: `legacy` has a handshake, `auto` takes the revision without one where the server has it. */
+export const ERAS = ['legacy', 'auto'] as const
+export const TRANSPORTS = ['http', 'stdio'] as const
+
+export interface ConnectOptions {
+  over: (typeof TRANSPORTS)[number]
+  era?: (typeof ERAS)[number]
+  key?: string
+  /** default: as a bearer token */
+  keyHeader?: 'x-api-key'
+}
+
+/** The official client, connected to the service. */
+export async function connect(t: Scope, url: string, options: ConnectOptions): Promise<Client> {
+  const { over, era = 'auto', key = SECRET_KEY, keyHeader } = options
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } })
+  const headers = keyHeader ? { [keyHeader]: key } : { authorization: `Bearer ${key}` }
+  const transport =
+    over === 'http'
+      ? new StreamableHTTPClientTransport(new URL('/mcp', url), { requestInit: { headers } })
+      : new StdioClientTransport({
+          command: process.execPath,
+          args: [CLI, 'mcp', '--url', url],
+          env: { SECRET_KEY: key },
+          stderr: 'ignore',
+        })
+  t.teardown(() => client.close())
+  await client.connect(transport)
+  return client
+}
+
+/** What the tool answered, as a value, and as the JSON that a model reads; the texts of an error. */
+export async function callTool(client: Client, name: string, given: object = {}, signal?: AbortSignal) {
+  const result: CallToolResult = await client.callTool(
+    { name, arguments: given as Record<string, unknown> },
+    signal && { signal },
+  )
+  const texts = result.content.map((part) => (part.type === 'text' ? part.text : ''))
+  return {
+    value: result.structuredContent as Record<string, unknown> | undefined,
+    note: texts[0] ?? '',
+    json: texts[1] ?? '',
+    isError: result.isError === true,
+  }
+}

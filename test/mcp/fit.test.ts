@@ -1,0 +1,56 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { fit } from '../../src/mcp/fit.js'
+import { resultOf } from '../../src/mcp/results.js'
+
+const objects = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 6, stringUnit: 'binary' }))
+
+/** Whether a value is another one with ends of lists, members and texts left out. */
+function isPartOf(part: unknown, whole: unknown): boolean {
+  if (typeof part === 'string' && typeof whole === 'string') {
+    return part === whole || (part.endsWith('…') && whole.startsWith(part.slice(0, -1)))
+  }
+  if (Array.isArray(part) && Array.isArray(whole)) return part.every((element, i) => isPartOf(element, whole[i]))
+  if (typeof part !== 'object' || part === null) return Object.is(part, whole)
+  const members = Object.entries(whole as object)
+  return Object.entries(part).every(([, member], i) => isPartOf(member, members[i]?.[1]))
+}
+
+t.test('whatever is cut fits and is a part of the whole', async () => {
+  fc.assert(
+    fc.property(objects, fc.integer({ min: 2, max: 2000 }), (value, room) => {
+      const whole = JSON.parse(JSON.stringify(value))
+      const fitted = fit(whole, room)
+      return (
+        fitted.text.length <= room &&
+        fitted.text === JSON.stringify(fitted.value) &&
+        isPartOf(fitted.value, whole) &&
+        fitted.note !== ''
+      )
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+t.test('a short result is whole: the text is exact, and neither part can break a client', async () => {
+  const bodies = fc.record({
+    status: fc.constant(1),
+    error: fc.constant(null),
+    results: fc.jsonValue({ stringUnit: 'binary' }),
+  })
+  fc.assert(
+    fc.property(bodies, (body) => {
+      const { content, structuredContent } = resultOf(JSON.stringify(body), 'narrower')
+      const json = content[1]?.type === 'text' ? content[1].text : ''
+      const { results } = JSON.parse(json)
+      const message = JSON.stringify(structuredContent)
+      return (
+        JSON.stringify(results) === JSON.stringify(body.results) &&
+        !/[\p{Cc}\p{Cf}]/u.test(json) &&
+        JSON.stringify(JSON.parse(message)) === message &&
+        !/\\u[dD][89a-fA-F]/.test(message)
+      )
+    }),
+    { numRuns: 2000 },
+  )
+})
