@@ -3,6 +3,7 @@ import type { Cohort } from '../../contract/questions.js'
 import { dateText } from '../lib/answer-names.js'
 import { intervalText } from '../lib/answer-table.js'
 import { numberText, shareText } from '../lib/format.js'
+import { hasBegun } from '../lib/range.js'
 import type { OnCell } from './answer-view.js'
 import { NumberButton } from './number-button.js'
 
@@ -39,7 +40,7 @@ export function Cohorts({ answer: { results, averages, query }, onCell }: Cohort
             ))}
           </tr>
           {results.map((cohort) => (
-            <CohortRow key={cohort.cohort} cohort={cohort} unit={query.unit} onCell={onCell} />
+            <CohortRow key={cohort.cohort} cohort={cohort} query={query} onCell={onCell} />
           ))}
         </tbody>
       </table>
@@ -50,11 +51,11 @@ export function Cohorts({ answer: { results, averages, query }, onCell }: Cohort
 
 interface CohortRowProps {
   cohort: Cohort
-  unit: AnswerTo<'retention'>['query']['unit']
+  query: AnswerTo<'retention'>['query']
   onCell: OnCell | undefined
 }
 
-function CohortRow({ cohort: { cohort, size, cells }, unit, onCell }: CohortRowProps) {
+function CohortRow({ cohort: { cohort, size, cells }, query, onCell }: CohortRowProps) {
   const date = dateText(cohort)
   return (
     <tr>
@@ -63,7 +64,8 @@ function CohortRow({ cohort: { cohort, size, cells }, unit, onCell }: CohortRowP
         <NumberButton text={numberText(size)} title={`Cohort of ${date}`} cell={{ cohort }} onCell={onCell} />
       </td>
       {cells.map(({ interval, users, complete }) => {
-        const title = `${intervalText(unit, interval)} of the cohort of ${date}`
+        if (!complete && !hasBegun(query, cohort, interval, Date.now())) return <td key={interval} />
+        const title = `${intervalText(query.unit, interval)} of the cohort of ${date}`
         const text = size === 0 ? '–' : `${shareText(users / size)}${complete ? '' : '*'}`
         return (
           <Share key={interval} share={size === 0 ? null : users / size} isOpen={!complete} text={text}>

@@ -69,8 +69,8 @@ function Step({ line, index, color, query, onCell }: StepProps) {
               <strong>{shareText(step.of_first)}</strong> of the first step
             </span>
             <span>{shareText(step.of_previous)} of the step before</span>
-            {step.median_ms !== null && <span title="median">after {durationText(step.median_ms)}</span>}
-            {step.mean_ms !== null && <span>{durationText(step.mean_ms)} on average</span>}
+            {step.median_ms !== null && <span>median {durationText(step.median_ms)}</span>}
+            {step.mean_ms !== null && <span>average {durationText(step.mean_ms)}</span>}
             <span>
               <NumberButton
                 text={numberText(dropped)}

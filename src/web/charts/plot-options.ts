@@ -100,6 +100,7 @@ export function plotOptions(
         ...axis,
         grid: { show: false },
         incrs: STEPS,
+        size: 30,
         space: 64,
         values: (_, splits) => splits.map((at) => data.ticks[at] ?? ''),
       },

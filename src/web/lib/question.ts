@@ -217,14 +217,16 @@ export function exploreLink(question: unknown, display: Display = {}, saved = ''
 
 /** The other way round; what a link has that nobody knows is left out. */
 export function shownBy(query: URLSearchParams): Shown {
-  const known = <T>(words: readonly T[], name: string) => words.find((word) => word === query.get(name))
-  const as = known(DRAWINGS, 'as')
-  const range = known(PRESETS, 'range')
-  return {
-    text: query.get('q') ?? '',
-    saved: query.get('saved') ?? '',
-    display: { ...(as && { as }), ...(range && { range }), ...(query.get('compare') === '1' && { compare: true }) },
-  }
+  const display = displayOf({ as: query.get('as'), range: query.get('range'), compare: query.get('compare') === '1' })
+  return { text: query.get('q') ?? '', saved: query.get('saved') ?? '', display }
+}
+
+/** What the page knows of how an answer is to be shown. @param value as it was saved, by whomever */
+export function displayOf(value: unknown): Display {
+  if (!isObject(value)) return {}
+  const as = DRAWINGS.find((one) => one === value.as)
+  const range = PRESETS.find((one) => one === value.range)
+  return { ...(as && { as }), ...(range && { range }), ...(value.compare === true && { compare: true }) }
 }
 
 /** The ways in which an answer can be drawn, the usual one first. */

@@ -1,3 +1,4 @@
+import type { RetentionQuestion } from '../../contract/questions.js'
 import type { Display, Draft, Preset } from './question.js'
 
 /** A range of time as the service takes it; `to` is not included. */
@@ -59,4 +60,16 @@ export function rangeBefore({ from, to }: Range, preset?: Preset): Range | null 
 
 export function isDate(value: string | number): value is string {
   return typeof value === 'string' && DATE.test(value)
+}
+
+/** Whether an interval of a cohort has begun. @param cohort date; @param now epoch ms */
+export function hasBegun(
+  { unit, timezone }: RetentionQuestion,
+  cohort: string,
+  interval: number,
+  now: number,
+): boolean {
+  const days = unit === 'week' ? 7 : 1
+  const begin = unit === 'month' ? monthsAfter(cohort, interval) : dateAfter(cohort, interval * days)
+  return begin <= dateIn(timezone, now)
 }

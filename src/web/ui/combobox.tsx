@@ -15,13 +15,15 @@ interface ComboboxProps {
   placeholder?: string
   /** whether the label is for screen readers only */
   hidesLabel?: boolean
+  /** whether what is chosen goes elsewhere, such as into a list, and the field is empty again */
+  adds?: boolean
 }
 
 /** For fast typists, one request in a while is enough. */
 const TYPING_MS = 120
 
 /** A text field that completes what is typed (the pattern “combobox” of the ARIA practices). */
-export function Combobox({ label, value, onChange, suggest, placeholder, hidesLabel }: ComboboxProps) {
+export function Combobox({ label, value, onChange, suggest, placeholder, hidesLabel, adds }: ComboboxProps) {
   const id = useId()
   const [text, setText] = useState(value)
   const [choices, setChoices] = useState<Choice[]>([])
@@ -51,7 +53,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
   }, [text, isOpen, value])
 
   const choose = (chosen: string) => {
-    setText(chosen)
+    setText(adds ? value : chosen)
     setOpen(false)
     if (chosen !== value) onChange(chosen)
   }
@@ -92,7 +94,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
         onFocus={() => setOpen(true)}
         onBlur={() => {
           setOpen(false)
-          if (text !== value) onChange(text)
+          if (text !== value) choose(text)
         }}
         onKeyDown={onKeyDown}
       />

@@ -1,0 +1,46 @@
+import { useId } from 'preact/hooks'
+
+interface ChooseProps<T extends string> {
+  label: string
+  value: T
+  /** what is kept, and how people call it */
+  options: readonly (readonly [value: T, text: string])[]
+  onChange: (value: T) => void
+  /** whether the label is for screen readers only */
+  hidesLabel?: boolean
+}
+
+/** A choice of a few things. */
+export function Choose<T extends string>({ label, value, options, onChange, hidesLabel }: ChooseProps<T>) {
+  const id = useId()
+  return (
+    <div class="choose">
+      <label for={id} class={hidesLabel ? 'hidden' : undefined}>
+        {label}
+      </label>
+      <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value as T)}>
+        {options.map(([option, text]) => (
+          <option key={option} value={option}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
+
+/** The same, all of it in sight. */
+export function Segments<T extends string>({ label, value, options, onChange }: ChooseProps<T>) {
+  const id = useId()
+  return (
+    <fieldset class="segments">
+      <legend class="hidden">{label}</legend>
+      {options.map(([option, text]) => (
+        <label key={option}>
+          <input type="radio" name={id} checked={option === value} onChange={() => onChange(option)} />
+          <span>{text}</span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}

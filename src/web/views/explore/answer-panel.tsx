@@ -1,0 +1,148 @@
+import { useState } from 'preact/hooks'
+import type { Cell } from '../../../contract/questions.js'
+import { AnswerView } from '../../charts/answer-view.js'
+import { UsersBehind } from '../../charts/users-behind.js'
+import { rawRows, tablesOf } from '../../lib/answer-table.js'
+import type { Asked } from '../../lib/ask.js'
+import { type Display, type Draft, type Drawing, drawingOf, drawingsOf } from '../../lib/question.js'
+import { requestOf } from '../../lib/request.js'
+import type { Loaded } from '../../lib/use-loaded.js'
+import { Segments } from '../../ui/choose.js'
+import { CopyButton } from '../../ui/copy.js'
+import { downloadCsv } from '../../ui/download.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { RangeBar } from './range-bar.js'
+
+const DRAWING_TEXTS: Record<Drawing, string> = {
+  line: 'Lines',
+  area: 'Stacked',
+  bar: 'Bars',
+  number: 'Numbers',
+  funnel: 'Funnel',
+  grid: 'Grid',
+  flow: 'Flow',
+  table: 'Table',
+}
+
+interface AnswerPanelProps {
+  question: unknown
+  draft: Draft | null
+  display: Display
+  asked: Loaded<Asked>
+  /** what is still to be chosen */
+  gaps: string[]
+  onChange: (draft: Draft, display: Display) => void
+}
+
+/** The answer, how it is shown, and what to do with it. */
+export function AnswerPanel({ question, draft, display, asked, gaps, onChange }: AnswerPanelProps) {
+  // An answer of another kind would be taken for that of this one.
+  const value = draft && asked.value?.answer.kind !== draft.kind ? null : asked.value
+  return (
+    <section class="card answer" aria-label="Answer">
+      {draft && <RangeBar draft={draft} display={display} onChange={onChange} />}
+      {draft && <DrawingBar draft={draft} display={display} onChange={onChange} />}
+      {gaps.length > 0 && (
+        <p class="hint" role="status">
+          {gaps[0]}
+        </p>
+      )}
+      {question === undefined && <p class="hint">The question is not JSON.</p>}
+      {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
+      {asked.isLoading && !value && <Loading what="the answer" />}
+      {value && <Answer asked={value} display={display} isOld={asked.isLoading} />}
+      <Actions question={question} display={display} asked={value} />
+    </section>
+  )
+}
+
+type DrawingBarProps = Pick<AnswerPanelProps, 'display' | 'onChange'> & { draft: Draft }
+
+function DrawingBar({ draft, display, onChange }: DrawingBarProps) {
+  const options = drawingsOf(draft).map((drawing) => [drawing, DRAWING_TEXTS[drawing]] as const)
+  return (
+    <div class="drawing">
+      <Segments
+        label="Shown as"
+        value={drawingOf(draft, display)}
+        options={options}
+        onChange={(as) => onChange(draft, { ...display, as })}
+      />
+      {draft.kind === 'series' && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={display.compare ?? false}
+            onChange={(event) => onChange(draft, { ...display, compare: event.currentTarget.checked })}
+          />
+          Compare with the period before
+        </label>
+      )}
+    </div>
+  )
+}
+
+interface AnswerProps {
+  asked: Asked
+  display: Display
+  /** whether the next one is on its way */
+  isOld: boolean
+}
+
+function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
+  const [asTable, setAsTable] = useState(false)
+  const [opened, setOpened] = useState<{ cell: Cell; title: string } | null>(null)
+  const drawing = drawingOf(answer.query, display)
+  const open = (cell: Cell, title: string) => setOpened({ cell, title })
+  return (
+    <>
+      <div class={isOld ? 'drawn old' : 'drawn'} aria-busy={isOld}>
+        <AnswerView answer={answer} before={before} display={display} onCell={open} />
+      </div>
+      {drawing !== 'table' && (
+        <button type="button" class="link small" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
+          {asTable ? 'Hide the table' : 'Show as table'}
+        </button>
+      )}
+      {asTable && drawing !== 'table' && (
+        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onCell={open} />
+      )}
+      {answer.pending > 0 && (
+        <p class="hint">{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
+      )}
+      {opened && <UsersBehind {...opened} of={answer.query} onClose={() => setOpened(null)} />}
+    </>
+  )
+}
+
+function Actions({ question, display, asked }: { question: unknown; display: Display; asked: Asked | null }) {
+  const tables = asked ? tablesOf(asked.answer, asked.before) : []
+  return (
+    <footer class="actions">
+      {tables.map((table) => (
+        <button
+          key={table.title}
+          type="button"
+          onClick={() => downloadCsv(`${asked?.answer.kind}-${table.title.toLowerCase()}`, rawRows(table))}
+        >
+          {tables.length > 1 ? `CSV of ${table.title.toLowerCase()}` : 'Download CSV'}
+        </button>
+      ))}
+      {question !== undefined && (
+        <CopyButton label="Copy as curl" text={curlOf(requestOf(question, display, Date.now()))} />
+      )}
+      <CopyButton label="Copy link" text={location.href} />
+      {asked && (
+        <span class="hint elapsed" role="status">
+          Answered in {Math.round(asked.answer.elapsed_ms)} ms
+        </span>
+      )}
+    </footer>
+  )
+}
+
+/** The same call from a terminal. */
+function curlOf(request: unknown): string {
+  const body = JSON.stringify(request).replaceAll("'", "'\\''")
+  return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${location.origin}/public/query -d '${body}'`
+}

@@ -1,0 +1,132 @@
+import type { Definition, Exclusion } from '../../../contract/questions.js'
+import type { FunnelDraft } from '../../lib/question.js'
+import { Choose } from '../../ui/choose.js'
+import { DefinitionField } from './event-field.js'
+import { Faults } from './faults.js'
+import { WindowField } from './window-field.js'
+
+const MAX_STEPS = 20
+const ORDERS = [
+  ['ordered', 'In this order'],
+  ['strict', 'In this order, no step in between'],
+  ['any', 'In any order'],
+] as const
+
+interface FunnelBuilderProps {
+  draft: FunnelDraft
+  onChange: (draft: FunnelDraft) => void
+}
+
+/** The steps of a funnel, and what ends an entry. */
+export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
+  const { steps } = draft
+  const set = (next: Definition[]) => {
+    // What was excluded between steps that are gone is gone with them.
+    const exclude = draft.exclude.filter(({ after }) => after < next.length)
+    onChange({ ...draft, steps: next, exclude })
+  }
+  return (
+    <>
+      <section aria-label="Steps">
+        <h2>Steps</h2>
+        {steps.map((step, i) => (
+          <div key={i} class="part" role="group" aria-label={`Step ${i + 1}`}>
+            <StepHeader index={i} steps={steps} onChange={set} />
+            <DefinitionField
+              label="Event"
+              value={step}
+              path={`/steps/${i}`}
+              onChange={(next) => set(steps.with(i, next))}
+            />
+          </div>
+        ))}
+        {steps.length < MAX_STEPS && (
+          <button type="button" class="add" onClick={() => set([...steps, { event: '', where: null }])}>
+            + Step
+          </button>
+        )}
+      </section>
+      <section aria-label="Rules">
+        <WindowField label="Within" value={draft.window} onChange={(window) => onChange({ ...draft, window })} />
+        <Choose
+          label="Order"
+          value={draft.order}
+          options={ORDERS}
+          onChange={(order) => onChange({ ...draft, order })}
+        />
+        <Exclusions draft={draft} onChange={onChange} />
+      </section>
+    </>
+  )
+}
+
+interface StepHeaderProps {
+  index: number
+  steps: Definition[]
+  onChange: (steps: Definition[]) => void
+}
+
+function StepHeader({ index, steps, onChange }: StepHeaderProps) {
+  const swap = (other: number) => {
+    const [one, two] = [steps[index], steps[other]]
+    if (one && two) onChange(steps.with(index, two).with(other, one))
+  }
+  const button = (text: string, label: string, isPossible: boolean, act: () => void) => (
+    <button type="button" class="plain" aria-label={`${label} step ${index + 1}`} disabled={!isPossible} onClick={act}>
+      {text}
+    </button>
+  )
+  return (
+    <header>
+      <span class="step-number">{index + 1}</span>
+      <span>
+        {button('↑', 'Move up', index > 0, () => swap(index - 1))}
+        {button('↓', 'Move down', index < steps.length - 1, () => swap(index + 1))}
+        {button('✕', 'Remove', steps.length > 2, () => onChange(steps.filter((_, other) => other !== index)))}
+      </span>
+    </header>
+  )
+}
+
+/** Events that end an entry where they come between two steps. */
+function Exclusions({ draft, onChange }: FunnelBuilderProps) {
+  const { exclude, steps } = draft
+  const set = (next: Exclusion[]) => onChange({ ...draft, exclude: next })
+  const between = steps.slice(1).map((_, i) => [String(i + 1), `Between steps ${i + 1} and ${i + 2}`] as const)
+  return (
+    <>
+      {exclude.map((one, i) => (
+        <div key={i} class="part" role="group" aria-label={`Exclusion ${i + 1}`}>
+          <header>
+            <span>But not</span>
+            <button
+              type="button"
+              class="plain"
+              aria-label={`Remove exclusion ${i + 1}`}
+              onClick={() => set(exclude.filter((_, other) => other !== i))}
+            >
+              ✕
+            </button>
+          </header>
+          <DefinitionField
+            label="Event"
+            value={one}
+            path={`/exclude/${i}`}
+            onChange={(next) => set(exclude.with(i, next))}
+          />
+          <Choose
+            label="Where"
+            hidesLabel
+            value={String(one.after)}
+            options={between}
+            onChange={(after) => set(exclude.with(i, { ...one, after: Number(after) }))}
+          />
+        </div>
+      ))}
+      <Faults path="/exclude" />
+      <button type="button" class="link small" onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>
+        + Event that must not come in between
+      </button>
+    </>
+  )
+}

@@ -1,0 +1,59 @@
+import type { PathsDraft } from '../../lib/question.js'
+import { Choose } from '../../ui/choose.js'
+import { NumberField } from '../../ui/number-field.js'
+import { DefinitionField } from './event-field.js'
+import { Faults } from './faults.js'
+import { WindowField } from './window-field.js'
+
+const DIRECTIONS = [
+  ['start', 'After this event'],
+  ['end', 'Before this event'],
+] as const
+
+interface PathsBuilderProps {
+  draft: PathsDraft
+  onChange: (draft: PathsDraft) => void
+}
+
+/** What users do after an event, or before it. */
+export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
+  const { start, end, steps, limit } = draft
+  const event = start ?? end ?? { event: '', where: null }
+  const direction = end ? 'end' : 'start'
+  const set = (next: typeof event, side: 'start' | 'end') => {
+    onChange({ ...draft, start: side === 'start' ? next : null, end: side === 'end' ? next : null })
+  }
+  return (
+    <>
+      <section aria-label="Event">
+        <h2>What users do</h2>
+        <Choose
+          label="Direction"
+          hidesLabel
+          value={direction}
+          options={DIRECTIONS}
+          onChange={(side) => set(event, side)}
+        />
+        <DefinitionField label="Event" value={event} path={`/${direction}`} onChange={(next) => set(next, direction)} />
+        <Faults path="/start" />
+      </section>
+      <section aria-label="Rules" class="fields">
+        <NumberField
+          label="Steps"
+          value={steps}
+          min={1}
+          max={5}
+          onChange={(next) => onChange({ ...draft, steps: next })}
+        />
+        <NumberField
+          label="Events of a step"
+          value={limit}
+          min={1}
+          max={1000}
+          onChange={(next) => onChange({ ...draft, limit: next })}
+        />
+        <WindowField label="Within" value={draft.window} onChange={(window) => onChange({ ...draft, window })} />
+      </section>
+    </>
+  )
+}

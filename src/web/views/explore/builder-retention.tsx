@@ -1,0 +1,85 @@
+import type { RetentionDraft } from '../../lib/question.js'
+import { Choose } from '../../ui/choose.js'
+import { NumberField } from '../../ui/number-field.js'
+import { DefinitionField } from './event-field.js'
+import { Faults } from './faults.js'
+
+const COHORTS = [
+  ['first', 'for the first time ever'],
+  ['recurring', 'each time'],
+] as const
+const UNITS = [
+  ['day', 'Days'],
+  ['week', 'Weeks'],
+  ['month', 'Months'],
+] as const
+const MODES = [
+  ['calendar', 'of the calendar'],
+  ['rolling', 'from each user’s own start'],
+] as const
+const COUNTS = [
+  ['on', 'in that one'],
+  ['on_or_after', 'in that one or later'],
+] as const
+
+interface RetentionBuilderProps {
+  draft: RetentionDraft
+  onChange: (draft: RetentionDraft) => void
+}
+
+/** Who started, and who came back. */
+export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
+  const { start, cohort, unit, mode, count, intervals } = draft
+  return (
+    <>
+      <section aria-label="Start">
+        <h2>Users who did</h2>
+        <DefinitionField
+          label="Start event"
+          value={start}
+          path="/start"
+          onChange={(next) => onChange({ ...draft, start: next })}
+        />
+        <Choose
+          label="Counted"
+          hidesLabel
+          value={cohort}
+          options={COHORTS}
+          onChange={(next) => onChange({ ...draft, cohort: next })}
+        />
+      </section>
+      <section aria-label="Return">
+        <h2>And came back to do</h2>
+        <DefinitionField
+          label="Return event"
+          value={draft.return}
+          path="/return"
+          onChange={(next) => onChange({ ...draft, return: next })}
+        />
+      </section>
+      <section aria-label="Intervals" class="fields">
+        <Choose
+          label="Intervals"
+          value={unit}
+          options={UNITS}
+          onChange={(next) => onChange({ ...draft, unit: next })}
+        />
+        <NumberField
+          label="How many"
+          value={intervals}
+          min={1}
+          max={90}
+          onChange={(next) => onChange({ ...draft, intervals: next })}
+        />
+        <Choose label="They are" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />
+        <Choose
+          label="Returned"
+          value={count}
+          options={COUNTS}
+          onChange={(next) => onChange({ ...draft, count: next })}
+        />
+        <Faults path="/unit" />
+      </section>
+    </>
+  )
+}

@@ -1,0 +1,100 @@
+import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
+import { isOfNumbers, type SeriesDraft } from '../../lib/question.js'
+import { Choose } from '../../ui/choose.js'
+import { NumberField } from '../../ui/number-field.js'
+import { DefinitionField, firstEvent } from './event-field.js'
+import { Faults } from './faults.js'
+import { PropertyField } from './property-field.js'
+
+const MAX_SERIES = 10
+
+const METRICS: readonly (readonly [Metric, string])[] = [
+  ['events', 'How many events'],
+  ['users', 'How many users'],
+  ['events_per_user', 'Events per user'],
+  ['sum', 'Sum of a property'],
+  ['avg', 'Average of a property'],
+  ['median', 'Median of a property'],
+  ['percentile', 'Percentile of a property'],
+  ['min', 'Least value'],
+  ['max', 'Greatest value'],
+]
+
+interface SeriesBuilderProps {
+  draft: SeriesDraft
+  onChange: (draft: SeriesDraft) => void
+}
+
+/** The lines of a question over time. */
+export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
+  const { series } = draft
+  const set = (next: SeriesDefinition[]) => onChange({ ...draft, series: next })
+  return (
+    <section aria-label="Series">
+      <h2>Series</h2>
+      {series.map((one, i) => (
+        <div key={i} class="part" role="group" aria-label={`Series ${i + 1}`}>
+          {series.length > 1 && (
+            <header>
+              <span class={`swatch fill-${(i % 10) + 1}`} aria-hidden="true" />
+              <button
+                type="button"
+                class="plain"
+                aria-label={`Remove series ${i + 1}`}
+                onClick={() => set(series.filter((_, other) => other !== i))}
+              >
+                ✕
+              </button>
+            </header>
+          )}
+          <OneSeries value={one} path={`/series/${i}`} onChange={(next) => set(series.with(i, next))} />
+        </div>
+      ))}
+      <Faults path="/interval" />
+      {series.length < MAX_SERIES && (
+        <button
+          type="button"
+          class="add"
+          onClick={() => set([...series, { event: '', where: null, metric: series.at(-1)?.metric ?? 'events' }])}
+        >
+          + Series
+        </button>
+      )}
+    </section>
+  )
+}
+
+interface OneSeriesProps {
+  value: SeriesDefinition
+  path: string
+  onChange: (value: SeriesDefinition) => void
+}
+
+function OneSeries({ value, path, onChange }: OneSeriesProps) {
+  const { metric, property = '', p = 95 } = value
+  return (
+    <>
+      <Choose<Metric>
+        label="Metric"
+        hidesLabel
+        value={metric}
+        options={METRICS}
+        onChange={(next) => onChange({ ...value, metric: next })}
+      />
+      {isOfNumbers(metric) && (
+        <PropertyField
+          label="Property"
+          hidesLabel
+          value={property}
+          event={firstEvent(value)}
+          onChange={(next) => onChange({ ...value, property: next })}
+        />
+      )}
+      <Faults path={`${path}/property`} />
+      {metric === 'percentile' && (
+        <NumberField label="Percent" value={p} min={0} max={100} onChange={(next) => onChange({ ...value, p: next })} />
+      )}
+      <DefinitionField label="Event" value={value} path={path} onChange={onChange} />
+    </>
+  )
+}

@@ -1,0 +1,103 @@
+import type { FieldName } from '../../../contract/questions.js'
+import type { Draft, FunnelDraft, SeriesDraft } from '../../lib/question.js'
+import { NumberField } from '../../ui/number-field.js'
+import { FunnelBuilder } from './builder-funnel.js'
+import { PathsBuilder } from './builder-paths.js'
+import { RetentionBuilder } from './builder-retention.js'
+import { SeriesBuilder } from './builder-series.js'
+import { Faults } from './faults.js'
+import { FilterEditor } from './filters.js'
+import { PropertyField } from './property-field.js'
+
+interface BuilderProps {
+  draft: Draft
+  onChange: (draft: Draft) => void
+}
+
+/** A question, field by field. */
+export function Builder({ draft, onChange }: BuilderProps) {
+  return (
+    <>
+      <OfKind draft={draft} onChange={onChange} />
+      <section aria-label="Filters of all events">
+        <h2>Only events where</h2>
+        <FilterEditor
+          label="Filters of all events"
+          value={draft.where}
+          event=""
+          path="/where"
+          onChange={(where) => onChange({ ...draft, where })}
+        />
+      </section>
+      {(draft.kind === 'series' || draft.kind === 'funnel') && <BreakdownFields draft={draft} onChange={onChange} />}
+    </>
+  )
+}
+
+function OfKind({ draft, onChange }: BuilderProps) {
+  switch (draft.kind) {
+    case 'series':
+      return <SeriesBuilder draft={draft} onChange={onChange} />
+    case 'funnel':
+      return <FunnelBuilder draft={draft} onChange={onChange} />
+    case 'retention':
+      return <RetentionBuilder draft={draft} onChange={onChange} />
+    case 'paths':
+      return <PathsBuilder draft={draft} onChange={onChange} />
+  }
+}
+
+const MAX_FIELDS = 2
+
+interface BreakdownFieldsProps {
+  draft: SeriesDraft | FunnelDraft
+  onChange: (draft: Draft) => void
+}
+
+/** By what an answer is split. */
+function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
+  const { breakdown, limit } = draft
+  const fields: FieldName[] = breakdown.length < MAX_FIELDS ? [...breakdown, ''] : breakdown
+  const set = (i: number, field: FieldName) => {
+    onChange({ ...draft, breakdown: fields.with(i, field).filter((one) => one.length > 0) })
+  }
+  return (
+    <section aria-label="Breakdown">
+      <h2>Broken down by</h2>
+      {fields.map((field, i) => (
+        <PropertyField
+          key={i}
+          label={i === 0 ? 'Breakdown' : 'Second breakdown'}
+          hidesLabel
+          value={field}
+          event=""
+          placeholder={i === 0 ? 'Nothing' : 'and by'}
+          onChange={(next) => set(i, next)}
+        />
+      ))}
+      <Faults path="/breakdown" />
+      {breakdown.length > 0 && (
+        <div class="row">
+          <NumberField
+            label="Values at most"
+            value={limit}
+            min={1}
+            max={1000}
+            onChange={(next) => onChange({ ...draft, limit: next })}
+          />
+          {draft.kind === 'series' && (
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={draft.other}
+                onChange={(event) => onChange({ ...draft, other: event.currentTarget.checked })}
+              />
+              Others as one
+            </label>
+          )}
+        </div>
+      )}
+      <Faults path="/limit" />
+    </section>
+  )
+}

@@ -1,0 +1,91 @@
+import type { Definition } from '../../../contract/questions.js'
+import { useNames } from '../../lib/names.js'
+import { Combobox } from '../../ui/combobox.js'
+import { Faults } from './faults.js'
+import { FilterEditor } from './filters.js'
+
+const ANY = 'Any event'
+
+interface EventFieldProps {
+  label: string
+  value: Definition['event']
+  onChange: (event: Definition['event']) => void
+  path: string
+}
+
+/** One event, several of which each will do, or any. */
+function EventField({ label, value, onChange, path }: EventFieldProps) {
+  const names = useNames()
+  const all = typeof value === 'string' ? [value] : value
+  const suggest = async (text: string) => {
+    const found = await names.events(text)
+    return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...found] : found
+  }
+  const change = (next: string[]) => {
+    const [only = ''] = next
+    onChange(next.length > 1 ? next : only)
+  }
+  return (
+    <div class="event-field">
+      {all.map((event, i) => (
+        <div key={i} class="with-button">
+          <Combobox
+            label={i === 0 ? label : `${label}, or`}
+            hidesLabel
+            value={event === '*' ? ANY : event}
+            placeholder={i === 0 ? 'Choose an event' : 'or this event'}
+            suggest={suggest}
+            onChange={(text) => {
+              if (text === ANY || text === '*') onChange('*')
+              else change(all.with(i, text))
+            }}
+          />
+          {all.length > 1 && (
+            <button
+              type="button"
+              class="plain"
+              aria-label={`Remove ${event || 'this event'}`}
+              onClick={() => change(all.filter((_, other) => other !== i))}
+            >
+              ✕
+            </button>
+          )}
+        </div>
+      ))}
+      {all[0] !== '*' && all.at(-1) !== '' && (
+        <button type="button" class="link small" onClick={() => change([...all, ''])}>
+          or another event
+        </button>
+      )}
+      <Faults path={`${path}/event`} />
+    </div>
+  )
+}
+
+interface DefinitionFieldProps<T extends Definition> {
+  label: string
+  value: T
+  onChange: (value: T) => void
+  path: string
+}
+
+/** Events by name, and by what they hold. */
+export function DefinitionField<T extends Definition>({ label, value, onChange, path }: DefinitionFieldProps<T>) {
+  return (
+    <>
+      <EventField label={label} value={value.event} path={path} onChange={(event) => onChange({ ...value, event })} />
+      <FilterEditor
+        label={`Filters of ${label.toLowerCase()}`}
+        value={value.where}
+        event={firstEvent(value)}
+        path={`${path}/where`}
+        onChange={(where) => onChange({ ...value, where })}
+      />
+    </>
+  )
+}
+
+/** The event whose properties complete what is typed. */
+export function firstEvent({ event }: Definition): string {
+  return typeof event === 'string' ? event : ''
+}

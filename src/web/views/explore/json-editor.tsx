@@ -1,0 +1,52 @@
+import { useEffect, useId, useState } from 'preact/hooks'
+import { Faults } from './faults.js'
+
+interface JsonEditorProps {
+  text: string
+  /** why the question is not shown field by field */
+  reason?: string
+  onChange: (question: unknown) => void
+}
+
+/** A question as its text. */
+export function JsonEditor({ text, reason = '', onChange }: JsonEditorProps) {
+  const id = useId()
+  const [typed, setTyped] = useState(text)
+  const [error, setError] = useState('')
+  useEffect(() => setTyped(indentedJson(text)), [text])
+  const apply = () => {
+    try {
+      onChange(JSON.parse(typed))
+      setError('')
+    } catch (failure) {
+      setError(`This is not JSON: ${(failure as Error).message}`)
+    }
+  }
+  return (
+    <section aria-label="Question as JSON" class="json-editor">
+      {reason && <p class="hint">{reason}</p>}
+      <label for={id}>Question as JSON</label>
+      <textarea
+        id={id}
+        class="code"
+        rows={16}
+        spellcheck={false}
+        value={typed}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+      />
+      {error && <p class="fault">{error}</p>}
+      <Faults path="" />
+      <button type="button" onClick={apply}>
+        Ask this
+      </button>
+    </section>
+  )
+}
+
+function indentedJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,106 @@
+import { useEffect, useId, useState } from 'preact/hooks'
+import type { Scalar } from '../../../contract/questions.js'
+import { typedValue, valueText } from '../../lib/fields.js'
+import { type Condition, operandOf } from '../../lib/filters.js'
+import { useNames } from '../../lib/names.js'
+import { Combobox } from '../../ui/combobox.js'
+
+interface ValuesFieldProps {
+  condition: Condition
+  event: string
+  onChange: (condition: Condition) => void
+}
+
+/** What a condition compares with. */
+export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
+  const [operator, field, compared = []] = condition
+  const set = (value: unknown) => onChange([operator, field, value] as Condition)
+  const operand = operandOf(operator)
+  if (operand === 'one') return <OneValue value={compared as string | number} onChange={set} />
+  const values: Scalar[] = Array.isArray(compared) ? compared : [compared]
+  const isText = operand === 'texts'
+  return (
+    <ValueList
+      values={values.filter((value) => value !== '' || !isText)}
+      textOf={isText ? String : valueText}
+      onChange={set}
+      readValue={isText ? (text) => (text.startsWith('"') ? String(typedValue(text)) : text) : typedValue}
+      field={field}
+      event={event}
+    />
+  )
+}
+
+interface ValueListProps {
+  values: Scalar[]
+  textOf: (value: Scalar) => string
+  /** of a text that was typed or chosen */
+  readValue: (text: string) => Scalar
+  onChange: (values: Scalar[]) => void
+  field: Condition[1]
+  event: string
+}
+
+/** Values of which each will do. */
+function ValueList({ values, textOf, readValue, onChange, field, event }: ValueListProps) {
+  const names = useNames()
+  const add = (text: string) => {
+    const value = readValue(text)
+    if (text !== '' && !values.includes(value)) onChange([...values, value])
+  }
+  return (
+    <div class="values">
+      {values.length > 0 && (
+        <ul aria-label="Values">
+          {values.map((value) => (
+            <li key={JSON.stringify(value)}>
+              <span>{textOf(value)}</span>
+              <button
+                type="button"
+                class="plain"
+                aria-label={`Remove ${textOf(value)}`}
+                onClick={() => onChange(values.filter((other) => other !== value))}
+              >
+                ✕
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Combobox
+        label="Value"
+        hidesLabel
+        adds
+        value=""
+        placeholder={values.length > 0 ? 'or this value' : 'Choose a value'}
+        suggest={async (text, signal) => (field.length > 0 ? names.values(field, event, text, signal) : [])}
+        onChange={add}
+      />
+    </div>
+  )
+}
+
+/** A number or a text to compare with. */
+function OneValue({ value, onChange }: { value: string | number; onChange: (value: Scalar) => void }) {
+  const id = useId()
+  const shown = value === '' ? '' : valueText(value)
+  const [text, setText] = useState(shown)
+  useEffect(() => setText(shown), [shown])
+  return (
+    <>
+      <label for={id} class="hidden">
+        Value
+      </label>
+      <input
+        id={id}
+        value={text}
+        placeholder="A number"
+        onInput={(event) => setText(event.currentTarget.value)}
+        onChange={() => {
+          const typed = text === '' ? '' : typedValue(text)
+          onChange(typeof typed === 'number' ? typed : String(typed))
+        }}
+      />
+    </>
+  )
+}
