@@ -27,8 +27,8 @@ export interface Flow {
 }
 
 export const NODE_WIDTH = 12
-const COLUMN_WIDTH = 190
-const LABEL_WIDTH = 160
+const COLUMN_WIDTH = 166
+const LABEL_WIDTH = 150
 /** Room for the label of a node, however few users it has. */
 const GAP = 18
 const MIN_HEIGHT = 3
