@@ -9,6 +9,7 @@ const SIGNED_SHARE = new Intl.NumberFormat(undefined, {
 const INSTANT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
 const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'short' })
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' })
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 
@@ -35,6 +36,16 @@ export function signedShareText(share: number): string {
 /** @param instant epoch ms */
 export function timeText(instant: number): string {
   return INSTANT.format(instant)
+}
+
+/** @param instant epoch ms; the time of the day */
+export function clockText(instant: number): string {
+  return CLOCK.format(instant)
+}
+
+/** @param instant epoch ms; the day, with its weekday */
+export function dayText(instant: number): string {
+  return DAY.format(instant)
 }
 
 /** An instant where there is little room: today, only the time. */

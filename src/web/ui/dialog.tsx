@@ -40,11 +40,13 @@ interface ConfirmProps {
   action: string
   /** what the button does; a failure is shown, and the dialog stays */
   onConfirm: () => Promise<void>
+  /** whether something is still to be filled in */
+  isBlocked?: boolean
   onClose: () => void
 }
 
 /** Asks before something is done that cannot be undone. */
-export function Confirm({ title, children, action, onConfirm, onClose }: ConfirmProps) {
+export function Confirm({ title, children, action, onConfirm, isBlocked = false, onClose }: ConfirmProps) {
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
   const confirm = async () => {
@@ -66,7 +68,7 @@ export function Confirm({ title, children, action, onConfirm, onClose }: Confirm
         <button type="button" onClick={onClose}>
           Cancel
         </button>
-        <button type="button" class="danger" disabled={isBusy} onClick={confirm}>
+        <button type="button" class="danger" disabled={isBusy || isBlocked} onClick={confirm}>
           {action}
         </button>
       </footer>

@@ -19,7 +19,7 @@ t.test('numbers, escapes and spaces stay as they are', async (t) => {
   t.strictSame([...memberTexts('{"a":1,"a":2}')], [['a', '2']])
 })
 
-t.test('any JSON falls into its parts', async () => {
+t.test('any JSON falls into its parts', async (t) => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string(), fc.jsonValue()),

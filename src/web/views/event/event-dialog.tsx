@@ -5,9 +5,8 @@ import type { Session } from '../../api/session.js'
 import { memberTexts } from '../../lib/exact.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
-import { CopyButton } from '../../ui/copy.js'
 import { Confirm, Dialog } from '../../ui/dialog.js'
-import { Json } from '../../ui/json.js'
+import { ExactTexts } from '../../ui/exact-texts.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { EventFacts } from './event-facts.js'
 import { PropertiesForm } from './properties-form.js'
@@ -44,7 +43,7 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
       )}
       {event && mode !== 'edit' && (
         <>
-          <Texts text={event.text} />
+          <ExactTexts text={event.text} />
           <Actions session={session} onEdit={() => setMode('edit')} onDelete={() => setMode('delete')} />
         </>
       )}
@@ -54,28 +53,6 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
         </Confirm>
       )}
     </Dialog>
-  )
-}
-
-function Texts({ text }: { text: string }) {
-  return (
-    <div class="texts">
-      <section>
-        <header>
-          <h3>Properties, indented</h3>
-        </header>
-        <Json text={text} label="Properties, indented" />
-      </section>
-      <section>
-        <header>
-          <h3>Exactly as stored</h3>
-          <CopyButton text={text} />
-        </header>
-        <pre class="json" tabIndex={0} role="region" aria-label="Properties, exactly as stored">
-          {text}
-        </pre>
-      </section>
-    </div>
   )
 }
 

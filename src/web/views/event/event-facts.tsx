@@ -3,15 +3,13 @@ import { call } from '../../api/call.js'
 import type { ExactEvent } from '../../api/events.js'
 import { timeText } from '../../lib/format.js'
 import { linkTo } from '../../lib/route.js'
+import { sessionIdOf } from '../../lib/timeline.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
 
-/** As Tallyhouse's own client, PostHog and Amplitude's exports call it. */
-const SESSION_PROPERTIES = ['session_id', '$session_id', 'sessionId']
-
 /** What an event says beside its properties. */
 export function EventFacts({ event }: { event: ExactEvent }) {
-  const sessionId = sessionOf(event)
+  const sessionId = sessionIdOf(event)
   return (
     <dl class="facts">
       <dt>Time</dt>
@@ -73,14 +71,6 @@ function SessionFact({ id }: { id: string }) {
       )}
     </>
   )
-}
-
-function sessionOf({ properties }: ExactEvent): string | null {
-  for (const name of SESSION_PROPERTIES) {
-    const id = Object.hasOwn(properties, name) ? properties[name] : undefined
-    if (typeof id === 'string' && id !== '') return id
-  }
-  return null
 }
 
 /** Exact, which local time is not. */

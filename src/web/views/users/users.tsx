@@ -1,5 +1,11 @@
 import type { ViewProps } from '../../app.js'
+import { UserList } from './user-list.js'
+import { UserPage } from './user-page.js'
 
-export default function Users({ session }: ViewProps) {
-  return <h1>Users of {session.project}</h1>
+/** Everybody, or one user. */
+export default function Users({ session, route }: ViewProps) {
+  const [userId, eventId] = route.rest
+  if (userId === undefined || userId === '') return <UserList query={route.query} />
+  const sessionId = route.query.get('session')
+  return <UserPage key={userId} userId={userId} eventId={eventId} sessionId={sessionId} session={session} />
 }

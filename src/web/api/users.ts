@@ -1,0 +1,96 @@
+import type { ErasedUsers, Session, SessionPage, User } from '../../contract/responses.js'
+import { elementTexts, memberTexts } from '../lib/exact.js'
+import { CallError, call, send } from './call.js'
+import { readEvents } from './events.js'
+
+/** Something with properties, and these as they were sent: parsed ones have other numbers. */
+export type Exact<T> = T & { text: string }
+
+/** A user by any of its names. */
+export interface FoundUser {
+  /** the name that the others are other names of */
+  distinctId: string
+  aliases: string[]
+  /** whether there are more aliases than these */
+  hasMoreAliases: boolean
+  /** null if only its events or sessions are known */
+  profile: Exact<User> | null
+}
+
+/** A page of profiles. */
+export interface UsersRead {
+  users: User[]
+  hasMore: boolean
+}
+
+interface AliasList {
+  distinct_id: string
+  aliases: string[]
+  hasMore: boolean
+}
+
+/** @throws CallError */
+export async function readUser(userId: string, signal: AbortSignal): Promise<FoundUser> {
+  const [profile, { distinct_id, aliases, hasMore }] = await Promise.all([
+    readProfile(userId, signal),
+    call<AliasList>('GET', userPath(userId, '/aliases'), undefined, signal),
+  ])
+  return { distinctId: distinct_id, aliases, hasMoreAliases: hasMore, profile }
+}
+
+async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
+  try {
+    const response = await send('GET', userPath(userId), undefined, signal)
+    return exact<User>(memberTexts(await response.text()).get('user') ?? '{}')
+  } catch (error) {
+    if (error instanceof CallError && error.status === 404) return null
+    throw error
+  }
+}
+
+/** Profiles that hold a text, or all of them. @throws CallError */
+export async function searchUsers(
+  { search, page, limit }: { search: string; page: number; limit: number },
+  signal: AbortSignal,
+): Promise<UsersRead> {
+  const query = new URLSearchParams({ page: String(page), limit: String(limit), ...(search && { search }) })
+  return await call<UsersRead>('GET', `/public/users?${query}`, undefined, signal)
+}
+
+/** Whether a name that has no profile has events. @throws CallError */
+export async function hasEvents(distinctId: string, signal: AbortSignal): Promise<boolean> {
+  const { events } = await readEvents({ distinct_id: distinctId, order: 'desc', limit: '1' }, signal)
+  return events.length > 0
+}
+
+/** The sessions of a name, the latest start first. @throws CallError */
+export async function readSessions(
+  { distinctId, page, limit }: { distinctId: string; page: number; limit: number },
+  signal: AbortSignal,
+): Promise<{ sessions: Exact<Session>[] } & Pick<SessionPage, 'hasMore'>> {
+  const query = new URLSearchParams({ distinct_id: distinctId, page: String(page), limit: String(limit) })
+  const response = await send('GET', `/public/sessions?${query}`, undefined, signal)
+  const members = memberTexts(await response.text())
+  return {
+    sessions: elementTexts(members.get('sessions') ?? '[]').map((text) => exact<Session>(text)),
+    hasMore: members.get('hasMore') === 'true',
+  }
+}
+
+/** Erases a user with everything that there is of it. @throws CallError */
+export async function eraseUser(distinctId: string): Promise<ErasedUsers> {
+  return await call<ErasedUsers>('POST', '/public/users/erase', { distinct_ids: [distinctId] })
+}
+
+/** Where all that there is of a user can be downloaded. */
+export function exportPath(distinctId: string): string {
+  return userPath(distinctId, '/export')
+}
+
+function userPath(userId: string, rest = ''): string {
+  return `/public/users/${encodeURIComponent(userId)}${rest}`
+}
+
+function exact<T>(text: string): Exact<T> {
+  return { ...JSON.parse(text), text: memberTexts(text).get('properties') ?? '{}' }
+}

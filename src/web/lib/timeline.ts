@@ -1,0 +1,58 @@
+import type { Session } from '../../contract/responses.js'
+
+/** What there has to be of an event to place it. */
+export interface Placed {
+  eventId: string
+  timestamp: number
+  properties: Record<string, unknown>
+}
+
+/** Events in a row that belong to one session, or to none. */
+export interface Visit<E> {
+  sessionId: string | null
+  events: E[]
+}
+
+/** A day in local time. */
+export interface Day<E> {
+  /** epoch ms of one of its events */
+  at: number
+  visits: Visit<E>[]
+}
+
+/** As Tallyhouse's own client, PostHog and Amplitude's exports call it. */
+const SESSION_PROPERTIES = ['session_id', '$session_id', 'sessionId']
+
+/** Events by day and session, the latest first; an event says its session, or is within the time of one. */
+export function timelineOf<E extends Placed>(events: readonly E[], sessions: readonly Session[]): Day<E>[] {
+  const sorted = events.toSorted((a, b) => b.timestamp - a.timestamp || (a.eventId < b.eventId ? 1 : -1))
+  const days: Day<E>[] = []
+  let today = ''
+  for (const event of sorted) {
+    const date = new Date(event.timestamp).toDateString()
+    if (date !== today) days.push({ at: event.timestamp, visits: [] })
+    today = date
+    const visits = days.at(-1)?.visits ?? []
+    const sessionId = sessionIdOf(event) ?? sessionAround(event.timestamp, sessions)
+    const last = visits.at(-1)
+    if (last && last.sessionId === sessionId) last.events.push(event)
+    else visits.push({ sessionId, events: [event] })
+  }
+  return days
+}
+
+/** The session that an event says it belongs to; null if it says none. */
+export function sessionIdOf({ properties }: Pick<Placed, 'properties'>): string | null {
+  for (const name of SESSION_PROPERTIES) {
+    const id = Object.hasOwn(properties, name) ? properties[name] : undefined
+    if (typeof id === 'string' && id !== '') return id
+  }
+  return null
+}
+
+function sessionAround(instant: number, sessions: readonly Session[]): string | null {
+  const around = sessions.find((session) => {
+    return session.started_at <= instant && instant <= (session.ended_at ?? session.updated_at)
+  })
+  return around?.session_id ?? null
+}

@@ -1,0 +1,29 @@
+import type { ErasedUsers } from '../../../contract/responses.js'
+import { numberText, timeText } from '../../lib/format.js'
+import { visible } from '../../lib/visible.js'
+import { Empty } from '../../ui/notice.js'
+
+/** What was erased, and whether it has left the disk. */
+export function Erased({ result }: { result: ErasedUsers }) {
+  const { erased, gone_at, purge_error, unreadable_dead_letters } = result
+  return (
+    <div role="status">
+      <Empty title="The user is erased">
+        {erased.map(({ distinct_id, profile, events, sessions, dead_letters }) => (
+          <p key={distinct_id}>
+            <bdi>{visible(distinct_id)}</bdi>: {profile ? 'the profile' : 'no profile'}, {numberText(events)} events,{' '}
+            {numberText(sessions)} sessions, {numberText(dead_letters)} dead letters.
+          </p>
+        ))}
+        <p>
+          {gone_at !== null && `The data left the disk at ${timeText(gone_at)}.`}
+          {gone_at === null && !purge_error && 'No call shows the data any more; it is leaving the disk now.'}
+          {purge_error && `No call shows the data any more, but it is still on the disk: ${purge_error}`}
+        </p>
+        {unreadable_dead_letters > 0 && (
+          <p>{numberText(unreadable_dead_letters)} dead letters name the user but cannot be read, and were left.</p>
+        )}
+      </Empty>
+    </div>
+  )
+}

@@ -1,0 +1,71 @@
+import { useState } from 'preact/hooks'
+import type { Session } from '../../../contract/responses.js'
+import { type Exact, readSessions } from '../../api/users.js'
+import { durationText, timeText } from '../../lib/format.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { visible } from '../../lib/visible.js'
+import { Json } from '../../ui/json.js'
+import { Failure, Loading } from '../../ui/notice.js'
+
+/** How many more sessions are shown at a time. */
+const STEP = 10
+/** More than this takes a while to read. */
+const MAX = 1_000
+
+export interface SessionsLoaded {
+  /** the latest start first */
+  list: Exact<Session>[]
+  hasMore: boolean
+  isLoading: boolean
+  error: Error | null
+  reload: () => void
+  showMore: () => void
+}
+
+/** The latest sessions of a user. @param names of the user */
+export function useSessions(names: string[]): SessionsLoaded {
+  const [limit, setLimit] = useState(STEP)
+  const { value, error, isLoading, reload } = useLoaded(JSON.stringify([names, limit]), async (signal) => {
+    const read = await Promise.all(names.map((distinctId) => readSessions({ distinctId, page: 1, limit }, signal)))
+    const all = read.flatMap(({ sessions }) => sessions).sort((a, b) => b.started_at - a.started_at)
+    return { list: all.slice(0, limit), hasMore: all.length > limit || read.some(({ hasMore }) => hasMore) }
+  })
+  const showMore = () => setLimit((before) => Math.min(MAX, before < 5 * STEP ? before + STEP : 2 * before))
+  const hasMore = (value?.hasMore ?? false) && limit < MAX
+  return { list: value?.list ?? [], hasMore, isLoading, error, reload, showMore }
+}
+
+/** Sessions, each with its properties. @param openId the session that is open at first */
+export function Sessions({ sessions, openId }: { sessions: SessionsLoaded; openId: string | null }) {
+  const { list, hasMore, isLoading, error, reload, showMore } = sessions
+  return (
+    <section class="card" aria-label="Sessions" aria-busy={isLoading}>
+      <h2>Sessions</h2>
+      {error && <Failure error={error} onRetry={reload} />}
+      {list.length === 0 && isLoading && <Loading what="the sessions" />}
+      {list.length === 0 && !isLoading && !error && <p class="hint">None.</p>}
+      {list.map((session) => (
+        <details key={session.session_id} class="session" open={session.session_id === openId}>
+          <summary>
+            <span>{timeText(session.started_at)}</span>
+            <small>{session.state === 'active' ? 'active' : durationOf(session)}</small>
+          </summary>
+          <p class="hint">
+            <bdi>{visible(session.session_id)}</bdi>, {session.state}, last seen {timeText(session.updated_at)}
+          </p>
+          <Json text={session.text} label={`Properties of session ${visible(session.session_id)}`} />
+        </details>
+      ))}
+      {hasMore && (
+        <button type="button" class="link" disabled={isLoading} onClick={showMore}>
+          Show more sessions
+        </button>
+      )}
+    </section>
+  )
+}
+
+/** Of the clock: the client may have sent a duration in any unit. */
+function durationOf({ started_at, updated_at, ended_at }: Session): string {
+  return durationText((ended_at ?? updated_at) - started_at)
+}

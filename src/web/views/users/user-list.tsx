@@ -1,0 +1,134 @@
+import type { User } from '../../../contract/responses.js'
+import { hasEvents, searchUsers } from '../../api/users.js'
+import { agoText, timeText } from '../../lib/format.js'
+import { emailOf, nameOf } from '../../lib/person.js'
+import { go, linkTo } from '../../lib/route.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { visible } from '../../lib/visible.js'
+import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { Pages } from '../../ui/pages.js'
+import { SearchField } from '../../ui/search-field.js'
+
+const LIMIT = 50
+
+/** Users by pages, or those that match a search. @param query of the route */
+export function UserList({ query }: { query: URLSearchParams }) {
+  const search = query.get('search') ?? ''
+  const page = Math.max(1, Math.floor(Number(query.get('page'))) || 1)
+  const { value, error, isLoading, reload } = useLoaded(JSON.stringify([search, page]), (signal) => {
+    return load(search, page, signal)
+  })
+  const show = (search: string, page: number) => {
+    go(linkTo(['users'], { search, page: page > 1 ? String(page) : '' }), 'replace')
+  }
+  return (
+    <>
+      <h1>Users</h1>
+      <SearchField
+        label="Search users"
+        placeholder="Search by id, name, email, alias…"
+        value={search}
+        onChange={(text) => show(text.trim(), 1)}
+      />
+      {error && <Failure error={error} onRetry={reload} />}
+      {!value && isLoading && <Loading what="the users" />}
+      {value && (
+        <div aria-busy={isLoading}>
+          {value.isOnlyKnownByEvents && <OnlyEvents userId={search} />}
+          {value.users.length > 0 && <Table users={value.users} />}
+          {value.users.length === 0 && !value.isOnlyKnownByEvents && <Nobody search={search} page={page} />}
+          <Pages page={page} hasMore={value.hasMore} isLoading={isLoading} onChange={(next) => show(search, next)} />
+        </div>
+      )}
+    </>
+  )
+}
+
+function Table({ users }: { users: User[] }) {
+  return (
+    <div class="card scroll">
+      <table class="user-table">
+        <caption class="hidden">Users</caption>
+        <thead>
+          <tr>
+            <th scope="col">User</th>
+            <th scope="col">Name and email</th>
+            <th scope="col">Created</th>
+            <th scope="col">Updated</th>
+          </tr>
+        </thead>
+        <tbody>
+          {users.map((user) => (
+            <Row key={user.distinct_id} user={user} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Row({ user: { distinct_id, properties, created_at, updated_at } }: { user: User }) {
+  const name = nameOf(properties)
+  const email = emailOf(properties)
+  return (
+    <tr>
+      <td>
+        <a href={linkTo(['users', distinct_id])}>
+          <bdi>{visible(distinct_id)}</bdi>
+        </a>
+      </td>
+      <td>
+        {name && <bdi>{visible(name)}</bdi>}
+        {email && (
+          <small>
+            <bdi>{visible(email)}</bdi>
+          </small>
+        )}
+      </td>
+      <td>
+        <time dateTime={new Date(created_at).toISOString()} title={timeText(created_at)}>
+          {agoText(created_at)}
+        </time>
+      </td>
+      <td>
+        <time dateTime={new Date(updated_at).toISOString()} title={timeText(updated_at)}>
+          {agoText(updated_at)}
+        </time>
+      </td>
+    </tr>
+  )
+}
+
+function OnlyEvents({ userId }: { userId: string }) {
+  return (
+    <p class="card">
+      <a href={linkTo(['users', userId])}>
+        <bdi>{visible(userId)}</bdi>
+      </a>{' '}
+      <small>has events, but no profile.</small>
+    </p>
+  )
+}
+
+function Nobody({ search, page }: { search: string; page: number }) {
+  if (page > 1) return <Empty title="This page is empty">Go back to the previous one.</Empty>
+  if (search === '') {
+    return (
+      <Empty title="No profiles yet">
+        <p>
+          A user gets one with <code>identify</code>. Those who only sent events can be found by their exact id.
+        </p>
+      </Empty>
+    )
+  }
+  return <Empty title="Nobody matches">Try a part of the id, of the name or of the email, or the exact id.</Empty>
+}
+
+async function load(search: string, page: number, signal: AbortSignal) {
+  const [read, isKnown] = await Promise.all([
+    searchUsers({ search, page, limit: LIMIT }, signal),
+    search !== '' && page === 1 && hasEvents(search, signal),
+  ])
+  const isOnlyKnownByEvents = isKnown && !read.users.some(({ distinct_id }) => distinct_id === search)
+  return { ...read, isOnlyKnownByEvents }
+}

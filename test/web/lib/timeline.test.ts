@@ -1,0 +1,45 @@
+import t from 'tap'
+import type { Session } from '../../../src/contract/responses.js'
+import { timelineOf } from '../../../src/web/lib/timeline.js'
+
+const MINUTE = 60_000
+const NOON = new Date(2026, 5, 1, 12).getTime()
+
+const event = (id: string, timestamp: number, properties = {}) => ({ eventId: id, timestamp, properties })
+const session = (id: string, started_at: number, ended_at: number | null, updated_at = started_at): Session => {
+  return {
+    session_id: id,
+    distinct_id: 'ada',
+    state: 'active',
+    properties: {},
+    duration: 0,
+    started_at,
+    updated_at,
+    ended_at,
+  }
+}
+
+t.test('events are by day and session, the latest first, however they were read', async (t) => {
+  const events = [
+    event('1', NOON - 24 * 60 * MINUTE),
+    event('2', NOON),
+    event('3', NOON + 10 * MINUTE, { session_id: 'said' }),
+    event('4', NOON + 5 * MINUTE),
+    event('5', NOON + 20 * MINUTE),
+  ]
+  const sessions = [
+    session('open', NOON + 19 * MINUTE, null, NOON + 21 * MINUTE),
+    session('over', NOON - MINUTE, NOON + 15 * MINUTE),
+  ]
+  const days = timelineOf(events, sessions).map(({ visits }) => {
+    return visits.map(({ sessionId, events }) => [sessionId, ...events.map(({ eventId }) => eventId)])
+  })
+  t.strictSame(days, [
+    [
+      ['open', '5'],
+      ['said', '3'],
+      ['over', '4', '2'],
+    ],
+    [[null, '1']],
+  ])
+})
