@@ -52,8 +52,9 @@ function Table({ users }: { users: User[] }) {
         <thead>
           <tr>
             <th scope="col">User</th>
-            <th scope="col">Name and email</th>
-            <th scope="col">Created</th>
+            <th scope="col" class="created">
+              Created
+            </th>
             <th scope="col">Updated</th>
           </tr>
         </thead>
@@ -68,24 +69,20 @@ function Table({ users }: { users: User[] }) {
 }
 
 function Row({ user: { distinct_id, properties, created_at, updated_at } }: { user: User }) {
-  const name = nameOf(properties)
-  const email = emailOf(properties)
+  const called = [nameOf(properties), emailOf(properties)].filter((text) => text !== '')
   return (
     <tr>
       <td>
         <a href={linkTo(['users', distinct_id])}>
           <bdi>{visible(distinct_id)}</bdi>
         </a>
-      </td>
-      <td>
-        {name && <bdi>{visible(name)}</bdi>}
-        {email && (
+        {called.length > 0 && (
           <small>
-            <bdi>{visible(email)}</bdi>
+            <bdi>{called.map(visible).join(' · ')}</bdi>
           </small>
         )}
       </td>
-      <td>
+      <td class="created">
         <time dateTime={new Date(created_at).toISOString()} title={timeText(created_at)}>
           {agoText(created_at)}
         </time>
