@@ -62,7 +62,7 @@ function object(...members: fc.Arbitrary<string[]>[]): fc.Arbitrary<string> {
 }
 
 /**
- * What events hold: `n` sums exactly, `plan` has few values, `m` has all of them, and one name is the path of another.
+ * What events hold: `n` and `i` sum exactly, `plan` has few values, `m` has all of them, and one name is the path of another.
  * @param areRefused whether the parser of the store refuses some of them
  */
 function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
@@ -76,6 +76,7 @@ function eventProperties(areRefused: boolean): fc.Arbitrary<string> {
         member('o', [...pools.OBJECTS, ...(areRefused ? pools.REFUSED_OBJECTS : []), '"pro"'], 3),
         member('a', ['{"b":5}', '{"b":"pro","b":"free"}', '{"b":null}', '{"b.c":1}', '5'], 3),
         member('a.b', ['"pro"', '5', '{"c":1}'], 3),
+        ...(areRefused ? [member('i', pools.INFINITE_NUMBERS)] : []),
       ),
     },
     { weight: 1, arbitrary: object(member('n', pools.NUMBERS)) },

@@ -35,6 +35,9 @@ export const NUMBERS = [
   '1e3',
 ]
 
+/** Numbers of which any have a sum. */
+export const INFINITE_NUMBERS = ['1e400', '5', '-2', '0.5', '"5"', '1e999']
+
 /** Numbers that lose something on the way to one that is not as careful as it should be. */
 export const ODD_NUMBERS = [
   ...['9007199254740993', '9007199254740992', '18446744073709551615', '123456789.12345678', '0.1'],

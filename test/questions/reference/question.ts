@@ -106,12 +106,16 @@ export function sum(numbers: number[]): number {
   return numbers.reduce((total, one) => total + one, 0)
 }
 
-/** The value below which `p` percent are, on a straight line between two neighbours. */
+/**
+ * The value below which `p` percent are, on a straight line between two neighbours. Places are counted from 1, as ClickHouse
+ * counts them: that rounds the last digits, by which lines of equal numbers would be in another order.
+ */
 export function percentile(numbers: number[], p: number): number | null {
   const sorted = [...numbers].sort((a, b) => (a === b ? 0 : a - b))
-  const place = (p / 100) * (sorted.length - 1)
-  const below = sorted[Math.floor(place)]
-  const above = sorted[Math.ceil(place)]
-  if (below === undefined || above === undefined) return null
-  return below === above ? below : below + (above - below) * (place - Math.floor(place))
+  const place = (p / 100) * (sorted.length - 1) + 1
+  const whole = Math.floor(place)
+  const below = sorted[whole - 1]
+  if (below === undefined) return null
+  const above = sorted[whole] ?? below
+  return below === above ? below : below + (above - below) * (place - whole)
 }
