@@ -1,6 +1,6 @@
 import type { Definition, FieldName, Filter } from '../contract/questions.js'
 import { conditionOf, type FilterSql, isNarrow } from './filter.js'
-import { jsonOf, numberOf } from './json-sql.js'
+import { numberOf } from './json-sql.js'
 import { EventRows, fieldJson } from './rows.js'
 import type { Statement } from './statement.js'
 import { NOBODY } from './users-join.js'
@@ -79,7 +79,7 @@ function maskOf(context: FilterSql, definitions: readonly Definition[]): { sql: 
 
 function listOf(rows: EventRows, fields: readonly FieldName[]): string {
   if (fields.length === 0) return `'[]'`
-  const parts = fields.map((name) => fieldJson(rows.field(name), jsonOf))
+  const parts = fields.map((name) => fieldJson(rows.field(name), rows.statement.asked))
   return `concat('[', ${parts.join(`, ',', `)}, ']')`
 }
 

@@ -14,6 +14,11 @@ const PAIR = '\u{10fffb}'
 const LONE = '\u{10fffc}'
 const INFINITE = '\u{10fffd}'
 
+/** 0, or the failure of a query that does not mend texts, where one has to be. What is made of the text must depend on it. */
+export function failureIf(hasToBeMended: string): string {
+  return `throwIf(${hasToBeMended}, 'a text has to be mended')`
+}
+
 /** A string, a number, or what is between them. */
 const PARTS = String.raw`"(?:[^"\\\\]|\\\\.)*"|-?[0-9][-+0-9.eE]*|[^"0-9-]+`
 const HIGH = '[dD][89abAB][0-9a-fA-F]{2}'
@@ -116,14 +121,15 @@ export function numberText(number: string): string {
 }
 
 /** A token as the JSON text of its value, which is the same for the same value: numbers as doubles, `null` if it is not set. */
-export function jsonOf(token: string): string {
+export function jsonOf(token: string, mendsTexts: boolean): string {
   // No other token begins with a character of these. Of most numbers the token has it already; not of long integers, of -0,
   // and of large exponents.
   const isNumber = `${token} >= '-' AND ${token} < ':'`
   const isLong = `length(${token}) > 15 OR ${token} = '-0' OR position(${token}, 'e') > 0`
   const number = numberText(`toFloat64OrZero(${token})`)
   const isWithin = `(${isArray(token)} OR startsWith(${token}, '{')) AND match(${token}, '[0-9]{16}|[0-9]e|-0')`
-  return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${isWithin}, ${numbersAsDoubles(token)}, ${token})`
+  const within = mendsTexts ? `${isWithin}, ${numbersAsDoubles(token)}` : `${failureIf(isWithin)}, ''`
+  return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${within}, ${token})`
 }
 
 /** A token of an array or object with its numbers as `jsonOf` has them. */

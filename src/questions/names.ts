@@ -2,9 +2,9 @@ import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { parseEventId } from '../model/event-id.js'
 import { millisecondsOf, START } from '../model/position.js'
-import { jsonOf, mended, unmarked, unmarkedName } from './json-sql.js'
+import { failureIf, mended, unmarked, unmarkedName } from './json-sql.js'
 import type { Query } from './kind.js'
-import { EventRows, fieldJson, noneRefused } from './rows.js'
+import { EventRows, fieldJson } from './rows.js'
 import { type Asked, Statement } from './statement.js'
 
 /** A range of a project's events by their ids. */
@@ -93,7 +93,7 @@ function memberRows(statement: Statement, range: IdRange): string {
   const mendedMembers = `arrayMap(m -> (m.1, ${unmarked('m.2')}), ${parsed(mended('properties'))})`
   const members = statement.asked.mendsTexts
     ? `if(${isRefused}, ${mendedMembers}, found)`
-    : `if(${noneRefused(isRefused)}, [], found)`
+    : `if(${failureIf(isRefused)}, [], found)`
   return `SELECT ${parsed('properties')} AS found, ${members} AS members
     FROM ${statement.asked.shards.table('events')}
     PREWHERE project_id = ${statement.project} AND ${conditions(statement, range).join(' AND ')}`
@@ -109,7 +109,7 @@ export interface ValueRow {
 export function fieldValues(asked: Asked, range: IdRange, field: FieldName): Query {
   const statement = new Statement(asked)
   const rows = new EventRows(statement)
-  const value = fieldJson(rows.field(field), jsonOf)
+  const value = fieldJson(rows.field(field), asked)
   const sample = rows.sql(conditions(statement, range), ['event', 'distinct_id', 'timestamp'])
   const sql = `SELECT if(length(json) <= ${MAX_VALUE_BYTES}, json, '') AS value, count() AS count
     FROM (SELECT ${value} AS json FROM ${sample} AS rows)

@@ -1,7 +1,7 @@
 import type { FieldName } from '../contract/questions.js'
-import { markedName, mended, numberText, unmarked } from './json-sql.js'
+import { failureIf, jsonOf, markedName, mended, numberText, unmarked } from './json-sql.js'
 import { splitField } from './parse-filter.js'
-import type { Statement } from './statement.js'
+import type { Asked, Statement } from './statement.js'
 import { userOf, usersJoin } from './users-join.js'
 
 /** What a field of an event is compared as. */
@@ -110,7 +110,7 @@ class Paths {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
     if (!statement.asked.mendsTexts) {
       const taken = this.#each(({ name }) => `if(is_refused OR raw_${name} = 'null', '', raw_${name}) AS ${name}`)
-      return [`${noneRefused(isRefused)} AS is_refused`, ...taken]
+      return [`${failureIf(isRefused)} AS is_refused`, ...taken]
     }
     const tokens = this.#each(({ name, path }) => {
       const found = unmarked(`JSONExtractRaw(mended, ${keysOf(statement, path)})`)
@@ -129,17 +129,12 @@ class Paths {
   }
 }
 
-/** 0, or a failure where a text is refused. */
-export function noneRefused(isRefused: string): string {
-  return `throwIf(${isRefused}, 'a text has to be mended')`
-}
-
 function keysOf(statement: Statement, path: string[]): string {
   return path.map((name) => statement.text(markedName(name))).join(', ')
 }
 
 /** A field as the JSON text of its value. */
-export function fieldJson({ type, sql }: FieldSql, jsonOf: (token: string) => string): string {
+export function fieldJson({ type, sql }: FieldSql, { mendsTexts }: Pick<Asked, 'mendsTexts'>): string {
   if (type === 'text') return `toJSONString(${sql})`
-  return type === 'number' ? numberText(sql) : jsonOf(sql)
+  return type === 'number' ? numberText(sql) : jsonOf(sql, mendsTexts)
 }

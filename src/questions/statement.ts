@@ -12,8 +12,9 @@ export interface Asked {
   /** whether users of the project may have several names */
   hasAliases: boolean
   /**
-   * whether texts that ClickHouse's JSON parser refuses are mended, see `mended`. Without it, a query that needs such a text
-   * fails with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO; it takes ClickHouse half the time to make a plan for.
+   * whether texts that few events have are mended: those that ClickHouse's JSON parser refuses, and arrays and objects with
+   * numbers that are not written as doubles are, where they are a breakdown. Without it, a query that needs such a text fails
+   * with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO; it takes ClickHouse half the time to make a plan for.
    */
   mendsTexts: boolean
 }

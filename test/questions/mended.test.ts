@@ -53,6 +53,10 @@ t.test('texts are mended only for questions of a project that met one, and for a
     ['odd', '{"v":"\\ud83dx","n":1}'],
     ['odd', '{"v":["x\\ud83d"],"w":1e400}'],
     ['odd', '{"x":null}'],
+    ['within', '{"a":[5,"-0"]}'],
+    ['within', '{"a":[9007199254740993]}'],
+    ['plain', '{"a":[5.0]}'],
+    ['plain', '{"a":9007199254740993}'],
   )
   const count = async (event: string, where: unknown) => {
     asked.length = 0
@@ -87,6 +91,22 @@ t.test('texts are mended only for questions of a project that met one, and for a
   )
   clock.now += HOUR_MS
   t.strictSame(await count('odd', ['gt', 'properties.w', 5]), [1, false, true])
+
+  const values = async (event: string) => {
+    asked.length = 0
+    const question = {
+      kind: 'series',
+      series: [{ event }],
+      from: '2026-04-20',
+      to: '2026-04-21',
+      breakdown: ['properties.a'],
+    }
+    const lines = (await questions.ask('default', question, signal)).results as { breakdown: unknown }[]
+    return [lines.map(({ breakdown }) => breakdown), ...asked]
+  }
+  clock.now += HOUR_MS
+  t.strictSame(await values('plain'), [[[9007199254740992], [[5]]], false])
+  t.strictSame(await values('within'), [[[[5, '-0']], [[9007199254740992]]], false, true])
 })
 
 t.test('of many projects those that were found last are known', async (t) => {
