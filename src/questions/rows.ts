@@ -1,8 +1,15 @@
+import { StatementTooLargeError } from '../clickhouse/errors.js'
 import type { FieldName } from '../contract/questions.js'
 import { failureIf, jsonOf, markedName, mended, numberText, unmarked } from './json-sql.js'
 import { splitField } from './parse-filter.js'
 import type { Asked, Statement } from './statement.js'
 import { userOf, usersJoin } from './users-join.js'
+
+/**
+ * Different properties of events and users in one statement. How long ClickHouse takes to analyse it rises faster than their
+ * number, to minutes for a hundred, and nothing ends an analysis: not its time limit, nor an asker who hangs up.
+ */
+const MAX_PATHS = 32
 
 /** What a field of an event is compared as. */
 export type FieldSql =
@@ -27,7 +34,14 @@ export class EventRows {
     this.statement = statement
   }
 
+  /** @throws StatementTooLargeError for one property more than a statement may have */
   field(name: FieldName): FieldSql {
+    const found = this.#fieldOf(name)
+    if (this.#properties.size + this.#profile.size <= MAX_PATHS) return found
+    throw new StatementTooLargeError(`there are more than ${MAX_PATHS} different properties`)
+  }
+
+  #fieldOf(name: FieldName): FieldSql {
     const [source, ...path] = splitField(name)
     switch (source) {
       case 'event':
@@ -79,8 +93,12 @@ class Paths {
     this.#prefix = prefix
   }
 
+  get size(): number {
+    return this.#columns.size
+  }
+
   get isEmpty(): boolean {
-    return this.#columns.size === 0
+    return this.size === 0
   }
 
   get names(): string[] {

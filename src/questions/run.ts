@@ -1,5 +1,13 @@
 import type { ClickHouseSettings } from '@clickhouse/client'
-import { isStoreError, isTimeout, isTooLarge, StatementTooLargeError } from '../clickhouse/errors.js'
+import {
+  isStoreError,
+  isTimeout,
+  isTooLarge,
+  ShardUnreachableError,
+  StatementTooLargeError,
+  StoreTimeoutError,
+  StoreUnreachableError,
+} from '../clickhouse/errors.js'
 import { NoSlotError, ReadSlots, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
@@ -149,8 +157,25 @@ export class Questions {
       this.#settings = undefined
       throw error
     })
-    const all = { ...(await this.#settings), ...(this.#load.isShort && { max_threads: 1 }), ...settings }
-    return await shards.rows(sql, parameters, all, { signal, limitMs: limits.QUERY_TIMEOUT * 1000 + GRACE_MS })
+    const limitMs = limits.QUERY_TIMEOUT * 1000 + GRACE_MS
+    try {
+      const all = { ...(await this.#settings), ...(this.#load.isShort && { max_threads: 1 }), ...settings }
+      return await shards.rows(sql, parameters, all, { signal, limitMs })
+    } catch (error) {
+      if (error instanceof StoreTimeoutError) await this.#checkStore()
+      throw error
+    }
+  }
+
+  /** What ClickHouse does not answer in time is too much for it only if it answers at all. @throws StoreUnreachableError */
+  async #checkStore(): Promise<void> {
+    try {
+      await this.#options.shards.each(({ clickhouse }) => clickhouse.ping())
+    } catch (error) {
+      throw error instanceof ShardUnreachableError
+        ? error
+        : new StoreUnreachableError('ClickHouse is silent', { cause: error })
+    }
   }
 
   /** The nice value is a setting of newer servers. */
@@ -193,7 +218,8 @@ export class Questions {
   #tooLarge(error: unknown, advice: string): ApiError {
     const { QUERY_TIMEOUT, QUERY_MEMORY } = this.#options.limits
     if (isLarge(error)) {
-      const message = 'The question has more filters and values than one can have. Ask several with fewer of them.'
+      const message =
+        'The question has more properties, filters and values than one can have. Ask several with fewer of them.'
       return new ApiError('query_too_large', message, { cause: error })
     }
     const over = isTimeout(error)

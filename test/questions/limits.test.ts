@@ -164,6 +164,19 @@ t.test('takes long questions, and says which are too long', async (t) => {
   t.strictSame(await ask({ where: ['or', Array.from({ length: 99 }, (_, i) => is(i))] }), [422, 'query_too_large'])
 })
 
+t.test('takes no more different properties than ClickHouse analyses in a while', async (t) => {
+  const is = (i: number) => ['is', i % 2 ? `properties.p${i}` : `user.p${i}`, [i]]
+  const ask = async (count: number) => {
+    const where = ['or', Array.from({ length: 99 }, (_, i) => is(i % count))]
+    return await call('POST', '/public/query', { ...LONG, series: [{ event: 'none' }], where })
+  }
+  t.equal((await ask(32)).statusCode, 200)
+  const startedAt = performance.now()
+  const refused = await ask(33)
+  t.match([refused.statusCode, refused.json().code, refused.json().error], [422, 'query_too_large', /properties/])
+  t.ok(performance.now() - startedAt < 1_000, 'without asking ClickHouse')
+})
+
 t.test('names the regular expressions that RE2 does not take', async (t) => {
   for (const pattern of ['(', 'a{1001}', '(?=a)', '\\']) {
     const where = ['matches', 'distinct_id', ['fine', pattern]]
