@@ -4,9 +4,10 @@ import type { Result } from 'axe-core'
 import type { BrowserContext, Page } from 'playwright-core'
 import type { Test } from 'tap'
 import type { AppOptions } from '../../src/app.js'
+import type { ClickHouse } from '../../src/clickhouse/client.js'
 import { openStore } from '../../src/clickhouse/open.js'
 import { type KeyKind, makeKey, storedKey } from '../../src/keys/keys.js'
-import { insertKeys } from '../../src/store/api-keys.js'
+import { insertKeys, revokeKeys } from '../../src/store/api-keys.js'
 import { startChromium } from '../browser/chromium.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
@@ -16,12 +17,16 @@ const NARROW = { width: 390, height: 844 }
 /** Of the browsers that `visit` opens. */
 const ZONE = 'Europe/Berlin'
 const KEYS_REFRESH_MS = 20
+/** As `until` has it. */
+const WAIT_LIMIT_MS = 90_000
 
 export interface Site extends Client {
   /** without a slash at its end */
   url: string
   /** makes another key, which is valid once this resolves */
   addKey(kind: KeyKind, project?: string): Promise<string>
+  /** revokes a key of `addKey` */
+  revokeKey(key: string): Promise<void>
   /** opens a link such as `#/users` in a browser without cookies, and signs in through the form */
   visit(link?: string, key?: string): Promise<Page>
   /** the same in a tab of one window, where a tab that is opened later hides it */
@@ -47,20 +52,32 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
   const browser = window.browser()
   if (!browser) throw new Error('the browser is not connected')
 
+  const stored = async (act: (clickhouse: ClickHouse) => Promise<void>) => {
+    const { clickhouse, close } = await openStore({ ...client.config, CLICKHOUSE_URL: store })
+    await act(clickhouse)
+    await close()
+  }
+  const whenAnswered = (key: string, status: number) =>
+    until('the key', async () => {
+      const response = await client.call('GET', '/public/users', undefined, { 'x-api-key': key })
+      // Of a key that only sends, it is known as soon as it is refused for that.
+      return response.statusCode === status || (status === 200 && response.statusCode === 403)
+    })
   const addKey: Site['addKey'] = async (kind, projectId = 'default') => {
     const key = makeKey(kind)
-    const { clickhouse, close } = await openStore({ ...client.config, CLICKHOUSE_URL: store })
-    await insertKeys(clickhouse, [storedKey(key, { projectId, kind })], Date.now())
-    await close()
-    await until('the key', async () => {
-      const response = await client.call('GET', '/public/users', undefined, { 'x-api-key': key })
-      return response.statusCode === 200
-    })
+    await stored((clickhouse) => insertKeys(clickhouse, [storedKey(key, { projectId, kind })], Date.now()))
+    await whenAnswered(key, 200)
     return key
+  }
+  const revokeKey: Site['revokeKey'] = async (key) => {
+    // The store knows the rest by the hash.
+    await stored((clickhouse) => revokeKeys(clickhouse, [storedKey(key, { projectId: '', kind: 'read' })]))
+    await whenAnswered(key, 401)
   }
   const signedIn = async (context: BrowserContext, link = '#/', key = SECRET_KEY) => {
     const page = await context.newPage()
-    watch(t, page)
+    page.setDefaultTimeout(WAIT_LIMIT_MS)
+    watch(t, page, url)
     await page.goto(`${url}/${link}`)
     await page.getByLabel('Key of the project').fill(key)
     await page.getByRole('button', { name: 'Sign in' }).click()
@@ -74,11 +91,19 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     await window.clearCookies()
     return await signedIn(window, ...place)
   }
-  return { ...client, url, addKey, visit, visitInTab }
+  return { ...client, url, addKey, revokeKey, visit, visitInTab }
 }
 
-/** Fails the test at what goes wrong in a page, or is kept from it by the Content-Security-Policy. */
-function watch(t: Test, page: Page): void {
+/** Fails the test at what goes wrong in a page, or is kept from it by the Content-Security-Policy, and at what it must not do. */
+function watch(t: Test, page: Page, url: string): void {
+  page.on('request', (request) => {
+    const isOwn = request.url().startsWith(`${url}/`) || /^(?:data|blob):/.test(request.url())
+    if (!isOwn) t.fail(`the page asks another host: ${request.url()}`)
+  })
+  page.on('dialog', async (dialog) => {
+    t.fail(`something in the page says: ${dialog.message()}`)
+    await dialog.dismiss()
+  })
   page.on('pageerror', (error) => t.fail(`an error in the page: ${error.message}`))
   page.on('console', (message) => {
     if (message.type() !== 'error') return

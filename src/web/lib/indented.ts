@@ -1,0 +1,23 @@
+/**
+ * A JSON text with line breaks and indents, its tokens as they are: parsing would change numbers beyond doubles and names
+ * that are there twice.
+ */
+export function indented(text: string): string {
+  let depth = 0
+  const line = () => `\n${'  '.repeat(depth)}`
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"|\s+|[{[]\s*[\]}]|./gs, (token) => {
+    if (token.startsWith('"')) return token
+    if (/^\s+$/.test(token)) return ''
+    if (token.length > 1) return token.replaceAll(/\s/g, '')
+    if (token === '{' || token === '[') {
+      depth++
+      return token + line()
+    }
+    if (token === '}' || token === ']') {
+      depth = Math.max(0, depth - 1)
+      return line() + token
+    }
+    if (token === ',') return token + line()
+    return token === ':' ? ': ' : token
+  })
+}

@@ -1,0 +1,39 @@
+import type { Page } from 'playwright-core'
+import type { Test } from 'tap'
+import { until } from '../helper.js'
+import { startSite } from './page.js'
+
+/** A site of which the live view is looked at. */
+export async function startLiveSite(t: Test) {
+  const site = await startSite(t, {}, { liveLimits: { checkMs: 20 } })
+  return {
+    ...site,
+    /** As `Site.visit`, until the end of the test: what stays open asks on. */
+    visitFor: async (t: Test, link: string, key: string): Promise<Page> => {
+      const page = await site.visit(link, key)
+      t.teardown(() => page.context().close())
+      return page
+    },
+    /** @param properties a text is sent as it is; @returns the id of the event */
+    track: async (key: string, event: string, distinct_id: string, properties: object | string = {}) => {
+      const text = typeof properties === 'string' ? properties : JSON.stringify(properties)
+      const names = `"event":${JSON.stringify(event)},"distinct_id":${JSON.stringify(distinct_id)}`
+      const body = `{${names},"properties":${text}}`
+      const response = await site.call('POST', '/public/track', body, { 'x-api-key': key })
+      if (response.statusCode !== 200) throw new Error(response.body)
+      return String(response.headers['x-event-id'])
+    },
+  }
+}
+
+export const rowsOf = (page: Page) => page.getByRole('list', { name: 'Events, newest first' }).getByRole('listitem')
+
+/** The links that open the events that are shown. */
+export const linksOf = (page: Page) => rowsOf(page).locator('a[href^="#/live/"]')
+
+/** Resolves once the stream is open. */
+export const isLive = (page: Page) => page.getByRole('status').getByText('Live', { exact: true }).waitFor()
+
+/** Resolves once the events of these names are shown, and no others. */
+export const whenShown = (page: Page, names: string[]) =>
+  until(`${names}`, async () => JSON.stringify(await linksOf(page).allInnerTexts()) === JSON.stringify(names))

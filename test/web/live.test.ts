@@ -1,0 +1,116 @@
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { until } from '../helper.js'
+import { isLive, rowsOf, startLiveSite, whenShown } from './live-site.js'
+import { isUsable } from './page.js'
+
+const site = await startLiveSite(t)
+const { track } = site
+
+async function choose(page: Page, label: string, text: string): Promise<void> {
+  const field = page.getByRole('combobox', { name: label, exact: true })
+  await field.fill(text)
+  await field.press('Enter')
+}
+
+t.test('events appear within 2 s, newest first, and stand still when asked to', async (t) => {
+  const key = await site.addKey('secret', 'shop')
+  await track(key, 'first', 'ada', { plan: 'pro' })
+  await track(key, 'second', 'grace', {})
+  const page = await site.visitFor(t, '#/live', key)
+  await whenShown(page, ['second', 'first'])
+  await isLive(page)
+  const sentAt = Date.now()
+  await track(key, 'third', 'ada', { price: 1.5 })
+  await rowsOf(page).filter({ hasText: 'third' }).waitFor()
+  t.ok(Date.now() - sentAt < 2_000, `after ${Date.now() - sentAt} ms`)
+  await whenShown(page, ['third', 'second', 'first'])
+  await isUsable(t, page, 'live events')
+
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await track(key, 'fourth', 'ada', {})
+  await page.getByRole('button', { name: 'Show 1 new event' }).waitFor()
+  await track(key, 'fifth', 'ada', {})
+  await page.getByRole('button', { name: 'Show 2 new events' }).waitFor()
+  await whenShown(page, ['third', 'second', 'first'])
+  await page.getByRole('button', { name: 'Resume' }).click()
+  await whenShown(page, ['fifth', 'fourth', 'third', 'second', 'first'])
+})
+
+t.test('filters are in the link, and hold for what comes', async (t) => {
+  const key = await site.addKey('secret', 'filters')
+  for (const [event, user, plan] of [
+    ['bought', 'ada', 'pro'],
+    ['bought', 'grace', 'free'],
+    ['left', 'ada', 'pro'],
+  ] as const) {
+    await track(key, event, user, { plan, cart: { items: 2 } })
+  }
+  const page = await site.visitFor(t, '#/live', key)
+  await whenShown(page, ['left', 'bought', 'bought'])
+  const event = page.getByRole('combobox', { name: 'Event', exact: true })
+  await event.fill('bou')
+  await page.getByRole('option', { name: 'bought' }).click()
+  await whenShown(page, ['bought', 'bought'])
+  await choose(page, 'Property', 'plan')
+  await choose(page, 'is', 'pro')
+  await whenShown(page, ['bought'])
+  await isLive(page)
+  await track(key, 'bought', 'linus', { plan: 'free' })
+  await track(key, 'bought', 'mary', { plan: 'pro' })
+  await rowsOf(page).filter({ hasText: 'mary' }).waitFor()
+  await whenShown(page, ['bought', 'bought'])
+
+  const other = await site.visitFor(t, new URL(page.url()).hash, key)
+  await whenShown(other, ['bought', 'bought'])
+  await choose(other, 'User', 'ada')
+  await whenShown(other, ['bought'])
+  await other.getByRole('button', { name: 'Clear filters' }).click()
+  await whenShown(other, ['bought', 'bought', 'left', 'bought', 'bought'])
+  await choose(other, 'Property', 'cart.items')
+  await choose(other, 'is', '3')
+  await other.getByText('No event matches yet').waitFor()
+})
+
+t.test('nothing of another project shows', async (t) => {
+  const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'other')]
+  await track(mine, 'mine', 'ada', {})
+  const id = await track(other, 'theirs', 'mallory', {})
+  const page = await site.visitFor(t, '#/live', mine)
+  await whenShown(page, ['mine'])
+  await isLive(page)
+  await track(other, 'theirs', 'mallory', {})
+  await track(mine, 'mine too', 'ada', {})
+  await whenShown(page, ['mine too', 'mine'])
+  await page.goto(`${site.url}/#/live/${id}`)
+  await page.getByRole('alert').getByText('no event with this id').waitFor()
+  t.notMatch(await page.content(), /theirs|mallory/)
+})
+
+t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', async () => {
+  const key = await site.addKey('secret', 'hidden')
+  await track(key, 'before', 'ada', {})
+  const page = await site.visitInTab('#/live', key)
+  await isLive(page)
+  const streams = async () => /^tallyhouse_live_streams (\d+)$/m.exec((await site.app.inject('/metrics')).body)?.[1]
+  const open = Number(await streams())
+  const tab = await page.context().newPage()
+  await until('the end of the stream', async () => Number(await streams()) === open - 1)
+  await track(key, 'meanwhile', 'ada', {})
+  await tab.close()
+  await page.bringToFront()
+  await whenShown(page, ['meanwhile', 'before'])
+  await isLive(page)
+})
+
+t.test('who has a key that is revoked is signed out and told why', async (t) => {
+  const key = await site.addKey('read', 'revoked')
+  const sender = await site.addKey('write', 'revoked')
+  await track(sender, 'before', 'ada', {})
+  const page = await site.visitFor(t, '#/live', key)
+  await whenShown(page, ['before'])
+  await isLive(page)
+  await site.revokeKey(key)
+  await page.getByRole('status').getByText('The session has ended: sign in again.').waitFor()
+  await page.getByText('before').waitFor({ state: 'hidden' })
+})
