@@ -5,6 +5,7 @@ import type { SlotLimits } from './clickhouse/read-slots.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir } from './config.js'
 import { Erasure } from './erasure/erasure.js'
+import { ProjectErasure } from './erasure/project-erasure.js'
 import { Purge } from './erasure/purge.js'
 import { allowOrigins, openAdmission } from './http/admission.js'
 import { CLIENT_LIMITS, type ClientLimits } from './http/connection-limits.js'
@@ -36,6 +37,7 @@ import { live } from './routes/live.js'
 import { mcp } from './routes/mcp.js'
 import { metricsRoute } from './routes/metrics.js'
 import { page } from './routes/page.js'
+import { project } from './routes/project.js'
 import { questions } from './routes/questions.js'
 import { saved } from './routes/saved.js'
 import { schema } from './routes/schema.js'
@@ -227,6 +229,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
       scope.register(sessionReads, data)
       scope.register(deadLetters, data)
+      scope.register(project, { projectErasure: new ProjectErasure(data), purge })
     },
     { prefix: '/public' },
   )

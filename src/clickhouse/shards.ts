@@ -122,9 +122,9 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     const { key } = VERSIONED[name]
     // A tuple, as argMax of a column skips its nulls.
     const row = [...columns, 'is_deleted'].map((column) => `${name}_rows.${column}`).join(', ')
-    const taken = columns.map((column, i) => `newest_row.${i + 1} AS ${column}`).join(', ')
+    const taken = columns.map((column, i) => `newest_row.${i + 1} AS ${column}, `).join('')
     return `(
-      SELECT project_id, ${key}, ${taken}, version FROM (
+      SELECT project_id, ${key}, ${taken}version FROM (
         SELECT project_id, ${key}, argMax(tuple(${row}), ${name}_rows.version) AS newest_row, max(${name}_rows.version) AS version
         FROM ${name}_rows WHERE ${keys} GROUP BY project_id, ${key} SETTINGS final = 0
       ) WHERE newest_row.${columns.length + 1} = 0

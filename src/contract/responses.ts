@@ -87,6 +87,25 @@ export interface ErasedUsers {
   purge_error: string | null
 }
 
+/** What a call has removed of a project. */
+export interface ErasedProject {
+  events: number
+  sessions: number
+  profiles: number
+  aliases: number
+  dead_letters: number
+}
+
+export interface ProjectErased {
+  erased: ErasedProject
+  /** whether everything is removed; if not, the next call goes on */
+  complete: boolean
+  /** as of ErasedUsers; they may hold something of the project */
+  unreadable_dead_letters: number
+  gone_at: number | null
+  purge_error: string | null
+}
+
 /** An event name of a project. */
 export interface EventName {
   event: string

@@ -160,6 +160,11 @@ export class Aliases {
     }
   }
 
+  /** From now on these names stand for themselves, whomever they named. */
+  async removeAny(projectId: string, names: readonly string[]): Promise<void> {
+    await inTurns(names, (name) => this.#states.change(projectId, name, () => null))
+  }
+
   async #wayOf(projectId: string, name: string): Promise<Way> {
     const links = new Map<string, Alias>()
     let at = name

@@ -1,7 +1,5 @@
 import { Readable } from 'node:stream'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { ShardUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
@@ -10,6 +8,7 @@ import type { ErasedUsers } from '../contract/responses.js'
 import { AliasBody, Done, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
+import { purgeAndReport } from '../erasure/purge-report.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
@@ -24,7 +23,6 @@ import { exportUser } from '../pipeline/user-export.js'
 import { readUser } from '../pipeline/user-read.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readProfilePage } from '../store/profiles.js'
-import { DiskSpaceError } from '../store/rewrite.js'
 
 export interface UsersOptions {
   profiles: States<Profile>
@@ -38,11 +36,6 @@ export interface UsersOptions {
 }
 
 const STATE = { maxWeight: MAX_STATE_WEIGHT }
-/** A purge that takes longer continues after the response. */
-const PURGE_WAIT_MS = 10_000
-const DISK_IS_FULL =
-  'The disk of ClickHouse is too full to rewrite the data: free space or enlarge it. The log of the service says how much is needed. The service retries on its own.'
-const NOT_PURGED = 'ClickHouse could not rewrite the data; see the log of the service. The service retries on its own.'
 
 /** Changes, reads, exports and erases users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
@@ -100,14 +93,6 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 
   app.post('/users/erase', { schema: { body: EraseBody } }, async ({ projectId, body }) => {
     const { users, unreadableLetters } = await erasure.erase(projectId, [...new Set(body.distinct_ids)])
-    // Only now: a purge removes what has been deleted before it begins.
-    let purgeError: string | null = null
-    const purged = purge.now().catch((error) => {
-      app.log.warn({ err: error }, 'erased data is hidden, but still on disk; retrying later')
-      purgeError = whyNotPurged(error)
-      return null
-    })
-    const goneAt = await Promise.race([purged, wait(PURGE_WAIT_MS, null, { ref: false })])
     return {
       status: 1,
       error: null,
@@ -115,8 +100,8 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
         return { distinct_id: distinctId, profile, events, sessions, dead_letters: deadLetters }
       }),
       unreadable_dead_letters: unreadableLetters,
-      gone_at: goneAt,
-      purge_error: purgeError,
+      // Only now: a purge removes what has been deleted before it begins.
+      ...(await purgeAndReport(purge, app.log)),
     } satisfies ErasedUsers & { status: 1; error: null }
   })
 
@@ -154,12 +139,6 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       return `],"page":${page},"limit":${limit},"hasMore":${nextId !== null}}`
     })
   })
-}
-
-function whyNotPurged(error: unknown): string {
-  if (error instanceof DiskSpaceError) return DISK_IS_FULL
-  if (error instanceof ShardUnreachableError) return `${error.message} The service retries on its own.`
-  return NOT_PURGED
 }
 
 function sameName(): ApiError {

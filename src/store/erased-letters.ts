@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Scalars } from '../clickhouse/parameters.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
-import type { Shards } from '../clickhouse/shards.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/spans.js'
 import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.js'
@@ -30,6 +30,9 @@ export interface ErasedLetters {
   unreadable: number
 }
 
+/** Whose data to take out: these users', or everyone's. */
+type Erased = ReadonlySet<string> | 'everyone'
+
 /**
  * Takes what is of these users out of the dead letters of all shards, the replayed ones included; a letter of which nothing
  * is left goes.
@@ -39,10 +42,44 @@ export async function eraseFromDeadLetters(
   projectId: string,
   distinctIds: ReadonlySet<string>,
 ): Promise<ErasedLetters> {
+  return await eraseFrom(shards, projectId, distinctIds, ({ clickhouse }) => {
+    return lettersThatMayName(clickhouse, [projectId, ''], [...distinctIds])
+  })
+}
+
+/**
+ * As `eraseFromDeadLetters`, everything of a project. Letters of its own go as they are; those with rows of several
+ * projects, which name none, lose its rows.
+ * @returns how many letters held something, and how many cannot be read and may be the project's
+ */
+export async function eraseProjectFromDeadLetters(
+  shards: Shards,
+  projectId: string,
+): Promise<{ erased: number; unreadable: number }> {
+  const own = await shards.each(({ clickhouse }) => deleteLettersOf(clickhouse, projectId))
+  let shared = 0
+  const { unreadable } = await eraseFrom(
+    shards,
+    projectId,
+    'everyone',
+    ({ clickhouse }) => lettersThatMayName(clickhouse, [''], [projectId]),
+    () => shared++,
+  )
+  return { erased: own.reduce((sum, count) => sum + count, shared), unreadable }
+}
+
+async function eraseFrom(
+  shards: Shards,
+  projectId: string,
+  who: Erased,
+  lettersOf: (shard: Shard) => Promise<Letter[]>,
+  onErased: () => void = () => undefined,
+): Promise<ErasedLetters> {
   const found: ErasedLetters = { erased: new Map(), unreadable: 0 }
-  await shards.each(async ({ clickhouse }) => {
-    for (const letter of await lettersThatMayName(clickhouse, projectId, [...distinctIds])) {
-      const users = await eraseFromLetter(clickhouse, letter, projectId, distinctIds)
+  await shards.each(async (shard) => {
+    for (const letter of await lettersOf(shard)) {
+      const users = await eraseFromLetter(shard.clickhouse, letter, projectId, who)
+      if (users?.size) onErased()
       if (!users) found.unreadable++
       for (const user of users ?? []) found.erased.set(user, (found.erased.get(user) ?? 0) + 1)
     }
@@ -55,7 +92,7 @@ async function eraseFromLetter(
   clickhouse: ClickHouse,
   { position, journal_id: journal, kind }: Letter,
   projectId: string,
-  distinctIds: ReadonlySet<string>,
+  who: Erased,
 ): Promise<Set<string> | undefined> {
   const users = new Set<string>()
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -65,7 +102,7 @@ async function eraseFromLetter(
       { position, journal },
     )
     if (!current) return users
-    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), projectId, distinctIds)
+    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), projectId, who)
     if (!rest) return undefined
     const at = { position, journal, revision: BigInt(current.revision) }
     const isNamed = rest.users.size > 0
@@ -121,12 +158,25 @@ async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scala
   })
 }
 
+/** @returns how many there were */
+async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promise<number> {
+  const values = { project: projectId }
+  const [row] = await clickhouse.rows<{ count: string }>(
+    'SELECT uniqExact(journal_id, position) AS count FROM dead_letters WHERE project_id = {project:String}',
+    values,
+  )
+  const count = Number(row?.count ?? 0)
+  const mutation = 'ALTER TABLE dead_letters DELETE WHERE project_id = {project:String}'
+  if (count > 0) await clickhouse.command(mutation, values, { mutations_sync: '1' })
+  return count
+}
+
 /** A name with an escape in it can be spelled in many ways, so all letters that have escapes are looked into. */
-async function lettersThatMayName(clickhouse: ClickHouse, projectId: string, names: string[]): Promise<Letter[]> {
+async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<Letter[]> {
   const fields = new QueryParameters()
   return await clickhouse.rows<Letter>(
     `SELECT DISTINCT position, journal_id, kind FROM dead_letters
-     WHERE project_id IN (${fields.text(projectId)}, '')
+     WHERE project_id IN ${fields.array(projects)}
        AND (position(body, '\\\\') > 0 OR arrayExists(name -> position(body, name) > 0, ${fields.array(names)}))
      ORDER BY position, journal_id`,
     fields.parameters,
@@ -142,18 +192,19 @@ function withoutUsers(
   kind: EntryKind,
   body: string,
   projectId: string,
-  distinctIds: ReadonlySet<string>,
+  who: Erased,
 ): { users: Set<string>; body: string | null } | undefined {
   try {
     if (kind === 'rejected') {
-      const { users, left } = withoutNamed(parseRejected(body), distinctIds)
+      // A letter of several projects holds rows only.
+      const { users, left } = withoutNamed(parseRejected(body), who === 'everyone' ? new Set() : who)
       return { users, body: left.length === 0 ? null : formatRejected(left).toString() }
     }
     const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
     const users = new Set<string>()
     const all = elementTexts(list).map((text) => {
       const { project_id = projectId, distinct_id } = JSON.parse(text) as { project_id?: string; distinct_id?: unknown }
-      if (typeof distinct_id !== 'string' || !distinctIds.has(distinct_id)) return text
+      if (typeof distinct_id !== 'string' || !(who === 'everyone' || who.has(distinct_id))) return text
       if (kind !== 'events' && project_id !== projectId) return text
       users.add(distinct_id)
       return null

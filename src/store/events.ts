@@ -169,3 +169,27 @@ export async function deleteEventsOfUsers(
     fields.parameters,
   )
 }
+
+/** For the events of one month. */
+const MONTH_LIMIT_MS = 110_000
+
+/**
+ * As `deleteEventsOfUsers`, all events of a project, month by month.
+ * @returns how many they were
+ */
+export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
+  const values = { project: projectId }
+  const months = await clickhouse.rows<{ id: string; count: string }>(
+    'SELECT _partition_id AS id, count() AS count FROM events WHERE project_id = {project:String} GROUP BY id ORDER BY id',
+    values,
+  )
+  for (const { id } of months) {
+    await clickhouse.command(
+      'DELETE FROM events WHERE project_id = {project:String} AND _partition_id = {month:String}',
+      { ...values, month: id },
+      {},
+      MONTH_LIMIT_MS,
+    )
+  }
+  return months.reduce((sum, { count }) => sum + Number(count), 0)
+}

@@ -98,6 +98,23 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
   }
 }
 
+/** The names of a project's rows, in order: up to `limit` of those after `after`, which is '' for all of them. */
+export async function namesOfProject(
+  shards: Shards,
+  kind: StateKind,
+  { projectId, after, limit }: { projectId: string; after: string; limit: number },
+): Promise<string[]> {
+  const fields = new QueryParameters()
+  const name = NAME_COLUMN[kind]
+  const keys = `project_id = ${fields.text(projectId)} AND ${name} > ${fields.text(after)}`
+  const rows = await shards.rows<{ name: string }>(
+    `SELECT ${name} AS name FROM ${shards.newest(kind, { keys, columns: [] })}
+     WHERE ${keys} ORDER BY project_id, ${name} LIMIT ${fields.count(limit)}`,
+    fields.parameters,
+  )
+  return rows.map((row) => row.name)
+}
+
 /** An INSERT whose lines are a version and the rows that have it. */
 export function insertOf(table: string, columns: Record<string, string>): string {
   const names = Object.keys(columns)

@@ -40,11 +40,52 @@ t.test('the questions of the manual have the answers of the manual', async (t) =
   }
 })
 
+t.test('a demo that was removed leaves nothing, and the next one begins anew', async (t) => {
+  const fill = ['demo', '--events', '2000', '--until', '2025-01-01', '--url', url]
+  const settings = { ...env, DATA_DIR: client.config.DATA_DIR }
+  const found = async (key = '') => {
+    const question = {
+      kind: 'series',
+      series: [{ event: '*' }],
+      interval: 'none',
+      from: '2024-01-01',
+      to: '2025-01-02',
+    }
+    const headers = { 'x-api-key': key }
+    const answers = await Promise.all([
+      client.call('POST', '/public/query', question, headers),
+      client.call('GET', '/public/users?limit=1000', undefined, headers),
+    ])
+    const [series, users] = answers.map((answer) => answer.json())
+    return { events: series.results[0].total, users: users.users.length }
+  }
+  const keyOf = ({ stdout }: { stdout: string }) => /^SECRET_KEY=(\S+)$/m.exec(stdout)?.[1]
+  const first = await runCommand(fill, '', settings)
+  t.match(first, { code: 0, stderr: /2 000 events sent/ })
+  const before = await found(keyOf(first))
+  t.equal(before.events, 2000)
+  const again = await runCommand(fill, '', settings)
+  t.equal(again.code, 0)
+  t.strictSame(await found(keyOf(again)), before, 'the same once more')
+  const removed = await runCommand(['demo', '--remove', '--url', url], '', settings)
+  t.match(removed, { code: 0, stdout: '', stderr: /2 000 events, \d+ profiles.*\nBy 20/ })
+  const keys = await runCommand(['keys', 'list', '--project', 'demo', '--json'], '', settings)
+  const records = keys.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.equal(records.length, 5)
+  t.ok(records.every(({ revokedAt }) => revokedAt !== null))
+  t.strictSame(await found(keyOf(await runCommand(fill, '', settings))), before, 'as new')
+})
+
 t.test('what is wrong is said', async (t) => {
-  const [events, until] = await Promise.all([
+  const [events, until, remove] = await Promise.all([
     runCommand(['demo', '--events', 'many'], '', {}),
     runCommand(['demo', '--until', 'today'], '', {}),
+    runCommand(['demo', '--remove', '--key-file', 'key'], '', {}),
   ])
   t.match(events, { code: 2, stderr: /--events must be a whole number/ })
   t.match(until, { code: 2, stderr: /--until must be a date/ })
+  t.match(remove, { code: 2, stderr: /--remove removes the project "demo" only/ })
 })

@@ -3,18 +3,18 @@ import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { type Call, Connection } from '../../client/connection.js'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys } from '../../store/api-keys.js'
 import { type Command, type CommandIo, UsageError } from '../command.js'
 import { checkService } from '../first-call.js'
 import { IMPORT_RETRY } from '../import/send.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
-import { withStore } from '../store.js'
 import { defaultUrl, urlOf } from '../target.js'
+import { openProject } from './keys.js'
+import { removeDemo } from './remove.js'
 import { type Sent, shopYear } from './shop.js'
 
 const USAGE = `Usage: tallyhouse demo [options]
+       tallyhouse demo --remove [--url URL]
 
 Sends a year of an invented shop to a running service: visits, sign-ups, purchases, profiles, and
 visitors who become customers. Ask about it with tallyhouse query; docs/questions.md has examples.
@@ -27,12 +27,14 @@ visitors who become customers. Ask about it with tallyhouse query; docs/question
                      command makes a secret and a read key of the project "demo" in the store that
                      the settings name, and prints them
 
+  --remove           revokes all keys of the project "demo" in that store, and removes everything
+                     else that the project has: the next demo begins anew
+
 The same options make the same data, and what was sent within the last days is not stored again, so
 rerun the command to finish one that was interrupted. A second seed or number of events would be
-added to the first: use another project. The data is removed like any other, see tallyhouse erase.
-The exit code is 0 if everything was sent.`
+added to the first: remove that, or use another project. The exit code is 0 if everything was sent
+or removed.`
 
-const PROJECT = 'demo'
 const DAY_MS = 86_400_000
 /** Calls at a time: nearly all are changes of users, which are small and wait for the disk together. */
 const IN_FLIGHT = 256
@@ -42,8 +44,12 @@ export const command: Command = {
   summary: 'fills a project with a year of an invented shop',
   usage: USAGE,
   async run(args, io) {
-    const { events, seed, until, url, keyFile } = parse(args, io)
-    const secretKey = keyFile === undefined ? await makeKeys(io) : (await readFile(keyFile, 'utf8')).trim()
+    const { events, seed, until, url, keyFile, remove } = parse(args, io)
+    if (remove) return await removeDemo(url, io)
+    const { secretKey, begun } =
+      keyFile === undefined
+        ? await openProject(io)
+        : { secretKey: (await readFile(keyFile, 'utf8')).trim(), begun: undefined }
     const transport = new HttpTransport()
     const connection = new Connection({ url, secretKey, fetch: transport.fetch })
     let sent = 0
@@ -51,7 +57,7 @@ export const command: Command = {
       await checkService(connection, url, 'send', io.signal)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {
-        await sendAll(connection, callsOf(shopYear({ events, seed, until })), io.signal, (count) => {
+        await sendAll(connection, callsOf(shopYear({ events, seed, until, begun })), io.signal, (count) => {
           sent += count
         })
       } finally {
@@ -127,21 +133,11 @@ async function sendAll(
   if (failure) throw failure.reason
 }
 
-/** @returns the secret one */
-async function makeKeys(io: CommandIo): Promise<string> {
-  const [secret, read] = [makeKey('secret'), makeKey('read')]
-  const keys = [
-    storedKey(secret, { projectId: PROJECT, kind: 'secret' }),
-    storedKey(read, { projectId: PROJECT, kind: 'read' }),
-  ]
-  await withStore(io, ({ first }) => insertKeys(first, keys, Date.now()))
-  io.stdout.write(`SECRET_KEY=${secret}\nREAD_KEY=${read}\n`)
-  io.stderr.write(`Keys of project ${PROJECT}, shown only this once.\n`)
-  return secret
-}
-
 function parse(args: string[], io: CommandIo) {
   const values = read(args)
+  const { remove, 'key-file': keyFile } = values
+  if (remove && keyFile !== undefined)
+    throw new UsageError('--remove removes the project "demo" only, and needs no key.')
   const integer = (name: 'events' | 'seed', least: number, most: number) => {
     const value = Number(values[name])
     if (Number.isInteger(value) && value >= least && value <= most) return value
@@ -155,7 +151,8 @@ function parse(args: string[], io: CommandIo) {
     seed: integer('seed', 0, 2 ** 32 - 1),
     until,
     url: urlOf(values.url ?? defaultUrl(io.env)),
-    keyFile: values['key-file'],
+    keyFile,
+    remove,
   }
 }
 
@@ -169,6 +166,7 @@ function read(args: string[]) {
         until: { type: 'string' },
         url: { type: 'string' },
         'key-file': { type: 'string' },
+        remove: { type: 'boolean', default: false },
       },
     }).values
   } catch (error) {

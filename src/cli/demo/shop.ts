@@ -19,6 +19,8 @@ export interface ShopOptions {
   seed: number
   /** where the year ends, in epoch ms: the beginning of a day in UTC */
   until: number
+  /** tells the events of a shop that was removed from those of the next; absent where that is never removed */
+  begun?: number | undefined
 }
 
 /** What the shop's program would send, in the order of time. */
@@ -43,14 +45,15 @@ interface Person {
 }
 
 /** A year of a shop: exactly so many events of people who visit, sign up, activate, buy, and mostly stay away in the end. */
-export function* shopYear({ events, seed, until }: ShopOptions): Generator<Sent, void, undefined> {
+export function* shopYear({ events, seed, until, begun }: ShopOptions): Generator<Sent, void, undefined> {
   const random = new Random(seed)
+  const shop = [seed, events, ...(begun === undefined ? [] : [begun])].join('-')
   let n = 0
   for (const visit of visitsOf(events, until, random)) {
     for (const sent of visited(visit, random)) {
       if (sent.type === 'event') {
         // The same event again is the same one to the service.
-        yield { type: 'event', event: { ...sent.event, insert_id: `demo-${seed}-${events}-${n++}` } }
+        yield { type: 'event', event: { ...sent.event, insert_id: `demo-${shop}-${n++}` } }
       } else yield sent
     }
   }

@@ -1,3 +1,4 @@
+import { ProjectErased } from '../../contract/project-schemas.js'
 import {
   Accepted,
   Done,
@@ -258,6 +259,29 @@ export const CALLS: Record<string, Call> = {
         status: 1,
         error: null,
         erased: [{ distinct_id: 'grace', profile: false, events: 1, sessions: 0, dead_letters: 0 }],
+        unreadable_dead_letters: 0,
+        gone_at: DAY_MS,
+        purge_error: null,
+      },
+    },
+    errors: ['overloaded'],
+  },
+  'POST /public/project/erase': {
+    id: 'eraseProject',
+    tag: 'Users',
+    summary: 'Erase everything that the project has, but its keys',
+    description:
+      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call removes for some 20 s; while `complete` is ' +
+      'false, repeat it. `gone_at` and `purge_error` are those of erased users.',
+    access: 'manage',
+    example: { project: 'demo' },
+    response: {
+      schema: ProjectErased,
+      example: {
+        status: 1,
+        error: null,
+        erased: { events: 20_000, sessions: 0, profiles: 420, aliases: 420, dead_letters: 0 },
+        complete: true,
         unreadable_dead_letters: 0,
         gone_at: DAY_MS,
         purge_error: null,

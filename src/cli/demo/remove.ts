@@ -1,0 +1,54 @@
+import { Connection } from '../../client/connection.js'
+import type { ProjectErased } from '../../contract/responses.js'
+import { makeKey, storedKey } from '../../keys/keys.js'
+import { insertKeys, readKeys, revokeKeys } from '../../store/api-keys.js'
+import type { CommandIo } from '../command.js'
+import { checkService } from '../first-call.js'
+import { counted } from '../progress.js'
+import { withStore } from '../store.js'
+import { PROJECT } from './keys.js'
+
+/** A call removes for some 20 s, and waits for the store and for the purge. */
+const TIMEOUT_MS = 180_000
+
+/**
+ * Removes the project of the demo, with all of its keys in the store. One that was interrupted is completed by the next.
+ * @returns the exit code
+ */
+export async function removeDemo(url: string, io: CommandIo): Promise<number> {
+  const secretKey = makeKey('secret')
+  const key = storedKey(secretKey, { projectId: PROJECT, kind: 'secret' })
+  return await withStore(io, async ({ first }) => {
+    const isOfDemo = ({ projectId }: { projectId: string }) => projectId === PROJECT
+    // The first ones before, so that what still sends with one stops.
+    await revokeKeys(first, (await readKeys(first)).filter(isOfDemo))
+    await insertKeys(first, [key], Date.now())
+    try {
+      return await erase(new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS }), url, io)
+    } finally {
+      await revokeKeys(first, [key])
+    }
+  })
+}
+
+async function erase(connection: Connection, url: string, { signal, stderr }: CommandIo): Promise<number> {
+  await checkService(connection, url, 'read', signal)
+  const call = { method: 'POST', path: '/public/project/erase', body: JSON.stringify({ project: PROJECT }) } as const
+  const total = { events: 0, profiles: 0, aliases: 0, sessions: 0, dead_letters: 0 }
+  let last: ProjectErased
+  do {
+    const { value } = await connection.call(call, { signal })
+    last = value as unknown as ProjectErased
+    for (const kind of Object.keys(total) as (keyof typeof total)[]) total[kind] += last.erased[kind]
+  } while (!last.complete)
+  const { events, profiles, aliases, sessions, dead_letters } = total
+  stderr.write(
+    `Project ${PROJECT}: ${counted(events, 'event')}, ${counted(profiles, 'profile')}, ${counted(aliases, 'other name')}, ${counted(sessions, 'session')} and ${counted(dead_letters, 'dead letter')} were removed, and its keys are revoked.\n`,
+  )
+  stderr.write(
+    last.gone_at !== null
+      ? `By ${new Date(last.gone_at).toISOString()} the data has left the disks of ClickHouse.\n`
+      : `The data is in no response any more, but still on disk. ${last.purge_error ?? 'ClickHouse is rewriting its tables.'}\n`,
+  )
+  return 0
+}

@@ -1,0 +1,97 @@
+import { inTurns } from '../lib/in-turns.js'
+import type { StateKind } from '../model/state-key.js'
+import { eraseProjectFromDeadLetters } from '../store/erased-letters.js'
+import { deleteEventsOfProject } from '../store/events.js'
+import { eraseSaved } from '../store/saved.js'
+import { namesOfProject } from '../store/versioned.js'
+import type { ErasureOptions } from './erasure.js'
+
+/** What one call has removed of a project. */
+export interface ErasedProject {
+  events: number
+  sessions: number
+  profiles: number
+  aliases: number
+  /** letters that held something of the project, replayed ones included */
+  deadLetters: number
+  /** letters that cannot be read, and may hold something of the project */
+  unreadableLetters: number
+  /** whether nothing is left of what was accepted before the call; if not, the next call goes on */
+  isComplete: boolean
+}
+
+/** How long a call removes states: some 10 000 a second. */
+const CALL_MS = 20_000
+/** Names of states that are read at a time. */
+const PAGE = 10_000
+
+/**
+ * Deletes a project with everything that the service has of it, except its keys: no response after a call that is complete
+ * contains what was accepted before it. The ids of its events stay known for their seven days, as digests, so an event that
+ * is sent once more does not come back.
+ */
+export class ProjectErasure {
+  readonly #parts: ErasureOptions
+  readonly #callMs: number
+
+  constructor(parts: ErasureOptions, callMs = CALL_MS) {
+    this.#parts = parts
+    this.#callMs = callMs
+  }
+
+  /**
+   * Everything but states goes at once. Those have to go one by one, as the journals may have newer ones than the store.
+   * @throws ApiError `unavailable` if the store does not have everything yet, or a lane is down; then nothing was deleted
+   * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
+   */
+  async erase(projectId: string): Promise<ErasedProject> {
+    const { shards, barrier } = this.#parts
+    const deadline = performance.now() + this.#callMs
+    // From here on no journal holds anything of it that is older than the call, but states that the store has, too.
+    await barrier.waitForAll()
+    const events = await this.#deleteEvents(projectId)
+    const letters = await eraseProjectFromDeadLetters(shards, projectId)
+    await eraseSaved(shards, projectId)
+    const removed = { sessions: 0, profiles: 0, aliases: 0 }
+    for (const kind of ['sessions', 'profiles', 'aliases'] as const) {
+      for await (const names of this.#pages(kind, projectId)) {
+        if (performance.now() > deadline) return { ...removed, ...summary(events, letters), isComplete: false }
+        await this.#deleteStates(kind, projectId, names)
+        removed[kind] += names.length
+      }
+    }
+    return { ...removed, ...summary(events, letters), isComplete: true }
+  }
+
+  async #deleteEvents(projectId: string): Promise<number> {
+    const { shards, journal } = this.#parts
+    try {
+      const counts = await shards.each(({ clickhouse }) => deleteEventsOfProject(clickhouse, projectId))
+      return counts.reduce((sum, count) => sum + count, 0)
+    } finally {
+      // Also where one of several shards has failed: the events of the others are gone.
+      await journal.noteDeletion(projectId)
+    }
+  }
+
+  async *#pages(kind: StateKind, projectId: string): AsyncGenerator<string[], void, undefined> {
+    for (let after = ''; ; ) {
+      const names = await namesOfProject(this.#parts.shards, kind, { projectId, after, limit: PAGE })
+      const last = names.at(-1)
+      if (last === undefined) return
+      yield names
+      after = last
+    }
+  }
+
+  async #deleteStates(kind: StateKind, projectId: string, names: string[]): Promise<void> {
+    const { sessions, profiles, aliases } = this.#parts
+    if (kind === 'aliases') return await aliases.removeAny(projectId, names)
+    const states = kind === 'sessions' ? sessions : profiles
+    await inTurns(names, (name) => states.change(projectId, name, () => null))
+  }
+}
+
+function summary(events: number, letters: { erased: number; unreadable: number }) {
+  return { events, deadLetters: letters.erased, unreadableLetters: letters.unreadable }
+}

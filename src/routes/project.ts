@@ -1,0 +1,34 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { ApiError } from '../contract/errors.js'
+import { EraseProjectBody } from '../contract/project-schemas.js'
+import type * as responses from '../contract/responses.js'
+import type { ProjectErasure } from '../erasure/project-erasure.js'
+import type { Purge } from '../erasure/purge.js'
+import { purgeAndReport } from '../erasure/purge-report.js'
+
+export interface ProjectOptions {
+  projectErasure: ProjectErasure
+  purge: Purge
+}
+
+/** Erases a project. */
+export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { projectErasure, purge }) => {
+  app.post('/project/erase', { schema: { body: EraseProjectBody } }, async ({ projectId, body }) => {
+    if (body.project !== projectId) throw notTheProject()
+    const { isComplete, unreadableLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
+    return {
+      status: 1,
+      error: null,
+      erased: { ...erased, dead_letters: deadLetters },
+      complete: isComplete,
+      unreadable_dead_letters: unreadableLetters,
+      // Rewriting the tables between two calls would be done anew after the next one.
+      ...(isComplete ? await purgeAndReport(purge, app.log) : { gone_at: null, purge_error: null }),
+    } satisfies responses.ProjectErased & { status: 1; error: null }
+  })
+}
+
+function notTheProject(): ApiError {
+  const message = 'must be the project of the key'
+  return new ApiError('invalid_request', `project ${message}.`, { details: [{ path: '/project', message }] })
+}
