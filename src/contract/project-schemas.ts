@@ -1,13 +1,10 @@
 import { Type } from '@sinclair/typebox'
 import type * as responses from './responses.js'
-import { apiKey, ErasedUsers, fieldsOf, messages, Name, withFields } from './schemas.js'
+import { ErasedUsers, fieldsOf, Name, withFields } from './schemas.js'
 
 /** The schemas of calls about a project as a whole. */
 
-export const EraseProjectBody = Type.Object(
-  { apiKey, project: { ...Name, description: 'The project of the key, so that no other one is erased by mistake.' } },
-  { message: messages.object },
-)
+export const ProjectParams = Type.Object({ project: Name })
 
 const { unreadable_dead_letters, gone_at, purge_error } = ErasedUsers.properties
 

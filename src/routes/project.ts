@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ApiError } from '../contract/errors.js'
-import { EraseProjectBody } from '../contract/project-schemas.js'
+import { ProjectParams } from '../contract/project-schemas.js'
 import type * as responses from '../contract/responses.js'
 import type { ProjectErasure } from '../erasure/project-erasure.js'
 import type { Purge } from '../erasure/purge.js'
@@ -13,8 +13,9 @@ export interface ProjectOptions {
 
 /** Erases a project. */
 export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { projectErasure, purge }) => {
-  app.post('/project/erase', { schema: { body: EraseProjectBody } }, async ({ projectId, body }) => {
-    if (body.project !== projectId) throw notTheProject()
+  app.delete('/projects/:project', { schema: { params: ProjectParams } }, async ({ projectId, params }) => {
+    // So that no other one is erased by mistake.
+    if (params.project !== projectId) throw notTheProject()
     const { isComplete, unreadableLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)
     return {
       status: 1,

@@ -7,7 +7,7 @@ import { openLog } from '../../src/lib/log.js'
 import { openLanes } from '../../src/pipeline/lanes.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
-import { type Client, SECRET_KEY, settingsFor, startApp } from '../helper.js'
+import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const JOURNAL = 7
 const COUNT = 150
@@ -23,9 +23,14 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
     const keptKey = makeKey('secret')
     await insertKeys(clickhouse, [storedKey(keptKey, { projectId: 'kept', kind: 'secret' })], Date.now())
 
+    for (const { call } of [client, other]) {
+      const headers = { 'x-api-key': keptKey }
+      await until('the key', async () => (await call('GET', '/public/events', undefined, headers)).statusCode === 200)
+    }
+
     const as = (secretKey: string, { call }: Client = client) => {
       const headers = { 'x-api-key': secretKey }
-      return async (method: 'GET' | 'POST' | 'PUT', url: string, body?: object, status = 200) => {
+      return async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, body?: object, status = 200) => {
         const response = await call(method, url, body, headers)
         t.equal(response.statusCode, status, `${method} ${url} ${response.body.slice(0, 200)}`)
         return response
@@ -82,7 +87,7 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
       await letter('', 'profiles', `${row('default')},${row('kept')}`, 4)
       await letter('', 'profiles', row('default'), 5)
       await letter('', 'profiles', 'no JSON of default', 6)
-      const erased = (await as(SECRET_KEY, other)('POST', '/public/project/erase', { project: 'default' })).json()
+      const erased = (await as(SECRET_KEY, other)('DELETE', '/public/projects/default')).json()
       t.match(erased, {
         status: 1,
         error: null,
@@ -102,11 +107,13 @@ for (const storage of ['embedded', 'servers', 'lanes'] as const) {
     })
 
     t.test('only the project of the key, and only with a secret key', async (t) => {
-      const refused = await as(SECRET_KEY)('POST', '/public/project/erase', { project: 'kept' }, 400)
+      const refused = await as(SECRET_KEY)('DELETE', '/public/projects/kept', undefined, 400)
       t.match(refused.json(), { code: 'invalid_request', details: [{ path: '/project' }] })
       const readKey = makeKey('read')
       await insertKeys(clickhouse, [storedKey(readKey, { projectId: 'kept', kind: 'read' })], Date.now())
-      await as(readKey)('POST', '/public/project/erase', { project: 'kept' }, 403)
+      const headers = { 'x-api-key': readKey }
+      await until('it', async () => (await client.call('GET', '/public/events', undefined, headers)).statusCode === 200)
+      await as(readKey)('DELETE', '/public/projects/kept', undefined, 403)
       t.equal((await found(keptKey)).events, COUNT)
     })
 

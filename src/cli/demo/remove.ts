@@ -33,7 +33,7 @@ export async function removeDemo(url: string, io: CommandIo): Promise<number> {
 
 async function erase(connection: Connection, url: string, { signal, stderr }: CommandIo): Promise<number> {
   await checkService(connection, url, 'read', signal)
-  const call = { method: 'POST', path: '/public/project/erase', body: JSON.stringify({ project: PROJECT }) } as const
+  const call = { method: 'DELETE', path: `/public/projects/${PROJECT}` } as const
   const total = { events: 0, profiles: 0, aliases: 0, sessions: 0, dead_letters: 0 }
   let last: ProjectErased
   do {

@@ -1,4 +1,3 @@
-import { ProjectErased } from '../../contract/project-schemas.js'
 import {
   Accepted,
   Done,
@@ -13,6 +12,7 @@ import {
 } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { DEAD_LETTER_CALLS } from './dead-letter-calls.js'
+import { PROJECT_CALLS } from './project-calls.js'
 import { QUESTION_CALLS } from './question-calls.js'
 import { SAVED_CALLS } from './saved-calls.js'
 
@@ -43,6 +43,7 @@ const visit = {
 export const CALLS: Record<string, Call> = {
   ...QUESTION_CALLS,
   ...SAVED_CALLS,
+  ...PROJECT_CALLS,
   ...DEAD_LETTER_CALLS,
   'POST /public/track': {
     id: 'track',
@@ -259,29 +260,6 @@ export const CALLS: Record<string, Call> = {
         status: 1,
         error: null,
         erased: [{ distinct_id: 'grace', profile: false, events: 1, sessions: 0, dead_letters: 0 }],
-        unreadable_dead_letters: 0,
-        gone_at: DAY_MS,
-        purge_error: null,
-      },
-    },
-    errors: ['overloaded'],
-  },
-  'POST /public/project/erase': {
-    id: 'eraseProject',
-    tag: 'Users',
-    summary: 'Erase everything that the project has, but its keys',
-    description:
-      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call removes for some 20 s; while `complete` is ' +
-      'false, repeat it. `gone_at` and `purge_error` are those of erased users.',
-    access: 'manage',
-    example: { project: 'demo' },
-    response: {
-      schema: ProjectErased,
-      example: {
-        status: 1,
-        error: null,
-        erased: { events: 20_000, sessions: 0, profiles: 420, aliases: 420, dead_letters: 0 },
-        complete: true,
         unreadable_dead_letters: 0,
         gone_at: DAY_MS,
         purge_error: null,

@@ -1,0 +1,29 @@
+import { ProjectErased } from '../../contract/project-schemas.js'
+import type { Call } from './call.js'
+
+/** The calls about a project as a whole, by method and path. */
+export const PROJECT_CALLS: Record<string, Call> = {
+  'DELETE /public/projects/:project': {
+    id: 'eraseProject',
+    tag: 'Users',
+    summary: 'Erase everything that the project of the key has, but its keys',
+    description:
+      'Events, sessions, profiles, aliases, dead letters, saved questions and boards. A call removes for some 20 s; while `complete` is ' +
+      'false, repeat it. `gone_at` and `purge_error` are as those of erased users.',
+    access: 'manage',
+    parameters: { project: 'default' },
+    response: {
+      schema: ProjectErased,
+      example: {
+        status: 1,
+        error: null,
+        erased: { events: 20_000, sessions: 0, profiles: 420, aliases: 420, dead_letters: 0 },
+        complete: true,
+        unreadable_dead_letters: 0,
+        gone_at: 1_733_788_800_000,
+        purge_error: null,
+      },
+    },
+    errors: ['overloaded'],
+  },
+}
