@@ -10,7 +10,7 @@ import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const JOURNAL = 7
-const COUNT = 150
+const COUNT = 40
 
 for (const storage of ['embedded', 'servers', 'lanes'] as const) {
   t.test(storage, async (t) => {
