@@ -226,7 +226,8 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(schema, reading)
       scope.register(saved, { shards, now })
       scope.register(live, parts)
-      scope.register(users, { ...data, purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS })
+      const erasing = { purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS }
+      scope.register(users, { ...data, ...reading, ...erasing })
       scope.register(sessionReads, data)
       scope.register(deadLetters, data)
       scope.register(project, { projectErasure: new ProjectErasure(data), purge })

@@ -111,7 +111,16 @@ export const ExportQuery = query({
   ),
 })
 
-export const UsersQuery = query(Page)
+export const UsersQuery = query({
+  ...Page,
+  search: Type.Optional(
+    Type.String({
+      maxLength: MAX_NAME,
+      message: `must be a text of at most ${MAX_NAME} characters`,
+      description: 'Only users who have this text, in any case, in their name, an alias or a text of their properties.',
+    }),
+  ),
+})
 export const SessionsQuery = query({
   ...Page,
   distinct_id: Type.Optional({ ...Name, description: 'Only sessions of this user.' }),

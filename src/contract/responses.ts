@@ -61,6 +61,15 @@ export interface UserPage extends NumberedPage {
   users: User[]
 }
 
+export interface UserAliases {
+  /** the user's, whichever of its names was asked for */
+  distinct_id: string
+  /** at most 1000 */
+  aliases: string[]
+  /** whether there are more */
+  hasMore: boolean
+}
+
 export interface SessionPage extends NumberedPage {
   /** the latest start first */
   sessions: Session[]

@@ -237,6 +237,13 @@ export const FieldValues = withFields(
 )
 export const OneUser = withFields({ user: User })
 export const UserPage = withFields(fieldsOf<responses.UserPage>({ users: Type.Array(User), ...numbered }))
+export const UserAliases = withFields(
+  fieldsOf<responses.UserAliases>({
+    distinct_id: Type.String({ description: 'The user’s, whichever of its names was asked for.' }),
+    aliases: Type.Array(Type.String(), { maxItems: 1000 }),
+    hasMore: Type.Boolean(),
+  }),
+)
 export const OneSession = withFields({ session: Session })
 export const SessionPage = withFields(fieldsOf<responses.SessionPage>({ sessions: Type.Array(Session), ...numbered }))
 export const ErasedUsers = withFields(

@@ -103,17 +103,21 @@ export class Questions {
 
   /**
    * Reads rows about a project, in its turn among the questions. It has waited for what was accepted before.
+   * @param advice a sentence: what to ask for instead if this is too much
+   * @param signal aborted when the asker hangs up, which ends the query
    * @throws ApiError `query_too_large`, `overloaded`
    */
-  async read(projectId: string, build: (asked: Asked) => Query | Promise<Query>): Promise<unknown[]> {
+  async read(
+    projectId: string,
+    build: (asked: Asked) => Query | Promise<Query>,
+    { advice = 'Ask about one event, or try again later.', signal }: { advice?: string; signal?: AbortSignal } = {},
+  ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
-    const slot = await this.#slots.take(projectId).catch(refuse)
+    const slot = await this.#slots.take(projectId, signal).catch(refuse)
     try {
-      return await this.#read({ projectId, now }, build)
+      return await this.#read({ projectId, now }, build, signal)
     } catch (error) {
-      throw isTooLarge(error) || isLarge(error)
-        ? this.#tooLarge(error, 'Ask about one event, or try again later.')
-        : error
+      throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     } finally {
       slot.release()
     }

@@ -36,8 +36,8 @@ export function usersJoin(statement: Statement, profile: ProfileTokens | null): 
 /** Chains of aliases are followed so far. */
 const MAX_CHAIN = 900
 
-/** Each alias with the user at the end of its chain. */
-function aliasEnds(statement: Statement): string {
+/** Rows `alias` and `user`: each alias with the user at the end of its chain. */
+export function aliasEnds(statement: Statement): string {
   const keys = `project_id = ${statement.project}`
   const newest = statement.asked.shards.newest('aliases', { keys, columns: ['distinct_id'] })
   const links = `SELECT alias, distinct_id FROM ${newest} WHERE ${keys}`

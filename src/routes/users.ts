@@ -21,8 +21,10 @@ import type { States } from '../pipeline/lane-states.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import { exportUser } from '../pipeline/user-export.js'
 import { readUser } from '../pipeline/user-read.js'
+import type { Questions } from '../questions/run.js'
+import { type FoundUser, userSearch } from '../questions/user-search.js'
 import { offsetOf, wrapRows } from '../store/page.js'
-import { readProfilePage } from '../store/profiles.js'
+import { readProfilePage, readProfilesOf } from '../store/profiles.js'
 
 export interface UsersOptions {
   profiles: States<Profile>
@@ -31,16 +33,19 @@ export interface UsersOptions {
   barrier: Barrier
   erasure: Erasure
   purge: Purge
+  questions: Questions
   /** whether deleting a user also deletes its events and sessions */
   deletesEvents: boolean
 }
 
+/** Of one user in a response. */
+const MAX_ALIASES = 1000
 const STATE = { maxWeight: MAX_STATE_WEIGHT }
 
 /** Changes, reads, exports and erases users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app,
-  { profiles, aliases, shards, barrier, erasure, purge, deletesEvents },
+  { profiles, aliases, shards, barrier, erasure, purge, questions, deletesEvents },
 ) => {
   app.post(
     '/users/identify',
@@ -131,14 +136,43 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   )
 
   app.get('/users', { schema: { querystring: UsersQuery } }, async ({ projectId, query, signal }, reply) => {
-    const { limit, page } = query
+    const { limit, page, search } = query
     await barrier.waitForAll()
-    const rows = await readProfilePage(shards, { projectId, limit, offset: offsetOf(page, limit) }, signal)
+    const wanted = { projectId, limit, offset: offsetOf(page, limit) }
+    const found = search ? await find(search, wanted, signal) : null
+    const rows = found ? found.rows : await readProfilePage(shards, wanted, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
     return wrapRows(rows, '{"status":1,"error":null,"users":[', (nextId) => {
-      return `],"page":${page},"limit":${limit},"hasMore":${nextId !== null}}`
+      return `],"page":${page},"limit":${limit},"hasMore":${found ? found.hasMore : nextId !== null}}`
     })
   })
+
+  app.get(
+    '/users/:userId/aliases',
+    { schema: { params: UserParams, querystring: NoQuery } },
+    async ({ projectId, params }) => {
+      const user = await aliases.resolve(projectId, params.userId)
+      const names = (await aliases.storedNamesOf(projectId, user, barrier)).slice(1).flat()
+      const listed = names.slice(0, MAX_ALIASES)
+      return { status: 1, error: null, distinct_id: user, aliases: listed, hasMore: names.length > MAX_ALIASES }
+    },
+  )
+
+  async function find(text: string, { projectId, limit, offset }: Wanted, signal: AbortSignal) {
+    const page = { text, offset, limit: limit + 1 }
+    const options = { advice: 'Search for the distinct_id, or try again later.', signal }
+    const found = (await questions.read(projectId, (asked) => userSearch(asked, page), options)) as FoundUser[]
+    const users = found.slice(0, limit)
+    const first = users.find(({ isExact }) => isExact)?.name ?? ''
+    const names = users.map(({ name }) => name)
+    return { rows: await readProfilesOf(shards, { projectId, names, first }, signal), hasMore: found.length > limit }
+  }
+}
+
+interface Wanted {
+  projectId: string
+  limit: number
+  offset: number
 }
 
 function sameName(): ApiError {

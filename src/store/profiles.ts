@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Profile } from '../model/profile.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
@@ -61,4 +62,22 @@ export async function readProfilePage(
     signal,
     project: projectId,
   })
+}
+
+/** These profiles as JSON texts, in the order of their distinct_id, but `first` before the others; unknown names are missing. */
+export async function readProfilesOf(
+  shards: Shards,
+  { projectId, names, first }: { projectId: string; names: readonly string[]; first: string },
+  signal?: AbortSignal,
+): Promise<Readable> {
+  const keys = `${OF_PROJECT} AND distinct_id IN (${literalArray(names)})`
+  const query = pageOf({
+    json: PROFILE_JSON,
+    nextId: "repeat('-', 36)",
+    from: `
+      SELECT distinct_id, properties, created_at, updated_at FROM ${shards.newest('profiles', { keys })}
+      WHERE ${keys} ORDER BY distinct_id = {first:String} DESC, distinct_id`,
+  })
+  const values = { project: projectId, limit: names.length, offset: 0, first }
+  return await shards.bytes(query, values, { ...PAGE_SETTINGS, ...LARGE_QUERY }, { signal, project: projectId })
 }

@@ -1,20 +1,10 @@
-import {
-  Accepted,
-  Done,
-  ErasedUsers,
-  EventPage,
-  OneEvent,
-  OneSession,
-  OneUser,
-  Ready,
-  SessionPage,
-  UserPage,
-} from '../../contract/schemas.js'
+import { Accepted, Done, EventPage, OneEvent, OneSession, Ready, SessionPage } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { DEAD_LETTER_CALLS } from './dead-letter-calls.js'
 import { PROJECT_CALLS } from './project-calls.js'
 import { QUESTION_CALLS } from './question-calls.js'
 import { SAVED_CALLS } from './saved-calls.js'
+import { USER_CALLS } from './user-calls.js'
 
 const EVENT_ID = '0193ae30-7c42-7000-8000-00005eed1234'
 const DAY_MS = 1_733_788_800_000
@@ -27,7 +17,6 @@ const event = {
   properties: { plan: 'pro', price: 9.9 },
   timestamp: DAY_MS,
 }
-const user = { distinct_id: 'ada', properties: { name: 'Ada', plan: 'pro' }, created_at: DAY_MS, updated_at: DAY_MS }
 const session = { distinct_id: 'ada', session_id: 'visit-7' }
 const visit = {
   ...session,
@@ -45,6 +34,7 @@ export const CALLS: Record<string, Call> = {
   ...SAVED_CALLS,
   ...PROJECT_CALLS,
   ...DEAD_LETTER_CALLS,
+  ...USER_CALLS,
   'POST /public/track': {
     id: 'track',
     tag: 'Events',
@@ -187,121 +177,6 @@ export const CALLS: Record<string, Call> = {
     parameters: { eventId: EVENT_ID },
     response: done,
     errors: ['not_found'],
-  },
-  'POST /public/users/identify': {
-    id: 'identify',
-    tag: 'Users',
-    summary: 'Create a profile, or overwrite its properties',
-    description:
-      'Without `properties`, the profile is created if it does not exist, and its properties stay as they are.',
-    access: 'send',
-    example: { distinct_id: 'ada', properties: { name: 'Ada', visits: 1, tags: ['early'] } },
-    response: done,
-    errors: ['overloaded'],
-  },
-  'POST /public/users/profile': {
-    id: 'changeProfile',
-    tag: 'Users',
-    summary: 'Change a profile without overwriting it',
-    description:
-      '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`. ' +
-      'They are applied in this order and atomically: all of them or none.',
-    access: 'send',
-    example: {
-      distinct_id: 'ada',
-      operations: {
-        $set: { plan: 'pro' },
-        $add: { visits: 1 },
-        $append: { tags: 'paying' },
-        $set_once: { source: 'search' },
-        $unset: ['trial'],
-        $prepend: { recent: 'pricing' },
-        $union: { seats: ['a', 'b'] },
-        $remove: { tags: 'early' },
-      },
-    },
-    isIdempotent: true,
-    response: done,
-    errors: ['not_numeric', 'not_array', 'overloaded'],
-  },
-  'POST /public/users/alias': {
-    id: 'aliasUser',
-    tag: 'Users',
-    summary: 'Make a name another name of a user',
-    description:
-      'From now on and for the past. Nothing that is stored changes: events come out under the name they came with. ' +
-      'An alias names one user; a user that has aliases can become one.',
-    access: 'send',
-    example: { distinct_id: 'ada', alias: 'device-7' },
-    response: done,
-    errors: ['alias_conflict'],
-  },
-  'DELETE /public/users/:userId': {
-    id: 'deleteUser',
-    tag: 'Users',
-    summary: 'Delete a profile permanently',
-    description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
-    access: 'manage',
-    parameters: { userId: 'ada' },
-    response: done,
-    errors: ['not_found', 'overloaded'],
-  },
-  'POST /public/users/erase': {
-    id: 'eraseUsers',
-    tag: 'Users',
-    summary: 'Erase up to 100 users with all of their data',
-    description:
-      '`gone_at` says when the data had left the disk. It is null if that takes longer than the call, or fails for now; then `purge_error` says why.',
-    access: 'manage',
-    example: { distinct_ids: ['grace'] },
-    response: {
-      schema: ErasedUsers,
-      example: {
-        status: 1,
-        error: null,
-        erased: [{ distinct_id: 'grace', profile: false, events: 1, sessions: 0, dead_letters: 0 }],
-        unreadable_dead_letters: 0,
-        gone_at: DAY_MS,
-        purge_error: null,
-      },
-    },
-    errors: ['overloaded'],
-  },
-  'GET /public/users/:userId': {
-    id: 'readUser',
-    tag: 'Users',
-    summary: 'Read one profile',
-    access: 'read',
-    parameters: { userId: 'ada' },
-    response: { schema: OneUser, example: { status: 1, error: null, user } },
-    errors: ['invalid_request', 'not_found'],
-  },
-  'GET /public/users/:userId/export': {
-    id: 'exportUser',
-    tag: 'Users',
-    summary: 'Export all data of a user',
-    description:
-      'As NDJSON: a line with `"type":"profile"`, then one for each session, then one for each event, each with the same fields ' +
-      'as in the other calls. If the export fails after it has begun, the connection breaks before the response is complete.',
-    access: 'read',
-    parameters: { userId: 'ada' },
-    response: {
-      schema: 'ndjson',
-      example: `${JSON.stringify({ type: 'profile', ...user })}\n${JSON.stringify({ type: 'event', ...event })}\n`,
-    },
-    errors: ['invalid_request', 'not_found'],
-  },
-  'GET /public/users': {
-    id: 'readUsers',
-    tag: 'Users',
-    summary: 'Read pages of profiles',
-    access: 'read',
-    parameters: { limit: 10, page: 1 },
-    response: {
-      schema: UserPage,
-      example: { status: 1, error: null, users: [user], page: 1, limit: 10, hasMore: false },
-    },
-    errors: ['invalid_request'],
   },
   'POST /public/sessions/start': {
     id: 'startSession',

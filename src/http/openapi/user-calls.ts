@@ -1,0 +1,149 @@
+import { Done, ErasedUsers, OneUser, UserAliases, UserPage } from '../../contract/schemas.js'
+import type { Call } from './call.js'
+
+const DAY_MS = 1_733_788_800_000
+
+const done = { schema: Done, example: { status: 1, error: null } }
+const user = { distinct_id: 'ada', properties: { name: 'Ada', plan: 'pro' }, created_at: DAY_MS, updated_at: DAY_MS }
+const event = {
+  eventId: '0193ae30-7c42-7000-8000-00005eed1234',
+  event: 'signed up',
+  distinct_id: 'ada',
+  properties: { plan: 'pro', price: 9.9 },
+  timestamp: DAY_MS,
+}
+
+/** The calls about users, by method and path. */
+export const USER_CALLS: Record<string, Call> = {
+  'POST /public/users/identify': {
+    id: 'identify',
+    tag: 'Users',
+    summary: 'Create a profile, or overwrite its properties',
+    description:
+      'Without `properties`, the profile is created if it does not exist, and its properties stay as they are.',
+    access: 'send',
+    example: { distinct_id: 'ada', properties: { name: 'Ada', visits: 1, tags: ['early'] } },
+    response: done,
+    errors: ['overloaded'],
+  },
+  'POST /public/users/profile': {
+    id: 'changeProfile',
+    tag: 'Users',
+    summary: 'Change a profile without overwriting it',
+    description:
+      '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`. ' +
+      'They are applied in this order and atomically: all of them or none.',
+    access: 'send',
+    example: {
+      distinct_id: 'ada',
+      operations: {
+        $set: { plan: 'pro' },
+        $add: { visits: 1 },
+        $append: { tags: 'paying' },
+        $set_once: { source: 'search' },
+        $unset: ['trial'],
+        $prepend: { recent: 'pricing' },
+        $union: { seats: ['a', 'b'] },
+        $remove: { tags: 'early' },
+      },
+    },
+    isIdempotent: true,
+    response: done,
+    errors: ['not_numeric', 'not_array', 'overloaded'],
+  },
+  'POST /public/users/alias': {
+    id: 'aliasUser',
+    tag: 'Users',
+    summary: 'Make a name another name of a user',
+    description:
+      'From now on and for the past. Nothing that is stored changes: events come out under the name they came with. ' +
+      'An alias names one user; a user that has aliases can become one.',
+    access: 'send',
+    example: { distinct_id: 'ada', alias: 'device-7' },
+    response: done,
+    errors: ['alias_conflict'],
+  },
+  'DELETE /public/users/:userId': {
+    id: 'deleteUser',
+    tag: 'Users',
+    summary: 'Delete a profile permanently',
+    description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
+    access: 'manage',
+    parameters: { userId: 'ada' },
+    response: done,
+    errors: ['not_found', 'overloaded'],
+  },
+  'POST /public/users/erase': {
+    id: 'eraseUsers',
+    tag: 'Users',
+    summary: 'Erase up to 100 users with all of their data',
+    description:
+      '`gone_at` says when the data had left the disk. It is null if that takes longer than the call, or fails for now; then `purge_error` says why.',
+    access: 'manage',
+    example: { distinct_ids: ['grace'] },
+    response: {
+      schema: ErasedUsers,
+      example: {
+        status: 1,
+        error: null,
+        erased: [{ distinct_id: 'grace', profile: false, events: 1, sessions: 0, dead_letters: 0 }],
+        unreadable_dead_letters: 0,
+        gone_at: DAY_MS,
+        purge_error: null,
+      },
+    },
+    errors: ['overloaded'],
+  },
+  'GET /public/users/:userId': {
+    id: 'readUser',
+    tag: 'Users',
+    summary: 'Read one profile',
+    access: 'read',
+    parameters: { userId: 'ada' },
+    response: { schema: OneUser, example: { status: 1, error: null, user } },
+    errors: ['invalid_request', 'not_found'],
+  },
+  'GET /public/users/:userId/export': {
+    id: 'exportUser',
+    tag: 'Users',
+    summary: 'Export all data of a user',
+    description:
+      'As NDJSON: a line with `"type":"profile"`, then one for each session, then one for each event, each with the same fields ' +
+      'as in the other calls. If the export fails after it has begun, the connection breaks before the response is complete.',
+    access: 'read',
+    parameters: { userId: 'ada' },
+    response: {
+      schema: 'ndjson',
+      example: `${JSON.stringify({ type: 'profile', ...user })}\n${JSON.stringify({ type: 'event', ...event })}\n`,
+    },
+    errors: ['invalid_request', 'not_found'],
+  },
+  'GET /public/users': {
+    id: 'readUsers',
+    tag: 'Users',
+    summary: 'Read pages of profiles, or search for users',
+    description:
+      'By their `distinct_id`; with `search`, the user who is called so, or has it as an alias, first. A search finds users who ' +
+      'have a profile, and reads all profiles of the project.',
+    access: 'read',
+    parameters: { limit: 10, page: 1, search: 'ada' },
+    response: {
+      schema: UserPage,
+      example: { status: 1, error: null, users: [user], page: 1, limit: 10, hasMore: false },
+    },
+    errors: ['invalid_request', 'query_too_large', 'overloaded'],
+  },
+  'GET /public/users/:userId/aliases': {
+    id: 'readAliases',
+    tag: 'Users',
+    summary: 'Read the aliases of a user',
+    description: 'At most 1000, by whichever of the names; none of a user who has none, or whom nobody knows.',
+    access: 'read',
+    parameters: { userId: 'ada' },
+    response: {
+      schema: UserAliases,
+      example: { status: 1, error: null, distinct_id: 'ada', aliases: ['device-7'], hasMore: false },
+    },
+    errors: ['invalid_request'],
+  },
+}

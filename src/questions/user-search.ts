@@ -1,0 +1,54 @@
+import type { Query } from './kind.js'
+import { type Asked, Statement } from './statement.js'
+import { aliasEnds } from './users-join.js'
+
+/** What to look for, and which of the users found. */
+export interface UserSearch {
+  /** at least one character */
+  text: string
+  offset: number
+  limit: number
+}
+
+export interface FoundUser {
+  name: string
+  /** 1 if the text is the user's name, or an alias of it */
+  isExact: number
+}
+
+/**
+ * FoundUsers: those with a profile who have the text, in any case, in their name, in an alias or in a text at the top
+ * level of their properties. The one who is called so comes first, then the others by their name.
+ */
+export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Query {
+  const statement = new Statement(asked)
+  const { shards, hasAliases } = asked
+  const sought = statement.text(text)
+  const holds = (value: string) => `positionCaseInsensitiveUTF8(${value}, ${sought}) > 0`
+  const keys = `project_id = ${statement.project}`
+  const profiles = `SELECT distinct_id, properties FROM ${shards.newest('profiles', { keys, columns: ['properties'] })}
+    WHERE ${keys}`
+  const conditions = [holds('p.distinct_id'), hasText('p.properties', holds), ...(hasAliases ? [`a.user != ''`] : [])]
+  const named = `SELECT user, max(alias = ${sought}) AS is_exact FROM (${aliasEnds(statement)})
+    WHERE ${holds('alias')} GROUP BY user`
+  // What was the profile of a name before it became an alias is none of a user any more.
+  const aliases = `SELECT alias FROM ${shards.newest('aliases', { keys, columns: ['created_at'] })} WHERE ${keys}`
+  const sql = `SELECT p.distinct_id AS name, p.distinct_id = ${sought}${hasAliases ? ' OR a.is_exact' : ''} AS isExact
+    FROM (${profiles}) AS p
+    ${hasAliases ? `${statement.global}ANY LEFT JOIN (${named}) AS a ON a.user = p.distinct_id` : ''}
+    WHERE (${conditions.join(' OR ')})
+      ${hasAliases ? `AND p.distinct_id ${statement.global}NOT IN (${aliases})` : ''}
+    ORDER BY isExact DESC, name LIMIT ${statement.count(offset)}, ${statement.count(limit)}`
+  return { sql, parameters: statement.parameters }
+}
+
+/**
+ * Whether a text at the top level of properties holds what is sought. Most are ruled out without being parsed; of those that
+ * ClickHouse's parser refuses, any place in them will do.
+ */
+function hasText(properties: string, holds: (value: string) => string): string {
+  const isText = `startsWith(m.2, '"') AND ${holds('JSONExtractString(m.2)')}`
+  const found = `arrayExists(m -> ${isText}, JSONExtractKeysAndValuesRaw(${properties}))`
+  const may = `(${holds(properties)} OR position(${properties}, '\\\\') > 0)`
+  return `(${may} AND (${found} OR (NOT isValidJSON(${properties}) AND ${holds(properties)})))`
+}
