@@ -68,7 +68,7 @@ t.test('a read key looks only; the keyboard opens and closes', async (t) => {
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'hidden' })
   t.equal(new URL(page.url()).hash, '#/live')
-  await until('the focus', () => link.evaluate<boolean>('(link) => link === document.activeElement'))
+  await until('the focus', () => link.evaluate('(link) => link === document.activeElement'))
   await page.goto(`${site.url}/#/live/${id.slice(0, -1)}${id.endsWith('0') ? 1 : 0}`)
   await page.getByRole('alert').getByText('no event with this id').waitFor()
 })
