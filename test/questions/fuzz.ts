@@ -44,11 +44,15 @@ function note(outcome: Outcome): void {
 }
 
 try {
-  for (let seed = firstSeed; total() < cases && process.exitCode === undefined; seed++) {
-    console.log(`seed ${seed}`)
+  let seed = firstSeed
+  const isGoingOn = () => total() < cases && process.exitCode === undefined
+  while (isGoingOn()) {
     const projects = await Projects.open(scope, PROJECTS + SPARE)
-    note(await compareAnswers(projects, { seed, projects: PROJECTS, questions: QUESTIONS, kinds }))
-    if (process.exitCode === undefined) note(await sendBroken(projects, { seed, projects: 2, questions: QUESTIONS }))
+    for (const end = seed + PROJECTS; seed < end && isGoingOn(); seed++) {
+      console.log(`seed ${seed}`)
+      note(await compareAnswers(projects, { seed, projects: 1, questions: QUESTIONS, kinds }))
+    }
+    if (isGoingOn()) note(await sendBroken(projects, { seed, projects: 2, questions: QUESTIONS }))
     for (const close of closers.splice(0)) await close()
   }
 } finally {
