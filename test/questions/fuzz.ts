@@ -14,6 +14,9 @@ const PROJECTS = 20
 /** Projects in which the data of a wrong answer is made smaller. */
 const SPARE = 300
 
+/** The machine may have other work, and this may be the least of it. */
+const PATIENT = { QUERY_TIMEOUT: '600' }
+
 const { values } = parseArgs({
   options: {
     cases: { type: 'string', default: '10000' },
@@ -47,7 +50,7 @@ try {
   let seed = firstSeed
   const isGoingOn = () => total() < cases && process.exitCode === undefined
   while (isGoingOn()) {
-    const projects = await Projects.open(scope, PROJECTS + SPARE)
+    const projects = await Projects.open(scope, PROJECTS + SPARE, PATIENT)
     for (const end = seed + PROJECTS; seed < end && isGoingOn(); seed++) {
       console.log(`seed ${seed}`)
       note(await compareAnswers(projects, { seed, projects: 1, questions: QUESTIONS, kinds }))
