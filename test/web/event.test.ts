@@ -13,7 +13,7 @@ t.test('an event shows its exact text, and is edited and deleted after asking', 
   const text = '{ "b" : 1.0, "a":12345678901234567890, "a":1e400, "session_id":"s-1","u":"\\u00e9é\\u202e"}'
   await site.call('POST', '/public/users/identify', { distinct_id: 'ada' }, { 'x-api-key': key })
   const id = await track(key, 'bought', 'ada & co/?', text)
-  await track(key, 'stays', 'ada', {})
+  await track(key, 'stays', 'ada')
   const page = await site.visitFor(t, '#/live?event=bought', key)
   await page.getByRole('link', { name: 'bought', exact: true }).click()
   const dialog = page.getByRole('dialog', { name: 'bought' })
@@ -68,7 +68,7 @@ t.test('a read key looks only; the keyboard opens and closes', async (t) => {
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'hidden' })
   t.equal(new URL(page.url()).hash, '#/live')
-  await until('the focus', () => link.evaluate('(link) => link === document.activeElement'))
+  await until('the focus', async () => (await link.evaluate('(link) => link === document.activeElement')) === true)
   await page.goto(`${site.url}/#/live/${id.slice(0, -1)}${id.endsWith('0') ? 1 : 0}`)
   await page.getByRole('alert').getByText('no event with this id').waitFor()
 })

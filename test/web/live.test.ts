@@ -16,7 +16,7 @@ async function choose(page: Page, label: string, text: string): Promise<void> {
 t.test('events appear within 2 s, newest first, and stand still when asked to', async (t) => {
   const key = await site.addKey('secret', 'shop')
   await track(key, 'first', 'ada', { plan: 'pro' })
-  await track(key, 'second', 'grace', {})
+  await track(key, 'second', 'grace')
   const page = await site.visitFor(t, '#/live', key)
   await whenShown(page, ['second', 'first'])
   await isLive(page)
@@ -28,9 +28,9 @@ t.test('events appear within 2 s, newest first, and stand still when asked to', 
   await isUsable(t, page, 'live events')
 
   await page.getByRole('button', { name: 'Pause' }).click()
-  await track(key, 'fourth', 'ada', {})
+  await track(key, 'fourth', 'ada')
   await page.getByRole('button', { name: 'Show 1 new event' }).waitFor()
-  await track(key, 'fifth', 'ada', {})
+  await track(key, 'fifth', 'ada')
   await page.getByRole('button', { name: 'Show 2 new events' }).waitFor()
   await whenShown(page, ['third', 'second', 'first'])
   await page.getByRole('button', { name: 'Resume' }).click()
@@ -74,13 +74,13 @@ t.test('filters are in the link, and hold for what comes', async (t) => {
 
 t.test('nothing of another project shows', async (t) => {
   const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'other')]
-  await track(mine, 'mine', 'ada', {})
-  const id = await track(other, 'theirs', 'mallory', {})
+  await track(mine, 'mine', 'ada')
+  const id = await track(other, 'theirs', 'mallory')
   const page = await site.visitFor(t, '#/live', mine)
   await whenShown(page, ['mine'])
   await isLive(page)
-  await track(other, 'theirs', 'mallory', {})
-  await track(mine, 'mine too', 'ada', {})
+  await track(other, 'theirs', 'mallory')
+  await track(mine, 'mine too', 'ada')
   await whenShown(page, ['mine too', 'mine'])
   await page.goto(`${site.url}/#/live/${id}`)
   await page.getByRole('alert').getByText('no event with this id').waitFor()
@@ -89,14 +89,14 @@ t.test('nothing of another project shows', async (t) => {
 
 t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', async () => {
   const key = await site.addKey('secret', 'hidden')
-  await track(key, 'before', 'ada', {})
+  await track(key, 'before', 'ada')
   const page = await site.visitInTab('#/live', key)
   await isLive(page)
   const streams = async () => /^tallyhouse_live_streams (\d+)$/m.exec((await site.app.inject('/metrics')).body)?.[1]
   const open = Number(await streams())
   const tab = await page.context().newPage()
   await until('the end of the stream', async () => Number(await streams()) === open - 1)
-  await track(key, 'meanwhile', 'ada', {})
+  await track(key, 'meanwhile', 'ada')
   await tab.close()
   await page.bringToFront()
   await whenShown(page, ['meanwhile', 'before'])
@@ -106,7 +106,7 @@ t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', as
 t.test('who has a key that is revoked is signed out and told why', async (t) => {
   const key = await site.addKey('read', 'revoked')
   const sender = await site.addKey('write', 'revoked')
-  await track(sender, 'before', 'ada', {})
+  await track(sender, 'before', 'ada')
   const page = await site.visitFor(t, '#/live', key)
   await whenShown(page, ['before'])
   await isLive(page)
