@@ -38,7 +38,8 @@ for (const folder of ['', 'assets']) {
 
 /** @param {import('esbuild').Metafile} metafile */
 function writePage({ outputs }) {
-  const [entry] = Object.entries(outputs).filter(([, { entryPoint }]) => entryPoint)
+  // What is loaded later has entry points of its own.
+  const entry = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint === 'main.tsx')
   if (!entry) throw new Error('esbuild made no entry point')
   const [script, { cssBundle = '' }] = entry
   const html = readFileSync(join(SOURCE, 'index.html'), 'utf8')
