@@ -1,0 +1,13 @@
+import type { DeadLetterPage, ReplayedLetters } from '../../contract/responses.js'
+import { call } from './call.js'
+
+/** @throws CallError */
+export async function readDeadLetters(page: number, limit: number, signal: AbortSignal): Promise<DeadLetterPage> {
+  const query = new URLSearchParams({ page: String(page), limit: String(limit) })
+  return await call<DeadLetterPage>('GET', `/public/dead-letters?${query}`, undefined, signal)
+}
+
+/** Tries to store dead letters again, at most 100. @throws CallError */
+export async function replayDeadLetters(ids: string[]): Promise<ReplayedLetters> {
+  return await call<ReplayedLetters>('POST', '/public/dead-letters/replay', { ids })
+}

@@ -1,0 +1,130 @@
+import { useState } from 'preact/hooks'
+import { type ExactProperty, readProperties, readValues } from '../../api/schema.js'
+import { numberText, shareText } from '../../lib/format.js'
+import { exploreEvent } from '../../lib/preset.js'
+import { linkTo } from '../../lib/route.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { visible } from '../../lib/visible.js'
+import { Empty, Failure, Loading } from '../../ui/notice.js'
+
+/** Of one property, so many values are listed. */
+const MAX_VALUES = 50
+
+/** What the events of a name have as properties. */
+export function EventProperties({ event }: { event: string }) {
+  const { value, error, isLoading, reload } = useLoaded(event, (signal) => readProperties(event, signal))
+  return (
+    <>
+      <p class="back">
+        <a href={linkTo(['data'])}>← All names</a>
+      </p>
+      <header class="user-head">
+        <h1>
+          <bdi>{visible(event)}</bdi>
+        </h1>
+        <div class="user-actions">
+          <a class="button" href={linkTo(['live'], { event })}>
+            Follow live
+          </a>
+          <a class="button" href={exploreEvent(event)}>
+            Explore
+          </a>
+        </div>
+      </header>
+      {error && <Failure error={error} onRetry={reload} />}
+      {!value && isLoading && <Loading what="the properties" />}
+      {value && (
+        <p class="hint">
+          {value.sampled === 1 ? 'In the one event' : `In the newest ${numberText(value.sampled)} events`} of this name.
+        </p>
+      )}
+      {value?.properties.map((property) => (
+        <Property key={property.property} event={event} property={property} />
+      ))}
+      {value && value.properties.length === 0 && <Empty title="No properties">These events have none.</Empty>}
+    </>
+  )
+}
+
+function Property({
+  event,
+  property: { property, share, types, examples },
+}: {
+  event: string
+  property: ExactProperty
+}) {
+  const [isOpen, setOpen] = useState(false)
+  const name = visible(property)
+  return (
+    <section class="card property" aria-label={name}>
+      <header>
+        <h2>
+          <bdi>{name}</bdi>
+        </h2>
+        <p class="hint">
+          {types.map(({ type, share: part }) => (types.length > 1 ? `${type} ${shareText(part)}` : type)).join(', ')}
+        </p>
+      </header>
+      <p class="property-share">
+        <progress value={share} max={1} aria-label={`Events that have ${name}`} />
+        <span>{shareText(share)} of the events have it</span>
+      </p>
+      {!isOpen && <Chips texts={examples} />}
+      {isOpen && <Values event={event} property={property} />}
+      <p class="property-links">
+        <button type="button" class="link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {isOpen ? 'Hide values' : 'Show values'}
+        </button>
+        <a href={exploreEvent(event, property)} aria-label={`Explore by ${name}`}>
+          Explore by it
+        </a>
+      </p>
+    </section>
+  )
+}
+
+function Chips({ texts }: { texts: string[] }) {
+  return (
+    <ul class="chips" aria-label="Examples">
+      {texts.map((text) => (
+        <li key={text}>
+          <code>{visible(text)}</code>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Values({ event, property }: { event: string; property: string }) {
+  const { value, error, isLoading, reload } = useLoaded(JSON.stringify([event, property]), (signal) => {
+    return readValues({ event, property, limit: MAX_VALUES }, signal)
+  })
+  return (
+    <>
+      {error && <Failure error={error} onRetry={reload} />}
+      {isLoading && <Loading what="the values" />}
+      {value && value.length > 0 && (
+        <table class="property-values">
+          <caption class="hidden">Values of {visible(property)}</caption>
+          <thead class="hidden">
+            <tr>
+              <th scope="col">Value</th>
+              <th scope="col">Count</th>
+            </tr>
+          </thead>
+          <tbody>
+            {value.map(({ text, count }) => (
+              <tr key={text}>
+                <td>
+                  <code>{visible(text)}</code>
+                </td>
+                <td class="number">{numberText(count)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {value?.length === 0 && <p class="hint">No value is short enough to be listed.</p>}
+    </>
+  )
+}

@@ -1,0 +1,97 @@
+import type { EventName } from '../../../contract/responses.js'
+import { readEventNames } from '../../api/schema.js'
+import { agoText, numberText, timeText } from '../../lib/format.js'
+import { exploreEvent } from '../../lib/preset.js'
+import { go, linkTo } from '../../lib/route.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { visible } from '../../lib/visible.js'
+import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { SearchField } from '../../ui/search-field.js'
+
+/** More rows than this are found by searching. */
+const MAX_ROWS = 500
+
+/** The names of events, with how many there are of each. @param query of the route */
+export function EventTable({ query }: { query: URLSearchParams }) {
+  const search = query.get('search') ?? ''
+  const { value, error, isLoading, reload } = useLoaded('names', readEventNames)
+  const found = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
+  return (
+    <>
+      <SearchField
+        label="Search names of events"
+        value={search}
+        onChange={(text) => go(linkTo(['data'], { search: text }), 'replace')}
+      />
+      {error && <Failure error={error} onRetry={reload} />}
+      {!value && isLoading && <Loading what="the names" />}
+      {value && value.pending > 0 && (
+        <p class="hint">{numberText(value.pending)} accepted events are not counted yet.</p>
+      )}
+      {found.length > 0 && <Table names={found.slice(0, MAX_ROWS)} />}
+      {found.length > MAX_ROWS && <p class="hint">There are more names: search for them.</p>}
+      {value && found.length === 0 && (
+        <Empty title={search ? 'No name matches' : 'No events yet'}>
+          {search ? 'Try a part of the name.' : 'Their names appear here with the first event.'}
+        </Empty>
+      )}
+    </>
+  )
+}
+
+function Table({ names }: { names: EventName[] }) {
+  return (
+    <div class="card scroll">
+      <table class="data-table">
+        <caption class="hidden">Names of events</caption>
+        <thead>
+          <tr>
+            <th scope="col">Event</th>
+            <th scope="col" class="number">
+              Count
+            </th>
+            <th scope="col" class="spare">
+              First seen
+            </th>
+            <th scope="col" class="spare">
+              Last seen
+            </th>
+            <th scope="col">
+              <span class="hidden">Explore</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {names.map((name) => (
+            <Row key={name.event} name={name} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Row({ name: { event, count, first_seen, last_seen } }: { name: EventName }) {
+  return (
+    <tr>
+      <td>
+        <a href={linkTo(['data', 'events', event])}>
+          <bdi>{visible(event)}</bdi>
+        </a>
+      </td>
+      <td class="number">{numberText(count)}</td>
+      {[first_seen, last_seen].map((instant, i) => (
+        <td key={i === 0 ? 'first' : 'last'} class="spare">
+          <time dateTime={new Date(instant).toISOString()} title={timeText(instant)}>
+            {agoText(instant)}
+          </time>
+        </td>
+      ))}
+      <td>
+        <a href={exploreEvent(event)} aria-label={`Explore ${visible(event)}`}>
+          Explore
+        </a>
+      </td>
+    </tr>
+  )
+}
