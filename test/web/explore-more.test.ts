@@ -1,0 +1,158 @@
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { isUsable, startSite } from './page.js'
+
+const site = await startSite(t)
+const FORMULA = '=HYPERLINK("http://example.com")'
+const HTML = '<img src=x onerror="document.title=1">'
+
+const response = await site.call('POST', '/public/track/batch', {
+  events: [
+    { event: 'a', distinct_id: 'ada', properties: { of: FORMULA } },
+    { event: 'a', distinct_id: 'ada', properties: { of: FORMULA } },
+    { event: 'a', distinct_id: 'grace', properties: { of: HTML, n: 5 } },
+    { event: HTML, distinct_id: 'grace', properties: { of: '5' } },
+  ],
+})
+t.equal(response.statusCode, 200)
+
+function linkOf(question: object, more = ''): string {
+  return `#/explore?q=${encodeURIComponent(JSON.stringify(question))}${more}`
+}
+
+async function visit(t: Test, link: string, key?: string): Promise<Page> {
+  const page = await site.visit(link, key)
+  t.teardown(() => page.context().close())
+  return page
+}
+
+t.test('what comes from events does nothing: in the page, in a file, in a terminal', async (t) => {
+  const question = { kind: 'series', series: [{ event: '*' }], breakdown: ['properties.of'], interval: 'none' }
+  const page = await visit(t, linkOf(question))
+  await page.getByText(HTML).first().waitFor()
+  t.equal(await page.title(), 'Explore – Tallyhouse')
+  await isUsable(t, page, 'bars')
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Download CSV' }).click(),
+  ])
+  const csv = await readFile(await download.path(), 'utf8')
+  t.match(csv, `"'=HYPERLINK(""http://example.com"")",2\r\n`)
+  t.match(csv, `"<img src=x onerror=""document.title=1"">",1\r\n`)
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+  await page.getByRole('button', { name: 'Copy as curl' }).click()
+  await page.getByText('Copied').waitFor()
+  const curl = await page.evaluate<string>('navigator.clipboard.readText()')
+  t.match(curl, /^curl .*"x-api-key: \$KEY" http:\/\/[^ ]+\/public\/query -d '\{"kind":"series"/)
+  await page.getByRole('radio', { name: 'Table' }).check()
+  await page.getByRole('button', { name: /^2:/ }).first().click()
+  await page.getByRole('dialog').getByText('1 user', { exact: true }).waitFor()
+})
+
+t.test('a question is saved, opened, changed and deleted; a read key only opens it', async (t) => {
+  const page = await visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d&as=number'))
+  const save = async (button: string, name: string) => {
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByLabel('Name').fill(name)
+    await page.getByRole('dialog').getByRole('button', { name: button, exact: true }).click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+  }
+  await save('Save', 'Number of a')
+  await page.getByRole('combobox', { name: 'Time' }).selectOption('Last 90 days')
+  await save('Save changes', 'A in 90 days')
+  await save('Save as another', 'Another')
+
+  const reader = await visit(t, '#/explore', await site.addKey('read'))
+  t.ok(await reader.getByRole('button', { name: 'Save', exact: true }).isDisabled())
+  await reader.getByRole('button', { name: 'Saved questions' }).click()
+  const dialog = reader.getByRole('dialog')
+  await dialog.getByRole('link', { name: 'Another' }).waitFor()
+  t.equal(await dialog.getByRole('button', { name: /^Delete/ }).count(), 0)
+  await dialog.getByRole('link', { name: 'A in 90 days' }).click()
+  await reader.getByRole('button', { name: /^3: a/ }).waitFor()
+  t.equal(await reader.getByRole('combobox', { name: 'Time' }).inputValue(), '90d')
+
+  await page.getByRole('button', { name: 'Saved questions' }).click()
+  await isUsable(t, page, 'saved questions')
+  await page.getByRole('button', { name: 'Delete Another' }).click()
+  await page.getByRole('button', { name: 'Delete question' }).click()
+  await page.getByRole('button', { name: 'Delete Another' }).waitFor({ state: 'detached' })
+  t.equal((await site.call('GET', '/public/questions')).json().questions.length, 1)
+})
+
+t.test('values keep their types, and a deeper filter its text', async (t) => {
+  const page = await visit(t, linkOf({ kind: 'series', series: [{ event: '*' }], interval: 'none' }, '&as=number'))
+  await page.getByRole('button', { name: /^4:/ }).waitFor()
+  await page.getByRole('group', { name: 'Filters of all events' }).getByRole('button', { name: '+ Filter' }).click()
+  const filter = page.getByRole('group', { name: 'Filter', exact: true })
+  await filter.getByRole('combobox', { name: 'Field' }).fill('of')
+  await filter.getByRole('combobox', { name: 'Field' }).press('Enter')
+  await filter.getByRole('combobox', { name: 'Value' }).fill('"5"')
+  await filter.getByRole('combobox', { name: 'Value' }).press('Enter')
+  await page.getByRole('button', { name: /^1:/ }).waitFor()
+  await filter.getByRole('combobox', { name: 'Value' }).fill('5')
+  await filter.getByRole('combobox', { name: 'Value' }).press('Enter')
+  await filter.getByRole('button', { name: 'Remove "5"' }).click()
+  await page.getByRole('button', { name: /^0:/ }).waitFor()
+
+  const where = [
+    'not',
+    [
+      'and',
+      [
+        ['is', 'event', ['a']],
+        ['or', [['set', 'properties.n']]],
+      ],
+    ],
+  ]
+  await page.goto(
+    `${site.url}/${linkOf({ kind: 'series', series: [{ event: '*' }], interval: 'none', where }, '&as=number')}`,
+  )
+  await page.getByRole('button', { name: /^3:/ }).waitFor()
+  const text = page.getByLabel('Filter with deeper groups, as JSON')
+  t.strictSame(JSON.parse(await text.inputValue()), where)
+  await text.fill('["set","properties.n"]')
+  await text.blur()
+  await page.getByRole('button', { name: /^1:/ }).waitFor()
+})
+
+t.test('what is wrong is said beside its field, and a question of another form is edited as text', async (t) => {
+  const wrong = {
+    kind: 'series',
+    series: [{ event: 'a' }],
+    timezone: 'Mars/Olympus',
+    from: '2026-05-02',
+    to: '2026-05-01',
+  }
+  const page = await visit(t, linkOf(wrong))
+  await page.getByRole('alert').waitFor()
+  t.ok((await page.locator('.fault').count()) > 0)
+  await page.goto(`${site.url}/#/explore?q=${encodeURIComponent('{"kind":"series","series":"a"}')}`)
+  await page.getByText('The fields of the page do not fit this question.').waitFor()
+  const editor = page.getByLabel('Question as JSON')
+  await editor.last().fill('{"kind":"series","series":[{"event":"a"}]')
+  await page.getByRole('button', { name: 'Ask this' }).click()
+  await page.getByText('This is not JSON').waitFor()
+  await editor.last().fill('{"kind":"series","series":[{"event":"a"}],"interval":"none"}')
+  await page.getByRole('button', { name: 'Ask this' }).click()
+  await page.getByRole('group', { name: 'Series 1' }).waitFor()
+  await page.getByRole('radio', { name: 'Numbers' }).check()
+  await page.getByRole('button', { name: /^3: a/ }).waitFor()
+})
+
+t.test('the period before is beside each number, and each drawing is usable', async (t) => {
+  const page = await visit(
+    t,
+    linkOf({ kind: 'series', series: [{ event: 'a' }, { event: '*' }] }, '&compare=1&range=7d'),
+  )
+  for (const name of ['Stacked', 'Bars', 'Numbers']) {
+    await page.getByRole('radio', { name }).check()
+    if (name === 'Numbers') await page.getByText('0 before').first().waitFor()
+    else await page.getByRole('button', { name: 'a', exact: true }).click()
+    await isUsable(t, page, name)
+  }
+  await page.getByRole('radio', { name: 'Table' }).check()
+  await page.getByRole('columnheader', { name: 'a, period before' }).waitFor()
+  await isUsable(t, page, 'a table')
+})

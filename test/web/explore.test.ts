@@ -1,0 +1,237 @@
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { until } from '../helper.js'
+import { isUsable, startSite } from './page.js'
+
+const DAY_MS = 86_400_000
+const ZONE = 'Europe/Berlin'
+const site = await startSite(t)
+
+/** Twelve people of a shop; each third one buys, and all look around before. */
+async function fill(): Promise<void> {
+  const now = Date.now()
+  const events: object[] = []
+  for (let i = 0; i < 12; i++) {
+    const at = (days: number, minutes: number) => now - days * DAY_MS + minutes * 60_000
+    const add = (event: string, timestamp: number, properties: object = {}) => {
+      events.push({
+        event,
+        distinct_id: `user-${i}`,
+        timestamp,
+        properties: { country: i % 2 ? 'AT' : 'DE', ...properties },
+      })
+    }
+    add('signed up', at(9 - (i % 3), 0), { plan: i % 4 ? 'free' : '<b>pro</b>' })
+    add('looked', at(9 - (i % 3), 1))
+    if (i % 2) add('looked', at(5, i))
+    if (i % 3 === 0) add('bought', at(4, i), { price: 10 + i, note: '=1+1' })
+  }
+  const response = await site.call('POST', '/public/track/batch', { events })
+  t.equal(response.statusCode, 200, response.body)
+}
+
+type Row = (string | number | null)[]
+
+/** What the service answers to the same question, asked without the page. */
+async function answerTo(question: object): Promise<{ results: never }> {
+  const response = await site.call('POST', '/public/query', { timezone: ZONE, ...question })
+  t.equal(response.statusCode, 200, response.body)
+  return response.json()
+}
+
+const shown = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 2 })
+const textOf = (value: string | number | null) => (typeof value === 'number' ? shown.format(value) : (value ?? '–'))
+
+/** The rows of a table, without its head and the marks of what is not over. */
+async function rowsOf(page: Page, title: string): Promise<string[][]> {
+  const rows = await page
+    .getByRole('region', { name: `Table: ${title}` })
+    .locator('tbody tr')
+    .all()
+  return await Promise.all(
+    rows.map(async (row) => (await row.locator('td').allInnerTexts()).map((text) => text.replace('*', '').trim())),
+  )
+}
+
+/** Waits until the page draws these numbers as a table. */
+async function draws(t: Test, page: Page, title: string, rows: Row[]): Promise<void> {
+  t.ok(rows.length > 0 && rows.some((row) => row.some((value) => typeof value === 'number' && value > 0)))
+  await page.getByRole('radio', { name: 'Table' }).check()
+  const expected = JSON.stringify(rows.map((row) => row.map(textOf)))
+  let last = ''
+  await until(`the table ${expected}`, async () => {
+    last = JSON.stringify(await rowsOf(page, title).catch(() => []))
+    return last === expected
+  }).catch((error) => t.fail(`${error.message}: ${last}`))
+}
+
+async function choose(page: Page, group: string, label: string, text: string): Promise<void> {
+  const field = page
+    .getByRole('group', { name: group, exact: true })
+    .getByRole('combobox', { name: label, exact: true })
+  await chooseIn(page, field, text)
+}
+
+async function chooseIn(page: Page, field: ReturnType<Page['getByRole']>, text: string): Promise<void> {
+  await field.fill(text)
+  await page.locator('[role="option"]:visible').filter({ hasText: text }).first().click()
+}
+
+async function visit(t: Test, link: string, key?: string): Promise<Page> {
+  const page = await site.visit(link, key)
+  t.teardown(() => page.context().close())
+  return page
+}
+
+interface SeriesLine {
+  total: number
+  points: { at: string; value: number }[]
+}
+
+t.test('nothing sent yet: the page says how to, and goes on by itself', async (t) => {
+  const page = await visit(t, '#/explore')
+  await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
+  await fill()
+  await page.getByRole('heading', { name: 'Explore' }).waitFor()
+})
+
+t.test('series from scratch: events, metrics, filters, breakdown; in a fresh browser the same', async (t) => {
+  const page = await visit(t, '#/explore')
+  await choose(page, 'Series 1', 'Event', 'looked')
+  const days = async (question: object) => (await answerTo(question)).results as SeriesLine[]
+  const values = (lines: SeriesLine[]) =>
+    (lines[0]?.points ?? []).map((_, i) => lines.map(({ points }) => points[i]?.value ?? null))
+  const withoutTimes = async () => (await rowsOf(page, 'Numbers')).map((row) => row.slice(1))
+  const drawsLines = async (question: object) => {
+    const lines = await days(question)
+    const expected = [...values(lines), lines.map(({ total }) => total)].map((row) => row.map(textOf))
+    t.ok(lines.some(({ total }) => total > 0))
+    await page.getByRole('radio', { name: 'Table' }).check()
+    await until(
+      `${JSON.stringify(expected)}`,
+      async () => JSON.stringify(await withoutTimes()) === JSON.stringify(expected),
+    )
+  }
+  await drawsLines({ kind: 'series', series: [{ event: 'looked' }] })
+
+  await page.getByRole('button', { name: '+ Series' }).click()
+  await choose(page, 'Series 2', 'Event', 'bought')
+  await page
+    .getByRole('group', { name: 'Series 2' })
+    .getByRole('combobox', { name: 'Metric' })
+    .selectOption('Sum of a property')
+  await page.getByText('Choose a property that is a number.').first().waitFor()
+  await choose(page, 'Series 2', 'Property', 'properties.price')
+  const series = [{ event: 'looked' }, { event: 'bought', metric: 'sum', property: 'properties.price' }]
+  await drawsLines({ kind: 'series', series })
+
+  const filters = page.getByRole('group', { name: 'Filters of all events' })
+  await filters.getByRole('button', { name: '+ Filter' }).click()
+  await choose(page, 'Filter', 'Field', 'properties.country')
+  await choose(page, 'Filter', 'Value', 'AT')
+  await chooseIn(page, page.getByRole('combobox', { name: 'Breakdown', exact: true }), 'properties.plan')
+  await page.getByRole('combobox', { name: 'Steps' }).selectOption('By week')
+  const question = {
+    kind: 'series',
+    series,
+    where: ['is', 'properties.country', ['AT']],
+    breakdown: ['properties.plan'],
+    interval: 'week',
+  }
+  await drawsLines(question)
+  const rows = await rowsOf(page, 'Numbers')
+
+  const other = await visit(t, new URL(page.url()).hash)
+  await until('the same', async () => JSON.stringify(await rowsOf(other, 'Numbers')) === JSON.stringify(rows))
+  await other.getByRole('radio', { name: 'Lines' }).check()
+  await other
+    .getByRole('img', { name: /^Chart of/ })
+    .locator('canvas')
+    .waitFor()
+  await isUsable(t, other, 'lines')
+})
+
+t.test('a funnel from scratch, its steps moved and removed', async (t) => {
+  const page = await visit(t, '#/explore')
+  await page.getByRole('radio', { name: 'Funnel' }).first().check()
+  await choose(page, 'Step 1', 'Event', 'looked')
+  await choose(page, 'Step 2', 'Event', 'signed up')
+  await page.getByRole('button', { name: '+ Step' }).click()
+  await page.getByText('Choose an event.').first().waitFor()
+  await choose(page, 'Step 3', 'Event', 'bought')
+  await page.getByRole('button', { name: 'Move up step 2' }).click()
+  await page.getByRole('combobox', { name: 'Unit' }).selectOption('weeks')
+  const { results } = await answerTo({
+    kind: 'funnel',
+    steps: [{ event: 'signed up' }, { event: 'looked' }, { event: 'bought' }],
+    window: '7w',
+  })
+  const [{ steps }] = results as [{ steps: { users: number }[] }]
+  t.strictSame(
+    steps.map(({ users }) => users),
+    [12, 12, 4],
+  )
+  await page.getByRole('region', { name: 'Step 3' }).getByRole('button', { name: /^4/ }).waitFor()
+  await isUsable(t, page, 'a funnel')
+  await page
+    .getByRole('region', { name: 'Step 3' })
+    .getByRole('button', { name: /Did not get to/ })
+    .click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('8 users').waitFor()
+  t.equal(await dialog.getByRole('link').count(), 8)
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('button', { name: 'Remove step 2' }).click()
+  await page.getByRole('region', { name: 'Step 2' }).getByRole('button', { name: /^4/ }).waitFor()
+})
+
+t.test('retention from scratch', async (t) => {
+  const page = await visit(t, '#/explore')
+  await page.getByRole('radio', { name: 'Retention' }).check()
+  await chooseIn(page, page.getByRole('combobox', { name: 'Start event', exact: true }), 'signed up')
+  await chooseIn(page, page.getByRole('combobox', { name: 'Return event', exact: true }), 'looked')
+  await page.getByLabel('How many').fill('5')
+  const { results } = await answerTo({ kind: 'retention', start: 'signed up', return: 'looked', intervals: 5 })
+  const cohorts = results as { size: number; cells: { users: number }[] }[]
+  await page.getByRole('region', { name: 'Cohorts' }).getByRole('cell').first().waitFor()
+  await isUsable(t, page, 'cohorts')
+  await page.getByRole('radio', { name: 'Table' }).check()
+  const expected = JSON.stringify(
+    cohorts.map(({ size, cells }) => [size, ...cells.map(({ users }) => users)].map(textOf)),
+  )
+  await until(expected, async () => {
+    const rows = await rowsOf(page, 'Cohorts')
+    return JSON.stringify(rows.slice(0, -1).map((row) => row.slice(1))) === expected
+  })
+})
+
+t.test('paths from scratch, forwards and backwards', async (t) => {
+  const page = await visit(t, '#/explore')
+  await page.getByRole('radio', { name: 'Paths' }).check()
+  await chooseIn(page, page.getByRole('combobox', { name: 'Event', exact: true }), 'signed up')
+  await page.getByRole('button', { name: 'signed up to looked: 12 users' }).click()
+  await page.getByRole('dialog').getByText('12 users', { exact: true }).waitFor()
+  await page.keyboard.press('Escape')
+  await isUsable(t, page, 'a flow')
+  const rows = async (question: object) => {
+    const { nodes } = (await answerTo({ kind: 'paths', ...question })).results as {
+      nodes: { step: number; event: string; users: number }[]
+    }
+    return nodes.map(({ step, event, users }) => [step, event, users])
+  }
+  await draws(t, page, 'Events', await rows({ start: 'signed up' }))
+  await page.getByRole('combobox', { name: 'Direction' }).selectOption('Before this event')
+  await chooseIn(page, page.getByRole('combobox', { name: 'Event', exact: true }), 'looked')
+  await draws(t, page, 'Events', await rows({ end: 'looked' }))
+})
+
+t.test('the users behind a number, page by page, lead to each of them', async (t) => {
+  const question = { kind: 'series', series: [{ event: 'bought', metric: 'users' }], interval: 'none', timezone: ZONE }
+  const page = await visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&as=number`)
+  await page.getByRole('button', { name: /^4: bought/ }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('4 users').waitFor()
+  t.strictSame(await dialog.getByRole('link').allInnerTexts(), ['user-0', 'user-3', 'user-6', 'user-9'])
+  await dialog.getByRole('link', { name: 'user-3' }).click()
+  await page.waitForURL(/#\/users\/user-3$/)
+})

@@ -1,0 +1,163 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { Filter, Scalar } from '../../../src/contract/questions.js'
+import { fieldOf, fieldText, typedValue, valueText } from '../../../src/web/lib/fields.js'
+import { filterOf, groupOf, isFilter, OPERATORS, type Operator, withOperator } from '../../../src/web/lib/filters.js'
+import { flowLayout } from '../../../src/web/lib/flow-layout.js'
+import { openPart, overPart, stacked, sumOf } from '../../../src/web/lib/plot-data.js'
+import { hasBegun } from '../../../src/web/lib/range.js'
+import { csvOf } from '../../../src/web/ui/download.js'
+
+const scalar = fc.oneof(
+  fc.string(),
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  fc.boolean(),
+  fc.constant(null),
+)
+
+t.test('a value that is typed as it is shown is the same value', (t) => {
+  fc.assert(
+    fc.property(fc.oneof(scalar, fc.constantFrom('5', 'true', '"a"', 'null', '', ' a')), (value) => {
+      t.strictSame(typedValue(valueText(value)), Object.is(value, -0) ? 0 : value)
+    }),
+  )
+  t.equal(valueText('5'), '"5"')
+  t.equal(valueText('pro'), 'pro')
+  t.end()
+})
+
+t.test('a field that is typed as it is shown is the same field, and a name by itself is of properties', (t) => {
+  for (const field of ['event', 'properties.a', 'user.a.b', ['properties', 'a.b', '"']]) {
+    t.strictSame(fieldOf(fieldText(field)), field)
+  }
+  t.equal(fieldOf(' price '), 'properties.price')
+  t.strictSame(fieldOf('utm.source'), ['properties', 'utm.source'])
+  t.equal(fieldOf(''), '')
+  t.end()
+})
+
+const condition = fc.oneof(
+  fc.tuple(fc.constantFrom('is', 'is_not'), fc.string(), fc.array(scalar)),
+  fc.tuple(fc.constantFrom('contains', 'matches'), fc.string(), fc.array(fc.string())),
+  fc.tuple(fc.constantFrom('gt', 'lte'), fc.string(), fc.oneof(fc.integer(), fc.string())),
+  fc.tuple(fc.constantFrom('set', 'not_set'), fc.string()),
+) as fc.Arbitrary<Filter>
+const group = (of: fc.Arbitrary<Filter>) =>
+  fc.tuple(fc.constantFrom('and', 'or'), fc.array(of)) as unknown as fc.Arbitrary<Filter>
+
+t.test('a filter that a form can show comes back from it unchanged', (t) => {
+  fc.assert(
+    fc.property(group(fc.oneof(condition, group(condition))), (filter) => {
+      t.ok(isFilter(filter))
+      const form = groupOf(filter)
+      if (!form) return t.fail(JSON.stringify(filter))
+      const back = filterOf(form)
+      const [joint, inner] = filter as ['and' | 'or', Filter[]]
+      t.strictSame(back, inner.length === 0 ? null : inner.length === 1 && joint === 'and' ? inner[0] : filter)
+    }),
+  )
+  t.equal(groupOf(['not', ['set', 'event']]), null)
+  t.equal(groupOf(['and', [['or', [['and', [['set', 'event']]]]]]]), null)
+  t.end()
+})
+
+t.test('with each operator a condition stays a filter', (t) => {
+  fc.assert(
+    fc.property(condition, fc.constantFrom(...(Object.keys(OPERATORS) as Operator[])), (before, operator) => {
+      const after = withOperator(before as never, operator)
+      t.equal(after[0], operator)
+      t.ok(isFilter(after), JSON.stringify(after))
+    }),
+  )
+  t.end()
+})
+
+t.test('a file has no formulas, and each row its fields', (t) => {
+  t.equal(
+    csvOf([
+      ['a', 'b'],
+      [1, null],
+      [-2, '=1'],
+    ]),
+    "a,b\r\n1,\r\n-2,'=1\r\n",
+  )
+  for (const text of ['=a', '+a', '-a', '@a', '\ta', '\r=a', ' =a', '＝a']) t.match(csvOf([[text]]), /^"?'/)
+  t.equal(csvOf([['a "b", c\nd']]), '"a ""b"", c\nd"\r\n')
+  t.end()
+})
+
+t.test('what is not over is a part of its own that begins where the rest ends', (t) => {
+  const complete = [true, true, false, false]
+  t.strictSame(overPart([1, 2, 3, 4], complete), [1, 2, null, null])
+  t.strictSame(openPart([1, 2, 3, 4], complete), [null, 2, 3, 4])
+  t.strictSame(openPart([1, 2], [true, true]), [null, null])
+  t.strictSame(
+    stacked([
+      [1, null, 2],
+      [3, 4, null],
+    ]),
+    [
+      [1, null, 2],
+      [4, 4, null],
+    ],
+  )
+  t.strictSame(
+    sumOf([
+      [1, null],
+      [2, null],
+    ]),
+    [3, null],
+  )
+  t.end()
+})
+
+t.test('an interval of a cohort begins at its date in the time zone', (t) => {
+  const now = Date.parse('2026-03-31T22:30:00Z')
+  const begun = (unit: 'day' | 'week' | 'month', timezone: string, cohort: string, interval: number) =>
+    hasBegun({ unit, timezone } as never, cohort, interval, now)
+  t.ok(begun('day', 'Europe/Berlin', '2026-03-31', 1))
+  t.notOk(begun('day', 'UTC', '2026-03-31', 1))
+  t.ok(begun('week', 'UTC', '2026-03-23', 1))
+  t.notOk(begun('month', 'UTC', '2026-03-01', 1))
+  t.end()
+})
+
+t.test('the bands of a flow stay within their nodes', (t) => {
+  const users = fc.integer({ min: 0, max: 1000 })
+  fc.assert(
+    fc.property(
+      fc.array(users, { minLength: 1, maxLength: 5 }),
+      fc.array(users, { minLength: 1, maxLength: 5 }),
+      (a, b) => {
+        const nodes = [
+          ...a.map((count, i) => ({ step: 0, event: `a${i}`, users: count })),
+          ...b.map((count, i) => ({ step: 1, event: `b${i}`, users: count })),
+        ]
+        const links = a.flatMap((count, i) => {
+          return b.map((other, k) => ({ step: 0, from: `a${i}`, to: `b${k}`, users: Math.min(count, other) }))
+        })
+        const flow = flowLayout({ nodes, links }, false)
+        t.equal(flow.links.length, links.length)
+        for (const { path } of flow.links) {
+          const ys = [...path.matchAll(/(?:M\S+|L\S+|C\S+ \S+ \S+ \S+ \S+) (\S+?)(?=[CLZ])/g)].map(([, y]) => Number(y))
+          t.ok(ys.every((y) => y >= 0 && y <= flow.height))
+        }
+        const bottoms = flow.nodes.map(({ y, height }) => y + height)
+        t.ok(Math.max(...bottoms) <= flow.height)
+      },
+    ),
+  )
+  const back = flowLayout(
+    {
+      nodes: [
+        { step: 0, event: 'end', users: 2 },
+        { step: 1, event: 'before', users: 2 },
+      ],
+      links: [{ step: 0, from: 'before', to: 'end', users: 2 }],
+    },
+    true,
+  )
+  t.ok((back.nodes[1]?.x ?? 0) < (back.nodes[0]?.x ?? 0), 'time runs from left to right')
+  t.equal(back.links.length, 1)
+  t.end()
+})
