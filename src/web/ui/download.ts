@@ -1,17 +1,4 @@
-/** A text like this is a formula to spreadsheets, which run it when they open the file. */
-const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/
-
-/** RFC 4180. An apostrophe before texts that spreadsheets take for formulas keeps these from running. */
-export function csvOf(rows: (string | number | null)[][]): string {
-  return rows.map((row) => `${row.map(field).join(',')}\r\n`).join('')
-}
-
-function field(value: string | number | null): string {
-  if (value === null) return ''
-  if (typeof value === 'number') return String(value)
-  const text = FORMULA.test(value) ? `'${value}` : value
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
+import { csvOf } from '../lib/csv.js'
 
 /** Lets the browser save a table as a file. @param name without its ending */
 export function downloadCsv(name: string, rows: (string | number | null)[][]): void {

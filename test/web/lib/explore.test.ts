@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { Filter, Scalar } from '../../../src/contract/questions.js'
+import type { Filter } from '../../../src/contract/questions.js'
+import { csvOf } from '../../../src/web/lib/csv.js'
 import { fieldOf, fieldText, typedValue, valueText } from '../../../src/web/lib/fields.js'
 import { filterOf, groupOf, isFilter, OPERATORS, type Operator, withOperator } from '../../../src/web/lib/filters.js'
 import { flowLayout } from '../../../src/web/lib/flow-layout.js'
 import { openPart, overPart, stacked, sumOf } from '../../../src/web/lib/plot-data.js'
 import { hasBegun } from '../../../src/web/lib/range.js'
-import { csvOf } from '../../../src/web/ui/download.js'
 
 const scalar = fc.oneof(
   fc.string(),
