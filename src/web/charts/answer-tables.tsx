@@ -8,24 +8,34 @@ const MAX_ROWS = 500
 interface AnswerTablesProps {
   tables: AnswerTable[]
   onCell?: OnCell | undefined
+  /** whether only screen readers find it, beside what is drawn */
+  isForReaders?: boolean
 }
 
 /** The numbers of an answer. */
-export function AnswerTables({ tables, onCell }: AnswerTablesProps) {
+export function AnswerTables({ tables, onCell, isForReaders = false }: AnswerTablesProps) {
   return (
     <>
       {tables.map((table) => (
-        <OneTable key={table.title} table={table} onCell={onCell} />
+        <OneTable key={table.title} table={table} onCell={onCell} isForReaders={isForReaders} />
       ))}
     </>
   )
 }
 
-function OneTable({ table: { title, columns, rows }, onCell }: { table: AnswerTable; onCell: OnCell | undefined }) {
+interface OneTableProps extends Required<Pick<AnswerTablesProps, 'isForReaders'>> {
+  table: AnswerTable
+  onCell: OnCell | undefined
+}
+
+function OneTable({ table: { title, columns, rows }, onCell, isForReaders }: OneTableProps) {
   const isNumber = (column: number) => rows[0]?.[column]?.isNumber
   const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
+  const frame = isForReaders
+    ? { class: 'hidden' }
+    : { class: 'scroll answer-table', tabIndex: 0, role: 'region' as const, 'aria-label': `Table: ${title}` }
   return (
-    <div class="scroll answer-table" tabIndex={onCell ? 0 : undefined} role="region" aria-label={`Table: ${title}`}>
+    <div {...frame}>
       <table>
         <caption class="hidden">{title}</caption>
         <thead>

@@ -34,13 +34,15 @@ export function AnswerView({ answer, before = null, display, onCell }: AnswerVie
   return (
     <>
       <Drawn answer={answer} before={before} drawing={drawing} onCell={onCell} />
-      {(drawing === 'line' || drawing === 'area' || drawing === 'bar' || drawing === 'flow') && (
-        <div class="hidden">
-          <AnswerTables tables={tables} />
-        </div>
-      )}
+      {isPicture(answer, drawing) && <AnswerTables tables={tables} isForReaders />}
     </>
   )
+}
+
+/** Whether a screen reader finds no numbers in it. */
+function isPicture(answer: DrawnAnswer, drawing: Drawing): boolean {
+  if (answer.kind === 'paths') return true
+  return answer.kind === 'series' && answer.query.interval !== 'none' && drawing !== 'number'
 }
 
 interface DrawnProps extends Required<Pick<AnswerViewProps, 'answer' | 'before'>> {
