@@ -189,7 +189,7 @@ export function compact(draft: Draft): Json {
       value !== null && !(Object.hasOwn(defaults, name) && JSON.stringify(value) === JSON.stringify(defaults[name]))
     )
   })
-  return withoutNulls(Object.fromEntries(entries)) as Json
+  return { kind: draft.kind, ...(withoutNulls(Object.fromEntries(entries)) as Json) }
 }
 
 /** Leaves out the filters of events that have none; the nulls within filters stay. */
