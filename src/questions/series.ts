@@ -165,8 +165,13 @@ function measureOf(
       value: merged(`${fn}IfMerge${parameters}(${name})`),
     }
   }
-  const ofNumbers = (aggregate: string) =>
-    one(aggregate, `assumeNotNull(v${position})`, `${matches} AND v${position} IS NOT NULL`, orNull)
+  const isNumber = `${matches} AND v${position} IS NOT NULL`
+  const ofNumbers = (aggregate: string) => one(aggregate, `assumeNotNull(v${position})`, isNumber, orNull)
+  const percentile = (level: string) =>
+    // Only in texts that have to be mended there are infinite numbers.
+    statement.asked.mendsTexts && !approximate
+      ? one('groupArray', `assumeNotNull(v${position})`, isNumber, (numbers) => orNull(percentileOf(numbers, level)))
+      : ofNumbers(`${quantile}(${level})`)
   switch (metric) {
     case 'events':
       return one('count', '', matches)
@@ -185,17 +190,27 @@ function measureOf(
       }
     }
     case 'sum':
-      return one('sum', `assumeNotNull(v${position})`, `${matches} AND v${position} IS NOT NULL`)
+      return one('sum', `assumeNotNull(v${position})`, isNumber)
     case 'avg':
       return ofNumbers('avg')
     case 'min':
     case 'max':
       return one(`${metric}OrNull`, `v${position}`, matches)
     case 'median':
-      return ofNumbers(`${quantile}(${statement.number(0.5)})`)
+      return percentile(statement.number(0.5))
     case 'percentile':
-      return ofNumbers(`${quantile}(${statement.number(p / 100)})`)
+      return percentile(statement.number(p / 100))
   }
+}
+
+/** As `quantileExactInclusive` has it, but also next to infinite numbers, where that multiplies them by 0. NaN of no numbers. */
+function percentileOf(numbers: string, level: string): string {
+  const place = `(${level} * (length(sorted) - 1) + 1)`
+  const whole = `toUInt64(${place})`
+  const [below, above] = [`sorted[${whole}]`, `sorted[${whole} + 1]`]
+  const between = `${below} + (${above} - ${below}) * (${place} - ${whole})`
+  const isExact = `${place} = ${whole} OR ${below} = ${above}`
+  return `arrayMap(sorted -> multiIf(empty(sorted), nan, ${isExact}, ${below}, ${between}), [arraySort(${numbers})])[1]`
 }
 
 /** Of no numbers these aggregates are NaN. */

@@ -140,6 +140,22 @@ t.test('takes numbers within a value for doubles, as it does those that are the 
   }
 })
 
+t.test('a percentile may be infinite, or next to what is', async (t) => {
+  const values = ['1e400', '5', '7', '1e400']
+  await send(...values.map((value, i) => ['infinite', 'ada', i, `{"n":${value}}`] as Sent))
+  const series = [0, 25, 50, 100].map((p) => ({ event: 'infinite', metric: 'percentile', property: 'properties.n', p }))
+  const exact = series.map((one, i) => ({ ...one, p: [0, 100 / 3, 200 / 3, 50][i] }))
+  const totals = async (given: object[]) => {
+    const found = await lines({ series: given, interval: 'none' })
+    return found.map(([, total]: [unknown, number]) => total)
+  }
+  const infinite = Number.POSITIVE_INFINITY
+  t.strictSame(await totals(series), [5, 6.5, infinite, infinite])
+  t.strictSame(await totals(exact), [5, 7, infinite, infinite])
+  const none = { event: 'infinite', metric: 'median', property: 'properties.none' }
+  t.strictSame(await totals([none, ...series.slice(0, 1)]), [null, 5])
+})
+
 t.test('measures numbers, and nothing but numbers', async (t) => {
   await send(
     ...['1', '2.5', '"3"', '10', 'null', '[4]', '-0'].map((value, i) => ['a3', 'ada', i, `{"n":${value}}`] as Sent),

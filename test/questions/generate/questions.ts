@@ -168,7 +168,10 @@ function series(plan: Plan): fc.Arbitrary<SeriesQuestion> {
   const metric = fc.oneof(
     fc.record({ metric: maybe(fc.constantFrom('events', 'users', 'events_per_user')) }),
     fc.record({ metric: fc.constantFrom('sum', 'avg', 'min', 'max', 'median'), property }),
-    fc.record({ metric: fc.constantFrom('sum', 'avg', 'min', 'max'), property: fc.constant<Field>('properties.i') }),
+    fc.record({
+      metric: fc.constantFrom('sum', 'avg', 'min', 'max', 'median', 'percentile'),
+      property: fc.constant<Field>('properties.i'),
+    }),
     // What is computed of these depends on their order.
     fc.record({ metric: fc.constantFrom('min', 'max'), property: fc.constant<Field>('properties.m') }),
     fc.record({

@@ -117,5 +117,5 @@ export function percentile(numbers: number[], p: number): number | null {
   const below = sorted[whole - 1]
   if (below === undefined) return null
   const above = sorted[whole] ?? below
-  return below === above ? below : below + (above - below) * (place - whole)
+  return below === above || place === whole ? below : below + (above - below) * (place - whole)
 }
