@@ -9,7 +9,7 @@ import { userOf, usersJoin } from './users-join.js'
  * Different properties of events and users in one statement. How long ClickHouse takes to analyse it rises faster than their
  * number, to minutes for a hundred, and nothing ends an analysis: not its time limit, nor an asker who hangs up.
  */
-const MAX_PATHS = 16
+const MAX_PATHS = 32
 
 /** What a field of an event is compared as. */
 export type FieldSql =

@@ -140,10 +140,13 @@ export class Questions {
     build: (asked: Asked) => Query | Promise<Query>,
     signal?: AbortSignal,
   ): Promise<unknown[]> {
-    const { shards, aliases } = this.#options
+    const { shards, aliases, limits } = this.#options
     const hasAliases = await aliases.hasAny(projectId)
+    // Both have it together.
+    const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     const rows = async (mendsTexts: boolean) => {
-      return await this.#rows(await build({ projectId, now, shards, hasAliases, mendsTexts }), signal)
+      const query = await build({ projectId, now, shards, hasAliases, mendsTexts })
+      return await this.#rows(query, signal, (deadline - performance.now()) / 1000)
     }
     if (this.#mended.has(projectId, now)) return await rows(true)
     try {
@@ -155,15 +158,23 @@ export class Questions {
     }
   }
 
-  async #rows({ sql, parameters, settings }: Query, signal?: AbortSignal): Promise<unknown[]> {
-    const { shards, limits } = this.#options
+  /** @param seconds that it may take */
+  async #rows(
+    { sql, parameters, settings }: Query,
+    signal: AbortSignal | undefined,
+    seconds = this.#options.limits.QUERY_TIMEOUT,
+  ): Promise<unknown[]> {
+    const { shards } = this.#options
     this.#settings ??= this.#findSettings().catch((error: unknown) => {
       this.#settings = undefined
       throw error
     })
-    const limitMs = limits.QUERY_TIMEOUT * 1000 + GRACE_MS
+    // No limit at all would be 0.
+    const max_execution_time = Math.max(1, Math.round(seconds))
+    const limitMs = max_execution_time * 1000 + GRACE_MS
     try {
-      const all = { ...(await this.#settings), ...(this.#load.isShort && { max_threads: 1 }), ...settings }
+      const threads = this.#load.isShort && { max_threads: 1 }
+      const all = { ...(await this.#settings), max_execution_time, ...threads, ...settings }
       return await shards.rows(sql, parameters, all, { signal, limitMs })
     } catch (error) {
       if (error instanceof StoreTimeoutError) await this.#checkStore()
@@ -189,7 +200,6 @@ export class Questions {
       clickhouse.rows(`SELECT 1 FROM system.settings WHERE name = 'os_threads_nice_value_query'`),
     )
     const settings: Record<string, string | number> = {
-      max_execution_time: limits.QUERY_TIMEOUT,
       max_memory_usage: String(limits.QUERY_MEMORY),
       output_format_json_escape_forward_slashes: 0,
       ...(found.every((rows) => rows.length > 0) && { os_threads_nice_value_query: NICE }),
