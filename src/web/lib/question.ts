@@ -22,7 +22,7 @@ export type PathsDraft = Ranged<PathsQuestion>
 export type Draft = SeriesDraft | FunnelDraft | RetentionDraft | PathsDraft
 export type Kind = Draft['kind']
 
-export const DRAWINGS = ['line', 'area', 'bar', 'number', 'funnel', 'grid', 'flow', 'table'] as const
+const DRAWINGS = ['line', 'area', 'bar', 'number', 'funnel', 'grid', 'flow', 'table'] as const
 export type Drawing = (typeof DRAWINGS)[number]
 
 /** Ranges that move with the days. */
@@ -84,7 +84,7 @@ export function asKind(draft: Draft, kind: Kind): Draft {
 }
 
 /** The events that a question names. */
-export function eventsOf(draft: Draft): Definition[] {
+function eventsOf(draft: Draft): Definition[] {
   switch (draft.kind) {
     case 'series':
       return draft.series

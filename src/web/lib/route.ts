@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { parseRoute, type Route } from './link.js'
 
-export { linkTo, parseRoute, type Route } from './link.js'
+export { linkTo, type Route } from './link.js'
 
 /** Shows another route; @param how whether the browser's back button returns to this one */
 export function go(link: string, how: 'push' | 'replace' = 'push'): void {
