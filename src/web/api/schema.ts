@@ -2,12 +2,12 @@ import type { EventNames, FieldValue, PropertyName } from '../../contract/respon
 import { elementTexts, memberTexts } from '../lib/exact.js'
 import { call, send } from './call.js'
 
-/** A property, and examples of its values as they were sent. */
+/** A property, and examples of its values as JSON. */
 export interface ExactProperty extends Omit<PropertyName, 'examples'> {
   examples: string[]
 }
 
-/** A value as it was sent, and how often. */
+/** A value as JSON, and how often it was there. */
 export interface ExactValue extends Pick<FieldValue, 'count'> {
   text: string
 }

@@ -76,7 +76,7 @@ function Property({
           {isOpen ? 'Hide values' : 'Show values'}
         </button>
         <a href={exploreEvent(event, property)} aria-label={`Explore by ${name}`}>
-          Explore by it
+          Explore
         </a>
       </p>
     </section>
