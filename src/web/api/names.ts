@@ -1,4 +1,4 @@
-import type { EventNames, FieldValues, PropertyNames } from '../../contract/responses.js'
+import type { EventName, EventNames, FieldValues, PropertyNames } from '../../contract/responses.js'
 import { compactText, shareText } from '../lib/format.js'
 import type { Choice } from '../ui/combobox.js'
 import { call } from './call.js'
@@ -6,10 +6,14 @@ import { call } from './call.js'
 /** More than a list that people read has. */
 const MAX_CHOICES = 50
 
+/** The events that the project has, most first. @throws CallError */
+export async function eventNames(signal: AbortSignal): Promise<EventName[]> {
+  return (await call<EventNames>('GET', '/public/schema/events', undefined, signal)).events
+}
+
 /** The names of events that hold a text, for a combobox. @throws CallError */
 export async function suggestEvents(text: string, signal: AbortSignal): Promise<Choice[]> {
-  const { events } = await call<EventNames>('GET', '/public/schema/events', undefined, signal)
-  return events
+  return (await eventNames(signal))
     .filter(({ event }) => holds(event, text))
     .slice(0, MAX_CHOICES)
     .map(({ event, count }) => ({ value: event, note: compactText(count) }))

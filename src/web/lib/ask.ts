@@ -2,6 +2,10 @@ import { call } from '../api/call.js'
 import type { DrawnAnswer } from './answer-table.js'
 import type { Display } from './question.js'
 import { requestBefore, requestOf } from './request.js'
+import { Slots } from './slots.js'
+
+/** The service answers as many questions of a project at a time; others would wait there, and be refused in the end. */
+const slots = new Slots(2)
 
 /** An answer as it is drawn. */
 export interface Asked {
@@ -26,5 +30,5 @@ export async function ask(question: unknown, display: Display, signal?: AbortSig
 }
 
 async function post(body: unknown, signal: AbortSignal | undefined): Promise<DrawnAnswer> {
-  return await call<DrawnAnswer>('POST', '/public/query', body, signal)
+  return await slots.run(() => call<DrawnAnswer>('POST', '/public/query', body, signal), signal)
 }

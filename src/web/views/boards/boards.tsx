@@ -1,5 +1,72 @@
+import { useState } from 'preact/hooks'
+import { listBoards } from '../../api/boards.js'
 import type { ViewProps } from '../../app.js'
+import { linkTo } from '../../lib/link.js'
+import { go } from '../../lib/route.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { BoardPage } from './board-page.js'
+import { boardLink, createBoard, WHY_SECRET } from './links.js'
+import { NameDialog } from './name-dialog.js'
+import { Overview } from './overview.js'
 
-export default function Boards({ session }: ViewProps) {
-  return <h1>Boards of {session.project}</h1>
+/** The boards of a project, and one that every project has by itself. */
+export default function Boards({ session, route }: ViewProps) {
+  const list = useLoaded('boards', listBoards)
+  const [isNaming, setNaming] = useState(false)
+  const canEdit = session.kind === 'secret'
+  if (list.error) return <Failure error={list.error} onRetry={list.reload} />
+  if (!list.value) return <Loading what="the boards" />
+  const wanted = route.view === 'board' ? route.rest[0] : undefined
+  const id = wanted ?? (route.view === 'overview' ? undefined : list.value[0]?.id)
+  return (
+    <>
+      <div class="board-bar">
+        <nav aria-label="Boards">
+          <a href="#/overview" aria-current={id === undefined ? 'page' : undefined}>
+            Overview
+          </a>
+          {list.value.map((board) => (
+            <a key={board.id} href={boardLink(board.id)} aria-current={board.id === id ? 'page' : undefined}>
+              {board.name}
+            </a>
+          ))}
+        </nav>
+        <button
+          type="button"
+          disabled={!canEdit}
+          title={canEdit ? undefined : WHY_SECRET}
+          onClick={() => setNaming(true)}
+        >
+          New board
+        </button>
+      </div>
+      {id === undefined ? (
+        <Overview canEdit={canEdit} onSaved={list.reload} />
+      ) : (
+        <BoardPage
+          key={id}
+          id={id}
+          canEdit={canEdit}
+          isEditing={canEdit && route.query.get('edit') === '1'}
+          onChanged={list.reload}
+          onDeleted={() => {
+            go(linkTo(['']), 'replace')
+            list.reload()
+          }}
+        />
+      )}
+      {isNaming && (
+        <NameDialog
+          title="New board"
+          action="Create board"
+          onName={async (name) => {
+            await createBoard({ name, cards: [] })
+            list.reload()
+          }}
+          onClose={() => setNaming(false)}
+        />
+      )}
+    </>
+  )
 }

@@ -1,0 +1,88 @@
+import type { BoardCard, EventName } from '../../contract/responses.js'
+import type { Preset } from './question.js'
+import { dateAfter, dateIn } from './range.js'
+
+const DAY_MS = 86_400_000
+/** Days that a board shows unless its data is younger. */
+const USUAL_DAYS = 30
+/** A funnel of rarer events says little. */
+const MIN_SHARE = 0.002
+const MAX_STEPS = 4
+/** Events that tell of a visit or of a tool, not of what people want. */
+const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heartbeat|ping|error|autocapture))/i
+
+/** Of a question without `from` and `to`, by `display.range`; otherwise of the question. */
+interface Period {
+  dates: { from?: string; to?: string }
+  display: { range?: Preset }
+  /** whether it is so short that weeks make no sense */
+  isShort: boolean
+}
+
+/**
+ * A board for a project that has none: what anyone asks first, by the events that the project has.
+ * @param events most first
+ * @param now epoch ms
+ */
+export function defaultCards(events: EventName[], timezone: string, now: number): BoardCard[] {
+  if (events.length === 0) return []
+  const period = periodOf(events, timezone, now)
+  const common = { timezone, ...period.dates }
+  const display = period.display
+  const isFixed = period.dates.from !== undefined
+  const totals = ['events', 'users', 'events_per_user'].map((metric) => ({ event: '*', metric }))
+  const card = (id: string, name: string, width: number, question: object, as: string, more = {}): BoardCard => ({
+    id,
+    name,
+    question: { ...question, ...common } as BoardCard['question'],
+    display: { ...display, as, ...more },
+    width,
+    height: null,
+  })
+  const everyEvent = [{ event: '*' }]
+  return [
+    card('totals', isFixed ? 'Totals' : 'Totals, and the period before', 4, series(totals, 'none'), 'number', {
+      compare: true,
+    }),
+    card('users', 'Users', 2, series([{ event: '*', metric: 'users' }], 'day'), 'line'),
+    card('events', 'Events', 2, { ...series(everyEvent, 'day'), breakdown: ['event'], limit: 6 }, 'area'),
+    card('top', 'Most frequent events', 2, { ...series(everyEvent, 'none'), breakdown: ['event'], limit: 8 }, 'bar'),
+    ...funnelOf(events).map((question) => card('funnel', 'From one event to the next', 2, question, 'funnel')),
+    card('retention', 'Users who come back', events.length > 1 ? 4 : 2, retention(period.isShort), 'grid', {
+      ...(!period.isShort && !isFixed && { range: '90d' }),
+    }),
+  ]
+}
+
+function series(definitions: object[], interval: 'day' | 'none'): object {
+  return { kind: 'series', series: definitions, interval }
+}
+
+function retention(isShort: boolean): object {
+  const anything = { event: '*' }
+  const [unit, intervals] = isShort ? ['day', 7] : ['week', 8]
+  return { kind: 'retention', start: anything, return: anything, unit, intervals }
+}
+
+/** The frequent events as steps, the most frequent first: fewer people take each next step of what leads somewhere. */
+function funnelOf(events: EventName[]): object[] {
+  const all = events.reduce((sum, { count }) => sum + count, 0)
+  const steps = events
+    .filter(({ event, count }) => event !== '' && count / all >= MIN_SHARE && !TECHNICAL.test(event))
+    .slice(0, MAX_STEPS)
+    .map(({ event }) => ({ event }))
+  return steps.length < 2 ? [] : [{ kind: 'funnel', steps, window: '7d' }]
+}
+
+/** The last days that have data; of data that has ended, fixed ones. */
+function periodOf(events: EventName[], timezone: string, now: number): Period {
+  const first = Math.min(...events.map(({ first_seen }) => first_seen))
+  // The clock of a phone may be ahead.
+  const last = Math.min(now, Math.max(...events.map(({ last_seen }) => last_seen)))
+  const isShort = last - first < 14 * DAY_MS
+  if (now - last > USUAL_DAYS * DAY_MS) {
+    const to = dateAfter(dateIn(timezone, last), 1)
+    return { dates: { from: dateAfter(to, isShort ? -14 : -3 * USUAL_DAYS), to }, display: {}, isShort }
+  }
+  return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : '30d' }, isShort }
+}

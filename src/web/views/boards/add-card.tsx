@@ -1,0 +1,79 @@
+import { useState } from 'preact/hooks'
+import type { BoardCard } from '../../../contract/responses.js'
+import type { Saved } from '../../lib/saved.js'
+import type { Loaded } from '../../lib/use-loaded.js'
+import { Dialog } from '../../ui/dialog.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { useSuggestedCards } from './overview.js'
+
+/** As the service has it. */
+const MAX_CARDS = 50
+
+type NewCard = Omit<BoardCard, 'id'>
+
+interface AddCardProps {
+  saved: Loaded<Saved[]>
+  /** how many cards the board has */
+  count: number
+  onAdd: (card: NewCard) => void
+  onClose: () => void
+}
+
+/** Offers what a card can show; it stays open, as people often want several. */
+export function AddCard({ saved, count, onAdd, onClose }: AddCardProps) {
+  const suggested = useSuggestedCards()
+  const [said, setSaid] = useState('')
+  const add = (card: NewCard) => {
+    onAdd(card)
+    setSaid(`“${card.name}” is on the board now.`)
+  }
+  const isFull = count >= MAX_CARDS
+  const ofSaved = saved.value?.map(({ id, name }) => {
+    return { name, question: { saved: id }, display: null, width: 2, height: null }
+  })
+  return (
+    <Dialog title="Add card" onClose={onClose}>
+      <p role="status">{isFull ? `A board has at most ${MAX_CARDS} cards.` : said}</p>
+      <h3>Saved questions</h3>
+      {saved.error && <Failure error={saved.error} onRetry={saved.reload} />}
+      {saved.isLoading && !saved.value && <Loading what="the saved questions" />}
+      {saved.value?.length === 0 && <p class="hint">Nothing is saved yet.</p>}
+      <Offers label="Saved questions" cards={ofSaved ?? []} isFull={isFull} onAdd={add} />
+      <p class="hint">
+        <a href="#/explore" target="_blank" rel="noreferrer">
+          Ask another question in a new tab
+        </a>{' '}
+        and save it there, then{' '}
+        <button type="button" class="link" onClick={saved.reload}>
+          look for it here
+        </button>
+        .
+      </p>
+      <h3>About your data</h3>
+      {suggested.error && <Failure error={suggested.error} onRetry={suggested.reload} />}
+      <Offers label="About your data" cards={suggested.cards} isFull={isFull} onAdd={add} />
+    </Dialog>
+  )
+}
+
+interface OffersProps {
+  label: string
+  cards: NewCard[]
+  isFull: boolean
+  onAdd: (card: NewCard) => void
+}
+
+function Offers({ label, cards, isFull, onAdd }: OffersProps) {
+  return (
+    <ul class="offers" aria-label={label}>
+      {cards.map((card, index) => (
+        <li key={index}>
+          <span>{card.name}</span>
+          <button type="button" disabled={isFull} aria-label={`Add ${card.name}`} onClick={() => onAdd(card)}>
+            Add
+          </button>
+        </li>
+      ))}
+    </ul>
+  )
+}

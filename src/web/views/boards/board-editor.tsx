@@ -1,0 +1,154 @@
+import { useId, useState } from 'preact/hooks'
+import type { Board, BoardCard } from '../../../contract/responses.js'
+import { type BoardDraft, deleteBoard, saveBoard } from '../../api/boards.js'
+import { CallError } from '../../api/call.js'
+import { movedTo, withChange } from '../../lib/cards.js'
+import { newId, type Saved } from '../../lib/saved.js'
+import type { Loaded } from '../../lib/use-loaded.js'
+import { Confirm, Dialog } from '../../ui/dialog.js'
+import { Failure } from '../../ui/notice.js'
+import { AddCard } from './add-card.js'
+import { CardGrid } from './card-grid.js'
+
+interface BoardEditorProps {
+  board: Board
+  saved: Loaded<Saved[]>
+  /** reads the board again, as somebody else has saved it */
+  onReload: () => void
+  onDeleted: () => void
+  onDone: (isChanged: boolean) => void
+}
+
+/** Changes a board, which is saved at the end, all at once. */
+export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: BoardEditorProps) {
+  const [draft, setDraft] = useState<BoardDraft>({ name: board.name, cards: board.cards })
+  const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)
+  const [error, setError] = useState<Error | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const close = () => setOpen(null)
+  const change = (cards: BoardCard[]) => setDraft(({ name }) => ({ name, cards }))
+
+  const save = async (revision: number | null) => {
+    setBusy(true)
+    setError(null)
+    try {
+      await saveBoard(board.id, { ...draft, name: draft.name.trim() }, revision)
+      onDone(true)
+    } catch (failure) {
+      if (failure instanceof CallError && failure.code === 'revision_conflict') setOpen('conflict')
+      else setError(failure as Error)
+      setBusy(false)
+    }
+  }
+  return (
+    <>
+      <Toolbar
+        name={draft.name}
+        isBusy={isBusy}
+        onName={(name) => setDraft(({ cards }) => ({ name, cards }))}
+        onAdd={() => setOpen('add')}
+        onDelete={() => setOpen('delete')}
+        onSave={() => save(board.revision)}
+        onCancel={() => onDone(false)}
+      />
+      {error && <Failure error={error} />}
+      {draft.cards.length === 0 && <p class="hint">There are no cards yet. Add the first one.</p>}
+      <CardGrid
+        cards={draft.cards}
+        saved={saved}
+        edit={{
+          move: (id, place) => change(movedTo(draft.cards, id, place)),
+          change: (id, what) => change(withChange(draft.cards, id, what)),
+          remove: (id) => change(draft.cards.filter((card) => card.id !== id)),
+        }}
+      />
+      {open === 'add' && (
+        <AddCard
+          saved={saved}
+          onAdd={(card) => change([...draft.cards, { ...card, id: newId() }])}
+          count={draft.cards.length}
+          onClose={close}
+        />
+      )}
+      {open === 'delete' && (
+        <Confirm
+          title="Delete board"
+          action="Delete board"
+          onClose={close}
+          onConfirm={async () => {
+            await deleteBoard(board.id)
+            onDeleted()
+          }}
+        >
+          <p>“{board.name}” is deleted for everybody. Saved questions stay.</p>
+        </Confirm>
+      )}
+      {open === 'conflict' && <Conflict onReload={onReload} onOverwrite={() => save(null)} onClose={close} />}
+    </>
+  )
+}
+
+interface ToolbarProps {
+  name: string
+  isBusy: boolean
+  onName: (name: string) => void
+  onAdd: () => void
+  onDelete: () => void
+  onSave: () => void
+  onCancel: () => void
+}
+
+function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: ToolbarProps) {
+  const id = useId()
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    onSave()
+  }
+  return (
+    <form class="board-header editing" onSubmit={submit}>
+      <div class="board-name">
+        <label for={id}>Name of the board</label>
+        <input id={id} value={name} maxLength={255} required onInput={(event) => onName(event.currentTarget.value)} />
+      </div>
+      <button type="button" onClick={onAdd}>
+        Add card
+      </button>
+      <button type="button" class="danger" onClick={onDelete}>
+        Delete board
+      </button>
+      <span class="space" />
+      <button type="button" onClick={onCancel}>
+        Cancel
+      </button>
+      <button type="submit" class="primary" disabled={isBusy || !name.trim()}>
+        Save board
+      </button>
+    </form>
+  )
+}
+
+interface ConflictProps {
+  onReload: () => void
+  onOverwrite: () => Promise<void>
+  onClose: () => void
+}
+
+function Conflict({ onReload, onOverwrite, onClose }: ConflictProps) {
+  const close = (act: () => void) => () => {
+    onClose()
+    act()
+  }
+  return (
+    <Dialog title="Somebody changed this board meanwhile" onClose={onClose}>
+      <p>Load their board, and your changes are lost. Or save yours, and theirs are lost.</p>
+      <footer>
+        <button type="button" onClick={close(onReload)}>
+          Load theirs
+        </button>
+        <button type="button" class="danger" onClick={close(onOverwrite)}>
+          Overwrite
+        </button>
+      </footer>
+    </Dialog>
+  )
+}

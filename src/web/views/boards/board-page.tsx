@@ -1,0 +1,60 @@
+import { readBoard } from '../../api/boards.js'
+import { go } from '../../lib/route.js'
+import { savedQuestions } from '../../lib/saved.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { Empty, Failure, Loading } from '../../ui/notice.js'
+import { BoardEditor } from './board-editor.js'
+import { CardGrid } from './card-grid.js'
+import { boardLink, WHY_SECRET } from './links.js'
+
+interface BoardPageProps {
+  id: string
+  canEdit: boolean
+  isEditing: boolean
+  /** after it was saved */
+  onChanged: () => void
+  onDeleted: () => void
+}
+
+/** One board that was saved. */
+export function BoardPage({ id, canEdit, isEditing, onChanged, onDeleted }: BoardPageProps) {
+  const { value: board, error, reload } = useLoaded('board', (signal) => readBoard(id, signal))
+  const saved = useLoaded('saved', savedQuestions)
+  if (error) return <Failure error={error} onRetry={reload} />
+  if (!board) return <Loading what="the board" />
+  const edit = (isEditing: boolean) => go(boardLink(id, isEditing), 'replace')
+  if (isEditing) {
+    return (
+      <BoardEditor
+        key={board.revision}
+        board={board}
+        saved={saved}
+        onReload={reload}
+        onDeleted={onDeleted}
+        onDone={(isChanged) => {
+          if (isChanged) {
+            reload()
+            onChanged()
+          }
+          edit(false)
+        }}
+      />
+    )
+  }
+  return (
+    <>
+      <header class="board-header">
+        <h1>{board.name}</h1>
+        <button type="button" disabled={!canEdit} title={canEdit ? undefined : WHY_SECRET} onClick={() => edit(true)}>
+          Edit board
+        </button>
+      </header>
+      {board.cards.length === 0 && (
+        <Empty title="This board is empty">
+          <p>Edit it to add cards: questions that were saved in Explore, or some about your data.</p>
+        </Empty>
+      )}
+      <CardGrid cards={board.cards} saved={saved} />
+    </>
+  )
+}

@@ -1,0 +1,76 @@
+import { useId } from 'preact/hooks'
+import type { BoardCard } from '../../../contract/responses.js'
+import { Choose } from '../../ui/choose.js'
+
+const WIDTHS = [
+  ['1', '¼ wide'],
+  ['2', '½ wide'],
+  ['3', '¾ wide'],
+  ['4', 'Full width'],
+] as const
+
+export interface CardControlsProps {
+  card: BoardCard
+  /** @param by so many places; negative is towards the first one */
+  onMove: (by: -1 | 1) => void
+  /** the pointer takes the card to drop it elsewhere */
+  onDrag: () => void
+  onChange: (what: Partial<BoardCard>) => void
+  onRemove: () => void
+}
+
+/** Changes the title, the place and the width of a card, or takes it away. */
+export function CardControls({ card, onMove, onDrag, onChange, onRemove }: CardControlsProps) {
+  const id = useId()
+  const drag = (event: DragEvent & { currentTarget: HTMLElement }) => {
+    const article = event.currentTarget.closest('article')
+    event.dataTransfer?.setData('text/plain', card.name)
+    if (article) event.dataTransfer?.setDragImage(article, 20, 20)
+    onDrag()
+  }
+  return (
+    <div class="card-controls">
+      <span class="handle" draggable title="Drag to another place" aria-hidden="true" onDragStart={drag}>
+        ⠿
+      </span>
+      <div class="card-title">
+        <label for={id} class="hidden">
+          Title of the card
+        </label>
+        <input
+          id={id}
+          value={card.name}
+          maxLength={255}
+          required
+          onInput={(event) => onChange({ name: event.currentTarget.value })}
+        />
+      </div>
+      <button
+        type="button"
+        aria-label={`Move ${card.name} back`}
+        data-control={`${card.id} -1`}
+        onClick={() => onMove(-1)}
+      >
+        ←
+      </button>
+      <button
+        type="button"
+        aria-label={`Move ${card.name} forward`}
+        data-control={`${card.id} 1`}
+        onClick={() => onMove(1)}
+      >
+        →
+      </button>
+      <Choose
+        label={`Width of ${card.name}`}
+        hidesLabel
+        value={String(card.width) as (typeof WIDTHS)[number][0]}
+        options={WIDTHS}
+        onChange={(width) => onChange({ width: Number(width) })}
+      />
+      <button type="button" class="plain" aria-label={`Remove ${card.name}`} onClick={onRemove}>
+        ✕
+      </button>
+    </div>
+  )
+}

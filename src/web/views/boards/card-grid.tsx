@@ -1,0 +1,90 @@
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import type { BoardCard } from '../../../contract/responses.js'
+import type { Saved } from '../../lib/saved.js'
+import type { Loaded } from '../../lib/use-loaded.js'
+import { usePoll } from '../../lib/use-poll.js'
+import { CardView } from './card-view.js'
+
+/** How old an answer gets while somebody looks. */
+const REFRESH_MS = 60_000
+/** A timer is a little early or late. */
+const TOLERANCE_MS = 5_000
+
+/** What can be done to the cards of a board. */
+export interface CardEdit {
+  /** @param place counted from 0; too far is as far as possible */
+  move: (id: string, place: number) => void
+  change: (id: string, what: Partial<BoardCard>) => void
+  remove: (id: string) => void
+}
+
+interface CardGridProps {
+  cards: BoardCard[]
+  /** null if no card is of a saved question */
+  saved: Loaded<Saved[]> | null
+  /** without it, one can only look */
+  edit?: CardEdit
+}
+
+/** Cards in columns. Those in sight are asked again every minute. */
+export function CardGrid({ cards, saved, edit }: CardGridProps) {
+  const round = useRound()
+  const grid = useRef<HTMLDivElement>(null)
+  const refocus = useRef('')
+  const dragged = useRef('')
+  const [said, setSaid] = useState('')
+  useLayoutEffect(() => {
+    if (refocus.current === '') return
+    grid.current?.querySelector<HTMLElement>(`[data-control="${refocus.current}"]`)?.focus()
+    refocus.current = ''
+  })
+  const move = (id: string, place: number) => {
+    const at = Math.max(0, Math.min(cards.length - 1, place))
+    setSaid(`${cards.find((card) => card.id === id)?.name} is card ${at + 1} of ${cards.length}.`)
+    edit?.move(id, at)
+  }
+  return (
+    <div ref={grid} class="cards">
+      {cards.map((card, index) => (
+        <CardView
+          key={card.id}
+          card={card}
+          saved={saved}
+          round={round}
+          edit={
+            edit && {
+              onMove: (by) => {
+                // What moves in the document loses the focus.
+                refocus.current = `${card.id} ${by}`
+                move(card.id, index + by)
+              },
+              onDrag: () => {
+                dragged.current = card.id
+              },
+              onDrop: () => dragged.current !== '' && move(dragged.current, index),
+              onChange: (what) => edit.change(card.id, what),
+              onRemove: () => edit.remove(card.id),
+            }
+          }
+        />
+      ))}
+      {edit && (
+        <p role="status" class="hidden">
+          {said}
+        </p>
+      )}
+    </div>
+  )
+}
+
+/** Counts up each minute; at once when the tab is shown again after a longer time. */
+function useRound(): number {
+  const [round, setRound] = useState(0)
+  const begun = useRef(Date.now())
+  usePoll(() => {
+    if (Date.now() - begun.current < REFRESH_MS - TOLERANCE_MS) return
+    begun.current = Date.now()
+    setRound((before) => before + 1)
+  }, REFRESH_MS)
+  return round
+}

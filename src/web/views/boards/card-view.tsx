@@ -1,0 +1,109 @@
+import { useRef, useState } from 'preact/hooks'
+import type { Cell } from '../../../contract/questions.js'
+import type { BoardCard } from '../../../contract/responses.js'
+import { AnswerView } from '../../charts/answer-view.js'
+import { UsersBehind } from '../../charts/users-behind.js'
+import { type Asked, ask } from '../../lib/ask.js'
+import { type Display, displayOf, exploreLink } from '../../lib/question.js'
+import type { Saved } from '../../lib/saved.js'
+import { useInView } from '../../lib/use-in-view.js'
+import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
+import { Failure, Loading } from '../../ui/notice.js'
+import { CardControls, type CardControlsProps } from './card-controls.js'
+
+interface CardViewProps {
+  card: BoardCard
+  saved: Loaded<Saved[]> | null
+  /** the answer is asked for once in each round, if it is in sight */
+  round: number
+  edit: (Omit<CardControlsProps, 'card'> & { onDrop: () => void }) | undefined
+}
+
+/** A question, its answer, and the way to it in Explore. */
+export function CardView({ card, saved, round, edit }: CardViewProps) {
+  const element = useRef<HTMLElement>(null)
+  const isInView = useInView(element)
+  const [isTarget, setTarget] = useState(false)
+  const lastRound = useRef<number | null>(null)
+  if (isInView) lastRound.current = round
+  const source = sourceOf(card, saved)
+  const { range, compare } = source.display
+  const canAsk = source.question !== null && lastRound.current !== null
+  const asked = useLoaded<Asked>(
+    canAsk ? JSON.stringify([lastRound.current, source.question, range, compare]) : null,
+    (signal) => ask(source.question, source.display, signal),
+  )
+  const drop = edit && {
+    onDragOver: (event: DragEvent) => {
+      event.preventDefault()
+      setTarget(true)
+    },
+    onDragLeave: () => setTarget(false),
+    onDrop: (event: DragEvent) => {
+      event.preventDefault()
+      setTarget(false)
+      edit.onDrop()
+    },
+  }
+  return (
+    <article
+      ref={element}
+      class={`card board-card columns-${card.width}${isTarget ? ' target' : ''}`}
+      aria-label={card.name}
+      {...drop}
+    >
+      {edit ? (
+        <CardControls card={card} {...edit} />
+      ) : (
+        <h2>
+          {source.question === null ? (
+            card.name
+          ) : (
+            <a href={exploreLink(source.question, source.display, source.savedId)}>{card.name}</a>
+          )}
+        </h2>
+      )}
+      <div class="board-answer" tabIndex={0} role="region" aria-label={`Answer of ${card.name}`}>
+        {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
+        {source.isMissing && <p class="hint">The saved question of this card was deleted. Remove the card.</p>}
+        {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
+        {!asked.value && !asked.error && !source.error && !source.isMissing && <Loading what={card.name} />}
+        {asked.value && <CardAnswer asked={asked.value} display={source.display} />}
+      </div>
+    </article>
+  )
+}
+
+function CardAnswer({ asked: { answer, before }, display }: { asked: Asked; display: Display }) {
+  const [opened, setOpened] = useState<{ cell: Cell; title: string } | null>(null)
+  return (
+    <>
+      <AnswerView
+        answer={answer}
+        before={before}
+        display={display}
+        onCell={(cell, title) => setOpened({ cell, title })}
+      />
+      {opened && <UsersBehind {...opened} of={answer.query} onClose={() => setOpened(null)} />}
+    </>
+  )
+}
+
+/** What a card asks. */
+interface Source {
+  /** null while it is not known, or if there is none */
+  question: object | null
+  display: Display
+  savedId: string
+  isMissing: boolean
+  error: Error | null
+}
+
+function sourceOf({ question, display }: BoardCard, saved: Loaded<Saved[]> | null): Source {
+  const own = { question, display: displayOf(display), savedId: '', isMissing: false, error: null }
+  if (!('saved' in question)) return own
+  const found = saved?.value?.find(({ id }) => id === question.saved)
+  const isMissing = saved?.value != null && !found
+  if (!found) return { ...own, question: null, isMissing, error: saved?.error ?? null }
+  return { ...own, question: found.question, display: displayOf(display ?? found.display), savedId: found.id }
+}

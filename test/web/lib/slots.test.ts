@@ -1,0 +1,58 @@
+import t from 'tap'
+import { Slots } from '../../../src/web/lib/slots.js'
+
+/** Something that runs until it is told to end. */
+function task(slots: Slots, name: string, log: string[], signal?: AbortSignal) {
+  let end = () => {}
+  let fail = (_: Error) => {}
+  const ended = new Promise<string>((resolve, reject) => {
+    end = () => resolve(name)
+    fail = reject
+  })
+  const act = () => {
+    log.push(name)
+    return ended
+  }
+  return { end, fail, result: slots.run(act, signal) }
+}
+
+t.test('so many run at a time, and the others follow in their order', async (t) => {
+  const slots = new Slots(2)
+  const log: string[] = []
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => task(slots, name, log))
+  t.strictSame(log, [], 'nothing runs before its turn is taken')
+  await Promise.resolve()
+  t.strictSame(log, ['a', 'b'])
+  b?.end()
+  t.equal(await b?.result, 'b')
+  await Promise.resolve()
+  t.strictSame(log, ['a', 'b', 'c'])
+  a?.fail(new Error('failed'))
+  await t.rejects(a?.result ?? Promise.resolve(), /failed/)
+  c?.end()
+  await c?.result
+  d?.end()
+  t.equal(await d?.result, 'd', 'a failure gives its place back, too')
+})
+
+t.test('who leaves the queue keeps nobody waiting', async (t) => {
+  const slots = new Slots(1)
+  const log: string[] = []
+  const first = task(slots, 'first', log)
+  const stop = new AbortController()
+  const second = task(slots, 'second', log, stop.signal)
+  const third = task(slots, 'third', log)
+  stop.abort(new Error('not wanted any more'))
+  await t.rejects(second.result, /not wanted/)
+  first.end()
+  await first.result
+  third.end()
+  t.equal(await third.result, 'third')
+  t.strictSame(log, ['first', 'third'])
+  await t.rejects(
+    slots.run(async () => 1, stop.signal),
+    /not wanted/,
+    'nor does it enter',
+  )
+  t.equal(await slots.run(async () => 1), 1)
+})
