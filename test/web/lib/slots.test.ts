@@ -28,7 +28,7 @@ t.test('so many run at a time, and the others follow in their order', async (t) 
   await Promise.resolve()
   t.strictSame(log, ['a', 'b', 'c'])
   a?.fail(new Error('failed'))
-  await t.rejects(a?.result ?? Promise.resolve(), /failed/)
+  await t.rejects(async () => await a?.result, /failed/)
   c?.end()
   await c?.result
   d?.end()
@@ -43,7 +43,7 @@ t.test('who leaves the queue keeps nobody waiting', async (t) => {
   const second = task(slots, 'second', log, stop.signal)
   const third = task(slots, 'third', log)
   stop.abort(new Error('not wanted any more'))
-  await t.rejects(second.result, /not wanted/)
+  await t.rejects(async () => await second.result, /not wanted/)
   first.end()
   await first.result
   third.end()
