@@ -1,0 +1,25 @@
+import t from 'tap'
+import { Greeting } from '../../src/process/greeting.js'
+
+const { log } = console
+t.teardown(() => {
+  console.log = log
+})
+
+/** What is printed once the service listens. */
+async function printed(ROLE: 'all' | 'api' | 'writer', address: string): Promise<string> {
+  const lines: string[] = []
+  console.log = (line: string) => lines.push(line)
+  const greeting = new Greeting({ ROLE, SECRET_KEY: 'sk_of_the_environment', LANES: 1, CLICKHOUSE_URL: 'http://db' })
+  greeting.onKeys({ valid: 1, makeFirst: null })
+  await greeting.print({ address, family: address.includes(':') ? 'IPv6' : 'IPv4', port: 3000 })
+  console.log = log
+  return lines.join('\n')
+}
+
+t.test('the start prints where the page is, which only a process with an API has', async (t) => {
+  t.match(await printed('all', '127.0.0.1'), 'Look at your events at http://127.0.0.1:3000/\n')
+  t.match(await printed('api', '0.0.0.0'), 'Look at your events at http://127.0.0.1:3000/\n', 'the wildcard works here')
+  t.match(await printed('all', '2001:db8::1'), 'Look at your events at http://[2001:db8::1]:3000/\n')
+  t.notMatch(await printed('writer', '127.0.0.1'), /Look at/)
+})

@@ -1,0 +1,53 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { snippetsFor } from '../../src/web/lib/snippets.js'
+import { until } from '../helper.js'
+import { rowsOf } from './live-site.js'
+import { isUsable, startSite } from './page.js'
+
+const run = promisify(execFile)
+const site = await startSite(t)
+
+t.test('a project without events sees how to send one, until the first arrives', async (t) => {
+  const [reader, writer] = [await site.addKey('read', 'fresh'), await site.addKey('write', 'fresh')]
+  const page = await site.visit('#/live', reader)
+  await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
+  await isUsable(t, page, 'the welcome')
+  for (const view of ['Boards', 'Explore', 'Live']) {
+    await page.getByRole('link', { name: view, exact: true }).click()
+    await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
+  }
+  await page.getByRole('tab', { name: 'curl' }).press('ArrowLeft')
+  t.equal(await page.getByRole('tab', { selected: true }).textContent(), 'Amplitude', 'the arrow keys go round')
+  await page.getByText('keys create --project fresh --kind write').waitFor()
+  t.notMatch(await page.content(), /[sprw]k_[\w-]{10}/, 'no key is shown')
+
+  await page.getByRole('tab', { name: 'curl' }).click()
+  const code = (await page.getByRole('region', { name: 'An event from curl' }).textContent()) ?? ''
+  t.match(code, `${site.url}/public/track`)
+  await until('the stream', async () => /^tallyhouse_live_streams 1$/m.test((await site.app.inject('/metrics')).body))
+  await run('bash', ['-c', `${code.replace('YOUR_WRITE_KEY', writer)} -sf`])
+  const sentAt = Date.now()
+  await rowsOf(page).filter({ hasText: 'signed up' }).waitFor()
+  t.ok(Date.now() - sentAt < 2_000, `after ${Date.now() - sentAt} ms`)
+  await page.context().close()
+})
+
+t.test('what the page says to run sends an event', async (t) => {
+  for (const { title, code } of snippetsFor(site.url)) {
+    if (title === 'curl') continue
+    const key = await site.addKey('write', title)
+    const program = code
+      .replaceAll('YOUR_WRITE_KEY', key)
+      .replace("'tallyhouse-client'", "'./packages/client/dist/esm/client/index.js'")
+      .replace('location.pathname', "'/'")
+    await run(process.execPath, ['--input-type=module', '-e', program])
+    const reader = await site.addKey('read', title)
+    const found = await until(`the event from ${title}`, async () => {
+      const { body } = await site.call('GET', '/public/events', undefined, { 'x-api-key': reader })
+      return JSON.parse(body).events?.[0]
+    })
+    t.match(found, { event: title === 'Browser' ? 'page viewed' : 'signed up', distinct_id: 'ada' }, title)
+  }
+})
