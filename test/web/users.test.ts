@@ -1,0 +1,136 @@
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { until } from '../helper.js'
+import { isUsable, type Site, startSite } from './page.js'
+
+const DAY = 86_400_000
+const NOW = Date.now()
+
+async function track({ call }: Site, event: string, distinctId: string, { at = NOW, properties = '{}' } = {}) {
+  const head = JSON.stringify({ event, distinct_id: distinctId, timestamp: at }).slice(0, -1)
+  const { statusCode, body } = await call('POST', '/public/track', `${head},"properties":${properties}}`)
+  if (statusCode !== 200) throw new Error(body)
+}
+
+/** The names of the events in the order in which they are shown. */
+const shownEvents = (page: Page) =>
+  page.getByRole('region', { name: 'Events' }).locator('li').getByRole('link').allTextContents()
+
+t.test('users', async (t) => {
+  const site = await startSite(t)
+  const { call, browser, visit, addKey } = site
+  const hostile = '<b>"\u202e=1+1'
+  const profile = '{"name":"Ada Lovelace","email":"ada@example.com","balance":12345678901234567890,"score":1.0}'
+  await call('POST', '/public/users/identify', `{"distinct_id":"ada","properties":${profile}}`)
+  await call('POST', '/public/users/identify', { distinct_id: 'grace', properties: { name: 'Grace' } })
+  await call('POST', '/public/users/identify', {
+    distinct_id: hostile,
+    properties: { name: '<script>alert(1)</script>' },
+  })
+  await call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'device-7' })
+  for (const session_id of ['visit-1', 'visit-2']) {
+    await browser('/public/sessions/start', { distinct_id: 'ada', session_id, properties: { at: session_id } })
+  }
+  await track(site, 'as device', 'device-7', { at: NOW - 2 * DAY })
+  await track(site, 'yesterday', 'ada', { at: NOW - DAY })
+  await track(site, 'today', 'ada', { at: NOW, properties: '{"session_id":"visit-2","n":1.0}' })
+  await track(site, 'anonymous', 'nobody-3')
+
+  t.test('are listed, and found by what people know of them', async (t) => {
+    const page = await visit('#/users')
+    const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
+    await links.first().waitFor()
+    t.equal(await links.count(), 3)
+    await isUsable(t, page, 'users')
+    const search = page.getByRole('searchbox')
+    for (const text of ['LOVELACE', 'ada@example', 'device-7']) {
+      await search.fill(text)
+      await until(text, async () => (await links.allTextContents()).join() === 'ada')
+    }
+    await search.fill('nobody-3')
+    await page.getByText('has events, but no profile.').waitFor()
+    await search.fill('nobody-4')
+    await page.getByText('Nobody matches').waitFor()
+  })
+
+  t.test('have a profile, other names, sessions and events, exactly as sent', async (t) => {
+    const page = await visit('#/users/device-7')
+    await page.getByRole('heading', { name: 'ada', exact: true }).waitFor()
+    await page.getByText('device-7 is another name of this user.').waitFor()
+    const exact = page.getByRole('region', { name: 'Properties, exactly as stored' })
+    t.equal(await exact.textContent(), profile)
+    await until('the events', async () => (await shownEvents(page)).join() === 'today,yesterday,as device')
+    await page.getByText('as device-7').waitFor()
+    await page.getByRole('region', { name: 'Events' }).getByText('Session visit-2').waitFor()
+    const sessions = page.getByRole('region', { name: 'Sessions' })
+    t.equal(await sessions.getByRole('group').count(), 2)
+    await isUsable(t, page, 'a user')
+  })
+
+  t.test('a click opens an event, which can be deleted', async (t) => {
+    await track(site, 'to delete', 'grace')
+    const page = await visit('#/users/grace')
+    await page.getByRole('link', { name: 'to delete' }).click()
+    const dialog = page.getByRole('dialog', { name: 'to delete' })
+    await dialog.getByRole('button', { name: 'Delete…' }).click()
+    await page.getByRole('button', { name: 'Delete event' }).click()
+    await page.getByText('There are no events of this user.').waitFor()
+    t.match(page.url(), /#\/users\/grace$/)
+  })
+
+  t.test('many events come in parts, of all names in one order', async (t) => {
+    await call('POST', '/public/users/alias', { distinct_id: 'many', alias: 'many-2' })
+    const events = Array.from({ length: 130 }, (_, i) => {
+      return { event: `e${i}`, distinct_id: i % 3 === 0 ? 'many-2' : 'many', timestamp: NOW - DAY + i }
+    })
+    await call('POST', '/public/track/batch', { events })
+    const page = await visit('#/users/many')
+    const wanted = events.map(({ event }) => event).reverse()
+    await page.getByRole('button', { name: 'Show earlier events' }).click()
+    await until('all events', async () => (await shownEvents(page)).length === events.length)
+    t.strictSame(await shownEvents(page), wanted)
+    t.equal(await page.getByRole('button', { name: 'Show earlier events' }).count(), 0)
+  })
+
+  t.test('what tries to be HTML is text', async (t) => {
+    const page = await visit('#/users')
+    await page.getByRole('link', { name: '<b>"\\u202e=1+1' }).click()
+    await page.getByText('<script>alert(1)</script>', { exact: true }).waitFor()
+    t.equal(decodeURIComponent(new URL(page.url()).hash), `#/users/${hostile}`)
+  })
+
+  t.test('can be exported, and with a secret key be erased', async (t) => {
+    const reader = await visit('#/users/ada', await addKey('read'))
+    await reader.getByText('Sign in with a secret key to erase.').waitFor()
+    t.equal(await reader.getByRole('button', { name: /Erase/ }).count(), 0)
+    const [download] = await Promise.all([
+      reader.waitForEvent('download'),
+      reader.getByRole('link', { name: 'Export' }).click(),
+    ])
+    const lines = (await readFile(await download.path(), 'utf8')).trimEnd().split('\n')
+    t.equal(lines.length, 1 + 1 + 2 + 3, 'profile, alias, sessions and events')
+    t.match(lines[0], /"balance":12345678901234567890/)
+
+    const page = await visit('#/users/ada')
+    await page.getByRole('button', { name: 'Erase…' }).click()
+    const go = page.getByRole('button', { name: 'Erase for good' })
+    t.ok(await go.isDisabled())
+    await page.getByLabel(/type the user’s id/).fill('ad')
+    t.ok(await go.isDisabled())
+    await isUsable(t, page, 'the question')
+    await page.getByLabel(/type the user’s id/).fill('ada')
+    await go.click()
+    await page.getByText('The user is erased').waitFor()
+    t.match(await page.getByRole('main').textContent(), /the profile, 3 events, 2 sessions/)
+    t.equal((await call('GET', '/public/users/ada')).statusCode, 404)
+  })
+
+  t.test('another project has none of them', async () => {
+    const page = await visit('#/users', await addKey('read', 'other'))
+    await page.getByText('No profiles yet').waitFor()
+    await page.goto(page.url().replace(/#.*/, '#/users/grace'))
+    await page.getByText('There is none: nobody identified this user.').waitFor()
+    await page.getByText('There are no events of this user.').waitFor()
+  })
+})
