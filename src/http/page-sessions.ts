@@ -15,7 +15,7 @@ const CSRF_HEADER = 'x-csrf-token'
 export interface PageSession {
   /** for the header Set-Cookie */
   cookie: string
-  /** for the header `CSRF_HEADER` of every call that changes something */
+  /** for the header `CSRF_HEADER` of every call that changes something; the same in all sessions of a key, as in two tabs */
   csrfToken: string
   /** epoch ms */
   expiresAt: number
@@ -42,7 +42,7 @@ export class PageSessions {
     const value = `${content}.${signature(grant, 'session', content)}`
     return {
       cookie: setCookie(value, SESSION_MS / 1000, request),
-      csrfToken: signature(grant, 'csrf', value),
+      csrfToken: signature(grant, 'csrf', grant.id),
       expiresAt,
     }
   }
@@ -68,7 +68,7 @@ export class PageSessions {
     if (!grant) return null
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     const token = request.headers[CSRF_HEADER]
-    if (!isRead && !isSame(String(token), signature(grant, 'csrf', value))) {
+    if (!isRead && !isSame(String(token), signature(grant, 'csrf', grant.id))) {
       const message = `A call with a session that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
       throw new ApiError('invalid_csrf_token', message)
     }

@@ -47,6 +47,8 @@ t.test('what a session changes needs the token of the page', async (t) => {
   t.equal(refused.json().code, 'invalid_csrf_token')
   t.equal((await ask({ 'x-csrf-token': `${csrf}x` })).statusCode, 403)
   t.equal((await ask({ 'x-csrf-token': csrf })).statusCode, 200)
+  const secondTab = (await withCookie(cookie?.value ?? '', 'GET', '/session')).json().session.csrf_token
+  t.equal(secondTab, csrf, 'another tab begins the session anew, and this one goes on')
 })
 
 t.test('a key in the request comes before the session', async (t) => {
