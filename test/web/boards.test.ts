@@ -1,0 +1,169 @@
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { until } from '../helper.js'
+import { isUsable, type Site, startSite } from './page.js'
+
+const DAY_MS = 86_400_000
+const USERS = { kind: 'series', series: [{ event: '*', metric: 'users' }] }
+
+const cardsOf = (page: Page) => page.getByRole('article')
+const titlesOf = async (page: Page) =>
+  await cardsOf(page).evaluateAll<string[]>((all) => all.map((one) => one.ariaLabel))
+const answerOf = (page: Page, title: string) => page.getByRole('region', { name: `Answer of ${title}` })
+
+/** Three users of the last days, who look more often than they buy. */
+async function track(site: Site): Promise<void> {
+  const events = [0, 1, 2].flatMap((user) =>
+    [1, 2, 3].flatMap((days) => {
+      const common = { distinct_id: `user ${user}`, timestamp: Date.now() - days * DAY_MS }
+      return [
+        { event: 'looked', ...common },
+        ...(days === 1 && user < 2 ? [{ event: 'bought', ...common, timestamp: common.timestamp + 1000 }] : []),
+      ]
+    }),
+  )
+  const response = await site.call('POST', '/public/track/batch', { events })
+  if (response.statusCode !== 200) throw new Error(response.body)
+}
+
+async function put(t: Test, site: Site, path: string, body: object): Promise<void> {
+  const response = await site.call('PUT', `/public${path}`, body)
+  t.equal(response.statusCode, 200, response.body)
+}
+
+t.test('boards', async (t) => {
+  const site = await startSite(t)
+  await track(site)
+  const { visit, call, addKey } = site
+  const boards = async () => (await call('GET', '/public/boards')).json().boards
+  const board = async () => {
+    const [{ id }] = await boards()
+    return (await call('GET', `/public/boards/${id}`)).json().board
+  }
+  const page = await visit('#/')
+
+  t.test('a project without boards sees one of its own data, and keeps it', async (t) => {
+    await answerOf(page, 'Totals, and the period before').getByText('11', { exact: true }).waitFor()
+    await answerOf(page, 'From one event to the next').getByRole('button', { name: '2: bought' }).waitFor()
+    await isUsable(t, page, 'the overview')
+    await page.getByRole('button', { name: 'Save as board' }).click()
+    await page.getByLabel('Name', { exact: true }).fill('Ours')
+    await page.getByRole('button', { name: 'Save board' }).click()
+    await page.getByLabel('Name of the board').waitFor()
+    t.match(page.url(), /#\/board\/[0-9a-f]+\?edit=1$/)
+    t.match(await boards(), [{ name: 'Ours', count: 6 }])
+  })
+
+  t.test('cards are moved, widened, renamed and removed, and saved at the end', async (t) => {
+    await page.getByRole('button', { name: 'Move Users forward', exact: true }).press('Enter')
+    const moved = ['Totals, and the period before', 'Events', 'Users', 'Most frequent events']
+    t.strictSame((await titlesOf(page)).slice(0, 4), moved)
+    t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Move Users forward', 'it keeps the focus')
+    await page.getByRole('status').getByText('Users is card 3 of 6.').waitFor({ state: 'attached' })
+    const handle = page.getByRole('article', { name: 'Users', exact: true }).locator('[draggable]')
+    await handle.dragTo(page.getByRole('article', { name: 'Totals, and the period before' }))
+    t.equal((await titlesOf(page))[0], 'Users', 'dragged')
+    await page.getByLabel('Width of Users', { exact: true }).selectOption('Full width')
+    await page.getByRole('button', { name: 'Remove Events', exact: true }).click()
+    await page.getByRole('button', { name: 'Remove Users who come back' }).click()
+    await page.getByLabel('Title of the card').nth(0).fill('Everybody')
+    await page.getByLabel('Name of the board').fill('All of ours')
+    await isUsable(t, page, 'a board that is edited')
+    t.match(await board(), { name: 'Ours', cards: { length: 6 } }, 'nothing is saved yet')
+    await page.getByRole('button', { name: 'Save board' }).click()
+    await page.getByRole('heading', { name: 'All of ours' }).waitFor()
+    const { name, cards } = await board()
+    t.equal(name, 'All of ours')
+    t.strictSame(
+      cards.map(({ name }: { name: string }) => name),
+      ['Everybody', 'Totals, and the period before', 'Most frequent events', 'From one event to the next'],
+    )
+    t.equal(cards[0].width, 4)
+  })
+
+  t.test('a saved question becomes a card, which leads to it', async (t) => {
+    await put(t, site, '/questions/people', {
+      name: 'People',
+      question: { ...USERS, interval: 'none' },
+      display: { as: 'number' },
+    })
+    await page.getByRole('button', { name: 'Edit board' }).click()
+    await page.getByRole('button', { name: 'Add card' }).click()
+    await page.getByRole('button', { name: 'look for it here' }).click()
+    await page.getByRole('button', { name: 'Add People' }).click()
+    await page.getByText('“People” is on the board now.').waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: 'Save board' }).click()
+    await answerOf(page, 'People').getByText('3', { exact: true }).waitFor()
+    await page.getByRole('link', { name: 'People' }).click()
+    await page.getByRole('heading', { name: 'Explore' }).waitFor()
+    t.match(page.url(), /saved=people/)
+    await page.goBack()
+    await call('DELETE', '/public/questions/people')
+    await page.reload()
+    await answerOf(page, 'People').getByText('The saved question of this card was deleted.').waitFor()
+  })
+
+  t.test('a change of somebody else is not lost unseen', async (t) => {
+    const theirs = async (name: string) => {
+      const { id, cards } = await board()
+      await put(t, site, `/boards/${id}`, { name, cards })
+    }
+    const title = 'Somebody changed this board meanwhile'
+    await page.getByRole('button', { name: 'Edit board' }).click()
+    await page.getByLabel('Name of the board').fill('Mine')
+    await theirs('Theirs')
+    await page.getByRole('button', { name: 'Save board' }).click()
+    await page.getByRole('dialog', { name: title }).getByRole('button', { name: 'Load theirs' }).click()
+    await until('their name', async () => (await page.getByLabel('Name of the board').inputValue()) === 'Theirs')
+    await page.getByLabel('Name of the board').fill('Mine')
+    await theirs('Theirs again')
+    await page.getByRole('button', { name: 'Save board' }).click()
+    await page.getByRole('dialog', { name: title }).getByRole('button', { name: 'Overwrite' }).click()
+    await page.getByRole('heading', { name: 'Mine' }).waitFor()
+    t.match(await board(), { name: 'Mine' })
+  })
+
+  t.test('who may only read looks, and a question that fails spoils no other', async (t) => {
+    const { id } = await board()
+    const cards = [
+      { id: 'good', name: 'Good', question: { ...USERS, interval: 'none' }, display: { as: 'number' }, width: 1 },
+      { id: 'bad', name: 'Bad', question: USERS, width: 1 },
+    ]
+    await put(t, site, `/boards/${id}`, { name: 'Mine', cards })
+    const reader = await visit('#/overview', await addKey('read'))
+    t.ok(await reader.getByRole('button', { name: 'New board' }).isDisabled())
+    let asked = 0
+    await reader.route('**/public/query', async (route) => {
+      asked++
+      if (route.request().postDataJSON().interval === 'none') return await route.continue()
+      await route.fulfill({
+        status: 503,
+        json: { status: 0, error: 'ClickHouse does not answer.', code: 'unavailable' },
+      })
+    })
+    await reader.getByRole('link', { name: 'Mine' }).click()
+    await answerOf(reader, 'Good').getByText('3', { exact: true }).waitFor()
+    await answerOf(reader, 'Bad').getByText('ClickHouse does not answer.').waitFor()
+    t.ok(await reader.getByRole('button', { name: 'Edit board' }).isDisabled())
+    await isUsable(t, reader, 'a board to look at')
+    await reader.clock.install()
+    await reader.reload()
+    await answerOf(reader, 'Good').getByText('3', { exact: true }).waitFor()
+    const before = asked
+    await reader.clock.fastForward(61_000)
+    await until('the next answers', () => asked >= before + 2)
+  })
+
+  t.test('a new board is made, and deleted after asking', async (t) => {
+    await page.getByRole('button', { name: 'New board' }).click()
+    await page.getByLabel('Name', { exact: true }).fill('<img src=x onerror=alert(1)>')
+    await page.getByRole('button', { name: 'Create board' }).click()
+    await page.getByText('There are no cards yet. Add the first one.').waitFor()
+    t.equal((await boards()).length, 2)
+    await page.getByRole('button', { name: 'Delete board' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete board' }).click()
+    await page.getByRole('heading', { name: 'Mine' }).waitFor()
+    t.equal((await boards()).length, 1)
+  })
+})
