@@ -8,7 +8,7 @@ const USERS = { kind: 'series', series: [{ event: '*', metric: 'users' }] }
 
 const cardsOf = (page: Page) => page.getByRole('article')
 const titlesOf = async (page: Page) =>
-  await cardsOf(page).evaluateAll<string[]>((all) => all.map((one) => one.ariaLabel))
+  await cardsOf(page).evaluateAll((all: { ariaLabel: string | null }[]) => all.map((one) => one.ariaLabel))
 const answerOf = (page: Page, title: string) => page.getByRole('region', { name: `Answer of ${title}` })
 
 /** Three users of the last days, who look more often than they buy. */
