@@ -28,7 +28,7 @@ export async function openProject(io: CommandIo): Promise<{ secretKey: string; b
  * When the project was begun, epoch ms: when the first of its keys was made since it last had none that was good.
  * @param keys all that it ever had
  */
-export function begunAt(keys: readonly KeyRecord[], now: number): number {
+function begunAt(keys: readonly KeyRecord[], now: number): number {
   let begun = now
   let goodUntil = Number.NEGATIVE_INFINITY
   for (const { createdAt, revokedAt } of keys.toSorted((a, b) => a.createdAt - b.createdAt)) {

@@ -11,7 +11,7 @@ const REFRESH_MS = 60_000
 const TOLERANCE_MS = 5_000
 
 /** What can be done to the cards of a board. */
-export interface CardEdit {
+interface CardEdit {
   /** @param place counted from 0; too far is as far as possible */
   move: (id: string, place: number) => void
   change: (id: string, what: Partial<BoardCard>) => void
