@@ -19,7 +19,7 @@ how to add it to Claude, Cursor and VS Code; without a copy of Tallyhouse on the
 machine, they connect to the service's own /mcp.
 
 The tools only read: names of events, properties and values, answers to questions, one user, recent
-events. So give it a read key, which "tallyhouse keys create --kind read" makes.
+events. So give it a read key, which "tallyhouse keys create --project NAME --kind read" makes.
 
 ${TARGET_USAGE}
                      A read key is enough.

@@ -33,7 +33,7 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
         <input id="key" name="key" type="password" autocomplete="off" spellcheck={false} required autofocus />
         <p class="hint">
           A read key (<code>rk_…</code>) to look, a secret key (<code>sk_…</code>) to edit and delete, too. The first
-          start printed one; <code>npx tallyhouse keys create --kind read</code> makes another.
+          start printed one; <code>npx tallyhouse keys create --project default --kind read</code> makes another.
         </p>
         {error && <Failure error={error} />}
         <button type="submit" class="primary" disabled={isBusy}>
