@@ -14,7 +14,11 @@ export default function Data({ session, route: { rest, query } }: ViewProps) {
       <h1>Data</h1>
       <nav class="data-parts" aria-label="Data">
         {Object.entries(parts).map(([id, title]) => (
-          <a key={id} href={linkTo(id === 'events' ? ['data'] : ['data', id])} aria-current={id === part && 'page'}>
+          <a
+            key={id}
+            href={linkTo(id === 'events' ? ['data'] : ['data', id])}
+            aria-current={id === part ? 'page' : undefined}
+          >
             {title}
           </a>
         ))}
