@@ -33,7 +33,7 @@ export type Fetch = (
 ) => Promise<Response>
 
 export interface Call {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
   /** starts with `/public`; includes the query */
   path: string
   /** JSON; every attempt sends the same bytes */
@@ -58,10 +58,10 @@ export interface CallResult {
   headers: Headers
 }
 
-/** A response of rows only. */
-export interface RowsResult {
-  bytes: Uint8Array<ArrayBuffer>
+/** A response of rows only, which is still coming. */
+export interface RowStream {
   headers: Headers
+  chunks: AsyncGenerator<Uint8Array, void, undefined>
 }
 
 /** A response that is still coming. */
@@ -127,9 +127,16 @@ export class Connection {
     await retry(attempt, this.#retry, signal)
   }
 
-  /** As `call`, for `/events` in a format that has no envelope. */
-  async rows(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<RowsResult> {
-    return await retry(() => this.#attempt(call, signal, readRows), policy, signal)
+  /**
+   * Opens a stream of rows that have no envelope, such as `/export`, in one attempt. Its chunks break
+   * off as those of `lines` do; a response that stalls for the timeout of the call is a `timeout`.
+   * @throws TallyhouseError
+   */
+  async rows(call: Call, { signal }: CallOptions = {}): Promise<RowStream> {
+    const end = new AbortController()
+    const { body, headers } = await this.#attempt(call, signal, readRows, end)
+    const silentMs = Math.max(this.#timeoutMs, call.timeoutMs ?? 0)
+    return { headers, chunks: chunksOf(body, { end, signal, silentMs }) }
   }
 
   /**
@@ -223,11 +230,11 @@ function refusal({ status, headers }: Response, value: Record<string, unknown> |
   )
 }
 
-async function readRows(response: Response): Promise<RowsResult> {
-  const { status, headers } = response
+async function readRows(response: Response): Promise<{ body: ReadableStream | null; headers: Headers }> {
+  const { status, headers, body } = response
   // Only Tallyhouse sends this header.
   if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
-  return { bytes: new Uint8Array(await response.arrayBuffer()), headers }
+  return { body, headers }
 }
 
 async function readStream(response: Response, type: string): Promise<{ body: ReadableStream; headers: Headers }> {
@@ -245,41 +252,38 @@ interface Reading {
 }
 
 async function* linesOf(body: ReadableStream<Uint8Array>, reading: Reading): AsyncGenerator<string, void, undefined> {
-  const { end, signal } = reading
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of chunksOf(body, reading)) {
+    const parts = `${rest}${decoder.decode(chunk, { stream: true })}`.split('\n')
+    rest = parts.pop() ?? ''
+    yield* parts
+  }
+}
+
+/** @param body null for a response without one, as to a HEAD */
+async function* chunksOf(
+  body: ReadableStream<Uint8Array> | null,
+  { end, signal, silentMs }: Reading,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  if (body === null) return
   const abort = () => end.abort(aborted(signal))
   if (signal?.aborted) abort()
   signal?.addEventListener('abort', abort)
   try {
-    let rest = ''
-    for await (const text of textsOf(body, reading)) {
-      const parts = `${rest}${text}`.split('\n')
-      rest = parts.pop() ?? ''
-      yield* parts
+    const reader = body.getReader()
+    for (;;) {
+      const timer = setTimeout(() => end.abort(timedOut(silentMs)), silentMs)
+      const { done, value } = await reader.read().finally(() => clearTimeout(timer))
+      if (done) return
+      yield value
     }
+  } catch (error) {
+    if (end.signal.reason instanceof TallyhouseError) throw end.signal.reason
+    throw new TallyhouseError('network', 'The response broke off and is incomplete.', { cause: error })
   } finally {
     signal?.removeEventListener('abort', abort)
     end.abort()
-  }
-}
-
-async function* textsOf(
-  body: ReadableStream<Uint8Array>,
-  { end, silentMs }: Reading,
-): AsyncGenerator<string, void, undefined> {
-  const reader = body.getReader()
-  const decoder = new TextDecoder()
-  for (;;) {
-    const timer = setTimeout(() => end.abort(timedOut(silentMs)), silentMs)
-    try {
-      const { done, value } = await reader.read()
-      if (done) return
-      yield decoder.decode(value, { stream: true })
-    } catch (error) {
-      if (end.signal.reason instanceof TallyhouseError) throw end.signal.reason
-      throw new TallyhouseError('network', 'The response broke off and is incomplete.', { cause: error })
-    } finally {
-      clearTimeout(timer)
-    }
   }
 }
 

@@ -8,8 +8,7 @@ import { given } from '../lib/given.js'
 import { formatCursor, parseCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
 import type { Lanes } from '../pipeline/lanes.js'
-import { readEventRun } from '../store/event-export.js'
-import { findPageStart } from '../store/event-pages.js'
+import { findRunEnd, readEventRun } from '../store/event-export.js'
 
 export interface ExportOptions {
   lanes: Pick<Lanes, 'barrier'>
@@ -25,7 +24,7 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { l
     const { stored, pending } = await lanes.barrier.waitForProject(projectId)
     const events = { projectId, ...given({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
     // What is accepted later lies behind it, so it is known before the first row is.
-    const before = limit === undefined ? null : await findPageStart(shards, { ...events, offset: limit }, { signal })
+    const before = limit === undefined ? null : await findRunEnd(shards, events, limit, { signal })
     const next = laterId(before ?? firstIdAfter(stored), startAt)
     const format = query.format ?? rowFormat(headers.accept)
     reply.headers({

@@ -3,7 +3,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Reading } from '../clickhouse/client.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { RowFormat } from '../contract/formats.js'
-import { type EventFilter, ordered, ROWS } from './event-pages.js'
+import { type EventFilter, findPageStart, ordered, ROWS } from './event-pages.js'
 import { STREAMED } from './page.js'
 
 /** A run of a project's events, all of which are stored. */
@@ -18,13 +18,23 @@ export interface EventRun extends EventFilter {
 }
 
 /**
- * How long the first bytes may take, ms: a filter that finds little may have to read all events. Shorter than the silence
- * after which clients give up.
+ * How long the first bytes, or the end of a run, may take, ms: a filter that finds little may have to read all events.
+ * Shorter than the silence after which clients give up.
  */
 const LIMIT_MS = 100_000
 
 /** Texts are made of rows by all threads, before the rows are put in order by one. */
 const EXPORT: ClickHouseSettings = { ...STREAMED, query_plan_execute_functions_after_sorting: 0 } as ClickHouseSettings
+
+/** The first id behind the first `limit` events of a run; null if it has no more. */
+export async function findRunEnd(
+  shards: Shards,
+  run: Omit<EventRun, 'before'>,
+  limit: number,
+  reading: Pick<Reading, 'signal'>,
+): Promise<string | null> {
+  return await findPageStart(shards, { ...run, offset: limit }, { ...reading, limitMs: LIMIT_MS })
+}
 
 /** The events of a run as one file of rows, in the order of their acceptance, as a page of `GET /public/events` has them. */
 export async function readEventRun(

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import type { RowFormat } from '../../contract/formats.js'
+import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
 import { runAll } from '../all.js'
 import { type Command, UsageError } from '../command.js'
@@ -9,6 +10,8 @@ import { readTime } from '../time.js'
 import { exportEvents } from './export-file.js'
 
 const OUTPUT_FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
+/** A reader of a file holds little more than one of its row groups, and an interrupted file is read again. */
+const ROWS_PER_FILE = 1_000_000
 
 const USAGE = `Usage: tallyhouse export [options]
        tallyhouse export --all FOLDER
@@ -18,8 +21,9 @@ Exports the events of a project, or a selection of them, in the order in which t
 ${TARGET_USAGE}
   --format FORMAT    ndjson (default), csv or parquet
   --output FILE      where the events are written (default: standard output). Parquet needs a
-                     folder: it is written as numbered files of up to 10 000 events each, which Parquet
-                     readers read as one table (for example events-*.parquet)
+                     folder: it is written as numbered files, which Parquet readers read as one
+                     table (for example events-*.parquet)
+  --rows-per-file N  the most events in a file of Parquet (default: 1 000 000)
   --event NAME       only events with this name
   --distinct-id ID   only events of this user
   --from TIME        only events at or after this time, in milliseconds since 1970 or ISO 8601 (UTC
@@ -58,9 +62,11 @@ export const command: Command = {
     if (values.since !== undefined && parseCursor(values.since)?.order !== 'asc') {
       throw new UsageError('--since must be a cursor that an earlier export printed.')
     }
+    const rowsPerFile = readRowsPerFile(values['rows-per-file'], format)
     const options = {
       target: await readTarget(values, io),
       format,
+      rowsPerFile,
       filter: {
         event: values.event,
         distinct_id: values['distinct-id'],
@@ -83,6 +89,14 @@ export const command: Command = {
   },
 }
 
+function readRowsPerFile(text: string | undefined, format: RowFormat): number {
+  if (text === undefined) return ROWS_PER_FILE
+  if (format !== 'parquet') throw new UsageError('--rows-per-file needs --format parquet.')
+  const rows = Number(text)
+  if (/^\d+$/.test(text) && rows >= 1 && rows <= MAX_EXPORT) return rows
+  throw new UsageError(`--rows-per-file must be a whole number from 1 to ${MAX_EXPORT}.`)
+}
+
 function parse(args: string[]) {
   try {
     return parseArgs({
@@ -96,6 +110,7 @@ function parse(args: string[]) {
         'distinct-id': { type: 'string' },
         from: { type: 'string' },
         to: { type: 'string' },
+        'rows-per-file': { type: 'string' },
         since: { type: 'string' },
         state: { type: 'string' },
       },

@@ -2,17 +2,21 @@ import { readdir, stat } from 'node:fs/promises'
 import { Connection } from '../../client/connection.js'
 import type { RowFormat } from '../../contract/formats.js'
 import { StateFile } from '../../lib/checkpoint-file.js'
-import { cursorAfter } from '../../model/cursor.js'
 import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted, ProgressLine } from '../progress.js'
 import type { Target } from '../target.js'
-import { bytesOnDisk, openOutput } from './output.js'
-import { type Filter, Pages } from './pages.js'
+import { openParquetParts, parquetFile } from './parquet-parts.js'
+import type { Parts } from './part.js'
+import { openRowParts } from './row-parts.js'
+import { RowReader } from './row-reader.js'
+import { type Filter, Runs } from './runs.js'
 
 export interface ExportOptions {
   target: Target
   format: RowFormat
+  /** of a file of Parquet */
+  rowsPerFile: number
   filter: Filter
   /** the cursor to start at; null for the beginning */
   since: string | null
@@ -29,19 +33,19 @@ interface ExportState {
   format: RowFormat
   filter: Filter
   since: string | null
-  /** the cursor of the next page */
+  /** the cursor of the next part */
   next: string | null
   rows: number
+  /** parts that were written; of Parquet, files */
   pages: number
-  /** of the file */
+  /** of the file; of all files of a folder */
   bytes: number
-  lastId: string | null
   finishedAt: string | null
 }
 
 export interface Exported {
   rows: number
-  /** the `--since` of a later export; null if there is no event yet */
+  /** the `--since` of a later export; null if none is known */
   next: string | null
   /** accepted events that are missing because they are not in the store yet */
   pending: number
@@ -58,14 +62,14 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
   const { state, file } = await beginOrResume(options)
   if (state.finishedAt !== null) {
     io.stderr.write(`${path} was exported at ${state.finishedAt}. To export it again, remove it and ${file?.path}.\n`)
-    return { rows: state.rows, next: nextTime(state), pending: 0, isWhole: true }
+    return { rows: state.rows, next: state.next, pending: 0, isWhole: true }
   }
   if (state.rows > 0) io.stderr.write(`${path}: resuming after ${counted(state.rows, 'event')}.\n`)
   const connection = new Connection({ url: target.url, secretKey: target.secretKey })
   try {
     await checkService(connection, target.url, 'read', io.signal)
     await file?.write(state)
-    return await writePages(connection, options, state, file, io)
+    return await writeParts(connection, options, state, file, io)
   } catch (error) {
     if (!io.signal.aborted) throw error
     return { rows: state.rows, next: state.next, pending: 0, isWhole: false }
@@ -86,7 +90,6 @@ async function beginOrResume({ target, format, filter, since, output: path, stat
     rows: 0,
     pages: 0,
     bytes: 0,
-    lastId: null,
     finishedAt: null,
   }
   if (path === null) return { state: begun, file: null }
@@ -98,45 +101,52 @@ async function beginOrResume({ target, format, filter, since, output: path, stat
   return { state, file }
 }
 
-/** Writes the pages from `state.next` to the end, and updates the state after each. */
-async function writePages(
+/** Writes the parts from `state.next` to the end, and updates the state after each. */
+async function writeParts(
   connection: Connection,
-  { format, filter, since, output: path }: ExportOptions,
+  options: ExportOptions,
   state: ExportState,
   file: StateFile<ExportState> | null,
   io: CommandIo,
 ): Promise<Exported> {
-  const pages = new Pages(connection, format, filter)
-  const output = await openOutput(path, format, state, io)
+  const { format, filter, since, output: path } = options
+  const runs = new Runs(connection, format, filter, io.signal)
+  const parts = await openParts(runs, options, state, io)
   const line = new ProgressLine(io.stderr, 'exported', () => ({ events: state.rows, part: null }))
   try {
     for (;;) {
-      const page = await pages.read(state.next, io.signal)
-      if (page.rows > 0 || state.pages === 0) {
-        state.bytes += await output.write(page, state)
-        state.pages++
-      }
-      state.rows += page.rows
-      state.lastId = page.lastId ?? state.lastId
-      state.next = page.next ?? nextTime(state)
-      if (page.next === null) {
+      const { rows, bytes, next, isLast, pending } = await parts.write(state)
+      if (bytes > 0) state.pages++
+      state.bytes += bytes
+      state.rows += rows
+      state.next = next
+      if (isLast) {
         if (path !== null && file) await checkBytes(path, state, file.path)
-        if (since === null && !pages.hasShortPages) await checkCount(pages, state, line, io.signal)
-        if (page.pending === 0) state.finishedAt = new Date().toISOString()
+        await checkCount(runs, state, since, next)
+        if (pending === 0) state.finishedAt = new Date().toISOString()
       }
       await file?.write(state)
-      if (page.next === null) {
-        return { rows: state.rows, next: state.next, pending: page.pending, isWhole: page.pending === 0 }
-      }
+      if (isLast) return { rows: state.rows, next, pending, isWhole: pending === 0 }
     }
   } finally {
     line.stop()
-    await output.close()
+    runs.close()
+    await parts.close()
   }
 }
 
+async function openParts(
+  runs: Runs,
+  { format, output: path, rowsPerFile }: ExportOptions,
+  state: ExportState,
+  io: CommandIo,
+): Promise<Parts> {
+  if (format === 'parquet' && path !== null) return await openParquetParts(runs, path, state.next, rowsPerFile)
+  return await openRowParts(new RowReader(runs, format, state.next, state.bytes === 0), path, state, io)
+}
+
 /**
- * The output may be longer, by a page that was not recorded or by later exports appended to the file.
+ * The output may be longer, by a part that was not recorded or by later exports appended to the file.
  * @throws Error if a part of what was written is missing
  */
 async function checkBytes(path: string, { format, pages, bytes }: ExportState, file: string): Promise<void> {
@@ -147,25 +157,23 @@ async function checkBytes(path: string, { format, pages, bytes }: ExportState, f
   )
 }
 
-/** The cursor for events that are accepted after those written. */
-function nextTime({ lastId, next }: ExportState): string | null {
-  return lastId === null ? next : cursorAfter(lastId)
+/** The size on disk of an output: of its file, or of the files in its folder. A missing file counts as 0. */
+async function bytesOnDisk(path: string, format: RowFormat, pages: number): Promise<number> {
+  const files = format === 'parquet' ? Array.from({ length: pages }, (_, page) => parquetFile(path, page)) : [path]
+  let bytes = 0
+  for (const file of files) {
+    bytes += await stat(file).then(
+      ({ size }) => size,
+      () => 0,
+    )
+  }
+  return bytes
 }
 
-/**
- * Asks the service for the event at the position of the last one in the output, by its own count.
- * @throws Error if events are missing in the output
- */
-async function checkCount(pages: Pages, { rows, lastId }: ExportState, line: ProgressLine, signal: AbortSignal) {
-  if (lastId === null) return
-  const found = await pages.eventIdAt(rows, signal)
-  if (found === lastId) return
-  // Ids sort in the order of acceptance.
-  if (found === null || found > lastId) {
-    line.say('Some exported events were deleted while the export ran.')
-    return
-  }
-  throw new Error(`The service has more events up to ${lastId} than the ${rows} exported. Export them again.`)
+/** @throws Error if events are missing in the output, by the service's own count */
+async function checkCount(runs: Runs, { rows }: ExportState, since: string | null, next: string): Promise<void> {
+  if (await runs.areAll(rows, since, next)) return
+  throw new Error(`The service has more events than the ${rows} exported. Export them again.`)
 }
 
 async function refuseExisting(path: string): Promise<void> {

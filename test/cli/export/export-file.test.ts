@@ -1,8 +1,11 @@
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
 import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { counted } from '../../../src/cli/progress.js'
 import { ClickHouse } from '../../../src/clickhouse/client.js'
 import { memberText } from '../../../src/json/spans.js'
 import {
@@ -36,6 +39,32 @@ async function track(service: Service, event: object): Promise<void> {
   t.equal(response.status, 200)
 }
 
+/** A way to the service on which an export stalls after so many bytes, so that its reader is killed in the middle. */
+async function stallingWay(t: Test, url: string) {
+  const way = { url: '', mostBytes: Number.POSITIVE_INFINITY }
+  const server = createServer((asked, reply) => {
+    const { method, headers, url: path = '' } = asked
+    const onward = request(url + path, { method, headers }, async (answer) => {
+      reply.writeHead(answer.statusCode ?? 0, answer.headers)
+      let left = path.startsWith('/public/export') ? way.mostBytes : Number.POSITIVE_INFINITY
+      for await (const chunk of answer as AsyncIterable<Buffer>) {
+        reply.write(chunk.subarray(0, left))
+        left -= chunk.length
+        if (left <= 0) return void (await once(reply, 'close'))
+      }
+      reply.end()
+    })
+    asked.pipe(onward)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  way.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return way
+}
+
 t.test('what was imported is exported', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const folder = await temporaryFolder(t)
@@ -55,6 +84,9 @@ t.test('what was imported is exported', async (t) => {
 
   t.test('an export that is killed goes on to the same file', async (t) => {
     const path = join(folder, 'events.ndjson')
+    const way = await stallingWay(t, service.url)
+    const to = (...args: string[]) => ['export', '--url', way.url, ...args]
+    way.mostBytes = 400_000
     for (let kills = 0; kills < 2; kills++) {
       const child = startCommand(to('--output', path))
       const ended = once(child, 'exit')
@@ -64,6 +96,7 @@ t.test('what was imported is exported', async (t) => {
       child.kill('SIGKILL')
       await ended
     }
+    way.mostBytes = Number.POSITIVE_INFINITY
     t.ok((await readFile(path)).length < whole.stdout.length, 'it was killed in the middle')
     // As if it had been killed between a page and the note of it.
     await writeFile(path, 'half a page', { flag: 'a' })
@@ -114,8 +147,9 @@ t.test('what was imported is exported', async (t) => {
 
   t.test('Parquet, as numbered files that are one table', async (t) => {
     const path = join(folder, 'parquet')
-    const { code, stderr } = await runCommand(to('--format', 'parquet', '--output', path))
+    const { code, stderr } = await runCommand(to('--format', 'parquet', '--output', path, '--rows-per-file', '10000'))
     t.equal(code, 0, stderr)
+    t.match(stderr, `${counted(lines.length, 'event')} exported`)
     const files = await readdir(path)
     t.equal(files.length, Math.ceil(lines.length / 10_000))
     const engine = await startClickHouse(t)
@@ -138,6 +172,8 @@ t.test('what was imported is exported', async (t) => {
     const shown = (rows: unknown[]) => rows.map((row) => JSON.stringify(row)).join('\n')
     t.ok(shown(rows.map((row) => Object.values(row))) === shown(lines.map(parts)), 'the same events in their order')
     t.match(await runCommand(to('--format', 'parquet')), { code: 2, stderr: /Name a folder/ })
+    t.match(await runCommand(to('--rows-per-file', '5')), { code: 2, stderr: /needs --format parquet/ })
+    t.match(await runCommand(to('--format', 'parquet', '--output', path, '--rows-per-file', '0')), { code: 2 })
   })
 
   t.test('--since adds what came later, and nothing else', async (t) => {

@@ -1,0 +1,57 @@
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { rowsInParquet } from './parquet-rows.js'
+import type { Part, Parts } from './part.js'
+import type { Run, Runs } from './runs.js'
+
+/**
+ * Writes an export to a folder of Parquet files, numbered in order. A file is renamed to its name when it is complete;
+ * one that breaks off is read again.
+ */
+export async function openParquetParts(
+  runs: Runs,
+  folder: string,
+  cursor: string | null,
+  rowsPerFile: number,
+): Promise<Parts> {
+  await mkdir(folder, { recursive: true })
+  let next = cursor
+  return {
+    async write({ pages }): Promise<Part> {
+      const file = parquetFile(folder, pages)
+      const { run, rows, bytes } = await runs.retried(async () => {
+        const run = await runs.open(next, rowsPerFile)
+        return { run, ...(await writeDraft(`${file}.new`, run)) }
+      })
+      next = run.next
+      // The first file has the columns, even without rows.
+      const isKept = rows > 0 || pages === 0
+      if (isKept) await rename(`${file}.new`, file)
+      else await rm(`${file}.new`)
+      // Events that were pending when the run began may be stored by now.
+      const isLast = !run.hasMore && (run.pending === 0 || rows === 0)
+      return { rows, bytes: isKept ? bytes : 0, next, isLast, pending: run.pending }
+    },
+    close: async () => undefined,
+  }
+}
+
+/** The path of the file with this number, from 0. */
+export function parquetFile(folder: string, page: number): string {
+  return join(folder, `events-${String(page + 1).padStart(6, '0')}.parquet`)
+}
+
+async function writeDraft(path: string, { chunks }: Run): Promise<{ rows: number; bytes: number }> {
+  const handle: FileHandle = await open(path, 'w+', 0o600)
+  try {
+    let bytes = 0
+    for await (const chunk of chunks) {
+      await handle.writeFile(chunk)
+      bytes += chunk.length
+    }
+    await handle.datasync()
+    return { rows: await rowsInParquet(handle, bytes), bytes }
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,103 @@
+import type { Connection, RowStream } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
+import { type RetryPolicy, retry } from '../../client/retry.js'
+import type { RowFormat } from '../../contract/formats.js'
+import { MAX_EXPORT } from '../../contract/limits.js'
+import { parseCursor } from '../../model/cursor.js'
+
+/** About six minutes of pauses, as for an import. */
+const EXPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
+
+/** The service may look for the first event of a filter for 100 s. */
+const SILENCE_MS = 120_000
+
+/** Which events are exported; an undefined property does not restrict them. */
+export interface Filter {
+  event?: string | undefined
+  distinct_id?: string | undefined
+  /** event time in milliseconds, inclusive */
+  from?: string | undefined
+  /** exclusive */
+  to?: string | undefined
+}
+
+/** A run of the project's events that is still coming. */
+export interface Run extends Pick<RowStream, 'chunks'> {
+  /** the cursor after its last row */
+  next: string
+  /** whether a limit ended it */
+  hasMore: boolean
+  /** accepted events that were not in the store yet when it began */
+  pending: number
+}
+
+/** Reads runs of events by `GET /public/export`. */
+export class Runs {
+  readonly #connection: Connection
+  readonly #format: RowFormat
+  readonly #filter: Filter
+  readonly #end = new AbortController()
+
+  /** @param signal ends all reads */
+  constructor(connection: Connection, format: RowFormat, filter: Filter, signal: AbortSignal) {
+    this.#connection = connection
+    this.#format = format
+    this.#filter = filter
+    if (signal.aborted) this.close()
+    signal.addEventListener('abort', () => this.close())
+  }
+
+  /**
+   * Opens the run from a cursor on, in one attempt.
+   * @param limit the most rows; null for all
+   * @throws TallyhouseError; Error for a service without this call
+   */
+  async open(cursor: string | null, limit: number | null): Promise<Run> {
+    return await this.#send('GET', { format: this.#format, cursor, limit })
+  }
+
+  /** Retries what reads of a run until it succeeds, fails permanently, or no attempt is left. */
+  async retried<T>(read: () => Promise<T>): Promise<T> {
+    return await retry(read, EXPORT_RETRY, this.#end.signal)
+  }
+
+  /**
+   * Whether the service counts no more events from `since` on and before `next` than `rows`. Fewer are not known from
+   * none missing, as events may have been deleted.
+   */
+  async areAll(rows: number, since: string | null, next: string): Promise<boolean> {
+    if (rows === 0 || rows > MAX_EXPORT) return true
+    const after = await this.retried(() => this.#send('HEAD', { cursor: since, limit: rows }))
+    // Ids sort in the order of acceptance.
+    return !after.hasMore || idOf(after.next) >= idOf(next)
+  }
+
+  /** Ends what is being read. */
+  close(): void {
+    this.#end.abort()
+  }
+
+  async #send(method: 'GET' | 'HEAD', more: Record<string, string | number | null>): Promise<Run> {
+    const query = new URLSearchParams()
+    for (const [name, value] of Object.entries({ ...this.#filter, ...more })) {
+      if (value !== undefined && value !== null) query.set(name, String(value))
+    }
+    const call = { method, path: `/public/export?${query}`, timeoutMs: SILENCE_MS }
+    const { headers, chunks } = await this.#connection.rows(call, { signal: this.#end.signal }).catch(explain)
+    const next = headers.get('x-next-cursor')
+    if (next === null) throw new Error('The service did not say where its export ends. Update it.')
+    return { chunks, next, hasMore: headers.get('x-has-more') === 'true', pending: Number(headers.get('x-pending')) }
+  }
+}
+
+function explain(error: unknown): never {
+  if (!(error instanceof TallyhouseError) || error.status !== 404) throw error
+  throw new Error(
+    'The service has no /public/export: it is older than this command. Update it, or export with its version of tallyhouse.',
+    { cause: error },
+  )
+}
+
+function idOf(cursor: string): string {
+  return parseCursor(cursor)?.id ?? ''
+}
