@@ -52,6 +52,16 @@ async function npmStart(env: NodeJS.ProcessEnv) {
   return { npm, url, members, output: () => output }
 }
 
+/** That somebody who opens the address in a browser gets the page, with its script. */
+async function hasPage(url: string): Promise<void> {
+  const answer = await fetch(url, { headers: { accept: 'text/html' } })
+  t.equal(answer.status, 200)
+  const [, script = ''] = /<script [^>]*src="([^"]+)"/.exec(await answer.text()) ?? []
+  const { status, headers } = await fetch(new URL(script, url))
+  t.equal(status, 200, script)
+  t.match(headers.get('content-type'), /javascript/)
+}
+
 t.test('a clone is installed and started as docs/deployment.md says for a server without Docker', async (t) => {
   const manual = await readFile('docs/deployment.md', 'utf8')
   const command = 'npm ci && npm run build && npm prune --omit=dev --omit=optional'
@@ -65,6 +75,7 @@ t.test('a clone is installed and started as docs/deployment.md says for a server
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'] as const) {
     const { npm, url, members, output } = await npmStart(env)
     t.equal((await fetch(`${url}/health/ready`)).status, 200, output())
+    await hasPage(url)
     const ended = once(npm, 'exit')
     npm.kill(signal)
     await ended

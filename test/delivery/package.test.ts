@@ -36,8 +36,15 @@ t.test('the published service contains what runs, and no source', async (t) => {
   const folder = await temporaryFolder(t)
   const { stdout } = await run('tar', ['-tzf', await pack('.', folder)])
   const files = stdout.split('\n')
-  for (const name of ['dist/main.js', 'dist/cli.js', 'README.md']) t.ok(files.includes(`package/${name}`), name)
+  for (const name of ['dist/main.js', 'dist/cli.js', 'dist/web/index.html', 'README.md'])
+    t.ok(files.includes(`package/${name}`), name)
   t.ok(files.some((name) => name.startsWith('package/schema/')))
+  for (const type of ['js', 'js.br', 'js.gz', 'css']) {
+    t.ok(
+      files.some((name) => name.startsWith('package/dist/web/assets/main-') && name.endsWith(`.${type}`)),
+      type,
+    )
+  }
   t.strictSame(
     files.filter((name) => /^package\/(src|test|bench|packages)\/|(?<!\.d)\.ts$/.test(name)),
     [],
