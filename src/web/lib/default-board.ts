@@ -82,7 +82,10 @@ function periodOf(events: EventName[], timezone: string, now: number): Period {
   const isShort = last - first < 14 * DAY_MS
   if (now - last > USUAL_DAYS * DAY_MS) {
     const to = dateAfter(dateIn(timezone, last), 1)
-    return { dates: { from: dateAfter(to, isShort ? -14 : -3 * USUAL_DAYS), to }, display: {}, isShort }
+    const from = dateAfter(to, isShort ? -14 : -3 * USUAL_DAYS)
+    // Questions cannot ask about what is before 1970.
+    const earliest = dateIn(timezone, 0)
+    return { dates: { from: from > earliest ? from : earliest, to }, display: {}, isShort }
   }
   return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : '30d' }, isShort }
 }
