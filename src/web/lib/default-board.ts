@@ -42,7 +42,7 @@ export function defaultCards(events: EventName[], timezone: string, now: number)
   const everyEvent = [{ event: '*' }]
   return [
     card('totals', isFixed ? 'Totals' : 'Totals, and the period before', 4, series(totals, 'none'), 'number', {
-      compare: true,
+      ...(!isFixed && { compare: true }),
     }),
     card('users', 'Users', 2, series([{ event: '*', metric: 'users' }], 'day'), 'line'),
     card('events', 'Events', 2, { ...series(everyEvent, 'day'), breakdown: ['event'], limit: 6 }, 'area'),
@@ -82,10 +82,9 @@ function periodOf(events: EventName[], timezone: string, now: number): Period {
   const isShort = last - first < 14 * DAY_MS
   if (now - last > USUAL_DAYS * DAY_MS) {
     const to = dateAfter(dateIn(timezone, last), 1)
-    const from = dateAfter(to, isShort ? -14 : -3 * USUAL_DAYS)
     // Questions cannot ask about what is before 1970.
-    const earliest = dateIn(timezone, 0)
-    return { dates: { from: from > earliest ? from : earliest, to }, display: {}, isShort }
+    const days = Math.min(isShort ? 14 : 3 * USUAL_DAYS, Math.floor(last / DAY_MS) + 1)
+    return { dates: { from: dateAfter(to, -days), to }, display: {}, isShort }
   }
   return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : '30d' }, isShort }
 }

@@ -5,7 +5,7 @@ import { Faults } from '../../../src/questions/faults.js'
 import { checkQuestion } from '../../../src/questions/parse.js'
 import { defaultCards } from '../../../src/web/lib/default-board.js'
 import { displayOf, drawingOf, filled, gapsOf } from '../../../src/web/lib/question.js'
-import { requestOf } from '../../../src/web/lib/request.js'
+import { requestBefore, requestOf } from '../../../src/web/lib/request.js'
 
 const NOW = Date.parse('2026-05-20T12:00Z')
 const DAY_MS = 86_400_000
@@ -62,7 +62,11 @@ t.test('whatever the events, the cards can be saved, asked, drawn and edited', a
         if (!draft || gapsOf(draft).length > 0) throw new Error('it cannot be edited')
         if (drawingOf(draft, shown) !== shown.as) throw new Error('it is not drawn as it says')
         if (width < 1 || width > 4) throw new Error('it does not fit')
-        for (const one of [question, requestOf(question, shown, NOW)]) {
+        for (const one of [
+          question,
+          requestOf(question, shown, NOW),
+          requestBefore(question, shown, NOW) ?? question,
+        ]) {
           const faults = new Faults()
           checkQuestion(one as object, '', faults, NOW)
           faults.throwIfAny()
