@@ -96,6 +96,13 @@ const Settings = Type.Object({
   DATA_DIR: Type.String({ default: './data', message: 'a folder' }),
   PUBLIC_API_KEY: Type.Optional(key()),
   SECRET_KEY: Type.Optional(key()),
+  SESSION_SECRET: Type.Optional(
+    Type.String({
+      minLength: MIN_KEY_LENGTH,
+      message: `a text of at least ${MIN_KEY_LENGTH} characters`,
+      isSecret: true,
+    }),
+  ),
   ROLE: Type.Union([Type.Literal('all'), Type.Literal('api'), Type.Literal('writer')], {
     default: 'all',
     message: 'one of all, api, writer',

@@ -26,6 +26,8 @@ export interface AdmissionSettings {
   WRONG_KEY_LIMIT: number
   SESSION_ADDRESS_LIMIT: number
   SESSION_KEY_LIMIT: number
+  /** signs the sessions of the page, together with the hash of the key */
+  SESSION_SECRET?: string | undefined
   /** bytes of the bodies in memory */
   BODY_MEMORY: number
   /** where the requests of keys are counted, a list for a Redis Cluster; in this process if absent */
@@ -57,7 +59,7 @@ export class Admission {
   constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
     const { keys, buffers, clientLimits, log } = options
     this.#keys = keys
-    this.sessions = new PageSessions(keys, options.now)
+    this.sessions = new PageSessions(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
     this.#intake = { pool: buffers, budget: new BodyBudget(settings.BODY_MEMORY), clientLimits }
     const limit = { ofAddress: settings.SESSION_ADDRESS_LIMIT, ofKey: settings.SESSION_KEY_LIMIT }

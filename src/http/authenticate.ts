@@ -20,6 +20,8 @@ declare module 'fastify' {
     keyKind: KeyKind | null
     /** what the request was admitted by: a key, or a session that was begun with it; null until it has been verified */
     grant: StoredKey | null
+    /** the key of the page's session that came with the request, in case that it has no other key */
+    session: StoredKey | null
     /** the text of the request's key; absent until it has been verified, and if a session stands for it */
     key: string
   }
@@ -67,6 +69,13 @@ export class Authentication {
       if (request.headers.expect !== undefined && CONTINUE.test(request.headers.expect)) reply.raw.writeContinue()
       done(null, payload)
     }
+    if (header === undefined) {
+      try {
+        request.session = this.#sessions?.find(request) ?? null
+      } catch (error) {
+        return done(error as Error)
+      }
+    }
     if (typeof header !== 'string' || grant) proceed(grant)
     else this.#find(header, request, reply).then(proceed, done)
   }
@@ -80,8 +89,7 @@ export class Authentication {
     }
     const header = request.headers['x-api-key']
     if (header === undefined && inBody === undefined) {
-      const session = this.#sessions?.find(request)
-      if (session) return this.#admitSession(request, reply, session)
+      if (request.session) return this.#admitSession(request, reply, request.session)
       const message = 'A key is missing: send it as the field apiKey or as the header x-api-key.'
       throw new ApiError('unauthorized', message)
     }
@@ -101,6 +109,8 @@ export class Authentication {
     identify(request, reply, grant)
     if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
     request.grant = grant
+    // Proxies may keep what has no key in its request for anybody; browsers, for after the session.
+    reply.header('cache-control', 'private, no-store')
   }
 
   /**
@@ -143,6 +153,8 @@ export class Authentication {
    * The project of the key in a body; null unless that key is known and will admit the request.
    */
   projectOf(request: FastifyRequest, keyInBody: unknown): string | null {
+    const { session } = request
+    if (keyInBody === undefined && session) return this.#mayCall(request, session) ? session.projectId : null
     // A header key of the right kind would have settled it: this one is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)

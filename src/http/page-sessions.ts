@@ -23,26 +23,31 @@ export interface PageSession {
 
 /**
  * Sessions of people who signed in to the page with a key. A session is a signed cookie and nothing else, so every process
- * knows those of all others: it names a key and a time, and is signed with the hash of that key, which only the service
- * has. It ends with the key, or at its time; signing out makes the browser forget it.
+ * knows those of all others: it names a key and a time, and is signed with the hash of that key, and with
+ * `SESSION_SECRET`, if there is one. It ends with the key, or at its time; signing out makes the browser forget it.
  */
 export class PageSessions {
   readonly #keys: KeyRing
+  readonly #secret: string
   readonly #now: () => number
 
-  /** @param now epoch ms */
-  constructor(keys: KeyRing, now: () => number = Date.now) {
+  /**
+   * @param secret the same for all processes; without one, whoever can read the stored hashes of keys can sign sessions
+   * @param now epoch ms
+   */
+  constructor(keys: KeyRing, secret = '', now: () => number = Date.now) {
     this.#keys = keys
+    this.#secret = secret
     this.#now = now
   }
 
   begin(grant: StoredKey, request: FastifyRequest): PageSession {
     const expiresAt = this.#now() + SESSION_MS
     const content = `${grant.id}.${expiresAt}`
-    const value = `${content}.${signature(grant, 'session', content)}`
+    const value = `${content}.${this.#sign(grant, 'session', content)}`
     return {
       cookie: setCookie(value, SESSION_MS / 1000, request),
-      csrfToken: signature(grant, 'csrf', grant.id),
+      csrfToken: this.#sign(grant, 'csrf', grant.id),
       expiresAt,
     }
   }
@@ -64,20 +69,22 @@ export class PageSessions {
     const [id = '', expiresAt = '', signed = ''] = value.split('.')
     if (!(Number(expiresAt) > this.#now())) return null
     const content = `${id}.${expiresAt}`
-    const grant = this.#keys.withId(id).find((key) => isSame(signed, signature(key, 'session', content)))
+    const grant = this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'session', content)))
     if (!grant) return null
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     const token = request.headers[CSRF_HEADER]
-    if (!isRead && !isSame(String(token), signature(grant, 'csrf', grant.id))) {
+    if (!isRead && !isSame(String(token), this.#sign(grant, 'csrf', grant.id))) {
       const message = `A call with a session that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
       throw new ApiError('invalid_csrf_token', message)
     }
     return grant
   }
-}
 
-function signature({ hash }: StoredKey, purpose: 'session' | 'csrf', content: string): string {
-  return createHmac('sha256', hash).update(`tallyhouse ${purpose} ${content}`).digest('base64url')
+  #sign({ hash }: StoredKey, purpose: 'session' | 'csrf', content: string): string {
+    return createHmac('sha256', hash + this.#secret)
+      .update(`tallyhouse ${purpose} ${content}`)
+      .digest('base64url')
+  }
 }
 
 /** Takes the same time wherever two texts differ. */

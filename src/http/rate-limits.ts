@@ -2,6 +2,7 @@ import rateLimit, { type RateLimitPluginOptions } from '@fastify/rate-limit'
 import type { FastifyBaseLogger, FastifyInstance, preValidationAsyncHookHandler } from 'fastify'
 import type { Redis } from 'ioredis'
 import { ApiError, rateLimited } from '../contract/errors.js'
+import { hashKey } from '../keys/keys.js'
 import { backoffMs } from '../lib/backoff.js'
 
 export interface RateLimit {
@@ -55,7 +56,8 @@ export function registerRateLimit(
     timeWindow: windowMs,
     enableDraftSpec: true,
     cache: MAX_COUNTERS,
-    keyGenerator: ({ grant }) => grant?.hash ?? '',
+    // Not the hash that is stored: the names of counters are there for all who can see Redis.
+    keyGenerator: ({ grant }) => hashKey(`rate ${grant?.hash}`),
     errorResponseBuilder: (_request, { ttl }) =>
       rateLimited(`This key may make ${max} requests in ${windowMs / 1000} s.`, ttl),
     ...(counters && { redis: counters, nameSpace: isCluster ? '{tallyhouse}:rate:' : 'tallyhouse:rate:' }),

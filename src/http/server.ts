@@ -80,6 +80,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
   server.decorateRequest('grant', null)
+  server.decorateRequest('session', null)
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, settings.MAX_CONNECTIONS, log)

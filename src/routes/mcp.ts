@@ -1,4 +1,4 @@
-import { text } from 'node:stream/consumers'
+import type { Readable } from 'node:stream'
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { asApiError, messageFor } from '../http/error-handler.js'
@@ -104,7 +104,22 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
     },
     events: ({ event, distinct_id: distinctId, from, to, limit, cursor }, signal) => {
       const filter = given({ event, distinctId, from, to })
-      return answer(async () => text(await reads.json({ projectId, filter, limit, cursor, order: 'desc' }, signal)))
+      return answer(async () => textOf(await reads.json({ projectId, filter, limit, cursor, order: 'desc' }, signal)))
     },
   }
+}
+
+/** Of what assistants are given, more than this is cut anyway. */
+const MAX_EVENTS_BYTES = 8 * 1024 * 1024
+
+/** @throws ApiError for more than a process should hold for one assistant */
+async function textOf(stream: Readable): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > MAX_EVENTS_BYTES) throw new ApiError('invalid_request', 'These events are over 8 MiB. Ask for fewer.')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
 }

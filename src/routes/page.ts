@@ -23,7 +23,7 @@ export const page: FastifyPluginAsync<PageOptions> = async (app, { isServed, lin
   await app.register(files, { root: BUILT, serve: false, preCompressed: true })
 
   app.get('/', async (request, reply) => {
-    reply.header('vary', 'accept')
+    reply.header('vary', 'accept, accept-encoding')
     const wantsPage = /\btext\/html\b/.test(request.headers.accept ?? '')
     // Its parts have the hash of their content in their names; it itself has not.
     if (hasPage && wantsPage) {
@@ -34,6 +34,7 @@ export const page: FastifyPluginAsync<PageOptions> = async (app, { isServed, lin
   })
 
   app.get<{ Params: { name: string } }>('/assets/:name', async ({ params }, reply) => {
+    reply.header('vary', 'accept-encoding')
     return reply.sendFile(`assets/${params.name}`, { maxAge: YEAR_MS, immutable: true })
   })
 }

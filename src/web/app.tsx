@@ -1,12 +1,15 @@
 import type { ComponentType } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
-import { whenSignedOut } from './api/call.js'
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
+import { CallError, whenSignedOut } from './api/call.js'
 import { currentSession, type Session, signOut } from './api/session.js'
 import { type Route, useRoute } from './lib/route.js'
 import { useLoaded } from './lib/use-loaded.js'
-import { Failure, Loading } from './ui/notice.js'
+import { usePoll } from './lib/use-poll.js'
+import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { NeedsEvents } from './views/needs-events.js'
 import { SignIn } from './views/sign-in.js'
+
+const DAY_MS = 86_400_000
 
 /** What every view is given. */
 export interface ViewProps {
@@ -33,9 +36,11 @@ const VIEWS: Record<string, View> = {
 
 export function App() {
   const found = useLoaded('session', currentSession)
+  const [failure, setFailure] = useState<Error | null>(null)
   const [session, setSession] = useState<Session | null>(null)
   const [reason, setReason] = useState('')
-  useEffect(() => setSession(found.value), [found.value])
+  // Before anything is drawn: no form to sign in for somebody who is signed in.
+  useLayoutEffect(() => setSession(found.value), [found.value])
   useEffect(() => {
     whenSignedOut((why) => {
       setSession(null)
@@ -48,8 +53,15 @@ export function App() {
   return (
     <Shell
       session={session}
+      failure={failure}
       onSignOut={async () => {
-        await signOut().catch(() => undefined)
+        try {
+          await signOut()
+        } catch (error) {
+          // The cookie is still good: somebody at a shared computer has to know.
+          if (!(error instanceof CallError && error.status === 401)) return setFailure(error as Error)
+        }
+        setFailure(null)
         setReason('')
         setSession(null)
       }}
@@ -57,8 +69,17 @@ export function App() {
   )
 }
 
-function Shell({ session, onSignOut }: { session: Session; onSignOut: () => void }) {
+interface ShellProps {
+  session: Session
+  /** why signing out failed */
+  failure: Error | null
+  onSignOut: () => void
+}
+
+function Shell({ session, failure, onSignOut }: ShellProps) {
   const route = useRoute()
+  // A page that is kept open stays signed in.
+  usePoll(() => void currentSession().catch(() => undefined), DAY_MS)
   const name = route.view in VIEWS ? route.view : ''
   const title = VIEWS[name]?.title ?? ''
   useEffect(() => {
@@ -91,6 +112,7 @@ function Shell({ session, onSignOut }: { session: Session; onSignOut: () => void
         </div>
       </header>
       <main id="main" tabIndex={-1}>
+        {failure && <Failure error={failure} />}
         <CurrentView key={`${name} ${session.project}`} name={name} session={session} route={route} />
       </main>
     </div>
@@ -98,8 +120,8 @@ function Shell({ session, onSignOut }: { session: Session; onSignOut: () => void
 }
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {
-  const { value, error, reload } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
-  if (error) return <Failure error={new Error('A part of the page could not be loaded.')} onRetry={reload} />
+  const { value, error } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
+  if (error) return <PartMissing />
   if (!value) return <Loading what="the view" />
   const Content = value
   if (!VIEWS[name]?.needsEvents) return <Content {...props} />

@@ -104,8 +104,9 @@ class Follower {
     const { isWanted = () => true } = this.#filter
     const isFirst = this.#seen === '' && !this.#filter.isWanted
     const limit = isFirst ? FIRST_EVENTS : MAX_EVENTS
-    const { events } = await readEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
-    const since = events.length < limit ? null : (events.at(-1)?.eventId ?? null)
+    const { events, next } = await readEvents({ ...query, order: 'desc', limit: String(limit) }, signal)
+    // With a filter that finds little, the service may have stopped before it had looked at all.
+    const since = next === null ? null : (events.at(-1)?.eventId ?? null)
     this.#listener.onLatest({ events: events.filter(isWanted), since }, this.#seen)
     this.#see(events[0]?.eventId)
   }

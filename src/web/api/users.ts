@@ -59,8 +59,15 @@ export async function searchUsers(
 
 /** Whether a name that has no profile has events. @throws CallError */
 export async function hasEvents(distinctId: string, signal: AbortSignal): Promise<boolean> {
-  const { events } = await readEvents({ distinct_id: distinctId, order: 'desc', limit: '1' }, signal)
-  return events.length > 0
+  for (let cursor = ''; ; ) {
+    const { events, next } = await readEvents(
+      { distinct_id: distinctId, order: 'desc', limit: '1', ...(cursor && { cursor }) },
+      signal,
+    )
+    // The service may stop before it has looked at all, and says where to go on.
+    if (events.length > 0 || next === null) return events.length > 0
+    cursor = next
+  }
 }
 
 /** The sessions of a name, the latest start first. @throws CallError */

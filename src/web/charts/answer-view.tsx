@@ -4,7 +4,7 @@ import type { Cell } from '../../contract/questions.js'
 import { type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
 import { type Display, type Drawing, drawingOf } from '../lib/question.js'
 import { useLoaded } from '../lib/use-loaded.js'
-import { Failure, Loading } from '../ui/notice.js'
+import { Loading, PartMissing } from '../ui/notice.js'
 import { AnswerTables } from './answer-tables.js'
 import { Bars } from './bars.js'
 import { Cohorts } from './cohorts.js'
@@ -70,8 +70,8 @@ function Drawn({ answer, before, drawing, onCell }: DrawnProps) {
 
 /** Loads what draws lines once there are some. */
 function LazyPlot(props: PlotProps) {
-  const { value, error, reload } = useLoaded<{ Plot: ComponentType<PlotProps> }>('plot', () => import('./plot.js'))
-  if (error) return <Failure error={new Error('A part of the page could not be loaded.')} onRetry={reload} />
+  const { value, error } = useLoaded<{ Plot: ComponentType<PlotProps> }>('plot', () => import('./plot.js'))
+  if (error) return <PartMissing />
   if (!value) return <Loading what="the chart" />
   return <value.Plot {...props} />
 }

@@ -1,5 +1,5 @@
-/** A text like this is a formula to spreadsheets, which run it when they open the file. */
-const FORMULA = /^\s*[=+\-@\t\r＝＋－＠]/
+/** A text like this is a formula to spreadsheets, which run it when they open the file; to some, `;` or a tab ends a cell. */
+const FORMULA = /(?:^|[;\t])\s*[=+\-@\t\r＝＋－＠]/
 
 /** RFC 4180. An apostrophe before texts that spreadsheets take for formulas keeps these from running. */
 export function csvOf(rows: (string | number | null)[][]): string {

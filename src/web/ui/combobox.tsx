@@ -89,6 +89,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
         value={text}
         onInput={(event) => {
           setText(event.currentTarget.value)
+          setActive(-1)
           setOpen(true)
         }}
         onFocus={() => setOpen(true)}

@@ -43,3 +43,9 @@ export function Loading({ what }: { what: string }) {
     </p>
   )
 }
+
+/** A part of the page that the service does not have, as after an upgrade: a page that is loaded anew asks for the new one. */
+export function PartMissing() {
+  const error = new Error('A part of the page could not be loaded. If Tallyhouse was updated, load the page again.')
+  return <Failure error={error} onRetry={() => location.reload()} />
+}

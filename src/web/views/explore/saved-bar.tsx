@@ -17,7 +17,7 @@ interface SavedBarProps {
 /** Opens what was saved, and saves what is shown. */
 export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const [open, setOpen] = useState<'list' | 'save' | null>(null)
-  const list = useLoaded(open === null && saved === '' ? null : 'saved', savedQuestions)
+  const list = useLoaded(open === null && saved === '' ? null : `saved ${open}`, savedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
     <div class="saved-bar">
@@ -35,6 +35,9 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
         Save
       </button>
       {open === 'list' && <SavedList list={list} canDelete={canSave} onClose={() => setOpen(null)} />}
+      {open === 'save' &&
+        !list.value &&
+        (list.error ? <Failure error={list.error} onRetry={list.reload} /> : <Loading what="what is saved" />)}
       {open === 'save' && list.value && (
         <SaveDialog
           question={question as object}
