@@ -130,6 +130,8 @@ export class LiveHub {
    */
   async open({ projectId, wanted, lastEventId, isAllowed }: OpenStream): Promise<{ stream: Listener; after: string }> {
     const { after, stored } = await this.place({ projectId, lastEventId })
+    // Others may have been opened since.
+    this.#assertRoom(projectId)
     const { bufferBytes } = this.#options.limits
     const listener = new Listener({ projectId, wanted, bufferBytes, isAllowed, onEnd: this.#forget })
     this.metrics.listeners++

@@ -322,7 +322,6 @@ export class StateStore<Value> {
         for (const { stateKey } of some) results.set(stateKey, result)
       }
     }
-    await Promise.allSettled(results.values())
     const counted = new Set<string>()
     return keys.map(async ({ projectId, name, stateKey }) => {
       const found = (await results.get(stateKey))?.get(name)

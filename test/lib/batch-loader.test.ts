@@ -62,6 +62,7 @@ t.test('beyond so many questions under way, what comes shares the next one', asy
   t.same(asked, [[0], [1]])
   answers[1]?.()
   t.equal(await values[1], '1')
+  await nextTurn()
   t.same(asked, [[0], [1], [2, 3, 4]])
   answers[2]?.()
   const results = await Promise.allSettled(values.slice(2))
@@ -128,4 +129,18 @@ t.test('everyone gets the value of their own key', async () => {
       return right && asked.flat().length === turns.flat().length
     }),
   )
+})
+
+t.test('with a limit, a value is there before the slower ones of its question', async (t) => {
+  let finish = (_: string) => {}
+  const slow = new Promise<string>((resolve) => {
+    finish = resolve
+  })
+  const get = batchLoader(async (keys: number[]) => keys.map((key) => (key === 1 ? slow : `${key}`)), { atOnce: 1 })
+  const [first, second] = [get(1), get(2)]
+  // Whoever has a value may have to be done with it before the slower one can be made.
+  t.equal(await second, '2')
+  finish('1')
+  t.equal(await first, '1')
+  t.equal(await get(3), '3')
 })

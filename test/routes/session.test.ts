@@ -51,6 +51,25 @@ t.test('what a session changes needs the token of the page', async (t) => {
   t.equal(secondTab, csrf, 'another tab begins the session anew, and this one goes on')
 })
 
+t.test('a session sends large bodies, too, and nothing of it is kept by caches', async (t) => {
+  const { cookie, csrf } = await signIn(service)
+  const note = 'x'.repeat(20_000)
+  const question = {
+    kind: 'series',
+    series: [{ event: note.slice(0, 200) }],
+    from: 0,
+    to: 1000,
+    interval: 'none',
+    note,
+  }
+  const headers = { 'x-csrf-token': csrf }
+  const answer = await withCookie(cookie?.value ?? '', 'POST', '/public/query', { headers, payload: question })
+  t.equal(answer.statusCode, 200, answer.body.slice(0, 200))
+  t.equal(answer.headers['cache-control'], 'private, no-store')
+  const refused = await withCookie(cookie?.value ?? '', 'POST', '/public/query', { payload: question })
+  t.equal(refused.json().code, 'invalid_csrf_token')
+})
+
 t.test('a key in the request comes before the session', async (t) => {
   const { cookie } = await signIn(service)
   const headers = { 'x-api-key': 'sk_another_key_that_nobody_has' }
