@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { startClickHouse, startRedis, temporaryFolder, until } from '../helper.js'
 
 const run = promisify(execFile)
@@ -53,7 +53,7 @@ async function npmStart(env: NodeJS.ProcessEnv) {
 }
 
 /** That somebody who opens the address in a browser gets the page, with its script. */
-async function hasPage(url: string): Promise<void> {
+async function hasPage(t: Test, url: string): Promise<void> {
   const answer = await fetch(url, { headers: { accept: 'text/html' } })
   t.equal(answer.status, 200)
   const [, script = ''] = /<script [^>]*src="([^"]+)"/.exec(await answer.text()) ?? []
@@ -75,7 +75,7 @@ t.test('a clone is installed and started as docs/deployment.md says for a server
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'] as const) {
     const { npm, url, members, output } = await npmStart(env)
     t.equal((await fetch(`${url}/health/ready`)).status, 200, output())
-    await hasPage(url)
+    await hasPage(t, url)
     const ended = once(npm, 'exit')
     npm.kill(signal)
     await ended
