@@ -37,6 +37,8 @@ t.test('the queries of the dashboard and the alerts read existing metrics', asyn
   // Metrics labelled by route appear with the first request.
   await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await browser('/public/sessions/start', { distinct_id: 'u', session_id: 's' })
+  // And one with the first block that is stored.
+  await call('GET', '/public/events')
   const text = (await app.inject({ url: '/metrics' })).body
   const known = new Map(OF_PROMETHEUS)
   for (const [, name = '', list = ''] of text.matchAll(/^([a-z]\w*)(?:\{(.*)\})? \S+$/gm)) {
