@@ -4,8 +4,9 @@ import { AnswerView } from '../../charts/answer-view.js'
 import { UsersBehind } from '../../charts/users-behind.js'
 import { rawRows, tablesOf } from '../../lib/answer-table.js'
 import type { Asked } from '../../lib/ask.js'
-import { type Display, type Draft, type Drawing, drawingOf, drawingsOf } from '../../lib/question.js'
+import { type Display, type Draft, type Drawing, drawingOf, drawingsOf, exploreLink } from '../../lib/question.js'
 import { requestOf } from '../../lib/request.js'
+import { parseRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { Segments } from '../../ui/choose.js'
 import { CopyButton } from '../../ui/copy.js'
@@ -131,7 +132,7 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
       {question !== undefined && (
         <CopyButton label="Copy as curl" text={curlOf(requestOf(question, display, Date.now()))} />
       )}
-      <CopyButton label="Copy link" text={location.href} />
+      <CopyButton label="Copy link" text={linkOf(question, display)} />
       {asked && (
         <span class="hint elapsed" role="status">
           Answered in {Math.round(asked.answer.elapsed_ms)} ms
@@ -139,6 +140,12 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
       )}
     </footer>
   )
+}
+
+/** The page's own link, unless it says nothing of the question, which was made of this project's data and this browser's time zone. */
+function linkOf(question: unknown, display: Display): string {
+  const saysAll = question === undefined || parseRoute(location.hash).query.has('q')
+  return saysAll ? location.href : `${location.origin}${location.pathname}${exploreLink(question, display)}`
 }
 
 /** The same call from a terminal. */
