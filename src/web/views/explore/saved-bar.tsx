@@ -17,7 +17,7 @@ interface SavedBarProps {
 /** Opens what was saved, and saves what is shown. */
 export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
   const [open, setOpen] = useState<'list' | 'save' | null>(null)
-  const list = useLoaded(open === null && saved === '' ? null : `saved ${open}`, savedQuestions)
+  const list = useLoaded(open === null && saved === '' ? null : 'saved', savedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
     <div class="saved-bar">
