@@ -77,6 +77,8 @@ t.test('a question is saved, opened, changed and deleted; a read key only opens 
   await isUsable(t, page, 'saved questions')
   await page.getByRole('button', { name: 'Delete Another' }).click()
   await page.getByRole('button', { name: 'Delete question' }).click()
+  // The list comes back once it is deleted.
+  await page.getByRole('dialog', { name: 'Saved questions' }).waitFor()
   await page.getByRole('button', { name: 'Delete Another' }).waitFor({ state: 'detached' })
   t.equal((await site.call('GET', '/public/questions')).json().questions.length, 1)
 })
