@@ -69,13 +69,8 @@ export class Authentication {
       if (request.headers.expect !== undefined && CONTINUE.test(request.headers.expect)) reply.raw.writeContinue()
       done(null, payload)
     }
-    if (header === undefined) {
-      try {
-        request.session = this.#sessions?.find(request) ?? null
-      } catch (error) {
-        return done(error as Error)
-      }
-    }
+    // A beacon of another page brings the cookie too, and its key in the body, so nothing is refused before that is read.
+    if (header === undefined) request.session = this.#sessions?.findOfPage(request) ?? null
     if (typeof header !== 'string' || grant) proceed(grant)
     else this.#find(header, request, reply).then(proceed, done)
   }
@@ -89,7 +84,8 @@ export class Authentication {
     }
     const header = request.headers['x-api-key']
     if (header === undefined && inBody === undefined) {
-      if (request.session) return this.#admitSession(request, reply, request.session)
+      const session = this.#sessions?.find(request)
+      if (session) return this.#admitSession(request, reply, session)
       const message = 'A key is missing: send it as the field apiKey or as the header x-api-key.'
       throw new ApiError('unauthorized', message)
     }

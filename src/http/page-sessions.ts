@@ -62,22 +62,31 @@ export class PageSessions {
    * @throws ApiError `invalid_csrf_token` if the request could change something and was not made by the page
    */
   find(request: FastifyRequest): StoredKey | null {
-    const { cookie } = request.headers
+    const grant = this.#findAny(request)
+    if (!grant || this.#isOfPage(request, grant)) return grant
+    const message = `A call with a session that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
+    throw new ApiError('invalid_csrf_token', message)
+  }
+
+  /** As `find`; null for a request that was not made by the page. */
+  findOfPage(request: FastifyRequest): StoredKey | null {
+    const grant = this.#findAny(request)
+    return grant && this.#isOfPage(request, grant) ? grant : null
+  }
+
+  #findAny({ headers: { cookie } }: FastifyRequest): StoredKey | null {
     if (cookie === undefined) return null
     const value = parseCookie(cookie)[COOKIE]
     if (!value) return null
     const [id = '', expiresAt = '', signed = ''] = value.split('.')
     if (!(Number(expiresAt) > this.#now())) return null
     const content = `${id}.${expiresAt}`
-    const grant = this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'session', content)))
-    if (!grant) return null
-    const isRead = request.method === 'GET' || request.method === 'HEAD'
-    const token = request.headers[CSRF_HEADER]
-    if (!isRead && !isSame(String(token), this.#sign(grant, 'csrf', grant.id))) {
-      const message = `A call with a session that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
-      throw new ApiError('invalid_csrf_token', message)
-    }
-    return grant
+    return this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'session', content))) ?? null
+  }
+
+  #isOfPage({ method, headers }: FastifyRequest, grant: StoredKey): boolean {
+    if (method === 'GET' || method === 'HEAD') return true
+    return isSame(String(headers[CSRF_HEADER]), this.#sign(grant, 'csrf', grant.id))
   }
 
   #sign({ hash }: StoredKey, purpose: 'session' | 'csrf', content: string): string {

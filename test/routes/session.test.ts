@@ -76,6 +76,14 @@ t.test('a key in the request comes before the session', async (t) => {
   t.equal((await withCookie(cookie?.value ?? '', 'GET', '/public/events', { headers })).statusCode, 401)
 })
 
+t.test('a key in the body comes before the session, too, as in a beacon of a site beside the page', async (t) => {
+  const { cookie } = await signIn(service)
+  const payload = { apiKey: PUBLIC_KEY, distinct_id: 'ada', session_id: 'beacon' }
+  t.equal((await withCookie(cookie?.value ?? '', 'POST', '/public/sessions/start', { payload })).statusCode, 200)
+  const again = await withCookie(cookie?.value ?? '', 'POST', '/session', { payload: { apiKey: SECRET_KEY } })
+  t.equal(again.statusCode, 200)
+})
+
 t.test('a session that was made up, changed or is over is none', async (t) => {
   const { cookie } = await signIn(service)
   const [id = '', , signature = ''] = (cookie?.value ?? '').split('.')
