@@ -20,7 +20,7 @@ export interface ErasedProject {
   isComplete: boolean
 }
 
-/** How long a call removes states: some 10 000 a second. */
+/** How long a call removes states, ms. */
 const CALL_MS = 20_000
 /** Names of states that are read at a time. */
 const PAGE = 10_000

@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream'
-import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Reading } from '../clickhouse/client.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { RowFormat } from '../contract/formats.js'
@@ -23,9 +22,6 @@ export interface EventRun extends EventFilter {
  */
 const LIMIT_MS = 100_000
 
-/** Texts are made of rows by all threads, before the rows are put in order by one. */
-const EXPORT: ClickHouseSettings = { ...STREAMED, query_plan_execute_functions_after_sorting: 0 } as ClickHouseSettings
-
 /** The first id behind the first `limit` events of a run; null if it has no more. */
 export async function findRunEnd(
   shards: Shards,
@@ -48,7 +44,7 @@ export async function readEventRun(
   return await shards.bytes(
     `${from} FORMAT ${name}`,
     parameters,
-    { ...settings, ...EXPORT },
+    { ...settings, ...STREAMED },
     { ...reading, limitMs: LIMIT_MS, project: run.projectId },
   )
 }
