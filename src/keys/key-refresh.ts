@@ -5,7 +5,11 @@ import { type KeyPair, makeKey, type StoredKey, storedKey } from './keys.js'
 
 /** A revoked key works for this much longer, plus the time that ClickHouse takes to respond. */
 const REFRESH_MS = 5_000
-/** An unknown key triggers a read of the stored keys at most this often, however many arrive. */
+/**
+ * An unknown key triggers a read of the stored keys, but however many arrive, only so many reads at once, and then one
+ * each second.
+ */
+const LOOK_UPS = 10
 const LOOK_UP_MS = 1_000
 /** How long a request with an unknown key waits for ClickHouse before it is refused. */
 const LOOK_UP_LIMIT_MS = 2_000
@@ -54,9 +58,10 @@ export interface KeyRefreshOptions {
 export class KeyRefresh {
   readonly #options: KeyRefreshOptions
   #reading: Promise<void> | null = null
-  /** when the latest read began, and the latest one for an unknown key; monotonic, in ms */
+  /** when the latest read began; monotonic, in ms */
   #startedAt = Number.NEGATIVE_INFINITY
-  #lookedUpAt = Number.NEGATIVE_INFINITY
+  /** when all reads for unknown keys are allowed again: each puts it off by LOOK_UP_MS; monotonic, in ms */
+  #restedAt = Number.NEGATIVE_INFINITY
   #isReadable = true
 
   constructor(options: KeyRefreshOptions) {
@@ -111,9 +116,9 @@ export class KeyRefresh {
    */
   async #lookUp(): Promise<void> {
     const now = performance.now()
-    const isAllowed = this.#isReadable && now - this.#lookedUpAt >= LOOK_UP_MS
+    const isAllowed = this.#isReadable && this.#restedAt - now <= (LOOK_UPS - 1) * LOOK_UP_MS
     if (this.#reading ? now - this.#startedAt >= LOOK_UP_LIMIT_MS : !isAllowed) return
-    if (!this.#reading) this.#lookedUpAt = now
+    if (!this.#reading) this.#restedAt = Math.max(this.#restedAt, now) + LOOK_UP_MS
     const read = this.#read().catch(() => undefined)
     const limit = new AbortController()
     await Promise.race([read, wait(LOOK_UP_LIMIT_MS, undefined, { signal: limit.signal }).catch(() => undefined)])

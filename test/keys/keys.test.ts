@@ -42,28 +42,38 @@ t.test('unknown keys are not kept in memory', async (t) => {
   t.match(ring.find(good), grant)
 })
 
-t.test('wrong keys trigger one read of the stored keys a second, which finds a new key', async (t) => {
-  const closing = new AbortController()
-  t.teardown(() => closing.abort())
-  const stored: StoredKey[] = []
-  let reads = 0
-  const table = {
-    read: async () => {
-      reads++
-      return [...stored]
-    },
-    isEmpty: async () => stored.length === 0,
-    insert: async (keys: StoredKey[]) => void stored.push(...keys),
-  }
-  const ring = new KeyRing([])
-  await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
-  t.equal(reads, 1)
-  const fresh = makeKey('secret')
-  stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
-  t.equal(ring.find(fresh), null)
-  t.match(await ring.findNew(fresh), { projectId: 'p' }, 'at once, although the keys have just been read')
-  const startedAt = performance.now()
-  const wrong = Array.from({ length: 10_000 }, () => ring.findNew(makeKey('secret')))
-  for (const grant of await Promise.all(wrong)) if (grant) t.fail('a wrong key was accepted')
-  t.ok(reads <= 2 + (performance.now() - startedAt) / 1000, `${reads} reads`)
-})
+t.test(
+  'wrong keys trigger one read of the stored keys a second after the first ones, which find new keys',
+  async (t) => {
+    const closing = new AbortController()
+    t.teardown(() => closing.abort())
+    const stored: StoredKey[] = []
+    let reads = 0
+    const table = {
+      read: async () => {
+        reads++
+        return [...stored]
+      },
+      isEmpty: async () => stored.length === 0,
+      insert: async (keys: StoredKey[]) => void stored.push(...keys),
+    }
+    const ring = new KeyRing([])
+    await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
+    t.equal(reads, 1)
+    for (const which of ['first', 'second']) {
+      const fresh = makeKey('secret')
+      stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
+      t.equal(ring.find(fresh), null)
+      t.match(
+        await ring.findNew(fresh),
+        { projectId: 'p' },
+        `the ${which} at once, although the keys have just been read`,
+      )
+    }
+    const startedAt = performance.now()
+    for (let i = 0; i < 100; i++) t.equal(await ring.findNew(makeKey('secret')), null)
+    const wrong = Array.from({ length: 10_000 }, () => ring.findNew(makeKey('secret')))
+    for (const grant of await Promise.all(wrong)) if (grant) t.fail('a wrong key was accepted')
+    t.ok(reads <= 11 + (performance.now() - startedAt) / 1000, `${reads} reads`)
+  },
+)
