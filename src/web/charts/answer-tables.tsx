@@ -1,5 +1,6 @@
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
-import type { OnCell } from './answer-view.js'
+import { visible } from '../lib/visible.js'
+import type { OnNumber } from './answer-view.js'
 import { NumberButton } from './number-button.js'
 
 /** More would make the browser slow; the file has them all. */
@@ -7,17 +8,17 @@ const MAX_ROWS = 500
 
 interface AnswerTablesProps {
   tables: AnswerTable[]
-  onCell?: OnCell | undefined
+  onNumber?: OnNumber | undefined
   /** whether only screen readers find it, beside what is drawn */
   isForReaders?: boolean
 }
 
 /** The numbers of an answer. */
-export function AnswerTables({ tables, onCell, isForReaders = false }: AnswerTablesProps) {
+export function AnswerTables({ tables, onNumber, isForReaders = false }: AnswerTablesProps) {
   return (
     <>
       {tables.map((table) => (
-        <OneTable key={table.title} table={table} onCell={onCell} isForReaders={isForReaders} />
+        <OneTable key={table.title} table={table} onNumber={onNumber} isForReaders={isForReaders} />
       ))}
     </>
   )
@@ -25,10 +26,10 @@ export function AnswerTables({ tables, onCell, isForReaders = false }: AnswerTab
 
 interface OneTableProps extends Required<Pick<AnswerTablesProps, 'isForReaders'>> {
   table: AnswerTable
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
-function OneTable({ table: { title, columns, rows }, onCell, isForReaders }: OneTableProps) {
+function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: OneTableProps) {
   const isNumber = (column: number) => rows[0]?.[column]?.isNumber
   const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
   const frame = isForReaders
@@ -42,7 +43,7 @@ function OneTable({ table: { title, columns, rows }, onCell, isForReaders }: One
           <tr>
             {columns.map((column, i) => (
               <th key={`${i} ${column}`} scope="col" class={isNumber(i) ? 'number' : undefined}>
-                {column}
+                <bdi>{visible(column)}</bdi>
               </th>
             ))}
           </tr>
@@ -51,7 +52,7 @@ function OneTable({ table: { title, columns, rows }, onCell, isForReaders }: One
           {rows.slice(0, MAX_ROWS).map((row, i) => (
             <tr key={i}>
               {row.map((cell, column) => (
-                <Field key={column} cell={cell} title={titleOf(row, columns, column)} onCell={onCell} />
+                <Field key={column} cell={cell} title={titleOf(row, columns, column)} onNumber={onNumber} />
               ))}
             </tr>
           ))}
@@ -63,10 +64,14 @@ function OneTable({ table: { title, columns, rows }, onCell, isForReaders }: One
   )
 }
 
-function Field({ cell, title, onCell }: { cell: TableCell; title: string; onCell: OnCell | undefined }) {
+function Field({ cell, title, onNumber }: { cell: TableCell; title: string; onNumber: OnNumber | undefined }) {
   return (
     <td class={cell.isNumber ? 'number' : undefined}>
-      <NumberButton text={cell.text} title={title} cell={cell.cell} onCell={onCell} />
+      {cell.isNumber ? (
+        <NumberButton text={cell.text} title={title} behind={cell.behind} onNumber={onNumber} />
+      ) : (
+        <bdi>{cell.text}</bdi>
+      )}
       {cell.isOpen && '*'}
     </td>
   )
@@ -75,5 +80,5 @@ function Field({ cell, title, onCell }: { cell: TableCell; title: string; onCell
 /** What the number in a column is of: its column, and the words of its row. */
 function titleOf(row: TableCell[], columns: string[], column: number): string {
   const words = row.filter(({ isNumber }) => !isNumber).map(({ text }) => text)
-  return [columns[column] ?? '', ...words].join(', ')
+  return [visible(columns[column] ?? ''), ...words].join(', ')
 }

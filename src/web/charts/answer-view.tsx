@@ -1,7 +1,6 @@
 import type { ComponentType } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { Cell } from '../../contract/questions.js'
-import { type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
+import { type Behind, type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
 import { type Display, type Drawing, drawingOf } from '../lib/question.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { Loading, PartMissing } from '../ui/notice.js'
@@ -14,7 +13,7 @@ import type { PlotProps } from './plot.js'
 import { Totals } from './totals.js'
 
 /** What to do when somebody wants to know who is behind a number. */
-export type OnCell = (cell: Cell, title: string) => void
+export type OnNumber = (behind: Behind, title: string) => void
 
 interface AnswerViewProps {
   answer: DrawnAnswer
@@ -22,18 +21,18 @@ interface AnswerViewProps {
   before?: DrawnAnswer | null
   display: Display
   /** without it, numbers are no buttons */
-  onCell?: OnCell | undefined
+  onNumber?: OnNumber | undefined
 }
 
 /** An answer, drawn; screen readers find its numbers as a table. */
-export function AnswerView({ answer, before = null, display, onCell }: AnswerViewProps) {
+export function AnswerView({ answer, before = null, display, onNumber }: AnswerViewProps) {
   const drawing = drawingOf(answer.query, display)
   const tables = useMemo(() => tablesOf(answer, before), [answer, before])
   if (tables.every(({ rows }) => rows.length === 0)) return <p class="hint">Nothing was found in this time.</p>
-  if (drawing === 'table') return <AnswerTables tables={tables} onCell={onCell} />
+  if (drawing === 'table') return <AnswerTables tables={tables} onNumber={onNumber} />
   return (
     <>
-      <Drawn answer={answer} before={before} drawing={drawing} onCell={onCell} />
+      <Drawn answer={answer} before={before} drawing={drawing} onNumber={onNumber} />
       {isPicture(answer, drawing) && <AnswerTables tables={tables} isForReaders />}
     </>
   )
@@ -47,23 +46,23 @@ function isPicture(answer: DrawnAnswer, drawing: Drawing): boolean {
 
 interface DrawnProps extends Required<Pick<AnswerViewProps, 'answer' | 'before'>> {
   drawing: Drawing
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
-function Drawn({ answer, before, drawing, onCell }: DrawnProps) {
+function Drawn({ answer, before, drawing, onNumber }: DrawnProps) {
   switch (answer.kind) {
     case 'funnel':
-      return <Funnel answer={answer} onCell={onCell} />
+      return <Funnel answer={answer} onNumber={onNumber} />
     case 'retention':
-      return <Cohorts answer={answer} onCell={onCell} />
+      return <Cohorts answer={answer} onNumber={onNumber} />
     case 'paths':
-      return <Flow answer={answer} onCell={onCell} />
+      return <Flow answer={answer} onNumber={onNumber} />
     case 'series': {
       const earlier = before?.kind === 'series' ? before : null
-      if (drawing === 'number') return <Totals answer={answer} before={earlier} onCell={onCell} />
-      if (answer.query.interval === 'none') return <Bars answer={answer} before={earlier} onCell={onCell} />
+      if (drawing === 'number') return <Totals answer={answer} before={earlier} onNumber={onNumber} />
+      if (answer.query.interval === 'none') return <Bars answer={answer} before={earlier} onNumber={onNumber} />
       const shape = drawing === 'area' || drawing === 'bar' ? drawing : 'line'
-      return <LazyPlot answer={answer} before={earlier} shape={shape} onCell={onCell} />
+      return <LazyPlot answer={answer} before={earlier} shape={shape} onNumber={onNumber} />
     }
   }
 }

@@ -4,16 +4,16 @@ import { dateText } from '../lib/answer-names.js'
 import { intervalText } from '../lib/answer-table.js'
 import { numberText, shareText } from '../lib/format.js'
 import { hasBegun } from '../lib/range.js'
-import type { OnCell } from './answer-view.js'
+import type { OnNumber } from './answer-view.js'
 import { NumberButton } from './number-button.js'
 
 interface CohortsProps {
   answer: AnswerTo<'retention'>
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
 /** A row per cohort with the share that came back in each interval; the darker, the more. */
-export function Cohorts({ answer: { results, averages, query }, onCell }: CohortsProps) {
+export function Cohorts({ answer: { results, averages, query }, onNumber }: CohortsProps) {
   const hasOpen = results.some(({ cells }) => cells.some(({ complete }) => !complete))
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Cohorts">
@@ -40,7 +40,7 @@ export function Cohorts({ answer: { results, averages, query }, onCell }: Cohort
             ))}
           </tr>
           {results.map((cohort) => (
-            <CohortRow key={cohort.cohort} cohort={cohort} query={query} onCell={onCell} />
+            <CohortRow key={cohort.cohort} cohort={cohort} query={query} onNumber={onNumber} />
           ))}
         </tbody>
       </table>
@@ -52,16 +52,21 @@ export function Cohorts({ answer: { results, averages, query }, onCell }: Cohort
 interface CohortRowProps {
   cohort: Cohort
   query: AnswerTo<'retention'>['query']
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
-function CohortRow({ cohort: { cohort, size, cells }, query, onCell }: CohortRowProps) {
+function CohortRow({ cohort: { cohort, size, cells }, query, onNumber }: CohortRowProps) {
   const date = dateText(cohort)
   return (
     <tr>
       <th scope="row">{date}</th>
       <td class="number">
-        <NumberButton text={numberText(size)} title={`Cohort of ${date}`} cell={{ cohort }} onCell={onCell} />
+        <NumberButton
+          text={numberText(size)}
+          title={`Cohort of ${date}`}
+          behind={{ of: query, cell: { cohort } }}
+          onNumber={onNumber}
+        />
       </td>
       {cells.map(({ interval, users, complete }) => {
         if (!complete && !hasBegun(query, cohort, interval, Date.now())) return <td key={interval} />
@@ -72,8 +77,8 @@ function CohortRow({ cohort: { cohort, size, cells }, query, onCell }: CohortRow
             <NumberButton
               text={text}
               title={title}
-              cell={{ cohort, interval }}
-              onCell={users > 0 ? onCell : undefined}
+              behind={{ of: query, cell: { cohort, interval } }}
+              onNumber={users > 0 ? onNumber : undefined}
             />
           </Share>
         )

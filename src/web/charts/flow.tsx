@@ -1,20 +1,22 @@
 import { useMemo } from 'preact/hooks'
 import type { AnswerTo } from '../../contract/question-input.js'
-import type { Cell } from '../../contract/questions.js'
-import { nodeText } from '../lib/answer-table.js'
+import { type Behind, nodeText } from '../lib/answer-table.js'
 import { type FlowLink, type FlowNode, flowLayout, NODE_WIDTH } from '../lib/flow-layout.js'
 import { numberText } from '../lib/format.js'
-import type { OnCell } from './answer-view.js'
+import { visible } from '../lib/visible.js'
+import type { OnNumber } from './answer-view.js'
 
 interface FlowProps {
   answer: AnswerTo<'paths'>
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
-const MAX_LABEL = 22
+/** What fits into a node. */
+const MAX_LABEL = 16
+const INSET = 8
 
 /** What users did, step by step, as bands as wide as how many they are. */
-export function Flow({ answer, onCell }: FlowProps) {
+export function Flow({ answer, onNumber }: FlowProps) {
   const { width, height, nodes, links } = useMemo(() => {
     return flowLayout(answer.results, answer.query.end !== null)
   }, [answer])
@@ -22,10 +24,10 @@ export function Flow({ answer, onCell }: FlowProps) {
     <div class="scroll" tabIndex={0} role="region" aria-label="Flow of users">
       <svg class="flow" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Flow">
         {links.map((link) => (
-          <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} onCell={onCell} />
+          <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} of={answer.query} onNumber={onNumber} />
         ))}
         {nodes.map((node) => (
-          <Node key={`${node.step} ${node.event}`} node={node} onCell={onCell} />
+          <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} onNumber={onNumber} />
         ))}
       </svg>
     </div>
@@ -33,43 +35,53 @@ export function Flow({ answer, onCell }: FlowProps) {
 }
 
 /** What makes a shape a button. */
-function asButton(label: string, cell: Cell, onCell: OnCell | undefined) {
-  if (!onCell) return {}
+function asButton(label: string, behind: Behind, onNumber: OnNumber | undefined) {
+  if (!onNumber) return {}
   return {
     role: 'button' as const,
     tabIndex: 0,
     'aria-label': label,
-    onClick: () => onCell(cell, label),
+    onClick: () => onNumber(behind, label),
     onKeyDown: (event: KeyboardEvent) => {
       if (event.key !== 'Enter' && event.key !== ' ') return
       event.preventDefault()
-      onCell(cell, label)
+      onNumber(behind, label)
     },
   }
 }
 
-function Link({ link: { step, from, to, users, path }, onCell }: { link: FlowLink; onCell: OnCell | undefined }) {
-  const label = `${nodeText(from)} to ${nodeText(to)}: ${numberText(users)} users`
+interface PartProps {
+  of: AnswerTo<'paths'>['query']
+  onNumber: OnNumber | undefined
+}
+
+function Link({ link: { step, from, to, users, path }, of, onNumber }: PartProps & { link: FlowLink }) {
+  const label = `${visible(nodeText(from))} to ${visible(nodeText(to))}: ${numberText(users)} users`
   return (
-    <g class="flow-link" {...asButton(label, { step, from, to }, onCell)}>
+    <g class="flow-link" {...asButton(label, { of, cell: { step, from, to } }, onNumber)}>
       <title>{label}</title>
       <path d={path} />
     </g>
   )
 }
 
-function Node({ node, onCell }: { node: FlowNode; onCell: OnCell | undefined }) {
+function Node({ node, of, onNumber }: PartProps & { node: FlowNode }) {
   const { step, event, users, x, y, height } = node
-  const name = nodeText(event)
+  const name = visible(nodeText(event))
   const label = `${name}: ${numberText(users)} users`
   const short = name.length > MAX_LABEL ? `${name.slice(0, MAX_LABEL - 1)}…` : name
   return (
-    <g class="flow-node" {...asButton(label, { step, event }, onCell)}>
+    <g class="flow-node" {...asButton(label, { of, cell: { step, event } }, onNumber)}>
       <title>{label}</title>
-      <rect x={x} y={y} width={NODE_WIDTH} height={height} rx={2} />
-      <text x={x} y={y - 5}>
-        {short} <tspan>{numberText(users)}</tspan>
-      </text>
+      <rect x={x} y={y} width={NODE_WIDTH} height={height} rx={4} />
+      <svg x={x} y={y} width={NODE_WIDTH} height={height} aria-hidden="true">
+        <text x={INSET} y={15}>
+          {short}
+        </text>
+        <text x={INSET} y={29} class="flow-number">
+          {numberText(users)}
+        </text>
+      </svg>
     </g>
   )
 }

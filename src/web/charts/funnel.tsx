@@ -1,18 +1,19 @@
 import type { AnswerTo } from '../../contract/question-input.js'
-import type { FunnelLine, Scalar } from '../../contract/questions.js'
-import { stepText } from '../lib/answer-table.js'
+import type { FunnelLine } from '../../contract/questions.js'
+import { stepCell, stepText } from '../lib/answer-table.js'
 import { breakdownText } from '../lib/fields.js'
 import { durationText, numberText, shareText } from '../lib/format.js'
-import type { OnCell } from './answer-view.js'
+import { visible } from '../lib/visible.js'
+import type { OnNumber } from './answer-view.js'
 import { NumberButton } from './number-button.js'
 
 interface FunnelProps {
   answer: AnswerTo<'funnel'>
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
 /** A bar per step, as long as its share of the first. */
-export function Funnel({ answer, onCell }: FunnelProps) {
+export function Funnel({ answer, onNumber }: FunnelProps) {
   const { results, query } = answer
   const isOpen = results.some(({ complete }) => !complete)
   return (
@@ -20,10 +21,10 @@ export function Funnel({ answer, onCell }: FunnelProps) {
       {query.steps.map((_, index) => (
         <section key={index} aria-label={`Step ${index + 1}`}>
           <h3>
-            <span class="step-number">{index + 1}</span> {stepText(query, index)}
+            <span class="step-number">{index + 1}</span> <bdi>{visible(stepText(query, index))}</bdi>
           </h3>
           {results.map((line, color) => (
-            <Step key={color} line={line} index={index} color={(color % 10) + 1} query={query} onCell={onCell} />
+            <Step key={color} line={line} index={index} color={(color % 10) + 1} query={query} onNumber={onNumber} />
           ))}
         </section>
       ))}
@@ -37,30 +38,25 @@ interface StepProps {
   index: number
   color: number
   query: AnswerTo<'funnel'>['query']
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
-function Step({ line, index, color, query, onCell }: StepProps) {
+function Step({ line, index, color, query, onNumber }: StepProps) {
   const step = line.steps[index]
   if (!step) return null
-  const name = query.breakdown.length > 0 ? breakdownText(line.breakdown) : ''
-  const breakdown = line.breakdown as Scalar[]
+  const name = query.breakdown.length > 0 ? visible(breakdownText(line.breakdown)) : ''
+  const behind = (dropped: boolean) => ({ of: query, cell: stepCell(index, line.breakdown, dropped) })
   const dropped = (line.steps[index - 1]?.users ?? step.users) - step.users
-  const title = `${stepText(query, index)}${name && `, ${name}`}`
+  const title = `${visible(stepText(query, index))}${name && `, ${name}`}`
   return (
     <div class="funnel-step">
-      {name && <span class="bar-name">{name}</span>}
+      {name && <bdi class="bar-name">{name}</bdi>}
       <span class="bar-track" aria-hidden="true">
         <span class={`bar fill-${color}`} style={{ width: `${step.of_first * 100}%` }} />
       </span>
       <p class="funnel-numbers">
         <strong>
-          <NumberButton
-            text={numberText(step.users)}
-            title={title}
-            cell={{ step: index + 1, breakdown, dropped: false }}
-            onCell={onCell}
-          />
+          <NumberButton text={numberText(step.users)} title={title} behind={behind(false)} onNumber={onNumber} />
         </strong>{' '}
         users
         {index > 0 && (
@@ -75,8 +71,8 @@ function Step({ line, index, color, query, onCell }: StepProps) {
               <NumberButton
                 text={numberText(dropped)}
                 title={`Did not get to ${title}`}
-                cell={{ step: index + 1, breakdown, dropped: true }}
-                onCell={dropped > 0 ? onCell : undefined}
+                behind={behind(true)}
+                onNumber={dropped > 0 ? onNumber : undefined}
               />{' '}
               dropped
             </span>

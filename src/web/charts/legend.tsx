@@ -1,4 +1,5 @@
 import type { PlotLine } from '../lib/plot-data.js'
+import { visible } from '../lib/visible.js'
 import { COLORS } from './colors.js'
 
 interface LegendProps {
@@ -21,7 +22,7 @@ export function Legend({ lines, shown, onToggle, hasBefore }: LegendProps) {
           onClick={() => onToggle(line.name)}
         >
           <span class={`swatch fill-${(line.index % COLORS) + 1}`} aria-hidden="true" />
-          {line.name}
+          <bdi>{visible(line.name)}</bdi>
         </button>
       ))}
       {hasBefore && <span class="hint">faint: the period before</span>}

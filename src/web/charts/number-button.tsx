@@ -1,19 +1,24 @@
-import type { Cell } from '../../contract/questions.js'
-import type { OnCell } from './answer-view.js'
+import type { Behind } from '../lib/answer-table.js'
+import type { OnNumber } from './answer-view.js'
 
 interface NumberButtonProps {
   text: string
   /** what the number is of */
   title: string
-  cell?: Cell | undefined
-  onCell: OnCell | undefined
+  behind?: Behind | undefined
+  onNumber: OnNumber | undefined
 }
 
 /** A number; a click shows who is behind it. */
-export function NumberButton({ text, title, cell, onCell }: NumberButtonProps) {
-  if (!cell || !onCell) return <>{text}</>
+export function NumberButton({ text, title, behind, onNumber }: NumberButtonProps) {
+  if (!behind || !onNumber) return <>{text}</>
   return (
-    <button type="button" class="number-button" aria-label={`${text}: ${title}`} onClick={() => onCell(cell, title)}>
+    <button
+      type="button"
+      class="number-button"
+      aria-label={`${text}: ${title}`}
+      onClick={() => onNumber(behind, title)}
+    >
       {text}
     </button>
   )

@@ -1,9 +1,11 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { AnswerTo } from '../../contract/question-input.js'
-import { cellOf } from '../lib/answer-table.js'
+import { bucketText } from '../lib/answer-names.js'
+import { lineBehind, lineOf } from '../lib/answer-table.js'
 import { type PlotData, type PlotLine, plotData } from '../lib/plot-data.js'
-import type { OnCell } from './answer-view.js'
+import { visible } from '../lib/visible.js'
+import type { OnNumber } from './answer-view.js'
 import { colorsAt } from './colors.js'
 import { Legend } from './legend.js'
 import { type Plotted, plotOptions, plotted, type Shape } from './plot-options.js'
@@ -13,7 +15,7 @@ export interface PlotProps {
   answer: AnswerTo<'series'>
   before: AnswerTo<'series'> | null
   shape: Shape
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
 /** More lines than that are drawn once somebody asks for them. */
@@ -26,7 +28,7 @@ interface Pointed {
 }
 
 /** Lines, areas or bars over time. */
-export function Plot({ answer, before, shape, onCell }: PlotProps) {
+export function Plot({ answer, before, shape, onNumber }: PlotProps) {
   const data = useMemo(() => plotData(answer, before, Date.now()), [answer, before])
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
   const lines = useMemo(() => {
@@ -39,20 +41,23 @@ export function Plot({ answer, before, shape, onCell }: PlotProps) {
   }
   const [pointed, setPointed] = useState<Pointed | null>(null)
   const box = useRef<HTMLDivElement>(null)
-  const open = (index: number, line: PlotLine | undefined) => {
-    const found = line && answer.results[line.index]
-    const at = data.at[index]
-    if (!found || !at || !onCell) return
-    onCell({ ...cellOf(found), at }, `${line.name}, ${data.labels[index]}`)
+  const open = (index: number, { line, isBefore }: Hit) => {
+    const now = answer.results[line.index]
+    const of = isBefore ? before : answer
+    const found = now && of && lineOf(of, now)
+    const at = found?.points[index]?.at
+    if (!of || !found || at === undefined || !onNumber) return
+    const time = isBefore ? `period before, ${bucketText(at, of.query.interval)}` : (data.labels[index] ?? '')
+    onNumber(lineBehind(of, found, at), `${visible(line.name)}, ${time}`)
   }
   useCanvas(box, data, lines, shape, setPointed, open)
   return (
     <figure class="plot">
       <div
         ref={box}
-        class={onCell ? 'canvas clickable' : 'canvas'}
+        class={onNumber ? 'canvas clickable' : 'canvas'}
         role="img"
-        aria-label={`Chart of ${data.lines.map(({ name }) => name).join(', ')}. A table of its numbers follows.`}
+        aria-label={`Chart of ${data.lines.map(({ name }) => visible(name)).join(', ')}. A table of its numbers follows.`}
       />
       {pointed && (
         <Tip
@@ -70,7 +75,14 @@ export function Plot({ answer, before, shape, onCell }: PlotProps) {
   )
 }
 
-type Open = (index: number, line: PlotLine | undefined) => void
+/** A line that the pointer is at. */
+interface Hit {
+  line: PlotLine
+  /** whether it is at its period before */
+  isBefore: boolean
+}
+
+type Open = (index: number, hit: Hit) => void
 
 /** Draws the chart anew when what it shows, its width or the colours of the page change. */
 function useCanvas(
@@ -106,7 +118,8 @@ function useCanvas(
         (plot) => {
           plot.over.addEventListener('click', () => {
             const { idx, top = 0 } = plot.cursor
-            if (idx != null) latest.current(idx, nearest(plot, parts, lines, shape, idx, top))
+            const hit = idx != null && nearest(plot, parts, lines, shape, idx, top)
+            if (hit) latest.current(idx, hit)
           })
         },
       ],
@@ -123,7 +136,7 @@ function useCanvas(
   }, [data, lines, shape, theme])
 }
 
-/** The line at a height of the chart: the nearest, or in a stack the one whose part it is. */
+/** The line at a height of the chart: the nearest, or in a stack the one whose part it is. Undefined if there is none. */
 function nearest(
   plot: uPlot,
   { tops }: Plotted,
@@ -131,9 +144,15 @@ function nearest(
   shape: Shape,
   index: number,
   top: number,
-): PlotLine | undefined {
-  const heights = tops.map((values) => plot.valToPos(values[index] ?? 0, 'y'))
-  if (shape !== 'line') return lines[heights.findIndex((height) => height <= top)] ?? lines.at(-1)
-  const distances = heights.map((height) => Math.abs(height - top))
-  return lines[distances.indexOf(Math.min(...distances))]
+): Hit | undefined {
+  if (shape !== 'line') {
+    const line = lines.find((_, i) => plot.valToPos(tops[i]?.[index] ?? 0, 'y') <= top) ?? lines.at(-1)
+    return line && { line, isBefore: false }
+  }
+  const hits = lines.flatMap((line) => [
+    { line, isBefore: false, value: line.values[index] },
+    { line, isBefore: true, value: line.before?.[index] },
+  ])
+  const distanceOf = (value: number | null | undefined) => Math.abs(plot.valToPos(value ?? 0, 'y') - top)
+  return hits.filter(({ value }) => value != null).sort((one, two) => distanceOf(one.value) - distanceOf(two.value))[0]
 }

@@ -1,5 +1,6 @@
 import { numberText } from '../lib/format.js'
 import type { PlotData, PlotLine } from '../lib/plot-data.js'
+import { visible } from '../lib/visible.js'
 import { COLORS } from './colors.js'
 
 interface TipProps {
@@ -28,7 +29,7 @@ export function Tip({ data, lines, index, left, width }: TipProps) {
         {lines.slice(0, MAX_LINES).map((line) => (
           <li key={line.name}>
             <span class={`swatch fill-${(line.index % COLORS) + 1}`} />
-            <span class="tip-name">{line.name}</span>
+            <bdi class="tip-name">{visible(line.name)}</bdi>
             <span>{text(line.values[index])}</span>
             {line.before && <span class="hint">before {text(line.before[index])}</span>}
           </li>

@@ -1,49 +1,61 @@
 import type { AnswerTo } from '../../contract/question-input.js'
-import { lineNames } from '../lib/answer-names.js'
-import { cellOf, lineBefore } from '../lib/answer-table.js'
 import { numberText, signedShareText } from '../lib/format.js'
-import type { OnCell } from './answer-view.js'
+import { type LineTotal, totalsOf } from '../lib/totals.js'
+import type { OnNumber } from './answer-view.js'
 import { NumberButton } from './number-button.js'
 
-interface TotalsProps {
+export interface TotalsProps {
   answer: AnswerTo<'series'>
   before: AnswerTo<'series'> | null
-  onCell: OnCell | undefined
+  onNumber: OnNumber | undefined
 }
 
 /** The total of each line as a large number, with its change since the period before. */
-export function Totals({ answer, before, onCell }: TotalsProps) {
-  const names = lineNames(answer.results, answer.query)
+export function Totals({ answer, before, onNumber }: TotalsProps) {
   return (
     <ul class="totals">
-      {answer.results.map((line, i) => (
-        <li key={names[i]}>
+      {totalsOf(answer, before).map((line) => (
+        <li key={line.name}>
           <span class="total">
-            <NumberButton
-              text={line.total === null ? '–' : numberText(line.total)}
-              title={names[i] ?? ''}
-              cell={line.total === null ? undefined : cellOf(line)}
-              onCell={onCell}
-            />
+            <TotalNumber line={line} onNumber={onNumber} />
           </span>
-          <span class="hint">{names[i]}</span>
-          {before && <Change now={line.total} then={lineBefore(line, before)?.total ?? null} />}
+          <bdi class="hint">{line.name}</bdi>
+          <Change line={line} onNumber={onNumber} />
         </li>
       ))}
     </ul>
   )
 }
 
+interface LineProps {
+  line: LineTotal
+  onNumber: OnNumber | undefined
+}
+
+/** The total of a line. */
+export function TotalNumber({ line: { name, now }, onNumber }: LineProps) {
+  const text = now.value === null ? '–' : numberText(now.value)
+  return <NumberButton text={text} title={name} behind={now.behind} onNumber={onNumber} />
+}
+
 /** How much more or less it is than in the period before. */
-export function Change({ now, then }: { now: number | null; then: number | null }) {
-  if (then === null || now === null) return <span class="change hint">nothing before</span>
-  if (then === 0) return <span class="change hint">{numberText(then)} before</span>
-  const share = (now - then) / Math.abs(then)
+export function Change({ line: { name, now, before }, onNumber }: LineProps) {
+  if (!before) return null
+  if (before.value === null || now.value === null) return <span class="change hint">nothing before</span>
+  const share = (now.value - before.value) / Math.abs(before.value)
   const arrow = share > 0 ? '▲' : share < 0 ? '▼' : '■'
+  const then = (
+    <NumberButton
+      text={numberText(before.value)}
+      title={`${name}, period before`}
+      behind={before.behind}
+      onNumber={onNumber}
+    />
+  )
+  if (before.value === 0) return <span class="change hint">{then} before</span>
   return (
     <span class="change">
-      <span aria-hidden="true">{arrow}</span> {signedShareText(share)}{' '}
-      <span class="hint">from {numberText(then)} before</span>
+      <span aria-hidden="true">{arrow}</span> {signedShareText(share)} <span class="hint">from {then} before</span>
     </span>
   )
 }

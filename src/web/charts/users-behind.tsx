@@ -1,30 +1,37 @@
 import { useState } from 'preact/hooks'
-import type { AnyQuestion, Cell, UsersPage } from '../../contract/questions.js'
-import { call } from '../api/call.js'
+import { usersBehind } from '../api/ask.js'
+import type { Behind } from '../lib/answer-table.js'
 import { numberText } from '../lib/format.js'
 import { linkTo } from '../lib/route.js'
 import { useLoaded } from '../lib/use-loaded.js'
+import { visible } from '../lib/visible.js'
 import { Dialog } from '../ui/dialog.js'
 import { Failure, Loading } from '../ui/notice.js'
+import { Pages } from '../ui/pages.js'
+import type { OnNumber } from './answer-view.js'
 
 const LIMIT = 50
 
 interface UsersBehindProps {
-  /** the question of the answer, as it was answered */
-  of: AnyQuestion
-  cell: Cell
+  behind: Behind
   /** what the number is of */
   title: string
   onClose: () => void
 }
 
+/** What shows who is behind a number once somebody wants to know: what to call then, and the dialog. */
+export function useUsersBehind() {
+  const [opened, setOpened] = useState<Omit<UsersBehindProps, 'onClose'> | null>(null)
+  const onNumber: OnNumber = (behind, title) => setOpened({ behind, title })
+  return { onNumber, dialog: opened && <UsersBehind {...opened} onClose={() => setOpened(null)} /> }
+}
+
 /** Who is behind a number of an answer. */
-export function UsersBehind({ of, cell, title, onClose }: UsersBehindProps) {
+function UsersBehind({ behind, title, onClose }: UsersBehindProps) {
   const [page, setPage] = useState(1)
-  const key = JSON.stringify([of, cell, page])
-  const { value, error, isLoading, reload } = useLoaded(key, async (signal) => {
-    const question = { kind: 'users', of, cell, limit: LIMIT, page }
-    return (await call<{ results: UsersPage }>('POST', '/public/query', question, signal)).results
+  const key = JSON.stringify([behind, page])
+  const { value, error, isLoading, reload } = useLoaded(key, (signal) => {
+    return usersBehind(behind, { page, limit: LIMIT }, signal)
   })
   return (
     <Dialog title={title} onClose={onClose}>
@@ -39,23 +46,19 @@ export function UsersBehind({ of, cell, title, onClose }: UsersBehindProps) {
           <ul class="users-behind" aria-label="Users" aria-busy={isLoading}>
             {value.users.map((user) => (
               <li key={user}>
-                <a href={linkTo(['users', user])}>{user}</a>
+                <a href={linkTo(['users', user])}>
+                  <bdi>{visible(user)}</bdi>
+                </a>
               </li>
             ))}
           </ul>
-          {(page > 1 || value.hasMore) && (
-            <footer>
-              <button type="button" disabled={page === 1 || isLoading} onClick={() => setPage(page - 1)}>
-                Previous
-              </button>
-              <span class="hint">
-                Page {page} of {numberText(Math.ceil(value.count / LIMIT))}
-              </span>
-              <button type="button" disabled={!value.hasMore || isLoading} onClick={() => setPage(page + 1)}>
-                Next
-              </button>
-            </footer>
-          )}
+          <Pages
+            page={page}
+            last={Math.ceil(value.count / LIMIT)}
+            hasMore={value.hasMore}
+            isLoading={isLoading}
+            onChange={setPage}
+          />
         </>
       )}
     </Dialog>

@@ -1,11 +1,19 @@
 import type { AnswerTo, AnyAnswer } from '../../contract/question-input.js'
-import type { Cell, FunnelStep, Scalar } from '../../contract/questions.js'
+import type { AnyQuestion, Cell, FunnelCell, FunnelStep, SeriesCell } from '../../contract/questions.js'
 import { bucketText, dateText, eventText, lineNames, seriesText } from './answer-names.js'
 import { breakdownText, fieldLabel } from './fields.js'
 import { durationText, numberText, shareText } from './format.js'
+import { visible } from './visible.js'
 
 /** The answer to a question that can be drawn. */
 export type DrawnAnswer = Exclude<AnyAnswer, { kind: 'users' }>
+
+/** Whom a number counts. */
+export interface Behind {
+  /** the question of the answer that has the number, as it was answered */
+  of: AnyQuestion
+  cell: Cell
+}
 
 export interface TableCell {
   /** as people read it */
@@ -14,7 +22,7 @@ export interface TableCell {
   raw: string | number | null
   isNumber?: boolean
   /** where it is a number that has users behind it */
-  cell?: Cell
+  behind?: Behind
   /** whether it may still change */
   isOpen?: boolean
 }
@@ -40,11 +48,11 @@ export function tablesOf(answer: DrawnAnswer, before: DrawnAnswer | null = null)
   }
 }
 
-const words = (text: string): TableCell => ({ text, raw: text })
+const words = (text: string): TableCell => ({ text: visible(text), raw: text })
 
-function count(value: number | null, cell?: Cell, isOpen = false): TableCell {
+function count(value: number | null, behind?: Behind, isOpen = false): TableCell {
   const text = value === null ? '–' : numberText(value)
-  return { text, raw: value, isNumber: true, isOpen, ...(cell && value !== null && { cell }) }
+  return { text, raw: value, isNumber: true, isOpen, ...(behind && value !== null && { behind }) }
 }
 
 type SeriesAnswer = AnswerTo<'series'>
@@ -53,29 +61,30 @@ type SeriesAnswer = AnswerTo<'series'>
 function seriesTable(answer: SeriesAnswer, before: SeriesAnswer | null): AnswerTable {
   const { results, query } = answer
   const names = lineNames(results, query)
-  const earlier = results.map((line) => lineBefore(line, before))
+  const totalIn = (of: SeriesAnswer, line: Line | undefined, isOpen = false) => {
+    return line ? count(line.total, lineBehind(of, line), isOpen) : count(null)
+  }
   const title = 'Numbers'
   if (query.interval === 'none') {
     const rows = results.map((line, i) => [
       words(query.breakdown.length > 0 ? seriesNameOf(answer, line.series) : (names[i] ?? '')),
       ...(query.breakdown.length > 0 ? [words(breakdownText(line.breakdown))] : []),
-      count(line.total, cellOf(line), line.points[0]?.complete === false),
-      ...(before ? [count(earlier[i]?.total ?? null)] : []),
+      totalIn(answer, line, line.points[0]?.complete === false),
+      ...(before ? [totalIn(before, lineOf(before, line))] : []),
     ])
     const by = query.breakdown.length > 0 ? [query.breakdown.map(fieldLabel).join(', ')] : []
     return { title, columns: ['Series', ...by, 'Total', ...(before ? ['Period before'] : [])], rows }
   }
   const rows = (results[0]?.points ?? []).map(({ at }, index) => [
     { text: bucketText(at, query.interval), raw: at },
-    ...results.flatMap((line, i) => {
-      const { value = null, complete = true } = line.points[index] ?? {}
-      const now = count(value, { ...cellOf(line), at }, !complete)
-      return before ? [now, count(earlier[i]?.points[index]?.value ?? null)] : [now]
+    ...results.flatMap((line) => {
+      const now = pointIn(answer, line, index)
+      return before ? [now, pointIn(before, lineOf(before, line), index)] : [now]
     }),
   ])
-  const totals = results.flatMap((line, i) => {
-    const now = count(line.total, cellOf(line))
-    return before ? [now, count(earlier[i]?.total ?? null)] : [now]
+  const totals = results.flatMap((line) => {
+    const now = totalIn(answer, line)
+    return before ? [now, totalIn(before, lineOf(before, line))] : [now]
   })
   const columns = names.flatMap((name) => (before ? [name, `${name}, period before`] : [name]))
   return { title, columns: ['Time', ...columns], rows: [...rows, [words('Total'), ...totals]] }
@@ -83,15 +92,22 @@ function seriesTable(answer: SeriesAnswer, before: SeriesAnswer | null): AnswerT
 
 type Line = SeriesAnswer['results'][number]
 
-/** The same line in the answer about the period before; of values that did not occur then, none. */
-export function lineBefore(line: Line, before: SeriesAnswer | null): Line | undefined {
-  const key = JSON.stringify(line.breakdown)
-  return before?.results.find(({ series, breakdown }) => series === line.series && JSON.stringify(breakdown) === key)
+function pointIn(answer: SeriesAnswer, line: Line | undefined, index: number): TableCell {
+  const point = line?.points[index]
+  if (!line || !point) return count(null)
+  return count(point.value, lineBehind(answer, line, point.at), !point.complete)
 }
 
-/** The total of a line, as the service is asked who is behind it. */
-export function cellOf({ series, breakdown }: Line): Cell {
-  return { series, breakdown: breakdown as Scalar[] }
+/** The line of another answer as it is in this one; of values that did not occur in its time, none. */
+export function lineOf(answer: SeriesAnswer, { series, breakdown }: Line): Line | undefined {
+  const key = JSON.stringify(breakdown)
+  return answer.results.find((line) => line.series === series && JSON.stringify(line.breakdown) === key)
+}
+
+/** Who is behind the total of a line, or behind one of its points. @param at of the point */
+export function lineBehind({ query }: SeriesAnswer, { series, breakdown }: Line, at?: string): Behind {
+  const cell: SeriesCell = { series, breakdown: breakdown as SeriesCell['breakdown'], ...(at !== undefined && { at }) }
+  return { of: query, cell }
 }
 
 function seriesNameOf({ query }: SeriesAnswer, series: number): string {
@@ -106,7 +122,7 @@ function funnelTable({ results, query }: AnswerTo<'funnel'>): AnswerTable {
       ...(hasBreakdown ? [words(breakdownText(breakdown))] : []),
       { text: String(i + 1), raw: i + 1, isNumber: true },
       words(stepText(query, i)),
-      count(step.users, { step: i + 1, breakdown: breakdown as Scalar[], dropped: false }, !complete),
+      count(step.users, { of: query, cell: stepCell(i, breakdown) }, !complete),
       ...stepShares(step),
     ])
   })
@@ -124,6 +140,11 @@ export function stepText({ steps, order }: AnswerTo<'funnel'>['query'], index: n
   return eventText(steps[index]?.event ?? '')
 }
 
+/** Who got to a step, or who got only to the one before. @param index of the step, from 0 */
+export function stepCell(index: number, breakdown: unknown[], dropped = false): FunnelCell {
+  return { step: index + 1, breakdown: breakdown as FunnelCell['breakdown'], dropped }
+}
+
 function stepShares({ of_first, of_previous, median_ms, mean_ms }: FunnelStep): TableCell[] {
   const share = (value: number): TableCell => ({ text: shareText(value), raw: value, isNumber: true })
   const time = (ms: number | null): TableCell => ({
@@ -137,8 +158,8 @@ function stepShares({ of_first, of_previous, median_ms, mean_ms }: FunnelStep): 
 function retentionTable({ results, averages, query }: AnswerTo<'retention'>): AnswerTable {
   const rows = results.map(({ cohort, size, cells }) => [
     { text: dateText(cohort), raw: cohort },
-    count(size, { cohort }),
-    ...cells.map(({ interval, users, complete }) => count(users, { cohort, interval }, !complete)),
+    count(size, { of: query, cell: { cohort } }),
+    ...cells.map(({ interval, users, complete }) => count(users, { of: query, cell: { cohort, interval } }, !complete)),
   ])
   const last: TableCell[] = averages.map(({ share }) => ({
     text: share === null ? '–' : shareText(share),
@@ -158,13 +179,17 @@ export function intervalText(unit: AnswerTo<'retention'>['query']['unit'], inter
   return `${unit[0]?.toUpperCase()}${unit.slice(1)} ${interval}`
 }
 
-function pathsTables({ results: { nodes, links } }: AnswerTo<'paths'>): AnswerTable[] {
+function pathsTables({ results: { nodes, links }, query }: AnswerTo<'paths'>): AnswerTable[] {
   const step = (value: number): TableCell => ({ text: String(value), raw: value, isNumber: true })
   return [
     {
       title: 'Events',
       columns: ['Step', 'Event', 'Users'],
-      rows: nodes.map(({ users, ...cell }) => [step(cell.step), words(nodeText(cell.event)), count(users, cell)]),
+      rows: nodes.map(({ users, ...cell }) => [
+        step(cell.step),
+        words(nodeText(cell.event)),
+        count(users, { of: query, cell }),
+      ]),
     },
     {
       title: 'Ways',
@@ -173,7 +198,7 @@ function pathsTables({ results: { nodes, links } }: AnswerTo<'paths'>): AnswerTa
         step(cell.step),
         words(nodeText(cell.from)),
         words(nodeText(cell.to)),
-        count(users, cell),
+        count(users, { of: query, cell }),
       ]),
     },
   ]

@@ -26,16 +26,17 @@ export interface Flow {
   links: FlowLink[]
 }
 
-export const NODE_WIDTH = 12
-const COLUMN_WIDTH = 166
-const LABEL_WIDTH = 150
-/** Room for the label of a node, however few users it has. */
-const GAP = 18
-const MIN_HEIGHT = 3
+/** A node has its label inside, so that no band runs behind it. */
+export const NODE_WIDTH = 116
+const COLUMN_WIDTH = 176
+const GAP = 8
+/** Two lines of text, however few users there are. */
+const MIN_HEIGHT = 36
 const COLUMN_HEIGHT = 260
 
 /**
- * A column per step, in the order of time, and a band per link. Widths are those of users.
+ * A column per step, in the order of time, and a band per link, as wide as its users are many. Nodes are, too, unless
+ * there are too few for their labels.
  * @param isBackward whether steps are counted from the end
  */
 export function flowLayout({ nodes, links }: Paths, isBackward: boolean): Flow {
@@ -48,10 +49,10 @@ export function flowLayout({ nodes, links }: Paths, isBackward: boolean): Flow {
     const y = ends.get(column) ?? 0
     const height = Math.max(MIN_HEIGHT, node.users * scale)
     ends.set(column, y + height + GAP)
-    return { ...node, x: column * COLUMN_WIDTH, y: y + GAP, height }
+    return { ...node, x: column * COLUMN_WIDTH, y, height }
   })
-  const flow = { nodes: placed, links: bands(links, placed, isBackward) }
-  return { width: last * COLUMN_WIDTH + LABEL_WIDTH, height: Math.max(0, ...ends.values()) + GAP, ...flow }
+  const flow = { nodes: placed, links: bands(links, placed, { isBackward, scale }) }
+  return { width: last * COLUMN_WIDTH + NODE_WIDTH, height: Math.max(0, ...ends.values()), ...flow }
 }
 
 /** Users of each step. */
@@ -65,7 +66,11 @@ function sums(nodes: Paths['nodes']): number[] {
  * The bands of a node lie one below the other on each of its sides. A user who came by twice is in two of them: then they
  * are thinner, so that they end where the node does.
  */
-function bands(links: Paths['links'], nodes: FlowNode[], isBackward: boolean): FlowLink[] {
+function bands(
+  links: Paths['links'],
+  nodes: FlowNode[],
+  { isBackward, scale }: { isBackward: boolean; scale: number },
+): FlowLink[] {
   const at = new Map(nodes.map((node) => [`${node.step} ${node.event}`, node]))
   const nodesOf = ({ step, from, to }: Paths['links'][number]) => {
     const [left, right] = isBackward ? [step + 1, step] : [step, step + 1]
@@ -81,8 +86,8 @@ function bands(links: Paths['links'], nodes: FlowNode[], isBackward: boolean): F
   return links.flatMap((link) => {
     const { source, target } = nodesOf(link)
     if (!source || !target) return []
-    const from = take(side(leaving, source), source, link.users)
-    const to = take(side(arriving, target), target, link.users)
+    const from = take(side(leaving, source), source, link.users, scale)
+    const to = take(side(arriving, target), target, link.users, scale)
     return [{ ...link, path: band(source.x + NODE_WIDTH, from, target.x, to) }]
   })
 }
@@ -100,10 +105,11 @@ interface Span {
   height: number
 }
 
-/** The next free part of a side. */
-function take(side: Side, node: FlowNode, users: number): Span {
-  const height = (node.height * users) / Math.max(node.users, side.users, 1)
-  const span = { y: node.y + side.used, height }
+/** The next free part of a side, all of which are in its middle. */
+function take(side: Side, node: FlowNode, users: number, scale: number): Span {
+  const all = Math.min(node.height, node.users * scale)
+  const height = (all * users) / Math.max(node.users, side.users, 1)
+  const span = { y: node.y + (node.height - all) / 2 + side.used, height }
   side.used += height
   return span
 }

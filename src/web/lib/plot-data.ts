@@ -1,6 +1,6 @@
 import type { AnswerTo } from '../../contract/question-input.js'
 import { axisText, bucketText, lineNames } from './answer-names.js'
-import { lineBefore } from './answer-table.js'
+import { lineOf } from './answer-table.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 
@@ -43,7 +43,7 @@ export function plotData(answer: SeriesAnswer, before: SeriesAnswer | null, now:
       name: names[index] ?? '',
       index,
       values: line.points.map(({ value }, i) => (isToCome[i] ? null : value)),
-      before: before && points.map((_, i) => lineBefore(line, before)?.points[i]?.value ?? null),
+      before: before && points.map((_, i) => lineOf(before, line)?.points[i]?.value ?? null),
     })),
   }
 }

@@ -2,20 +2,25 @@ import { numberText } from '../lib/format.js'
 
 interface PagesProps {
   page: number
+  /** the number of the last one, where it is known */
+  last?: number
   hasMore: boolean
   isLoading: boolean
   onChange: (page: number) => void
 }
 
 /** The way through numbered pages; nothing if there is only one. */
-export function Pages({ page, hasMore, isLoading, onChange }: PagesProps) {
+export function Pages({ page, last, hasMore, isLoading, onChange }: PagesProps) {
   if (page === 1 && !hasMore) return null
   return (
     <nav class="pages" aria-label="Pages">
       <button type="button" disabled={page === 1 || isLoading} onClick={() => onChange(page - 1)}>
         Previous
       </button>
-      <span class="hint">Page {numberText(page)}</span>
+      <span class="hint">
+        Page {numberText(page)}
+        {last !== undefined && ` of ${numberText(last)}`}
+      </span>
       <button type="button" disabled={!hasMore || isLoading} onClick={() => onChange(page + 1)}>
         Next
       </button>

@@ -1,11 +1,10 @@
 import { useRef, useState } from 'preact/hooks'
-import type { Cell } from '../../../contract/questions.js'
 import type { BoardCard } from '../../../contract/responses.js'
+import { type Asked, ask } from '../../api/ask.js'
+import type { Saved } from '../../api/saved.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { UsersBehind } from '../../charts/users-behind.js'
-import { type Asked, ask } from '../../lib/ask.js'
+import { useUsersBehind } from '../../charts/users-behind.js'
 import { type Display, displayOf, exploreLink } from '../../lib/question.js'
-import type { Saved } from '../../lib/saved.js'
 import { useInView } from '../../lib/use-in-view.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -75,16 +74,11 @@ export function CardView({ card, saved, round, edit }: CardViewProps) {
 }
 
 function CardAnswer({ asked: { answer, before }, display }: { asked: Asked; display: Display }) {
-  const [opened, setOpened] = useState<{ cell: Cell; title: string } | null>(null)
+  const { onNumber, dialog } = useUsersBehind()
   return (
     <>
-      <AnswerView
-        answer={answer}
-        before={before}
-        display={display}
-        onCell={(cell, title) => setOpened({ cell, title })}
-      />
-      {opened && <UsersBehind {...opened} of={answer.query} onClose={() => setOpened(null)} />}
+      <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
+      {dialog}
     </>
   )
 }

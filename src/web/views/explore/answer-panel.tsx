@@ -1,9 +1,8 @@
 import { useState } from 'preact/hooks'
-import type { Cell } from '../../../contract/questions.js'
+import type { Asked } from '../../api/ask.js'
 import { AnswerView } from '../../charts/answer-view.js'
-import { UsersBehind } from '../../charts/users-behind.js'
+import { useUsersBehind } from '../../charts/users-behind.js'
 import { rawRows, tablesOf } from '../../lib/answer-table.js'
-import type { Asked } from '../../lib/ask.js'
 import { parseRoute } from '../../lib/link.js'
 import { type Display, type Draft, type Drawing, drawingOf, drawingsOf, exploreLink } from '../../lib/question.js'
 import { requestOf } from '../../lib/request.js'
@@ -92,13 +91,12 @@ interface AnswerProps {
 
 function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
   const [asTable, setAsTable] = useState(false)
-  const [opened, setOpened] = useState<{ cell: Cell; title: string } | null>(null)
+  const { onNumber, dialog } = useUsersBehind()
   const drawing = drawingOf(answer.query, display)
-  const open = (cell: Cell, title: string) => setOpened({ cell, title })
   return (
     <>
       <div class={isOld ? 'drawn old' : 'drawn'} aria-busy={isOld}>
-        <AnswerView answer={answer} before={before} display={display} onCell={open} />
+        <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
       </div>
       {drawing !== 'table' && (
         <button type="button" class="link small" aria-expanded={asTable} onClick={() => setAsTable(!asTable)}>
@@ -106,12 +104,12 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
         </button>
       )}
       {asTable && drawing !== 'table' && (
-        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onCell={open} />
+        <AnswerView answer={answer} before={before} display={{ as: 'table' }} onNumber={onNumber} />
       )}
       {answer.pending > 0 && (
         <p class="hint">{answer.pending} events that came last are not counted yet. Ask again in a while.</p>
       )}
-      {opened && <UsersBehind {...opened} of={answer.query} onClose={() => setOpened(null)} />}
+      {dialog}
     </>
   )
 }

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
+import { type Asked, ask } from '../../api/ask.js'
 import { CallError } from '../../api/call.js'
 import type { ViewProps } from '../../app.js'
-import { type Asked, ask } from '../../lib/ask.js'
 import { Names, NamesContext } from '../../lib/names.js'
 import {
   asKind,

@@ -1,0 +1,34 @@
+import type { AnswerTo } from '../../contract/question-input.js'
+import { lineNames } from './answer-names.js'
+import { type Behind, lineBehind, lineOf } from './answer-table.js'
+import { visible } from './visible.js'
+
+/** The total of a line, and who is behind it. */
+export interface Total {
+  value: number | null
+  behind: Behind | undefined
+}
+
+export interface LineTotal {
+  name: string
+  /** of the question, from 0 */
+  series: number
+  now: Total
+  /** in the period before; null if nobody asked about it */
+  before: Total | null
+}
+
+/** The totals of the lines of an answer, beside those of the period before. */
+export function totalsOf(answer: AnswerTo<'series'>, before: AnswerTo<'series'> | null): LineTotal[] {
+  const names = lineNames(answer.results, answer.query)
+  return answer.results.map((line, i) => ({
+    name: visible(names[i] ?? ''),
+    series: line.series,
+    now: { value: line.total, behind: lineBehind(answer, line) },
+    before: before && totalOf(before, lineOf(before, line)),
+  }))
+}
+
+function totalOf(answer: AnswerTo<'series'>, line: ReturnType<typeof lineOf>): Total {
+  return line ? { value: line.total, behind: lineBehind(answer, line) } : { value: null, behind: undefined }
+}
