@@ -81,6 +81,42 @@ t.test('boards', async (t) => {
     t.equal(cards[0].width, 4)
   })
 
+  t.test('whoever leaves a board that was changed is asked, and may stay', async (t) => {
+    const hash = () => new URL(page.url()).hash
+    const name = page.getByLabel('Name of the board')
+    const dialog = page.getByRole('dialog', { name: 'Leave without saving?' })
+    const answer = async (button: string) => {
+      await dialog.getByRole('button', { name: button }).click()
+      await dialog.waitFor({ state: 'detached' })
+    }
+    const unload = 'dispatchEvent(new Event("beforeunload", { cancelable: true }))'
+    await page.getByRole('link', { name: 'Users', exact: true }).click()
+    await page.getByRole('link', { name: 'Boards', exact: true }).click()
+    await page.getByRole('button', { name: 'Edit board' }).click()
+    await name.waitFor()
+    const place = hash()
+    t.equal(await page.evaluate(unload), true, 'nothing was changed yet')
+    await name.fill('Half a name')
+    t.equal(await page.evaluate(unload), false, 'the browser asks before it closes the page')
+    await page.getByRole('link', { name: 'Live', exact: true }).click()
+    await answer('Cancel')
+    t.equal(hash(), place)
+    t.equal(await name.inputValue(), 'Half a name')
+    await page.goBack()
+    await answer('Cancel')
+    await until('the place of the editor', () => hash() === place)
+    await page.getByRole('link', { name: 'Live', exact: true }).click()
+    await answer('Discard changes')
+    await page.getByRole('heading', { name: 'Live', exact: true }).waitFor()
+    await page.goBack()
+    await name.waitFor()
+    t.equal(await name.inputValue(), 'All of ours')
+    await name.fill('Half a name')
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await answer('Discard changes')
+    await page.getByRole('heading', { name: 'All of ours' }).waitFor()
+  })
+
   t.test('a saved question becomes a card, which leads to it', async (t) => {
     await put(t, site, '/questions/people', {
       name: 'People',

@@ -83,6 +83,70 @@ t.test('a question is saved, opened, changed and deleted; a read key only opens 
   t.equal((await site.call('GET', '/public/questions')).json().questions.length, 1)
 })
 
+t.test('of a question that somebody else saved meanwhile, either version stays', async (t) => {
+  const question = { kind: 'series', series: [{ event: 'a' }] }
+  const theirs = async (name: string) => {
+    const { statusCode } = await site.call('PUT', '/public/questions/shared', {
+      name,
+      question,
+      display: { as: 'table', range: '90d' },
+    })
+    t.equal(statusCode, 200)
+  }
+  await theirs('Ours')
+  const page = await visit(t, linkOf(question, '&saved=shared&as=number'))
+  await page.getByText('Ours', { exact: true }).waitFor()
+  const title = 'Somebody changed this question meanwhile'
+  const save = async () => {
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByLabel('Name').fill('Mine')
+    await page.getByRole('button', { name: 'Save changes' }).click()
+    await page.getByRole('dialog', { name: title }).waitFor()
+  }
+  await theirs('Theirs')
+  await save()
+  await page.getByRole('button', { name: 'Load theirs' }).click()
+  await page.getByText('Theirs', { exact: true }).waitFor()
+  t.ok(await page.getByRole('radio', { name: 'Table' }).isChecked())
+  await theirs('Theirs again')
+  await save()
+  await page.getByRole('button', { name: 'Overwrite' }).click()
+  await page.getByText('Mine', { exact: true }).waitFor()
+  t.match((await site.call('GET', '/public/questions/shared')).json().question, { name: 'Mine' })
+  await site.call('DELETE', '/public/questions/shared')
+})
+
+t.test('a question goes on a board, as itself or as the saved one', async (t) => {
+  const boards = async () => (await site.call('GET', '/public/boards')).json().boards
+  const question = { kind: 'series', series: [{ event: 'a' }], interval: 'none' }
+  const page = await visit(t, linkOf(question, '&as=number'))
+  const dialog = page.getByRole('dialog', { name: 'Add to board' })
+  await page.getByRole('button', { name: 'Add to board' }).click()
+  await dialog.getByLabel('Title of the card').fill('Number of a')
+  await dialog.getByLabel('Name of the new board').fill('Numbers')
+  await isUsable(t, page, 'a question for a board')
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click()
+  await dialog.getByRole('link', { name: 'Numbers' }).click()
+  const answer = page.getByRole('region', { name: 'Answer of Number of a' })
+  await answer.getByRole('button', { name: /^3: a/ }).waitFor()
+
+  await site.call('PUT', '/public/questions/total', { name: 'Total', question, display: { as: 'number' } })
+  await page.goto(`${site.url}/${linkOf(question, '&as=number&saved=total')}`)
+  await page.getByText('Total', { exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Add to board' }).click()
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click()
+  await dialog.getByText('The question is on the board').waitFor()
+  const [{ id }] = await boards()
+  const { cards } = (await site.call('GET', `/public/boards/${id}`)).json().board
+  t.match(cards, [
+    { name: 'Number of a', question, display: { as: 'number' } },
+    { name: 'Total', question: { saved: 'total' }, display: null },
+  ])
+  await site.call('DELETE', '/public/questions/total')
+  const reader = await visit(t, linkOf(question), await site.addKey('read'))
+  t.ok(await reader.getByRole('button', { name: 'Add to board' }).isDisabled())
+})
+
 t.test('values keep their types, and a deeper filter its text', async (t) => {
   const page = await visit(t, linkOf({ kind: 'series', series: [{ event: '*' }], interval: 'none' }, '&as=number'))
   await page.getByRole('button', { name: /^4:/ }).waitFor()
@@ -157,4 +221,35 @@ t.test('the period before is beside each number, and each drawing is usable', as
   await page.getByRole('radio', { name: 'Table' }).check()
   await page.getByRole('columnheader', { name: 'a, period before' }).waitFor()
   await isUsable(t, page, 'a table')
+})
+
+t.test('numbers of the period before lead to the users behind them', async (t) => {
+  const DAY_MS = 86_400_000
+  const earlier = Date.now() - 9 * DAY_MS
+  const events = ['edsger', 'barbara'].map((distinct_id) => ({ event: 'then', distinct_id, timestamp: earlier }))
+  await site.call('POST', '/public/track/batch', { events: [...events, { event: 'then', distinct_id: 'alan' }] })
+  const dialog = () => page.getByRole('dialog')
+  const behind = async (names: string[]) => {
+    await dialog()
+      .getByText(names.length === 1 ? '1 user' : `${names.length} users`, { exact: true })
+      .waitFor()
+    t.strictSame(await dialog().getByRole('link').allInnerTexts(), names)
+    await page.keyboard.press('Escape')
+  }
+  const question = { kind: 'series', series: [{ event: 'then' }], interval: 'none' }
+  const page = await visit(t, linkOf(question, '&compare=1&range=7d&as=number'))
+  await page.getByRole('button', { name: '2: then, period before' }).click()
+  await behind(['barbara', 'edsger'])
+  await page.getByRole('button', { name: '1: then', exact: true }).click()
+  await behind(['alan'])
+  await page.getByRole('radio', { name: 'Bars' }).check()
+  await page.getByRole('button', { name: '2: then, period before' }).click()
+  await behind(['barbara', 'edsger'])
+  await page.getByRole('combobox', { name: 'Steps' }).selectOption('By day')
+  await page.getByRole('radio', { name: 'Table' }).check()
+  await page
+    .getByRole('button', { name: /^2: then, period before/ })
+    .first()
+    .click()
+  await behind(['barbara', 'edsger'])
 })

@@ -1,8 +1,9 @@
-import { call } from '../api/call.js'
-import type { DrawnAnswer } from './answer-table.js'
-import type { Display } from './question.js'
-import { requestBefore, requestOf } from './request.js'
-import { Slots } from './slots.js'
+import type { UsersPage } from '../../contract/questions.js'
+import type { Behind, DrawnAnswer } from '../lib/answer-table.js'
+import type { Display } from '../lib/question.js'
+import { requestBefore, requestOf } from '../lib/request.js'
+import { Slots } from '../lib/slots.js'
+import { call } from './call.js'
 
 /** The service answers as many questions of a project at a time; others would wait there, and be refused in the end. */
 const slots = new Slots(2)
@@ -31,4 +32,14 @@ export async function ask(question: unknown, display: Display, signal?: AbortSig
 
 async function post(body: unknown, signal: AbortSignal | undefined): Promise<DrawnAnswer> {
   return await slots.run(() => call<DrawnAnswer>('POST', '/public/query', body, signal), signal)
+}
+
+/** A page of the users behind a number. @throws CallError */
+export async function usersBehind(
+  behind: Behind,
+  { page, limit }: { page: number; limit: number },
+  signal?: AbortSignal,
+): Promise<UsersPage> {
+  const question = { kind: 'users', ...behind, limit, page }
+  return (await call<{ results: UsersPage }>('POST', '/public/query', question, signal)).results
 }

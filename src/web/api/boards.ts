@@ -1,5 +1,6 @@
 import type { Board, BoardCard, BoardSummary } from '../../contract/responses.js'
-import { call } from './call.js'
+import { newId } from '../lib/new-id.js'
+import { CallError, call } from './call.js'
 
 /** A board as it is edited and saved. */
 export interface BoardDraft {
@@ -23,6 +24,24 @@ export async function readBoard(id: string, signal?: AbortSignal): Promise<Board
  */
 export async function saveBoard(id: string, { name, cards }: BoardDraft, revision: number | null): Promise<void> {
   await call('PUT', pathOf(id), { name, cards, revision })
+}
+
+/** More are refused by the service. */
+export const MAX_CARDS = 50
+/** Somebody else may save the board at the same time. */
+const ADD_ATTEMPTS = 3
+
+/** Puts a card at the end of a board, whatever others change of it meanwhile. @throws CallError */
+export async function addCard(id: string, card: Omit<BoardCard, 'id'>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const { name, cards, revision } = await readBoard(id)
+    try {
+      return await saveBoard(id, { name, cards: [...cards, { ...card, id: newId() }] }, revision)
+    } catch (error) {
+      const isConflict = error instanceof CallError && error.code === 'revision_conflict'
+      if (!isConflict || attempt === ADD_ATTEMPTS) throw error
+    }
+  }
 }
 
 export async function deleteBoard(id: string): Promise<void> {

@@ -1,6 +1,6 @@
 import type { StoredEvent } from '../../contract/responses.js'
 import { elementTexts, memberTexts } from '../lib/exact.js'
-import { send } from './call.js'
+import { call, JsonText, send } from './call.js'
 
 /** An event, and its properties as they were sent: parsed ones have other numbers. */
 export interface ExactEvent extends StoredEvent {
@@ -30,4 +30,23 @@ export async function readEvents(parameters: Record<string, string>, signal?: Ab
     next: JSON.parse(members.get('next') ?? 'null'),
     pending: Number(members.get('pending') ?? 0),
   }
+}
+
+/** @throws CallError `not_found` */
+export async function readEvent(eventId: string, signal: AbortSignal): Promise<ExactEvent> {
+  const response = await send('GET', pathOf(eventId), undefined, signal)
+  return exactEvent(memberTexts(await response.text()).get('event') ?? '{}')
+}
+
+/** Replaces the properties of an event. @param text JSON, which is sent as it is */
+export async function replaceProperties(eventId: string, text: string): Promise<void> {
+  await call('PUT', pathOf(eventId), new JsonText(`{"properties":${text}}`))
+}
+
+export async function deleteEvent(eventId: string): Promise<void> {
+  await call('DELETE', pathOf(eventId))
+}
+
+function pathOf(eventId: string): string {
+  return `/public/events/${encodeURIComponent(eventId)}`
 }

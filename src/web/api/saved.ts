@@ -1,5 +1,5 @@
-import { call } from '../api/call.js'
-import type { Display } from './question.js'
+import type { Display } from '../lib/question.js'
+import { call } from './call.js'
 
 /** A question that was saved for the project. */
 export interface Saved {
@@ -10,20 +10,31 @@ export interface Saved {
   revision: number
 }
 
+/** The saved questions of the project, by name. @throws CallError */
 export async function savedQuestions(signal?: AbortSignal): Promise<Saved[]> {
   return (await call<{ questions: Saved[] }>('GET', '/public/questions', undefined, signal)).questions
 }
 
-/** @throws CallError `revision_conflict` if somebody else has changed it meanwhile */
-export async function saveQuestion({ id, ...saved }: Saved): Promise<void> {
-  await call('PUT', `/public/questions/${encodeURIComponent(id)}`, saved)
+/** @throws CallError `not_found` */
+export async function readQuestion(id: string): Promise<Saved> {
+  return (await call<{ question: Saved }>('GET', pathOf(id))).question
+}
+
+/**
+ * @param saved `revision` is the one that is replaced, 0 for a new question; null replaces whatever there is
+ * @throws CallError `revision_conflict` if somebody else has changed it meanwhile
+ */
+export async function saveQuestion({
+  id,
+  ...saved
+}: Omit<Saved, 'revision'> & { revision: number | null }): Promise<void> {
+  await call('PUT', pathOf(id), saved)
 }
 
 export async function deleteQuestion(id: string): Promise<void> {
-  await call('DELETE', `/public/questions/${encodeURIComponent(id)}`)
+  await call('DELETE', pathOf(id))
 }
 
-/** An id that nobody has. `randomUUID` is missing where the page comes without TLS from another machine. */
-export function newId(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+function pathOf(id: string): string {
+  return `/public/questions/${encodeURIComponent(id)}`
 }

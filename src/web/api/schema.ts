@@ -13,16 +13,20 @@ export interface ExactValue extends Pick<FieldValue, 'count'> {
 }
 
 /** The names of events, most first. @throws CallError */
-export async function readEventNames(signal: AbortSignal): Promise<EventNames> {
+export async function readEventNames(signal?: AbortSignal): Promise<EventNames> {
   return await call<EventNames>('GET', '/public/schema/events', undefined, signal)
 }
 
-/** The properties of the newest events of a name, most first, and how many were looked at. @throws CallError */
+/**
+ * The properties of the newest events, most first, and how many were looked at.
+ * @param event only of this name; all if empty
+ * @throws CallError
+ */
 export async function readProperties(
   event: string,
-  signal: AbortSignal,
+  signal?: AbortSignal,
 ): Promise<{ properties: ExactProperty[]; sampled: number }> {
-  const path = `/public/schema/properties?${new URLSearchParams({ event })}`
+  const path = `/public/schema/properties?${new URLSearchParams(event && { event })}`
   const members = memberTexts(await (await send('GET', path, undefined, signal)).text())
   const properties = elementTexts(members.get('properties') ?? '[]').map((text): ExactProperty => {
     return { ...JSON.parse(text), examples: elementTexts(memberTexts(text).get('examples') ?? '[]') }
@@ -30,13 +34,23 @@ export async function readProperties(
   return { properties, sampled: Number(members.get('sampled')) }
 }
 
-/** The values of a property in the newest events of a name, most first. @throws CallError */
+/** Which values are wanted. */
+export interface ValuesWanted {
+  /** as a parameter, such as `properties.plan` */
+  field: string
+  /** only in events of this name; in all if empty */
+  event: string
+  /** only those that hold this text */
+  search?: string
+  limit: number
+}
+
+/** The values of a field in the newest events, most first. @throws CallError */
 export async function readValues(
-  { event, property, limit }: { event: string; property: string; limit: number },
-  signal: AbortSignal,
+  { field, event, search = '', limit }: ValuesWanted,
+  signal?: AbortSignal,
 ): Promise<ExactValue[]> {
-  const field = JSON.stringify(['properties', property])
-  const query = new URLSearchParams({ event, field, limit: String(limit) })
+  const query = new URLSearchParams({ field, ...(event && { event }), ...(search && { search }), limit: String(limit) })
   const response = await send('GET', `/public/schema/values?${query}`, undefined, signal)
   return elementTexts(memberTexts(await response.text()).get('values') ?? '[]').map((text) => {
     const members = memberTexts(text)

@@ -51,7 +51,7 @@ async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<U
 /** Profiles that hold a text, or all of them. @throws CallError */
 export async function searchUsers(
   { search, page, limit }: { search: string; page: number; limit: number },
-  signal: AbortSignal,
+  signal?: AbortSignal,
 ): Promise<UsersRead> {
   const query = new URLSearchParams({ page: String(page), limit: String(limit), ...(search && { search }) })
   return await call<UsersRead>('GET', `/public/users?${query}`, undefined, signal)
@@ -82,6 +82,12 @@ export async function readSessions(
     sessions: elementTexts(members.get('sessions') ?? '[]').map((text) => exact<Session>(text)),
     hasMore: members.get('hasMore') === 'true',
   }
+}
+
+/** @throws CallError `not_found` */
+export async function readSession(id: string, signal: AbortSignal): Promise<Session> {
+  const path = `/public/sessions/${encodeURIComponent(id)}`
+  return (await call<{ session: Session }>('GET', path, undefined, signal)).session
 }
 
 /** Erases a user with everything that there is of it. @throws CallError */

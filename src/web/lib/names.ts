@@ -1,19 +1,15 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import type { FieldName } from '../../contract/questions.js'
-import { call } from '../api/call.js'
-import type { Choice } from '../ui/combobox.js'
+import type { FieldName, Scalar } from '../../contract/questions.js'
+import { readEventNames, readProperties, readValues } from '../api/schema.js'
+import { searchUsers } from '../api/users.js'
+import { type Choice, MAX_CHOICES, matching } from './choices.js'
 import { fieldIn, fieldText, valueText } from './fields.js'
 import { compactText, shareText } from './format.js'
 
-const MAX_CHOICES = 50
 const MAX_AGE_MS = 30_000
-
-interface PropertyName {
-  property: string
-  share: number
-  types: { type: string }[]
-}
+/** Profiles whose properties are offered: there is no list of all. */
+const PROFILES = 50
 
 /** What there is to ask about in a project, to complete what is typed. */
 export class Names {
@@ -21,9 +17,11 @@ export class Names {
 
   /** The events that match a text, the most frequent first. */
   async events(text: string): Promise<Choice[]> {
-    const path = '/public/schema/events'
-    const { events } = await this.#get<{ events: { event: string; count: number }[] }>(path)
-    return matching(text, events, ({ event, count }) => ({ value: event, note: compactText(count) }))
+    const { events } = await this.#once('events', readEventNames)
+    return matching(
+      text,
+      events.map(({ event, count }) => ({ value: event, note: compactText(count) })),
+    )
   }
 
   /** The properties of an event, or of all; then the fields that all events have, and users' properties. */
@@ -31,53 +29,47 @@ export class Names {
     const [properties, users] = await Promise.all([this.#properties(event), this.#userProperties()])
     const plain = ['event', 'distinct_id', 'timestamp'].map((value): Choice => ({ value, note: 'of all events' }))
     const ofUsers = users.map((name): Choice => ({ value: fieldText(fieldIn('user', name)), note: 'of the user now' }))
-    return matching(text, [...properties, ...plain, ...ofUsers], (choice) => choice)
+    return matching(text, [...properties, ...plain, ...ofUsers])
   }
 
   async #properties(event: string): Promise<Choice[]> {
-    const query = event === '' || event === '*' ? '' : `?${new URLSearchParams({ event })}`
-    const { properties } = await this.#get<{ properties: PropertyName[] }>(`/public/schema/properties${query}`)
+    const name = ofOne(event)
+    const { properties } = await this.#once(`properties of ${name}`, () => readProperties(name))
     return properties.map(({ property, share, types }) => ({
       value: fieldText(fieldIn('properties', property)),
       note: `${types[0]?.type ?? ''}, ${shareText(share)}`,
     }))
   }
 
-  /** Of the latest profiles: there is no list of all. */
   async #userProperties(): Promise<string[]> {
-    const { users } = await this.#get<{ users: { properties: object }[] }>('/public/users?limit=50')
+    const { users } = await this.#once('users', () => searchUsers({ search: '', page: 1, limit: PROFILES }))
     return [...new Set(users.flatMap(({ properties }) => Object.keys(properties)))].sort()
   }
 
   /** The values of a field as they are typed, the most frequent first. */
   async values(field: FieldName, event: string, text: string, signal: AbortSignal): Promise<Choice[]> {
-    const ofEvent = event === '' || event === '*' ? {} : { event }
-    const search = text === '' ? {} : { search: text }
-    const query = new URLSearchParams({ field: fieldText(field), ...ofEvent, ...search, limit: String(MAX_CHOICES) })
-    const path = `/public/schema/values?${query}`
-    const { values } = await call<{ values: { value: unknown; count: number }[] }>('GET', path, undefined, signal)
-    return values.flatMap(({ value, count }) => {
+    const wanted = { field: fieldText(field), event: ofOne(event), search: text, limit: MAX_CHOICES }
+    const values = await readValues(wanted, signal)
+    return values.flatMap(({ text, count }) => {
+      const value: unknown = JSON.parse(text)
       const isPlain = value === null || typeof value !== 'object'
-      return isPlain ? [{ value: valueText(value as string), note: compactText(count) }] : []
+      return isPlain ? [{ value: valueText(value as Scalar), note: compactText(count) }] : []
     })
   }
 
-  #get<T>(path: string): Promise<T> {
-    const kept = this.#kept.get(path)
+  #once<T>(key: string, read: () => Promise<T>): Promise<T> {
+    const kept = this.#kept.get(key)
     if (kept && Date.now() - kept.at < MAX_AGE_MS) return kept.answer as Promise<T>
-    const answer = call<T>('GET', path)
-    this.#kept.set(path, { at: Date.now(), answer })
-    answer.catch(() => this.#kept.delete(path))
+    const answer = read()
+    this.#kept.set(key, { at: Date.now(), answer })
+    answer.catch(() => this.#kept.delete(key))
     return answer
   }
 }
 
-function matching<T>(text: string, all: T[], choiceOf: (one: T) => Choice): Choice[] {
-  const wanted = text.toLowerCase()
-  return all
-    .map(choiceOf)
-    .filter(({ value }) => value.toLowerCase().includes(wanted))
-    .slice(0, MAX_CHOICES)
+/** The event whose properties are meant; empty for those of all. */
+function ofOne(event: string): string {
+  return event === '*' ? '' : event
 }
 
 /** The names of the project whose question is being written. */

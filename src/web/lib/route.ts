@@ -7,18 +7,51 @@ export { linkTo, type Route } from './link.js'
 export function go(link: string, how: 'push' | 'replace' = 'push'): void {
   if (how === 'push') location.hash = link
   else {
-    history.replaceState(null, '', link)
+    history.replaceState(history.state, '', link)
     dispatchEvent(new HashChangeEvent('hashchange'))
   }
+}
+
+/** Asks before the route is left; @param leave leaves it */
+type Guard = (leave: () => void) => void
+
+let guard: Guard | null = null
+
+/** Has the shown route be left only if the guard lets it; null lets it be left. */
+export function guardRoute(next: Guard | null): void {
+  guard = next
 }
 
 /** The route of the page, as it changes. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash)
   useEffect(() => {
-    const update = () => setHash(location.hash)
+    let shown = { hash: location.hash, place: placeInHistory(0) }
+    const show = () => {
+      shown = { hash: location.hash, place: placeInHistory(shown.place + 1) }
+      setHash(shown.hash)
+    }
+    const update = () => {
+      if (!guard || location.hash === shown.hash) return show()
+      const { hash } = location
+      const step = placeInHistory(shown.place + 1) - shown.place
+      const move = (by: number, to: string) => (by === 0 ? go(to, 'replace') : history.go(by))
+      move(-step, shown.hash)
+      guard(() => {
+        guard = null
+        move(step, hash)
+      })
+    }
     addEventListener('hashchange', update)
     return () => removeEventListener('hashchange', update)
   }, [])
   return parseRoute(hash)
+}
+
+/** Where the current entry of the browser's history is among those of the page. @param next the place of one that is new */
+function placeInHistory(next: number): number {
+  const state: { place?: number } | null = history.state
+  if (typeof state?.place === 'number') return state.place
+  history.replaceState({ place: next }, '')
+  return next
 }

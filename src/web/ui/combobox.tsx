@@ -1,17 +1,15 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import type { Choice } from '../lib/choices.js'
+import { visible } from '../lib/visible.js'
 
-export interface Choice {
-  value: string
-  /** what is said beside it, such as how often it occurs */
-  note?: string
-}
+/** What completes a text; it is cancelled if more is typed meanwhile. */
+type Suggest = (text: string, signal: AbortSignal) => Promise<Choice[]>
 
 interface ComboboxProps {
   label: string
   value: string
   onChange: (value: string) => void
-  /** what completes a text; it is cancelled if more is typed meanwhile */
-  suggest: (text: string, signal: AbortSignal) => Promise<Choice[]>
+  suggest: Suggest
   placeholder?: string
   /** whether the label is for screen readers only */
   hidesLabel?: boolean
@@ -26,31 +24,9 @@ const TYPING_MS = 120
 export function Combobox({ label, value, onChange, suggest, placeholder, hidesLabel, adds }: ComboboxProps) {
   const id = useId()
   const [text, setText] = useState(value)
-  const [choices, setChoices] = useState<Choice[]>([])
-  const [active, setActive] = useState(-1)
   const [isOpen, setOpen] = useState(false)
-  const latest = useRef(suggest)
-  latest.current = suggest
-
+  const { choices, active, setActive } = useChoices(isOpen ? (text === value ? '' : text) : null, suggest)
   useEffect(() => setText(value), [value])
-  useEffect(() => {
-    if (!isOpen) return
-    const stop = new AbortController()
-    const timer = setTimeout(() => {
-      latest.current(text === value ? '' : text, stop.signal).then(
-        (found) => {
-          if (stop.signal.aborted) return
-          setChoices(found)
-          setActive(-1)
-        },
-        () => undefined,
-      )
-    }, TYPING_MS)
-    return () => {
-      clearTimeout(timer)
-      stop.abort()
-    }
-  }, [text, isOpen, value])
 
   const choose = (chosen: string) => {
     setText(adds ? value : chosen)
@@ -62,7 +38,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
       event.preventDefault()
       setOpen(true)
       const step = event.key === 'ArrowDown' ? 1 : -1
-      setActive((before) => Math.max(-1, Math.min(choices.length - 1, before + step)))
+      setActive(Math.max(-1, Math.min(choices.length - 1, active + step)))
     } else if (event.key === 'Enter') {
       event.preventDefault()
       choose(choices[active]?.value ?? text)
@@ -71,6 +47,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
       setText(value)
     }
   }
+  const isShown = isOpen && choices.length > 0
   return (
     <div class="combobox">
       <label for={id} class={hidesLabel ? 'hidden' : undefined}>
@@ -79,7 +56,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
       <input
         id={id}
         role="combobox"
-        aria-expanded={isOpen && choices.length > 0}
+        aria-expanded={isShown}
         aria-controls={`${id}-choices`}
         aria-autocomplete="list"
         aria-activedescendant={active >= 0 ? `${id}-${active}` : undefined}
@@ -99,23 +76,71 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
         }}
         onKeyDown={onKeyDown}
       />
-      <ul id={`${id}-choices`} role="listbox" aria-label={label} hidden={!isOpen || choices.length === 0}>
-        {choices.map((choice, index) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the input has the focus and handles the keys
-          <li
-            key={choice.value}
-            id={`${id}-${index}`}
-            role="option"
-            aria-selected={index === active}
-            // The input would lose the focus, and the list would close before the click.
-            onMouseDown={(event) => event.preventDefault()}
-            onClick={() => choose(choice.value)}
-          >
-            <span>{choice.value}</span>
-            {choice.note && <small>{choice.note}</small>}
-          </li>
-        ))}
-      </ul>
+      <ChoiceList id={id} label={label} choices={choices} active={active} isShown={isShown} onChoose={choose} />
     </div>
+  )
+}
+
+/** What is offered for a text, and which one of it the keys are at. @param text null while nothing is offered */
+function useChoices(text: string | null, suggest: Suggest) {
+  const [choices, setChoices] = useState<Choice[]>([])
+  const [active, setActive] = useState(-1)
+  const latest = useRef(suggest)
+  latest.current = suggest
+  useEffect(() => {
+    if (text === null) return
+    const stop = new AbortController()
+    const timer = setTimeout(() => {
+      latest.current(text, stop.signal).then(
+        (found) => {
+          if (stop.signal.aborted) return
+          setChoices(found)
+          setActive(-1)
+        },
+        () => undefined,
+      )
+    }, TYPING_MS)
+    return () => {
+      clearTimeout(timer)
+      stop.abort()
+    }
+  }, [text])
+  return { choices, active, setActive }
+}
+
+interface ChoiceListProps {
+  /** of the text field */
+  id: string
+  label: string
+  choices: Choice[]
+  /** index; -1 for none */
+  active: number
+  isShown: boolean
+  onChoose: (value: string) => void
+}
+
+function ChoiceList({ id, label, choices, active, isShown, onChoose }: ChoiceListProps) {
+  const list = useRef<HTMLUListElement>(null)
+  useEffect(() => {
+    if (isShown) list.current?.children[active]?.scrollIntoView({ block: 'nearest' })
+  }, [active, isShown])
+  return (
+    <ul ref={list} id={`${id}-choices`} role="listbox" aria-label={label} hidden={!isShown}>
+      {choices.map(({ value, note }, index) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents: the input has the focus and handles the keys
+        <li
+          key={value}
+          id={`${id}-${index}`}
+          role="option"
+          aria-selected={index === active}
+          // The input would lose the focus, and the list would close before the click.
+          onMouseDown={(event) => event.preventDefault()}
+          onClick={() => onChoose(value)}
+        >
+          <bdi>{visible(value)}</bdi>
+          {note && <small>{note}</small>}
+        </li>
+      ))}
+    </ul>
   )
 }

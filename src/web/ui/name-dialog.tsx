@@ -1,36 +1,46 @@
 import { useId, useState } from 'preact/hooks'
-import { Dialog } from '../../ui/dialog.js'
-import { Failure } from '../../ui/notice.js'
+import { Dialog } from './dialog.js'
+import { Failure } from './notice.js'
+
+/** What is done with a name; a failure is shown, and the dialog stays. */
+interface NameAction {
+  /** on the button */
+  text: string
+  act: (name: string) => Promise<void>
+}
 
 interface NameDialogProps {
   title: string
-  /** on the button */
-  action: string
   /** what is proposed */
   name?: string
-  /** what is done with the name; a failure is shown, and the dialog stays */
-  onName: (name: string) => Promise<void>
+  action: NameAction
+  /** what can be done instead */
+  other?: NameAction | undefined
   onClose: () => void
 }
 
 /** Asks how something is to be called. */
-export function NameDialog({ title, action, name: proposed = '', onName, onClose }: NameDialogProps) {
+export function NameDialog({ title, name: proposed = '', action, other, onClose }: NameDialogProps) {
   const id = useId()
   const [name, setName] = useState(proposed)
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault()
+  const run = async ({ act }: NameAction) => {
     setBusy(true)
     setError(null)
     try {
-      await onName(name.trim())
+      await act(name.trim())
       onClose()
     } catch (failure) {
       setError(failure as Error)
       setBusy(false)
     }
   }
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    void run(action)
+  }
+  const isBlocked = isBusy || !name.trim()
   return (
     <Dialog title={title} onClose={onClose}>
       <form onSubmit={submit} class="name-form">
@@ -48,8 +58,13 @@ export function NameDialog({ title, action, name: proposed = '', onName, onClose
           <button type="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class="primary" disabled={isBusy || !name.trim()}>
-            {action}
+          {other && (
+            <button type="button" disabled={isBlocked} onClick={() => run(other)}>
+              {other.text}
+            </button>
+          )}
+          <button type="submit" class="primary" disabled={isBlocked}>
+            {action.text}
           </button>
         </footer>
       </form>

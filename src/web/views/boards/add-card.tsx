@@ -1,13 +1,11 @@
 import { useState } from 'preact/hooks'
 import type { BoardCard } from '../../../contract/responses.js'
-import type { Saved } from '../../lib/saved.js'
+import { MAX_CARDS } from '../../api/boards.js'
+import type { Saved } from '../../api/saved.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { useSuggestedCards } from './overview.js'
-
-/** As the service has it. */
-const MAX_CARDS = 50
 
 type NewCard = Omit<BoardCard, 'id'>
 

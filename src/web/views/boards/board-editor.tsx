@@ -1,11 +1,14 @@
 import { useId, useState } from 'preact/hooks'
 import type { Board, BoardCard } from '../../../contract/responses.js'
 import { type BoardDraft, deleteBoard, saveBoard } from '../../api/boards.js'
-import { CallError } from '../../api/call.js'
+import type { Saved } from '../../api/saved.js'
 import { movedTo, withChange } from '../../lib/cards.js'
-import { newId, type Saved } from '../../lib/saved.js'
+import { newId } from '../../lib/new-id.js'
+import { guardRoute } from '../../lib/route.js'
 import type { Loaded } from '../../lib/use-loaded.js'
-import { Confirm, Dialog } from '../../ui/dialog.js'
+import { Conflict, isConflict } from '../../ui/conflict.js'
+import { Confirm } from '../../ui/dialog.js'
+import { Leaving } from '../../ui/leaving.js'
 import { Failure } from '../../ui/notice.js'
 import { AddCard } from './add-card.js'
 import { CardGrid } from './card-grid.js'
@@ -25,6 +28,7 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
   const [open, setOpen] = useState<'add' | 'delete' | 'conflict' | null>(null)
   const [error, setError] = useState<Error | null>(null)
   const [isBusy, setBusy] = useState(false)
+  const isChanged = JSON.stringify(draft) !== JSON.stringify({ name: board.name, cards: board.cards })
   const close = () => setOpen(null)
   const change = (cards: BoardCard[]) => setDraft(({ name }) => ({ name, cards }))
 
@@ -33,9 +37,10 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
     setError(null)
     try {
       await saveBoard(board.id, { ...draft, name: draft.name.trim() }, revision)
+      guardRoute(null)
       onDone(true)
     } catch (failure) {
-      if (failure instanceof CallError && failure.code === 'revision_conflict') setOpen('conflict')
+      if (isConflict(failure)) setOpen('conflict')
       else setError(failure as Error)
       setBusy(false)
     }
@@ -51,6 +56,7 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
         onSave={() => save(board.revision)}
         onCancel={() => onDone(false)}
       />
+      {isChanged && <Leaving what="board" />}
       {error && <Failure error={error} />}
       {draft.cards.length === 0 && <p class="hint">There are no cards yet. Add the first one.</p>}
       <CardGrid
@@ -77,13 +83,16 @@ export function BoardEditor({ board, saved, onReload, onDeleted, onDone }: Board
           onClose={close}
           onConfirm={async () => {
             await deleteBoard(board.id)
+            guardRoute(null)
             onDeleted()
           }}
         >
           <p>“{board.name}” is deleted for everybody. Saved questions stay.</p>
         </Confirm>
       )}
-      {open === 'conflict' && <Conflict onReload={onReload} onOverwrite={() => save(null)} onClose={close} />}
+      {open === 'conflict' && (
+        <Conflict what="board" onLoad={onReload} onOverwrite={() => save(null)} onClose={close} />
+      )}
     </>
   )
 }
@@ -124,31 +133,5 @@ function Toolbar({ name, isBusy, onName, onAdd, onDelete, onSave, onCancel }: To
         Save board
       </button>
     </form>
-  )
-}
-
-interface ConflictProps {
-  onReload: () => void
-  onOverwrite: () => Promise<void>
-  onClose: () => void
-}
-
-function Conflict({ onReload, onOverwrite, onClose }: ConflictProps) {
-  const close = (act: () => void) => () => {
-    onClose()
-    act()
-  }
-  return (
-    <Dialog title="Somebody changed this board meanwhile" onClose={onClose}>
-      <p>Load their board, and your changes are lost. Or save yours, and theirs are lost.</p>
-      <footer>
-        <button type="button" onClick={close(onReload)}>
-          Load theirs
-        </button>
-        <button type="button" class="danger" onClick={close(onOverwrite)}>
-          Overwrite
-        </button>
-      </footer>
-    </Dialog>
   )
 }

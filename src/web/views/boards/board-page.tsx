@@ -1,6 +1,6 @@
 import { readBoard } from '../../api/boards.js'
+import { savedQuestions } from '../../api/saved.js'
 import { go } from '../../lib/route.js'
-import { savedQuestions } from '../../lib/saved.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { BoardEditor } from './board-editor.js'

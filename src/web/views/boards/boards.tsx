@@ -4,10 +4,10 @@ import type { ViewProps } from '../../app.js'
 import { linkTo } from '../../lib/link.js'
 import { go } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { BoardPage } from './board-page.js'
 import { boardLink, createBoard, WHY_SECRET } from './links.js'
-import { NameDialog } from './name-dialog.js'
 import { Overview } from './overview.js'
 
 /** The boards of a project, and one that every project has by itself. */
@@ -59,10 +59,12 @@ export default function Boards({ session, route }: ViewProps) {
       {isNaming && (
         <NameDialog
           title="New board"
-          action="Create board"
-          onName={async (name) => {
-            await createBoard({ name, cards: [] })
-            list.reload()
+          action={{
+            text: 'Create board',
+            act: async (name) => {
+              await createBoard({ name, cards: [] })
+              list.reload()
+            },
           }}
           onClose={() => setNaming(false)}
         />

@@ -1,7 +1,7 @@
 import { type BoardDraft, saveBoard } from '../../api/boards.js'
 import { linkTo } from '../../lib/link.js'
+import { newId } from '../../lib/new-id.js'
 import { go } from '../../lib/route.js'
-import { newId } from '../../lib/saved.js'
 
 /** Why somebody cannot change boards. */
 export const WHY_SECRET = 'Changing boards needs a secret key: sign in with one.'

@@ -1,11 +1,11 @@
 import { useMemo, useState } from 'preact/hooks'
-import { eventNames } from '../../api/names.js'
+import { readEventNames } from '../../api/schema.js'
 import { defaultCards } from '../../lib/default-board.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { CardGrid } from './card-grid.js'
 import { createBoard, WHY_SECRET } from './links.js'
-import { NameDialog } from './name-dialog.js'
 
 /** The board that a project has by itself, filled by its own data. */
 export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () => void }) {
@@ -38,11 +38,13 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
       {isNaming && (
         <NameDialog
           title="Save as board"
-          action="Save board"
           name="Overview"
-          onName={async (name) => {
-            await createBoard({ name, cards })
-            onSaved()
+          action={{
+            text: 'Save board',
+            act: async (name) => {
+              await createBoard({ name, cards })
+              onSaved()
+            },
           }}
           onClose={() => setNaming(false)}
         />
@@ -53,9 +55,9 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
 
 /** Cards about the data that the project has. */
 export function useSuggestedCards() {
-  const { value, error, isLoading, reload } = useLoaded('events', eventNames)
+  const { value, error, isLoading, reload } = useLoaded('events', readEventNames)
   const cards = useMemo(() => {
-    return defaultCards(value ?? [], Intl.DateTimeFormat().resolvedOptions().timeZone, Date.now())
+    return defaultCards(value?.events ?? [], Intl.DateTimeFormat().resolvedOptions().timeZone, Date.now())
   }, [value])
   return { cards, error, isLoading, reload }
 }

@@ -97,7 +97,7 @@ function Chips({ texts }: { texts: string[] }) {
 
 function Values({ event, property }: { event: string; property: string }) {
   const { value, error, isLoading, reload } = useLoaded(JSON.stringify([event, property]), (signal) => {
-    return readValues({ event, property, limit: MAX_VALUES }, signal)
+    return readValues({ event, field: JSON.stringify(['properties', property]), limit: MAX_VALUES }, signal)
   })
   return (
     <>

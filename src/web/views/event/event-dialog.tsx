@@ -1,8 +1,6 @@
 import { useState } from 'preact/hooks'
-import { call, send } from '../../api/call.js'
-import { type ExactEvent, exactEvent } from '../../api/events.js'
+import { deleteEvent, type ExactEvent, readEvent } from '../../api/events.js'
 import type { Session } from '../../api/session.js'
-import { memberTexts } from '../../lib/exact.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
 import { Confirm, Dialog } from '../../ui/dialog.js'
@@ -24,7 +22,7 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
   const { value: event, error, reload } = useLoaded(eventId, (signal) => readEvent(eventId, signal))
   const [mode, setMode] = useState<'look' | 'edit' | 'delete'>('look')
   const remove = async () => {
-    await call('DELETE', pathOf(eventId))
+    await deleteEvent(eventId)
     onChange?.(null)
     onClose()
   }
@@ -39,7 +37,7 @@ export function EventDialog({ eventId, session, onClose, onChange }: EventDialog
       {!event && !error && <Loading what="the event" />}
       {event && <EventFacts event={event} />}
       {event && mode === 'edit' && (
-        <PropertiesForm path={pathOf(eventId)} text={event.text} onSaved={onSaved} onCancel={() => setMode('look')} />
+        <PropertiesForm eventId={eventId} text={event.text} onSaved={onSaved} onCancel={() => setMode('look')} />
       )}
       {event && mode !== 'edit' && (
         <>
@@ -68,13 +66,4 @@ function Actions({ session, onEdit, onDelete }: { session: Session; onEdit: () =
       </button>
     </footer>
   )
-}
-
-async function readEvent(eventId: string, signal: AbortSignal): Promise<ExactEvent> {
-  const response = await send('GET', pathOf(eventId), undefined, signal)
-  return exactEvent(memberTexts(await response.text()).get('event') ?? '{}')
-}
-
-function pathOf(eventId: string): string {
-  return `/public/events/${encodeURIComponent(eventId)}`
 }

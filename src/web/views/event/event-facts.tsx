@@ -1,6 +1,5 @@
-import type { Session as StoredSession } from '../../../contract/responses.js'
-import { call } from '../../api/call.js'
 import type { ExactEvent } from '../../api/events.js'
+import { readSession } from '../../api/users.js'
 import { timeText } from '../../lib/format.js'
 import { linkTo } from '../../lib/route.js'
 import { sessionIdOf } from '../../lib/timeline.js'
@@ -49,11 +48,7 @@ export function EventFacts({ event }: { event: ExactEvent }) {
 
 /** A session by its id, and what is known of it. */
 function SessionFact({ id }: { id: string }) {
-  const { value } = useLoaded(id, async (signal) => {
-    return (
-      await call<{ session: StoredSession }>('GET', `/public/sessions/${encodeURIComponent(id)}`, undefined, signal)
-    ).session
-  })
+  const { value } = useLoaded(id, (signal) => readSession(id, signal))
   return (
     <>
       {value ? (

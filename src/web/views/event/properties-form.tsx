@@ -1,10 +1,9 @@
 import { useState } from 'preact/hooks'
-import { call, JsonText } from '../../api/call.js'
+import { replaceProperties } from '../../api/events.js'
 import { Confirm } from '../../ui/dialog.js'
 
 interface PropertiesFormProps {
-  /** of the call that replaces the properties */
-  path: string
+  eventId: string
   /** the properties as they are */
   text: string
   onSaved: (text: string) => void
@@ -12,12 +11,12 @@ interface PropertiesFormProps {
 }
 
 /** Edits properties as a text, which is sent as it was typed. */
-export function PropertiesForm({ path, text, onSaved, onCancel }: PropertiesFormProps) {
+export function PropertiesForm({ eventId, text, onSaved, onCancel }: PropertiesFormProps) {
   const [typed, setTyped] = useState(text)
   const [isAsking, setAsking] = useState(false)
   const fault = faultOf(typed)
   const save = async () => {
-    await call('PUT', path, new JsonText(`{"properties":${typed}}`))
+    await replaceProperties(eventId, typed)
     onSaved(typed)
   }
   const submit = (event: SubmitEvent) => {

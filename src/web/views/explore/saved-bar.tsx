@@ -1,10 +1,16 @@
-import { useId, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
+import { deleteQuestion, readQuestion, type Saved, savedQuestions, saveQuestion } from '../../api/saved.js'
+import { newId } from '../../lib/new-id.js'
 import { type Display, displayOf, exploreLink } from '../../lib/question.js'
 import { go } from '../../lib/route.js'
-import { deleteQuestion, newId, type Saved, savedQuestions, saveQuestion } from '../../lib/saved.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
+import { Conflict, isConflict } from '../../ui/conflict.js'
 import { Confirm, Dialog } from '../../ui/dialog.js'
+import { NameDialog } from '../../ui/name-dialog.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import { AddToBoard } from './add-to-board.js'
+
+const WHY_SECRET = 'Saving needs a secret key: sign in with one.'
 
 interface SavedBarProps {
   question: unknown
@@ -16,7 +22,7 @@ interface SavedBarProps {
 
 /** Opens what was saved, and saves what is shown. */
 export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
-  const [open, setOpen] = useState<'list' | 'save' | null>(null)
+  const [open, setOpen] = useState<'list' | 'save' | 'board' | null>(null)
   const list = useLoaded(open === null && saved === '' ? null : 'saved', savedQuestions)
   const current = list.value?.find(({ id }) => id === saved)
   return (
@@ -29,10 +35,18 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
         type="button"
         class="primary"
         disabled={!canSave || question === undefined}
-        title={canSave ? undefined : 'Saving needs a secret key: sign in with one.'}
+        title={canSave ? undefined : WHY_SECRET}
         onClick={() => setOpen('save')}
       >
         Save
+      </button>
+      <button
+        type="button"
+        disabled={!canSave || question === undefined}
+        title={canSave ? undefined : WHY_SECRET}
+        onClick={() => setOpen('board')}
+      >
+        Add to board
       </button>
       {open === 'list' && <SavedList list={list} canDelete={canSave} onClose={() => setOpen(null)} />}
       {open === 'save' &&
@@ -46,6 +60,9 @@ export function SavedBar({ question, display, saved, canSave }: SavedBarProps) {
           onClose={() => setOpen(null)}
           onSaved={list.reload}
         />
+      )}
+      {open === 'board' && (
+        <AddToBoard question={question as object} display={display} saved={current} onClose={() => setOpen(null)} />
       )}
     </div>
   )
@@ -108,51 +125,43 @@ interface SaveDialogProps {
 
 /** Asks for a name; what was opened can be saved again, or as another. */
 function SaveDialog({ question, display, current, onClose, onSaved }: SaveDialogProps) {
-  const id = useId()
-  const [name, setName] = useState(current?.name ?? '')
-  const [error, setError] = useState<Error | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const save = async (as: Pick<Saved, 'id' | 'revision'>) => {
-    setBusy(true)
-    setError(null)
+  const [conflict, setConflict] = useState<{ id: string; name: string } | null>(null)
+  const show = (question: object, display: Display, id: string) => {
+    onSaved()
+    go(exploreLink(question, display, id), 'replace')
+  }
+  const save = async (name: string, { id, revision }: { id: string; revision: number | null }) => {
     try {
-      await saveQuestion({ ...as, name: name.trim(), question, display })
-      onClose()
-      onSaved()
-      go(exploreLink(question, display, as.id), 'replace')
-    } catch (failure) {
-      setError(failure as Error)
-      setBusy(false)
+      await saveQuestion({ id, revision, name, question, display })
+    } catch (error) {
+      if (isConflict(error)) setConflict({ id, name })
+      throw error
     }
+    show(question, display, id)
   }
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault()
-    save(current ?? { id: newId(), revision: 0 })
+  if (conflict) {
+    const { id, name } = conflict
+    const load = async () => {
+      const theirs = await readQuestion(id)
+      show(theirs.question, displayOf(theirs.display), id)
+    }
+    return (
+      <Conflict
+        what="question"
+        onLoad={load}
+        onOverwrite={() => save(name, { id, revision: null })}
+        onClose={onClose}
+      />
+    )
   }
+  const saveNew = (name: string) => save(name, { id: newId(), revision: 0 })
   return (
-    <Dialog title="Save question" onClose={onClose}>
-      <form onSubmit={submit}>
-        <label for={id}>Name</label>
-        <input
-          id={id}
-          value={name}
-          maxLength={255}
-          required
-          autofocus
-          onInput={(event) => setName(event.currentTarget.value)}
-        />
-        {error && <Failure error={error} />}
-        <footer>
-          {current && (
-            <button type="button" disabled={isBusy || !name.trim()} onClick={() => save({ id: newId(), revision: 0 })}>
-              Save as another
-            </button>
-          )}
-          <button type="submit" class="primary" disabled={isBusy || !name.trim()}>
-            {current ? 'Save changes' : 'Save'}
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <NameDialog
+      title="Save question"
+      name={current?.name ?? ''}
+      action={current ? { text: 'Save changes', act: (name) => save(name, current) } : { text: 'Save', act: saveNew }}
+      other={current && { text: 'Save as another', act: saveNew }}
+      onClose={onClose}
+    />
   )
 }

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { CallError, send } from '../../api/call.js'
+import { CallError } from '../../api/call.js'
+import { readHealth } from '../../api/health.js'
 import { timeText } from '../../lib/format.js'
 import { type Check, checksOf, type Level, overall, type Reading } from '../../lib/health.js'
-import { parseMetrics } from '../../lib/prometheus.js'
 import { linkTo } from '../../lib/route.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -113,20 +113,4 @@ function useReadings(): Readings & { read: () => void } {
   }, [])
   usePoll(read, EVERY_MS)
   return { ...readings, read }
-}
-
-async function readHealth(): Promise<Reading> {
-  const [metrics, notReady] = await Promise.all([send('GET', '/metrics'), whyNotReady()])
-  const text = await metrics.text()
-  return { at: Date.now(), samples: parseMetrics(text), notReady }
-}
-
-async function whyNotReady(): Promise<string | null> {
-  try {
-    await send('GET', '/health/ready')
-    return null
-  } catch (error) {
-    if (error instanceof CallError && error.code === 'unavailable') return error.message
-    throw error
-  }
 }

@@ -1,5 +1,5 @@
-import { suggestEvents, suggestProperties, suggestValues } from '../../api/names.js'
 import { Combobox } from '../../ui/combobox.js'
+import { suggestEvents, suggestProperties, suggestValues } from './suggest.js'
 
 /** What somebody wants to see, as it is in the link; what is empty filters nothing. */
 export interface Wish {

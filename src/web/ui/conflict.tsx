@@ -1,0 +1,47 @@
+import { useState } from 'preact/hooks'
+import { CallError } from '../api/call.js'
+import { Dialog } from './dialog.js'
+import { Failure } from './notice.js'
+
+interface ConflictProps {
+  /** what somebody else has changed, such as “board” */
+  what: string
+  onLoad: () => Promise<void> | void
+  onOverwrite: () => Promise<void>
+  onClose: () => void
+}
+
+/** Asks whose version stays, as somebody else has saved one meanwhile. */
+export function Conflict({ what, onLoad, onOverwrite, onClose }: ConflictProps) {
+  const [error, setError] = useState<Error | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const choose = (act: ConflictProps['onLoad']) => async () => {
+    setBusy(true)
+    try {
+      await act()
+      onClose()
+    } catch (failure) {
+      setError(failure as Error)
+      setBusy(false)
+    }
+  }
+  return (
+    <Dialog title={`Somebody changed this ${what} meanwhile`} onClose={onClose}>
+      <p>Load their {what}, and your changes are lost. Or save yours, and theirs are lost.</p>
+      {error && <Failure error={error} />}
+      <footer>
+        <button type="button" disabled={isBusy} onClick={choose(onLoad)}>
+          Load theirs
+        </button>
+        <button type="button" class="danger" disabled={isBusy} onClick={choose(onOverwrite)}>
+          Overwrite
+        </button>
+      </footer>
+    </Dialog>
+  )
+}
+
+/** Whether a call failed because somebody else has changed the same thing meanwhile. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof CallError && error.code === 'revision_conflict'
+}

@@ -1,0 +1,109 @@
+import { useId, useState } from 'preact/hooks'
+import type { BoardCard } from '../../../contract/responses.js'
+import { addCard, listBoards, saveBoard } from '../../api/boards.js'
+import type { Saved } from '../../api/saved.js'
+import { newId } from '../../lib/new-id.js'
+import { type Display, displayOf } from '../../lib/question.js'
+import { linkTo } from '../../lib/route.js'
+import { useLoaded } from '../../lib/use-loaded.js'
+import { Choose } from '../../ui/choose.js'
+import { Dialog } from '../../ui/dialog.js'
+import { Failure, Loading } from '../../ui/notice.js'
+
+const NEW = ''
+
+interface AddToBoardProps {
+  question: object
+  display: Display
+  /** the saved question that the page shows, changed or not */
+  saved: Saved | undefined
+  onClose: () => void
+}
+
+/** Puts the question on a board, or on a new one. */
+export function AddToBoard({ question, display, saved, onClose }: AddToBoardProps) {
+  const boards = useLoaded('boards', listBoards)
+  const [added, setAdded] = useState<{ id: string; name: string } | null>(null)
+  const options = [...(boards.value ?? []).map(({ id, name }) => [id, name] as const), [NEW, 'A new board'] as const]
+  const add = async (title: string, boardId: string, newName: string) => {
+    const card = cardOf(title, { question, display, saved })
+    const id = boardId === NEW ? newId() : boardId
+    if (boardId === NEW) await saveBoard(id, { name: newName, cards: [{ ...card, id: newId() }] }, 0)
+    else await addCard(id, card)
+    setAdded({ id, name: options.find(([option]) => option === id)?.[1] ?? newName })
+  }
+  return (
+    <Dialog title="Add to board" onClose={onClose}>
+      {boards.error && <Failure error={boards.error} onRetry={boards.reload} />}
+      {boards.isLoading && !boards.value && <Loading what="the boards" />}
+      {boards.value && !added && <Fields title={saved?.name ?? ''} options={options} onAdd={add} />}
+      {added && (
+        <p role="status">
+          The question is on the board <a href={linkTo(['board', added.id])}>{added.name}</a> now.
+        </p>
+      )}
+    </Dialog>
+  )
+}
+
+interface FieldsProps {
+  /** what is proposed as the title of the card */
+  title: string
+  options: (readonly [id: string, name: string])[]
+  onAdd: (title: string, boardId: string, newName: string) => Promise<void>
+}
+
+function Fields({ title: proposed, options, onAdd }: FieldsProps) {
+  const ids = [useId(), useId()]
+  const [title, setTitle] = useState(proposed)
+  const [boardId, setBoardId] = useState(options[0]?.[0] ?? NEW)
+  const [newName, setNewName] = useState('')
+  const [error, setError] = useState<Error | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(null)
+    try {
+      await onAdd(title.trim(), boardId, newName.trim())
+    } catch (failure) {
+      setError(failure as Error)
+      setBusy(false)
+    }
+  }
+  const field = (id: string, label: string, value: string, onInput: (value: string) => void) => (
+    <>
+      <label for={id}>{label}</label>
+      <input id={id} value={value} maxLength={255} required onInput={(event) => onInput(event.currentTarget.value)} />
+    </>
+  )
+  const isBlocked = isBusy || !title.trim() || (boardId === NEW && !newName.trim())
+  return (
+    <form class="name-form" onSubmit={submit}>
+      {field(ids[0] ?? '', 'Title of the card', title, setTitle)}
+      <Choose label="Board" value={boardId} options={options} onChange={setBoardId} />
+      {boardId === NEW && field(ids[1] ?? '', 'Name of the new board', newName, setNewName)}
+      {error && <Failure error={error} />}
+      <footer>
+        <button type="submit" class="primary" disabled={isBlocked}>
+          Add
+        </button>
+      </footer>
+    </form>
+  )
+}
+
+/** Of a saved question that was not changed, the card is of that one, and changes along with it. */
+function cardOf(name: string, { question, display, saved }: Omit<AddToBoardProps, 'onClose'>): Omit<BoardCard, 'id'> {
+  const isSaved =
+    saved !== undefined &&
+    JSON.stringify([question, displayOf(display)]) === JSON.stringify([saved.question, displayOf(saved.display)])
+  const isWide = 'kind' in question && (question.kind === 'retention' || question.kind === 'paths')
+  return {
+    name,
+    question: isSaved ? { saved: saved.id } : (question as BoardCard['question']),
+    display: isSaved ? null : { ...display },
+    width: isWide ? 4 : 2,
+    height: null,
+  }
+}
