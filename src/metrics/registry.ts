@@ -266,10 +266,11 @@ function stateMetrics(lanes: readonly MeteredLane[]): Metric[] {
   return [
     counter(
       'tallyhouse_state_reads_total',
-      'Profiles and sessions read, from the journal as a cache or from ClickHouse.',
-      of(({ inJournal, inStore }, kind) => [
+      'Profiles and sessions read, from the journal as a cache or from ClickHouse, or known to be new.',
+      of(({ inJournal, inStore, isNew }, kind) => [
         [{ kind, source: 'journal' }, inJournal],
         [{ kind, source: 'store' }, inStore],
+        [{ kind, source: 'new' }, isNew],
       ]),
     ),
     counter(

@@ -8,8 +8,16 @@ import type { Log } from '../lib/log.js'
 import type { Alias } from '../model/alias.js'
 import type { Profile } from '../model/profile.js'
 import { MAX_SESSION_BYTES, type Session } from '../model/session.js'
-import { openTables, type StateTable, type StoreTables, type Tables } from '../store/tables.js'
+import {
+  openTables,
+  type StateTable,
+  type StoredKeys,
+  type StoredTable,
+  type StoreTables,
+  type Tables,
+} from '../store/tables.js'
 import { GroupCommit, type OtherLanes } from './group-commit.js'
+import { KnownStates } from './known-states.js'
 import { READ_BARRIER_MS, ReadBarrier } from './read-barrier.js'
 import { withRecentReads } from './recent-reads.js'
 import { StateStore } from './state-store.js'
@@ -77,14 +85,28 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
   parts.add(journal)
   const tables = openTables(shard.clickhouse, journal)
   const everywhere = shards.areSeveral ? openTables(shard.clickhouse, journal, shards) : tables
-  const of = <Value>(own: StateTable<Value>, all: StateTable<Value>): StateTable<Value> =>
-    own === all ? own : { ...own, read: (...wanted) => (isOwnShardEnough() ? own : all).read(...wanted) }
+  const of = <Value>(own: StoredTable<Value>, all: StoredTable<Value>): StoredTable<Value> => {
+    if (own === all) return own
+    const table = () => (isOwnShardEnough() ? own : all)
+    return {
+      ...own,
+      read: (...wanted) => table().read(...wanted),
+      count: () => table().count(),
+      stateKeys: (...wanted) => table().stateKeys(...wanted),
+    }
+  }
   const writer = new Writer({ journal, tables: inDoubt(tables, () => (isOwnShardEnough() ? tables : everywhere)), log })
   parts.add({ close: () => writer.close(FLUSH_LIMIT_MS) })
   const commits = parts.add(new GroupCommit(journal, buffers, others, queued))
   const profiles = of(tables.profiles, everywhere.profiles)
   const sessions = of(tables.sessions, everywhere.sessions)
-  const aliases = withRecentReads(of(tables.aliases, everywhere.aliases), journal)
+  const aliases = of(tables.aliases, everywhere.aliases)
+  const states = <Value>(table: StateTable<Value>, keys: StoredKeys, maxBytes: number) =>
+    new StateStore(journal, commits, table, {
+      maxBytes,
+      memory,
+      known: new KnownStates(journal, keys, log, { closing }),
+    })
   return {
     number,
     name,
@@ -94,9 +116,9 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
     commits,
     writer,
     barrier: new ReadBarrier(journal, closing, READ_BARRIER_MS, others ? place : ''),
-    profiles: new StateStore(journal, commits, profiles, { maxBytes: config.MAX_PROFILE_BYTES, memory }),
-    sessions: new StateStore(journal, commits, sessions, { maxBytes: MAX_SESSION_BYTES, memory }),
-    aliases: new StateStore(journal, commits, aliases, { maxBytes: MAX_ALIAS_BYTES, memory }),
+    profiles: states(profiles, profiles, config.MAX_PROFILE_BYTES),
+    sessions: states(sessions, sessions, MAX_SESSION_BYTES),
+    aliases: states(withRecentReads(aliases, journal), aliases, MAX_ALIAS_BYTES),
     close: () => parts.close(),
   }
 }

@@ -8,12 +8,15 @@ import { type Position, START } from '../model/position.js'
 import { stateKeyOf } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
 import type { GroupCommit } from './group-commit.js'
+import type { KnownStates } from './known-states.js'
 
 export interface StateLimits {
   /** of a value's properties; one that is larger already may still change, but not grow */
   maxBytes: number
   /** for the values that are in memory to be changed */
   memory: ByteBudget
+  /** by which the store is not asked for what it cannot have; default: it is asked for all that the journal does not have */
+  known?: Pick<KnownStates, 'isNew' | 'note'>
 }
 
 /** Computes the next value from the current one: the same object changes nothing, null deletes, a throw refuses. */
@@ -72,6 +75,8 @@ export interface StateMetrics {
   inJournal: number
   /** values that the journal did not have, so that the store was read */
   inStore: number
+  /** values that the journal did not have, and of which the store was known to have none */
+  isNew: number
   /** commits that were retried because another process committed first */
   conflicts: number
 }
@@ -94,7 +99,7 @@ const MAX_NAMES = 256
  * read, retry on a conflict. The changes of one value that wait in this process are committed as one batch.
  */
 export class StateStore<Value> {
-  readonly metrics: StateMetrics = { inJournal: 0, inStore: 0, conflicts: 0 }
+  readonly metrics: StateMetrics = { inJournal: 0, inStore: 0, isNew: 0, conflicts: 0 }
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
@@ -211,6 +216,7 @@ export class StateStore<Value> {
       return { status: 'too large', changes: refusals.length }
     }
     await waiting[0]?.reserveKey?.()
+    this.#limits.known?.note(key.stateKey)
     const committed = await this.#commits.commit({
       type: 'commit',
       kind: this.#table.kind,
@@ -303,6 +309,10 @@ export class StateStore<Value> {
           this.#limits.memory.give(bytes)
           throw error
         }
+      }
+      if (this.#limits.known?.isNew(key.stateKey, readAt)) {
+        this.metrics.isNew++
+        return { readAt, ...NOT_STORED }
       }
       this.metrics.inStore++
       // Only what the store has waits for it, and fails with it.

@@ -2,7 +2,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Alias } from '../model/alias.js'
 import { insertEntries, versionedRows } from './insert.js'
-import { insertOf, type VersionedTable } from './versioned.js'
+import { BY_KEY, insertOf, storedKeysOf, type VersionedTable } from './versioned.js'
 
 const INSERT = insertOf('aliases', {
   project_id: 'String',
@@ -15,6 +15,7 @@ const INSERT = insertOf('aliases', {
 /** The names of users, as rows. None of them is large, so `maxBytes` is not looked at. */
 export const ALIASES: VersionedTable<Alias> = {
   kind: 'aliases',
+  ...storedKeysOf('aliases'),
 
   row: (projectId, alias, value) =>
     JSON.stringify({
@@ -33,6 +34,7 @@ export const ALIASES: VersionedTable<Alias> = {
     const rows = await shards.rows<{ alias: string; distinct_id: string; created_at: string; version: string }>(
       `SELECT alias, distinct_id, created_at, version FROM ${shards.newest('aliases', { keys })} WHERE ${keys}`,
       fields.parameters,
+      BY_KEY,
     )
     return new Map(
       rows.map(({ alias, distinct_id, created_at, version }) => {

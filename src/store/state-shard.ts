@@ -1,5 +1,5 @@
+import { VERSIONED } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
-import { NAME_COLUMN } from './versioned.js'
 
 /** What JSON.stringify writes in another way than as it is, the backslash first. */
 const ESCAPES: [string, string][] = [
@@ -17,8 +17,12 @@ const ESCAPES: [string, string][] = [
  * @param layout how many lanes and shards the store has
  */
 export function shardOfState(kind: StateKind, { lanes, shards }: { lanes: number; shards: number }): string {
-  const key = `concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(NAME_COLUMN[kind])}, ']')`
-  return `reinterpretAsUInt32(reverse(substring(SHA256(${key}), 1, 4))) % ${lanes} % ${shards}`
+  return `reinterpretAsUInt32(reverse(substring(${stateKeySql(kind)}, 1, 4))) % ${lanes} % ${shards}`
+}
+
+/** An expression for the 32 bytes of which `stateKeyOf` gives the hexadecimal digits. */
+export function stateKeySql(kind: StateKind): string {
+  return `SHA256(concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(VERSIONED[kind].key)}, ']'))`
 }
 
 /** A text column as JSON.stringify writes it. Texts have no half surrogate pairs, which UTF-8 cannot spell. */

@@ -48,10 +48,19 @@ export interface StateTable<Value> {
   read(projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
 }
 
+/** The state keys of all rows of one kind, as VersionedTable has them. */
+export interface StoredKeys {
+  count(): Promise<number>
+  stateKeys(after: Position, signal: AbortSignal): Promise<AsyncIterable<Buffer>>
+}
+
+/** A table of states in the store. */
+export type StoredTable<Value> = StateTable<Value> & StoredKeys
+
 export interface StoreTables extends Tables {
-  profiles: StateTable<Profile>
-  sessions: StateTable<Session>
-  aliases: StateTable<Alias>
+  profiles: StoredTable<Profile>
+  sessions: StoredTable<Session>
+  aliases: StoredTable<Alias>
 }
 
 /**
@@ -105,14 +114,16 @@ function sizeOf({ properties }: { properties: Properties }): number {
 
 function stateTable<Value>(
   shards: Shards,
-  { kind, row, read }: VersionedTable<Value>,
+  { kind, row, read, count, stateKeys }: VersionedTable<Value>,
   text: Pick<StateTable<Value>, 'format' | 'parse' | 'sizeOf'>,
-): StateTable<Value> {
+): StoredTable<Value> {
   return {
     kind,
     ...text,
     row,
     read: (projectId, names, maxBytes) => read(shards, projectId, names, maxBytes),
+    count: () => count(shards),
+    stateKeys: (after, signal) => stateKeys(shards, after, signal),
   }
 }
 

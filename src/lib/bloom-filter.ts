@@ -1,0 +1,62 @@
+/** Bits that a digest sets. With BITS_PER_DIGEST, one in 80 that was never added seems to be there; with half of them, one in 11. */
+const HASHES = 4
+const BITS_PER_DIGEST = 10
+/** Of the digest, for each of the bits. */
+const WORD_BYTES = 4
+/** Bytes of a digest that count. */
+const USED_BYTES = HASHES * WORD_BYTES
+const LEAST_BYTES = 64 * 1024
+/** Half of the bits: from then on it says less and less. */
+const CROWDED = 0.5
+
+/** A set of digests in little memory: what it does not have was never added, what it seems to have may not be there. */
+export class BloomFilter {
+  readonly #bits: Buffer
+  /** of the number of a bit */
+  readonly #mask: number
+  readonly #maxBytes: number
+  #set = 0
+
+  /**
+   * @param expected digests
+   * @param maxBytes of memory, a power of 2
+   */
+  constructor(expected: number, maxBytes: number) {
+    let bytes = LEAST_BYTES
+    while (bytes < maxBytes && bytes * 8 < expected * BITS_PER_DIGEST) bytes *= 2
+    this.#bits = Buffer.alloc(bytes)
+    this.#mask = bytes * 8 - 1
+    this.#maxBytes = maxBytes
+  }
+
+  /** of memory */
+  get bytes(): number {
+    return this.#bits.length
+  }
+
+  /** Whether a larger one would say more. */
+  get isCrowded(): boolean {
+    return this.#bits.length < this.#maxBytes && this.#set > CROWDED * (this.#mask + 1)
+  }
+
+  /** @param digest at least 16 bytes from `offset` on, as random as those of SHA-256 */
+  add(digest: Buffer, offset = 0): void {
+    for (let at = offset; at < offset + USED_BYTES; at += WORD_BYTES) {
+      const bit = digest.readUInt32LE(at) & this.#mask
+      const byte = this.#bits[bit >>> 3] ?? 0
+      const one = 1 << (bit & 7)
+      if (byte & one) continue
+      this.#bits[bit >>> 3] = byte | one
+      this.#set++
+    }
+  }
+
+  /** @returns false if it was never added */
+  mayHave(digest: Buffer, offset = 0): boolean {
+    for (let at = offset; at < offset + USED_BYTES; at += WORD_BYTES) {
+      const bit = digest.readUInt32LE(at) & this.#mask
+      if (((this.#bits[bit >>> 3] ?? 0) & (1 << (bit & 7))) === 0) return false
+    }
+    return true
+  }
+}
