@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { until } from '../helper.js'
-import { isUsable, type Site, startSite } from './page.js'
+import { fileOf, isUsable, type Site, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
 const USERS = { kind: 'series', series: [{ event: '*', metric: 'users' }] }
@@ -45,6 +45,10 @@ t.test('boards', async (t) => {
   t.test('a project without boards sees one of its own data, and keeps it', async (t) => {
     await answerOf(page, 'Totals, and the period before').getByText('11', { exact: true }).waitFor()
     await answerOf(page, 'From one event to the next').getByRole('button', { name: '2: bought' }).waitFor()
+    t.equal(
+      await fileOf(page, 'CSV of Most frequent events'),
+      '\uFEFFSeries,event,Total\r\nAny event,looked,9\r\nAny event,bought,2\r\n',
+    )
     await isUsable(t, page, 'the overview')
     await page.getByRole('button', { name: 'Save as board' }).click()
     await page.getByLabel('Name', { exact: true }).fill('Ours')

@@ -4,7 +4,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { openStore } from '../../src/clickhouse/open.js'
 import { insertDeadLetter } from '../../src/store/dead-letters.js'
 import { until } from '../helper.js'
-import { isUsable, type Site, startSite } from './page.js'
+import { fileOf, isUsable, type Site, startSite } from './page.js'
 
 /** Leaves a dead letter as the writer does. */
 async function leaveLetter({ config }: Site, body: string, n: number): Promise<void> {
@@ -50,6 +50,10 @@ t.test('what is stored', async (t) => {
         [hostile, '1'],
       ],
     )
+    t.match(
+      await fileOf(page, 'Download CSV'),
+      /^\uFEFFEvent,Count,First seen,Last seen\r\nsigned up,3,20[^,]+Z,20[^,]+Z\r\n/,
+    )
     await isUsable(t, page, 'names')
     await page.getByRole('searchbox').fill('SIGNED')
     await until('the search', async () => (await rowsOf(page, 'Names of events')).length === 1)
@@ -70,6 +74,8 @@ t.test('what is stored', async (t) => {
       ['"free"', '2'],
       ['"pro"', '1'],
     ])
+    t.equal(await fileOf(page, 'CSV of values of plan'), '\uFEFFValue,Count\r\n"""free""",2\r\n"""pro""",1\r\n')
+    t.match(await fileOf(page, 'Download CSV'), /\r\namount,0\.666\d+,number,/)
     await isUsable(t, page, 'properties')
     await plan.getByRole('link', { name: 'Explore by plan' }).click()
     await page.getByRole('heading', { name: 'Explore' }).waitFor()
@@ -80,6 +86,7 @@ t.test('what is stored', async (t) => {
     const page = await visit('#/data')
     await page.getByRole('link', { name: hostile, exact: true }).click()
     await page.getByRole('heading', { name: hostile }).waitFor()
+    t.match(await fileOf(page, 'Download CSV'), /\r\n'=cmd\(\),1,string,/)
     await page.getByRole('region', { name: '=cmd()' }).getByText('"<script>alert(1)</script>"').waitFor()
   })
 
@@ -92,6 +99,10 @@ t.test('what is stored', async (t) => {
     await letters.first().waitFor()
     t.equal(await letters.count(), 3)
     t.match(await letters.first().textContent(), /ClickHouse error 3[\s\S]*nonsense/)
+    const file = (await fileOf(page, 'Download CSV')).split('\r\n')
+    t.equal(file.length, 1 + 3 + 1)
+    t.match(file[1], /,rejected,|,events,/)
+    t.match(file[1], /,ClickHouse error 3,nonsense$/)
     await isUsable(t, page, 'dead letters')
     await page.getByRole('button', { name: 'Replay all 3 shown…' }).click()
     t.equal((await call('GET', '/public/events?event=late')).json().events.length, 0, 'not before it was confirmed')

@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { isUsable, startSite } from './page.js'
+import { fileOf, isUsable, startSite } from './page.js'
 
 const site = await startSite(t)
 const FORMULA = '=HYPERLINK("http://example.com")'
@@ -33,11 +32,7 @@ t.test('what comes from events does nothing: in the page, in a file, in a termin
   await page.getByText(HTML).first().waitFor()
   t.equal(await page.title(), 'Explore – Tallyhouse')
   await isUsable(t, page, 'bars')
-  const [download] = await Promise.all([
-    page.waitForEvent('download'),
-    page.getByRole('button', { name: 'Download CSV' }).click(),
-  ])
-  const csv = await readFile(await download.path(), 'utf8')
+  const csv = await fileOf(page, 'Download CSV')
   t.match(csv, `"'=HYPERLINK(""http://example.com"")",2\r\n`)
   t.match(csv, `"<img src=x onerror=""document.title=1"">",1\r\n`)
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { until } from '../helper.js'
-import { isUsable, startSite } from './page.js'
+import { fileOf, isUsable, startSite } from './page.js'
 
 const DAY_MS = 86_400_000
 const ZONE = 'Europe/Berlin'
@@ -81,6 +81,11 @@ async function visit(t: Test, link: string, key?: string): Promise<Page> {
   const page = await site.visit(link, key)
   t.teardown(() => page.context().close())
   return page
+}
+
+/** The date in the zone of the browsers, so many days from now. */
+function dayIn(days: number): string {
+  return new Intl.DateTimeFormat('en-CA', { timeZone: ZONE }).format(Date.now() + days * DAY_MS)
 }
 
 interface SeriesLine {
@@ -226,12 +231,62 @@ t.test('paths from scratch, forwards and backwards', async (t) => {
 })
 
 t.test('the users behind a number, page by page, lead to each of them', async (t) => {
-  const question = { kind: 'series', series: [{ event: 'bought', metric: 'users' }], interval: 'none', timezone: ZONE }
+  const many = Array.from({ length: 60 }, (_, i) => ({ event: 'many', distinct_id: `m${String(i).padStart(2, '0')}` }))
+  await site.call('POST', '/public/track/batch', { events: many })
+  const question = { kind: 'series', series: [{ event: 'many', metric: 'users' }], interval: 'none', timezone: ZONE }
   const page = await visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&as=number`)
-  await page.getByRole('button', { name: /^4: bought/ }).click()
+  await page.getByRole('button', { name: /^60: many/ }).click()
   const dialog = page.getByRole('dialog')
-  await dialog.getByText('4 users').waitFor()
-  t.strictSame(await dialog.getByRole('link').allInnerTexts(), ['user-0', 'user-3', 'user-6', 'user-9'])
-  await dialog.getByRole('link', { name: 'user-3' }).click()
-  await page.waitForURL(/#\/users\/user-3$/)
+  await dialog.getByText('60 users').waitFor()
+  const names = async () => await dialog.getByRole('listitem').allInnerTexts()
+  const wanted = many.map(({ distinct_id }) => distinct_id)
+  t.strictSame(await names(), wanted.slice(0, 50))
+  t.ok(await dialog.getByRole('button', { name: 'Previous' }).isDisabled())
+  await dialog.getByRole('button', { name: 'Next' }).click()
+  await dialog.getByText('Page 2 of 2').waitFor()
+  await until('the last ones', async () => (await names()).join() === wanted.slice(50).join())
+  t.ok(await dialog.getByRole('button', { name: 'Next' }).isDisabled())
+  t.equal(await fileOf(page, 'Download CSV').then((text) => text.split('\r\n').length), 1 + 60 + 1)
+  await dialog.getByRole('link', { name: 'm55' }).click()
+  await page.waitForURL(/#\/users\/m55$/)
+})
+
+t.test('the pointer shows the numbers of a day, and a click who is behind one', async (t) => {
+  const question = { kind: 'series', series: [{ event: 'bought' }, { event: 'looked' }], timezone: ZONE }
+  const page = await visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&range=7d`)
+  const { results } = await answerTo({ ...question, from: dayIn(-6), to: dayIn(1) })
+  const [bought, looked] = results as SeriesLine[]
+  const index = bought?.points.findIndex(({ value }) => value > 0) ?? -1
+  const canvas = page.locator('.u-over')
+  const box = await canvas.boundingBox()
+  if (!box) return t.fail('there is no chart')
+  const x = (box.width * index) / ((bought?.points.length ?? 0) - 1)
+  await canvas.hover({ position: { x, y: 1 } })
+  const tip = page.locator('.tip')
+  await tip.waitFor()
+  t.match(
+    await tip.textContent(),
+    new RegExp(`bought${bought?.points[index]?.value}looked${looked?.points[index]?.value}`),
+  )
+  await canvas.click({ position: { x, y: 1 } })
+  await page
+    .getByRole('dialog', { name: /^bought, / })
+    .getByText('4 users')
+    .waitFor()
+})
+
+t.test('the option that the keys are at is in sight', async (t) => {
+  const names = Array.from({ length: 40 }, (_, i) => ({ event: `option ${i}`, distinct_id: 'ada' }))
+  await site.call('POST', '/public/track/batch', { events: names })
+  const page = await visit(t, '#/explore')
+  const field = page.getByRole('group', { name: 'Series 1' }).getByRole('combobox', { name: 'Event', exact: true })
+  await field.fill('option')
+  await page.getByRole('option', { name: 'option 0' }).waitFor()
+  for (let i = 0; i < 30; i++) await field.press('ArrowDown')
+  const isInSight = `(() => {
+    const option = document.querySelector('[role="option"][aria-selected="true"]').getBoundingClientRect()
+    const list = document.querySelector('[role="listbox"]:not([hidden])').getBoundingClientRect()
+    return option.top >= list.top && option.bottom <= list.bottom
+  })()`
+  t.ok(await page.evaluate(isInSight))
 })

@@ -94,6 +94,15 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
   return { ...client, url, addKey, revokeKey, visit, visitInTab }
 }
 
+/** The text of the file that a button saves. */
+export async function fileOf(page: Page, button: string | RegExp): Promise<string> {
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: button }).click(),
+  ])
+  return await readFile(await download.path(), 'utf8')
+}
+
 /** Fails the test at what goes wrong in a page, or is kept from it by the Content-Security-Policy, and at what it must not do. */
 function watch(t: Test, page: Page, url: string): void {
   page.on('request', (request) => {

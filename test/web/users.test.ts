@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { until } from '../helper.js'
-import { isUsable, type Site, startSite } from './page.js'
+import { fileOf, isUsable, type Site, startSite } from './page.js'
 
 const DAY = 86_400_000
 const NOW = Date.now()
@@ -42,12 +42,16 @@ t.test('users', async (t) => {
     const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
     await links.first().waitFor()
     t.equal(await links.count(), 3)
+    const file = await fileOf(page, 'Download CSV')
+    t.match(file, /^\uFEFFUser,Name,Email,Created,Updated\r\n/)
+    t.match(file, /\r\nada,Ada Lovelace,ada@example\.com,20[^,]+Z,20[^,]+Z\r\n/)
     await isUsable(t, page, 'users')
     const search = page.getByRole('searchbox')
     for (const text of ['LOVELACE', 'ada@example', 'device-7']) {
       await search.fill(text)
       await until(text, async () => (await links.allTextContents()).join() === 'ada')
     }
+    t.equal((await fileOf(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'those who were found')
     await search.fill('nobody-3')
     await page.getByText('has events, but no profile.').waitFor()
     await search.fill('nobody-4')

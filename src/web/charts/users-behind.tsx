@@ -1,16 +1,20 @@
 import { useState } from 'preact/hooks'
 import { usersBehind } from '../api/ask.js'
+import { allPages } from '../lib/all-pages.js'
 import type { Behind } from '../lib/answer-table.js'
+import type { CsvRow } from '../lib/csv.js'
 import { numberText } from '../lib/format.js'
 import { linkTo } from '../lib/route.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { visible } from '../lib/visible.js'
+import { CsvButton } from '../ui/csv-button.js'
 import { Dialog } from '../ui/dialog.js'
 import { Failure, Loading } from '../ui/notice.js'
 import { Pages } from '../ui/pages.js'
 import type { OnNumber } from './answer-view.js'
 
 const LIMIT = 50
+const FILE_LIMIT = 1000
 
 interface UsersBehindProps {
   behind: Behind
@@ -52,6 +56,7 @@ function UsersBehind({ behind, title, onClose }: UsersBehindProps) {
               </li>
             ))}
           </ul>
+          {value.count > 0 && <CsvButton name={title} rows={() => fileOf(behind)} />}
           <Pages
             page={page}
             last={Math.ceil(value.count / LIMIT)}
@@ -63,4 +68,12 @@ function UsersBehind({ behind, title, onClose }: UsersBehindProps) {
       )}
     </Dialog>
   )
+}
+
+async function fileOf(behind: Behind): Promise<CsvRow[]> {
+  const users = await allPages(async (page) => {
+    const { users, hasMore } = await usersBehind(behind, { page, limit: FILE_LIMIT })
+    return { rows: users, hasMore }
+  })
+  return [['User'], ...users.map((user) => [user])]
 }

@@ -1,6 +1,7 @@
 import type { AnswerTo, AnyAnswer } from '../../contract/question-input.js'
 import type { AnyQuestion, Cell, FunnelCell, FunnelStep, SeriesCell } from '../../contract/questions.js'
 import { bucketText, dateText, eventText, lineNames, seriesText } from './answer-names.js'
+import type { CsvRow } from './csv.js'
 import { breakdownText, fieldLabel } from './fields.js'
 import { durationText, numberText, shareText } from './format.js'
 import { visible } from './visible.js'
@@ -210,6 +211,6 @@ export function nodeText(event: string): string {
 }
 
 /** A table as rows of a file. */
-export function rawRows({ columns, rows }: AnswerTable): (string | number | null)[][] {
+export function rawRows({ columns, rows }: AnswerTable): CsvRow[] {
   return [columns, ...rows.map((row) => row.map(({ raw }) => raw))]
 }

@@ -1,8 +1,11 @@
 /** A text like this is a formula to spreadsheets, which run it when they open the file; to some, `;` or a tab ends a cell. */
 const FORMULA = /(?:^|[;\t])\s*[=+\-@\t\r＝＋－＠]/
 
+/** The fields of a line. */
+export type CsvRow = (string | number | null)[]
+
 /** RFC 4180. An apostrophe before texts that spreadsheets take for formulas keeps these from running. */
-export function csvOf(rows: (string | number | null)[][]): string {
+export function csvOf(rows: CsvRow[]): string {
   return rows.map((row) => `${row.map(field).join(',')}\r\n`).join('')
 }
 

@@ -4,9 +4,11 @@ import { type Asked, ask } from '../../api/ask.js'
 import type { Saved } from '../../api/saved.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { useUsersBehind } from '../../charts/users-behind.js'
+import { rawRows, tablesOf } from '../../lib/answer-table.js'
 import { type Display, displayOf, exploreLink } from '../../lib/question.js'
 import { useInView } from '../../lib/use-in-view.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
+import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { CardControls, type CardControlsProps } from './card-controls.js'
 
@@ -54,13 +56,16 @@ export function CardView({ card, saved, round, edit }: CardViewProps) {
       {edit ? (
         <CardControls card={card} {...edit} />
       ) : (
-        <h2>
-          {source.question === null ? (
-            card.name
-          ) : (
-            <a href={exploreLink(source.question, source.display, source.savedId)}>{card.name}</a>
-          )}
-        </h2>
+        <header>
+          <h2>
+            {source.question === null ? (
+              card.name
+            ) : (
+              <a href={exploreLink(source.question, source.display, source.savedId)}>{card.name}</a>
+            )}
+          </h2>
+          {asked.value && <CardFiles name={card.name} asked={asked.value} />}
+        </header>
       )}
       <div class="board-answer" tabIndex={0} role="region" aria-label={`Answer of ${card.name}`}>
         {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
@@ -70,6 +75,26 @@ export function CardView({ card, saved, round, edit }: CardViewProps) {
         {asked.value && <CardAnswer asked={asked.value} display={source.display} />}
       </div>
     </article>
+  )
+}
+
+function CardFiles({ name, asked: { answer, before } }: { name: string; asked: Asked }) {
+  const tables = tablesOf(answer, before).filter(({ rows }) => rows.length > 0)
+  return (
+    <span class="card-files">
+      {tables.map((table) => {
+        const title = tables.length > 1 ? ` ${table.title.toLowerCase()}` : ''
+        return (
+          <CsvButton
+            key={table.title}
+            name={`${name}${title}`}
+            rows={() => rawRows(table)}
+            label={`CSV${title}`}
+            about={`CSV of ${name}${title}`}
+          />
+        )
+      })}
+    </span>
   )
 }
 

@@ -2,15 +2,20 @@ import { useState } from 'preact/hooks'
 import type { DeadLetter, ReplayedLetters } from '../../../contract/responses.js'
 import { readDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
 import type { Session } from '../../api/session.js'
+import { allPages } from '../../lib/all-pages.js'
+import type { CsvRow } from '../../lib/csv.js'
 import { numberText, timeText } from '../../lib/format.js'
 import { go, linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
+import { visible } from '../../lib/visible.js'
+import { CsvButton } from '../../ui/csv-button.js'
 import { Confirm } from '../../ui/dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { Pages } from '../../ui/pages.js'
 
 /** Fewer than one call may replay. */
 const LIMIT = 20
+const FILE_LIMIT = 100
 /** An entry of this length was cut by the service. */
 const CUT_LENGTH = 10_000
 
@@ -55,6 +60,7 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
           </button>
         </p>
       )}
+      {letters.length > 0 && <CsvButton name="dead-letters" rows={fileOf} />}
       {letters.map((letter) => (
         <Letter key={letter.id} letter={letter} onReplay={mayReplay ? () => setAsked([letter.id]) : undefined} />
       ))}
@@ -78,6 +84,19 @@ export function DeadLetters({ session, query }: DeadLettersProps) {
   )
 }
 
+/** All of them, as far as the service shows their entries. */
+async function fileOf(): Promise<CsvRow[]> {
+  const letters = await allPages(async (page) => {
+    const { dead_letters, hasMore } = await readDeadLetters(page, FILE_LIMIT)
+    return { rows: dead_letters, hasMore }
+  })
+  const rows = letters.map(({ id, kind, reason, received_at, replayed_at, entry }): CsvRow => {
+    const times = [received_at, replayed_at].map((instant) => instant && new Date(instant).toISOString())
+    return [id, kind, ...times, reason, entry]
+  })
+  return [['ID', 'Kind', 'Received', 'Replayed', 'Reason', 'Entry'], ...rows]
+}
+
 function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => void) | undefined }) {
   const { id, kind, reason, received_at, replayed_at, entry } = letter
   return (
@@ -96,9 +115,11 @@ function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => voi
           </button>
         )}
       </header>
-      <p class="letter-reason">{reason}</p>
+      <p class="letter-reason">
+        <bdi>{visible(reason)}</bdi>
+      </p>
       <pre class="json" tabIndex={0} role="region" aria-label={`Entry of dead letter ${id}`}>
-        {entry}
+        {visible(entry)}
       </pre>
       {entry.length >= CUT_LENGTH && <p class="hint">This is its beginning; the rest is not shown.</p>}
     </section>
@@ -116,7 +137,7 @@ function Result({ result: { replayed, refused } }: { result: ReplayedLetters }) 
         <ul>
           {refused.map(({ id, reason }) => (
             <li key={id}>
-              <code>{id}</code> {reason}
+              <code>{id}</code> <bdi>{visible(reason)}</bdi>
             </li>
           ))}
         </ul>

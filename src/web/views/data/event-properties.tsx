@@ -1,10 +1,12 @@
 import { useState } from 'preact/hooks'
 import { type ExactProperty, readProperties, readValues } from '../../api/schema.js'
+import type { CsvRow } from '../../lib/csv.js'
 import { numberText, shareText } from '../../lib/format.js'
 import { exploreEvent } from '../../lib/preset.js'
 import { linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
+import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 
 /** Of one property, so many values are listed. */
@@ -29,6 +31,7 @@ export function EventProperties({ event }: { event: string }) {
           <a class="button" href={exploreEvent(event)}>
             Explore
           </a>
+          {value && <CsvButton name={`${event} properties`} rows={() => fileOf(value.properties)} />}
         </div>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
@@ -44,6 +47,13 @@ export function EventProperties({ event }: { event: string }) {
       {value && value.properties.length === 0 && <Empty title="No properties">These events have none.</Empty>}
     </>
   )
+}
+
+function fileOf(properties: ExactProperty[]): CsvRow[] {
+  const rows = properties.map(({ property, share, types, examples }): CsvRow => {
+    return [property, share, types.map(({ type }) => type).join(' '), ...examples]
+  })
+  return [['Property', 'Share', 'Types', 'Examples'], ...rows]
 }
 
 function Property({
@@ -123,6 +133,14 @@ function Values({ event, property }: { event: string; property: string }) {
             ))}
           </tbody>
         </table>
+      )}
+      {value && value.length > 0 && (
+        <CsvButton
+          name={`${event} ${property}`}
+          rows={() => [['Value', 'Count'], ...value.map(({ text, count }) => [text, count])]}
+          label="CSV of values"
+          about={`CSV of values of ${visible(property)}`}
+        />
       )}
       {value?.length === 0 && <p class="hint">No value is short enough to be listed.</p>}
     </>

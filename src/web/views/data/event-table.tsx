@@ -1,10 +1,12 @@
 import type { EventName } from '../../../contract/responses.js'
 import { readEventNames } from '../../api/schema.js'
+import type { CsvRow } from '../../lib/csv.js'
 import { agoText, numberText, timeText } from '../../lib/format.js'
 import { exploreEvent } from '../../lib/preset.js'
 import { go, linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
+import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { SearchField } from '../../ui/search-field.js'
 
@@ -18,11 +20,14 @@ export function EventTable({ query }: { query: URLSearchParams }) {
   const found = value?.events.filter(({ event }) => event.toLowerCase().includes(search.toLowerCase())) ?? []
   return (
     <>
-      <SearchField
-        label="Search names of events"
-        value={search}
-        onChange={(text) => go(linkTo(['data'], { search: text }), 'replace')}
-      />
+      <div class="table-bar">
+        <SearchField
+          label="Search names of events"
+          value={search}
+          onChange={(text) => go(linkTo(['data'], { search: text }), 'replace')}
+        />
+        {found.length > 0 && <CsvButton name="events" rows={() => fileOf(found)} />}
+      </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the names" />}
       {value && value.pending > 0 && (
@@ -37,6 +42,13 @@ export function EventTable({ query }: { query: URLSearchParams }) {
       )}
     </>
   )
+}
+
+function fileOf(names: EventName[]): CsvRow[] {
+  const rows = names.map(({ event, count, first_seen, last_seen }): CsvRow => {
+    return [event, count, new Date(first_seen).toISOString(), new Date(last_seen).toISOString()]
+  })
+  return [['Event', 'Count', 'First seen', 'Last seen'], ...rows]
 }
 
 function Table({ names }: { names: EventName[] }) {

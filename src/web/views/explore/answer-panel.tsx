@@ -9,7 +9,7 @@ import { requestOf } from '../../lib/request.js'
 import type { Loaded } from '../../lib/use-loaded.js'
 import { Segments } from '../../ui/choose.js'
 import { CopyButton } from '../../ui/copy.js'
-import { downloadCsv } from '../../ui/download.js'
+import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading } from '../../ui/notice.js'
 import { RangeBar } from './range-bar.js'
 
@@ -119,13 +119,12 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
   return (
     <footer class="actions">
       {tables.map((table) => (
-        <button
+        <CsvButton
           key={table.title}
-          type="button"
-          onClick={() => downloadCsv(`${asked?.answer.kind}-${table.title.toLowerCase()}`, rawRows(table))}
-        >
-          {tables.length > 1 ? `CSV of ${table.title.toLowerCase()}` : 'Download CSV'}
-        </button>
+          name={`${asked?.answer.kind}-${table.title.toLowerCase()}`}
+          rows={() => rawRows(table)}
+          label={tables.length > 1 ? `CSV of ${table.title.toLowerCase()}` : 'Download CSV'}
+        />
       ))}
       {question !== undefined && (
         <CopyButton label="Copy as curl" text={curlOf(requestOf(question, display, Date.now()))} />

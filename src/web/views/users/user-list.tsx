@@ -1,15 +1,19 @@
 import type { User } from '../../../contract/responses.js'
 import { hasEvents, searchUsers } from '../../api/users.js'
+import { allPages } from '../../lib/all-pages.js'
+import type { CsvRow } from '../../lib/csv.js'
 import { agoText, timeText } from '../../lib/format.js'
 import { emailOf, nameOf } from '../../lib/person.js'
 import { go, linkTo } from '../../lib/route.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
+import { CsvButton } from '../../ui/csv-button.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { Pages } from '../../ui/pages.js'
 import { SearchField } from '../../ui/search-field.js'
 
 const LIMIT = 50
+const FILE_LIMIT = 1000
 
 /** Users by pages, or those that match a search. @param query of the route */
 export function UserList({ query }: { query: URLSearchParams }) {
@@ -24,12 +28,15 @@ export function UserList({ query }: { query: URLSearchParams }) {
   return (
     <>
       <h1>Users</h1>
-      <SearchField
-        label="Search users"
-        placeholder="Search by id, name, email, alias…"
-        value={search}
-        onChange={(text) => show(text.trim(), 1)}
-      />
+      <div class="table-bar">
+        <SearchField
+          label="Search users"
+          placeholder="Search by id, name, email, alias…"
+          value={search}
+          onChange={(text) => show(text.trim(), 1)}
+        />
+        {value && value.users.length > 0 && <CsvButton name="users" rows={() => fileOf(search)} />}
+      </div>
       {error && <Failure error={error} onRetry={reload} />}
       {!value && isLoading && <Loading what="the users" />}
       {value && (
@@ -119,6 +126,19 @@ function Nobody({ search, page }: { search: string; page: number }) {
     )
   }
   return <Empty title="Nobody matches">Try a part of the id, of the name or of the email, or the exact id.</Empty>
+}
+
+/** All users that match a search. */
+async function fileOf(search: string): Promise<CsvRow[]> {
+  const users = await allPages(async (page) => {
+    const { users, hasMore } = await searchUsers({ search, page, limit: FILE_LIMIT })
+    return { rows: users, hasMore }
+  })
+  const rows = users.map(({ distinct_id, properties, created_at, updated_at }): CsvRow => {
+    const times = [created_at, updated_at].map((instant) => new Date(instant).toISOString())
+    return [distinct_id, nameOf(properties), emailOf(properties), ...times]
+  })
+  return [['User', 'Name', 'Email', 'Created', 'Updated'], ...rows]
 }
 
 async function load(search: string, page: number, signal: AbortSignal) {
