@@ -246,7 +246,7 @@ t.test('the users behind a number, page by page, lead to each of them', async (t
   await dialog.getByText('Page 2 of 2').waitFor()
   await until('the last ones', async () => (await names()).join() === wanted.slice(50).join())
   t.ok(await dialog.getByRole('button', { name: 'Next' }).isDisabled())
-  t.equal(await fileOf(page, 'Download CSV').then((text) => text.split('\r\n').length), 1 + 60 + 1)
+  t.equal(await fileOf(page, 'CSV of users').then((text) => text.split('\r\n').length), 1 + 60 + 1)
   await dialog.getByRole('link', { name: 'm55' }).click()
   await page.waitForURL(/#\/users\/m55$/)
 })
@@ -261,14 +261,14 @@ t.test('the pointer shows the numbers of a day, and a click who is behind one', 
   const box = await canvas.boundingBox()
   if (!box) return t.fail('there is no chart')
   const x = (box.width * index) / ((bought?.points.length ?? 0) - 1)
-  await canvas.hover({ position: { x, y: 1 } })
+  await canvas.hover({ position: { x, y: 9 } })
   const tip = page.locator('.tip')
   await tip.waitFor()
   t.match(
     await tip.textContent(),
     new RegExp(`bought${bought?.points[index]?.value}looked${looked?.points[index]?.value}`),
   )
-  await canvas.click({ position: { x, y: 1 } })
+  await canvas.click({ position: { x, y: 9 } })
   await page
     .getByRole('dialog', { name: /^bought, / })
     .getByText('4 users')

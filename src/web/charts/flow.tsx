@@ -76,7 +76,7 @@ function Node({ node, of, onNumber }: PartProps & { node: FlowNode }) {
       <rect x={x} y={y} width={NODE_WIDTH} height={height} rx={4} />
       <svg x={x} y={y} width={NODE_WIDTH} height={height} aria-hidden="true">
         <text x={INSET} y={15}>
-          {short}
+          {`${short} `}
         </text>
         <text x={INSET} y={29} class="flow-number">
           {numberText(users)}

@@ -56,7 +56,7 @@ function UsersBehind({ behind, title, onClose }: UsersBehindProps) {
               </li>
             ))}
           </ul>
-          {value.count > 0 && <CsvButton name={title} rows={() => fileOf(behind)} />}
+          {value.count > 0 && <CsvButton name={title} rows={() => fileOf(behind)} label="CSV of users" />}
           <Pages
             page={page}
             last={Math.ceil(value.count / LIMIT)}

@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Choice } from '../lib/choices.js'
 import { visible } from '../lib/visible.js'
 
@@ -121,7 +121,7 @@ interface ChoiceListProps {
 
 function ChoiceList({ id, label, choices, active, isShown, onChoose }: ChoiceListProps) {
   const list = useRef<HTMLUListElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isShown) list.current?.children[active]?.scrollIntoView({ block: 'nearest' })
   }, [active, isShown])
   return (
