@@ -87,9 +87,9 @@ t.test('nothing of another project shows', async (t) => {
   t.notMatch(await page.content(), /theirs|mallory/)
 })
 
-t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', async () => {
+t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', async (t) => {
   const key = await site.addKey('secret', 'hidden')
-  await track(key, 'before', 'ada')
+  const before = await track(key, 'before', 'ada')
   const page = await site.visitInTab('#/live', key)
   await isLive(page)
   const streams = async () => /^tallyhouse_live_streams (\d+)$/m.exec((await site.app.inject('/metrics')).body)?.[1]
@@ -97,10 +97,47 @@ t.test('a hidden tab is quiet, and has what came meanwhile once it is shown', as
   const tab = await page.context().newPage()
   await until('the end of the stream', async () => Number(await streams()) === open - 1)
   await track(key, 'meanwhile', 'ada')
+  const resumed: (string | undefined)[] = []
+  page.on('request', (request) => {
+    if (request.url().includes('/events/live')) resumed.push(request.headers()['last-event-id'])
+  })
   await tab.close()
   await page.bringToFront()
   await whenShown(page, ['meanwhile', 'before'])
   await isLive(page)
+  t.strictSame(resumed, [before])
+})
+
+t.test('more than a list holds may come meanwhile, and none of it that is wanted is missed', async (t) => {
+  const key = await site.addKey('secret', 'much')
+  await track(key, 'before', 'ada', { kind: 'rare' })
+  const page = await site.visitInTab('#/live?property=kind&value=rare', key)
+  await isLive(page)
+  await whenShown(page, ['before'])
+  const tab = await page.context().newPage()
+  await until('the tab to be hidden', () => page.evaluate<boolean>('document.hidden'))
+  await track(key, 'at once', 'ada', { kind: 'rare' })
+  const send = async (count: number) => {
+    const events = Array.from({ length: count }, () => ({ event: 'common', distinct_id: 'ada' }))
+    await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
+  }
+  await send(700)
+  await track(key, 'at last', 'ada', { kind: 'rare' })
+  await page.bringToFront()
+  await whenShown(page, ['at last', 'at once', 'before'])
+
+  await tab.bringToFront()
+  await until('the tab to be hidden', () => page.evaluate<boolean>('document.hidden'))
+  await track(key, 'long ago', 'ada', { kind: 'rare' })
+  for (let i = 0; i < 6; i++) await send(1000)
+  await track(key, 'newest', 'ada', { kind: 'rare' })
+  await tab.close()
+  await page.bringToFront()
+  await whenShown(page, ['newest'])
+  t.equal(
+    (await site.call('GET', '/public/events?event=long%20ago', undefined, { 'x-api-key': key })).json().events.length,
+    1,
+  )
 })
 
 t.test('who has a key that is revoked is signed out and told why', async (t) => {

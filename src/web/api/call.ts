@@ -56,22 +56,35 @@ export async function call<T>(method: Method, path: string, body?: unknown, sign
 /** As `call`, for a response that is not JSON. */
 export async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const limit = AbortSignal.timeout(TIMEOUT_MS)
-  return await request(method, path, body, signal ? AbortSignal.any([signal, limit]) : limit, signal)
+  return await request(method, path, {
+    body,
+    signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    caller: signal,
+  })
 }
 
-/** Opens a stream that goes on for as long as both want. @throws CallError */
-export async function openStream(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
-  const { body } = await request('GET', path, undefined, signal, signal)
+/** Opens a stream that goes on for as long as both want. @param lastEventId what it resumes behind @throws CallError */
+export async function openStream(
+  path: string,
+  { lastEventId, signal }: { lastEventId: string; signal: AbortSignal },
+): Promise<ReadableStream<Uint8Array>> {
+  const { body } = await request('GET', path, { signal, caller: signal, lastEventId })
   if (!body) throw new CallError('The service answered with nothing.', 0, 'unreachable')
   return body
+}
+
+interface RequestOptions {
+  body?: unknown
+  signal: AbortSignal
+  /** the signal of whoever calls, whose end is no failure */
+  caller: AbortSignal | undefined
+  lastEventId?: string
 }
 
 async function request(
   method: Method,
   path: string,
-  body: unknown,
-  signal: AbortSignal,
-  caller: AbortSignal | undefined,
+  { body, signal, caller, lastEventId = '' }: RequestOptions,
 ): Promise<Response> {
   const response = await fetch(path, {
     method,
@@ -79,6 +92,7 @@ async function request(
     headers: {
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
+      ...(lastEventId && { 'last-event-id': lastEventId }),
     },
     ...(body !== undefined && { body: body instanceof JsonText ? body.text : JSON.stringify(body) }),
     signal,

@@ -14,7 +14,7 @@ export interface LiveFilter {
 export type LiveState = 'connecting' | 'live' | 'broken' | 'failed'
 
 export interface LiveListener {
-  /** called whenever the stream was opened; @param seen the id of the last event that came before */
+  /** called when the newest events were read, as at first; @param seen the id of the last event that came before */
   onLatest: (latest: Latest<ExactEvent>, seen: string) => void
   /** called with what comes, oldest first */
   onEvents: (events: ExactEvent[]) => void
@@ -33,9 +33,12 @@ const MAX_PAUSE_MS = 15_000
 /** The service says something at least every 15 s. */
 const SILENCE_MS = 40_000
 
+/** What came meanwhile is read up to this many events; behind more, it goes on with the newest ones. */
+const MAX_MISSED = 5_000
+
 /**
  * Follows events as they become visible until the signal is aborted. While the tab is hidden, nothing is open; once it is
- * shown again, the newest events are read instead of all that came meanwhile.
+ * shown again, as after a broken connection, the stream resumes behind the last event.
  */
 export async function followEvents(filter: LiveFilter, listener: LiveListener, signal: AbortSignal): Promise<void> {
   const follower = new Follower(filter, listener)
@@ -64,6 +67,8 @@ class Follower {
   readonly #filter: LiveFilter
   readonly #listener: LiveListener
   #seen = ''
+  /** what came while the stream was closed: up to which event, and how many of it may still come; null once it is known */
+  #missed: { until: string; left: number } | null = null
   #texts: string[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -83,9 +88,11 @@ class Follower {
     const frames = new FrameParser()
     const decoder = new TextDecoder()
     try {
-      const stream = await openStream(`/public/events/live?${new URLSearchParams(query)}`, both)
+      const path = `/public/events/live?${new URLSearchParams(query)}`
+      const stream = await openStream(path, { lastEventId: this.#seen, signal: both })
       // Only now: what is accepted between the two is in both, and not in neither.
-      await this.#readLatest(query, both)
+      if (this.#seen === '') await this.#readLatest(query, both)
+      else await this.#lookAhead(query, both)
       onOpen()
       this.#listener.onState('live', null)
       const reader = stream.getReader()
@@ -93,10 +100,14 @@ class Follower {
         clearTimeout(silence)
         silence = setTimeout(() => watch.abort(), SILENCE_MS)
         this.#collect(frames.take(decoder.decode(part.value, { stream: true })))
+        if (this.#missed && this.#missed.left < 0) return watch.abort()
       }
     } finally {
       clearTimeout(silence)
       this.#tell()
+      // The next stream begins with the newest events.
+      if (this.#missed && this.#missed.left < 0) this.#seen = ''
+      this.#missed = null
     }
   }
 
@@ -111,12 +122,20 @@ class Follower {
     this.#see(events[0]?.eventId)
   }
 
+  /** How far a stream is to catch up. */
+  async #lookAhead(query: Record<string, string>, signal: AbortSignal): Promise<void> {
+    const { events } = await readEvents({ ...query, order: 'desc', limit: '1' }, signal)
+    const until = events[0]?.eventId ?? ''
+    this.#missed = until > this.#seen ? { until, left: MAX_MISSED } : null
+  }
+
   #see(eventId = ''): void {
     if (eventId > this.#seen) this.#seen = eventId
   }
 
   #collect(texts: string[]): void {
     if (texts.length === 0) return
+    if (this.#missed) this.#missed.left -= texts.length
     this.#texts.push(...texts)
     if (!this.#filter.isWanted) this.#texts.splice(0, this.#texts.length - MAX_EVENTS)
     this.#timer ??= setTimeout(() => this.#tell(), COLLECT_MS)
@@ -129,6 +148,7 @@ class Follower {
     const events = this.#texts.map(exactEvent).filter(({ eventId }) => eventId > this.#seen)
     this.#texts = []
     this.#see(events.at(-1)?.eventId)
+    if (this.#missed && this.#seen >= this.#missed.until) this.#missed = null
     const wanted = events.filter(isWanted)
     if (wanted.length > 0) this.#listener.onEvents(wanted)
   }

@@ -1,0 +1,30 @@
+import t from 'tap'
+import { startChromium } from '../browser/chromium.js'
+import { freePort, SECRET_KEY, settingsFor, startService } from '../helper.js'
+import { isLive, whenShown } from './live-site.js'
+
+t.test('a page that is open while the service restarts goes on by itself, and misses nothing', async (t) => {
+  const env = { ...(await settingsFor(t, 'embedded')), PORT: String(await freePort()) }
+  const track = async (url: string, event: string) => {
+    const headers = { 'content-type': 'application/json', 'x-api-key': SECRET_KEY }
+    const body = JSON.stringify({ event, distinct_id: 'ada' })
+    t.equal((await fetch(`${url}/public/track`, { method: 'POST', headers, body })).status, 200)
+  }
+  const first = await startService(t, env)
+  await track(first.url, 'before')
+  const page = await (await startChromium(t)).newPage()
+  await page.goto(`${first.url}/#/live`)
+  await page.getByLabel('Key of the project').fill(SECRET_KEY)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await whenShown(page, ['before'])
+  await isLive(page)
+  first.process.kill('SIGTERM')
+  await first.ended
+  await page.getByRole('status').getByText('Reconnecting…').waitFor()
+  const second = await startService(t, env)
+  await track(second.url, 'meanwhile')
+  await isLive(page)
+  await whenShown(page, ['meanwhile', 'before'])
+  await track(second.url, 'after')
+  await whenShown(page, ['after', 'meanwhile', 'before'])
+})
