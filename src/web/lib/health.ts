@@ -52,10 +52,30 @@ const REFUSALS: Record<string, string> = {
   internal: 'of a fault in the service',
 }
 
-/** @param before an earlier reading, for what happens now; null if there is none */
-export function checksOf(now: Reading, before: Reading | null): Check[] {
-  const recent = before && isSameRun(now, before) ? before : null
-  return [readiness(now), intake(now, recent), backlog(now), store(now, recent), disk(now), letters(now), load(now)]
+/** How far back it counts as lately. */
+export const LATELY_MS = 5 * 60_000
+
+/** Readings, the last of which is the state now. Counts are judged by how much they have risen since an earlier one. */
+interface Times {
+  now: Reading
+  /** the reading before; null if there is none of the same processes */
+  last: Reading | null
+  /** the earliest of the last minutes; null if there is none of the same processes */
+  first: Reading | null
+}
+
+/** @param readings by time, of the last `LATELY_MS`; the last one is now */
+export function checksOf(readings: readonly Reading[]): Check[] {
+  const now = readings.at(-1)
+  if (!now) return []
+  const same = readings.slice(0, -1).filter((before) => isSameRun(now, before))
+  const times = { now, last: same.at(-1) ?? null, first: same[0] ?? null }
+  return [readiness(now), intake(times), backlog(now), store(times), disk(now), letters(times), load(now)]
+}
+
+/** In words how long ago the earliest reading is that counts as lately. */
+function latelyText({ now, first }: Times): string {
+  return first ? `in the last ${durationText(now.at - first.at)}` : 'since this page was opened'
 }
 
 /** The worst of all, and a sentence about the whole. */
@@ -87,7 +107,8 @@ function readiness({ at, samples, notReady }: Reading): Check {
   }
 }
 
-function intake(now: Reading, before: Reading | null): Check {
+function intake(times: Times): Check {
+  const { now, last: before, first } = times
   const { samples } = now
   const accepted = sumOf(samples, 'tallyhouse_events_accepted_total')
   const rate = before && (1000 * risen(now, before, 'tallyhouse_events_accepted_total')) / (now.at - before.at)
@@ -111,8 +132,10 @@ function intake(now: Reading, before: Reading | null): Check {
     const verdict = `Events are being refused, as ${listOf(reasons, REFUSALS)}.`
     return { ...check, level: 'bad', verdict, advice: 'See the backlog and the store: they say what holds events up.' }
   }
-  if (refused > 0) {
-    const verdict = `Events are accepted. ${numberText(refused)} were refused since the start.`
+  const lately = first ? risen(now, first, 'tallyhouse_events_refused_total') : 0
+  if (lately > 0) {
+    const why = first ? risenLabels(now, first, 'tallyhouse_events_refused_total', 'code') : []
+    const verdict = `Events are accepted again. ${numberText(lately)} were refused ${latelyText(times)}, as ${listOf(why, REFUSALS)}.`
     return { ...check, level: 'watch', verdict, advice: 'Nothing, if clients retry: those that do lost nothing.' }
   }
   return { ...check, level: 'good', verdict: intakeSentence(rate), advice: null }
@@ -157,7 +180,8 @@ function backlog({ samples }: Reading): Check {
   return { ...check, level: oldest > WAITING_S.bad ? 'bad' : 'watch', verdict: waiting, advice }
 }
 
-function store(now: Reading, before: Reading | null): Check {
+function store(times: Times): Check {
+  const { now, first } = times
   const { samples } = now
   const retries = sumOf(samples, 'tallyhouse_block_retries_total')
   const check = {
@@ -183,9 +207,10 @@ function store(now: Reading, before: Reading | null): Check {
     const verdict = `${which} does not answer. Events are accepted and wait; questions about them fail.`
     return { ...check, level: 'bad', verdict, advice: 'Start ClickHouse, and check its address and its password.' }
   }
-  const reasons = before ? risenLabels(now, before, 'tallyhouse_block_retries_total', 'reason') : []
-  if (reasons.length > 0) {
-    const verdict = `Storing fails, as ${listOf(reasons, RETRY_REASONS)}. It is tried again.`
+  const reasons = first ? risenLabels(now, first, 'tallyhouse_block_retries_total', 'reason') : []
+  if (first && reasons.length > 0) {
+    const failed = numberText(risen(now, first, 'tallyhouse_block_retries_total'))
+    const verdict = `Storing failed ${failed} times ${latelyText(times)}, as ${listOf(reasons, RETRY_REASONS)}, and was tried again.`
     return { ...check, level: 'watch', verdict, advice: 'If this lasts, look at ClickHouse: memory, disk, its log.' }
   }
   return { ...check, level: 'good', verdict: 'ClickHouse answers and stores what comes.', advice: null }
@@ -221,16 +246,18 @@ function diskOf(samples: readonly Sample[], metric: string, labels: Record<strin
   return { name, free, size, share: size > 0 ? free / size : 0 }
 }
 
-function letters({ samples }: Reading): Check {
-  const count = sumOf(samples, 'tallyhouse_dead_letters_total')
+function letters(times: Times): Check {
+  const { now, first } = times
+  const count = sumOf(now.samples, 'tallyhouse_dead_letters_total')
+  const lately = first ? risen(now, first, 'tallyhouse_dead_letters_total') : 0
   return {
     title: 'Dead letters',
-    level: count > 0 ? 'watch' : 'good',
+    level: lately > 0 ? 'watch' : 'good',
     verdict:
-      count > 0
-        ? `${numberText(count)} could not be stored since the start, and were set aside.`
-        : 'None since the start.',
-    advice: count > 0 ? 'Read why, and replay them once the cause is gone.' : null,
+      lately > 0
+        ? `${numberText(lately)} could not be stored ${latelyText(times)}, and were set aside.`
+        : `None ${latelyText(times)}.`,
+    advice: lately > 0 ? 'Read why, and replay them once the cause is gone.' : null,
     facts: [['Set aside since the start', numberText(count)]],
     about: 'What ClickHouse cannot read in any form is kept unchanged, with the reason. Nothing else waits for it.',
     link: { text: 'Show the dead letters', to: ['data', 'dead-letters'] },

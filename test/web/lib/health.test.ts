@@ -28,14 +28,14 @@ function reading(
 }
 
 /** The part with a title. */
-function part(title: string, now: Reading, before: Reading | null = null) {
-  const check = checksOf(now, before).find((check) => check.title === title)
+function part(title: string, ...readings: Reading[]) {
+  const check = checksOf(readings).find((check) => check.title === title)
   if (!check) throw new Error(`there is no part ${title}`)
   return check
 }
 
 t.test('a calm service is well', async (t) => {
-  const checks = checksOf(reading(), null)
+  const checks = checksOf([reading()])
   t.strictSame(overall(checks), { level: 'good', verdict: 'All is well.' })
   for (const { title, advice } of checks) t.equal(advice, null, title)
   t.equal(part('Backlog', reading()).verdict, 'Everything that was accepted is stored.')
@@ -44,12 +44,12 @@ t.test('a calm service is well', async (t) => {
 t.test('events per second are those between two readings of the same processes', async (t) => {
   const before = reading()
   const now = reading({ tallyhouse_events_accepted_total: 560 }, { at: 2_005_000 })
-  t.match(part('Intake', now, before).verdict, /^12 events per second/)
+  t.match(part('Intake', before, now).verdict, /^12 events per second/)
   const restarted = reading(
     { tallyhouse_events_accepted_total: 560, process_start_time_seconds: 1001 },
     { at: 2_005_000 },
   )
-  t.equal(part('Intake', restarted, before).verdict, 'Events are accepted.')
+  t.equal(part('Intake', before, restarted).verdict, 'Events are accepted.')
 })
 
 t.test('each problem has its level and says what to do', async (t) => {
@@ -59,7 +59,6 @@ t.test('each problem has its level and says what to do', async (t) => {
     ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
     ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
     ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
-    ['Intake', reading({ [refused]: 5 }), null, 'watch', /5 were refused since the start/],
     [
       'Backlog',
       reading({ tallyhouse_journal_entries: 12_000, tallyhouse_journal_oldest_seconds: 4 }),
@@ -92,15 +91,22 @@ t.test('each problem has its level and says what to do', async (t) => {
     ],
     ['Disk', reading({ tallyhouse_data_dir_free_bytes: 15 }), null, 'watch', /^15%/],
     ['Disk', reading({ tallyhouse_data_dir_free_bytes: 5 }), null, 'bad', /^5%/],
-    ['Dead letters', reading({ tallyhouse_dead_letters_total: 3 }), null, 'watch', /^3 could not be stored/],
+    [
+      'Dead letters',
+      reading({ tallyhouse_dead_letters_total: 3 }, later),
+      reading(),
+      'watch',
+      /^3 could not be stored in the last 5 s/,
+    ],
     ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1 s/],
   ]
   for (const [title, now, before, level, verdict] of cases) {
-    const check = part(title, now, before)
+    const readings = before ? [before, now] : [now]
+    const check = part(title, ...readings)
     t.equal(check.level, level, `${title}: ${check.verdict}`)
     t.match(check.verdict, verdict)
     t.equal(check.advice === null, level === 'good', `${title} says what to do`)
-    t.equal(overall(checksOf(now, before)).level, level)
+    t.equal(overall(checksOf(readings)).level, level)
   }
 })
 
@@ -115,4 +121,28 @@ t.test('lanes are added up, and of several processes that see the same the most 
   const now = { at: 1, samples, notReady: null }
   t.match(part('Backlog', now).verdict, /^9 entries/)
   t.match(part('Store', now).verdict, /^Shard 1 of ClickHouse does not answer/)
+})
+
+t.test('what happened long ago is told and not judged; what happened lately is, until it is past', async (t) => {
+  const counts = {
+    'tallyhouse_events_refused_total{code="overloaded"}': 5,
+    'tallyhouse_block_retries_total{reason="memory"}': 2,
+    tallyhouse_dead_letters_total: 3,
+  }
+  const [first, last] = [reading(counts), reading(counts, { at: 2_005_000 })]
+  for (const readings of [[first], [first, last]]) {
+    t.strictSame(overall(checksOf(readings)), { level: 'good', verdict: 'All is well.' })
+    t.match(part('Intake', ...readings).facts, [[], [], ['Refused since the start', '5']])
+    t.match(part('Dead letters', ...readings).facts, [['Set aside since the start', '3']])
+  }
+  const passed = [reading(), last, reading(counts, { at: 2_065_000 })]
+  t.match(part('Intake', ...passed), {
+    level: 'watch',
+    verdict: 'Events are accepted again. 5 were refused in the last 1 min 5 s, as the journal is full.',
+  })
+  t.match(
+    part('Store', ...passed).verdict,
+    /^Storing failed 2 times in the last 1 min 5 s, as ClickHouse has too little/,
+  )
+  t.match(part('Dead letters', ...passed).verdict, /^3 could not be stored in the last 1 min 5 s/)
 })

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { CallError } from '../../api/call.js'
 import { readHealth } from '../../api/health.js'
 import { timeText } from '../../lib/format.js'
-import { type Check, checksOf, type Level, overall, type Reading } from '../../lib/health.js'
+import { type Check, checksOf, LATELY_MS, type Level, overall, type Reading } from '../../lib/health.js'
 import { linkTo } from '../../lib/route.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { Failure, Loading } from '../../ui/notice.js'
@@ -18,9 +18,10 @@ const LEVELS: Record<Level, { word: string; sign: string }> = {
 
 /** How the service is doing, in words. */
 export default function Health() {
-  const { now, before, error, read } = useReadings()
+  const { readings, error, read } = useReadings()
+  const now = readings.at(-1)
   if (!now) return error ? <Unreadable error={error} onRetry={read} /> : <Loading what="the state of the service" />
-  const checks = checksOf(now, before)
+  const checks = checksOf(readings)
   const { level, verdict } = overall(checks)
   return (
     <>
@@ -86,24 +87,20 @@ function Unreadable({ error, onRetry }: { error: Error; onRetry: () => void }) {
   return <Failure error={isHidden ? new Error(hint) : error} onRetry={onRetry} />
 }
 
-interface Readings {
-  now: Reading | null
-  before: Reading | null
-  error: Error | null
-}
-
-/** The state of the service, again and again. A failure leaves the last reading. */
-function useReadings(): Readings & { read: () => void } {
-  const [readings, setReadings] = useState<Readings>({ now: null, before: null, error: null })
+/** The state of the service, again and again, by time. A failure leaves the readings that there are. */
+function useReadings(): { readings: Reading[]; error: Error | null; read: () => void } {
+  const [readings, setReadings] = useState<Reading[]>([])
+  const [error, setError] = useState<Error | null>(null)
   const isBusy = useRef(false)
   const read = async () => {
     if (isBusy.current) return
     isBusy.current = true
     try {
       const now = await readHealth()
-      setReadings((last) => ({ now, before: last.now, error: null }))
-    } catch (error) {
-      setReadings((last) => ({ ...last, error: error as Error }))
+      setReadings((before) => [...before.filter(({ at }) => at > now.at - LATELY_MS), now])
+      setError(null)
+    } catch (failure) {
+      setError(failure as Error)
     } finally {
       isBusy.current = false
     }
@@ -112,5 +109,5 @@ function useReadings(): Readings & { read: () => void } {
     read()
   }, [])
   usePoll(read, EVERY_MS)
-  return { ...readings, read }
+  return { readings, error, read }
 }
