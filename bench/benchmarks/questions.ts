@@ -178,7 +178,7 @@ function directly(store: Store, body: object): HttpRequest {
     now,
     shards,
     hasAliases: false,
-    mendsTexts: false,
+    repairsTexts: false,
   })
   const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, formatted(value)])
   return sent(store, `${sql} FORMAT JSONEachRow`, { ...settings, ...Object.fromEntries(named) })

@@ -76,7 +76,7 @@ function isOneOf({ rows }: FilterSql, name: FieldName, values: Scalar[]): string
   const own = [...tests(sql), ...(hasNull ? [`${sql} = ''`] : [])]
   const ofMember = [...tests('member'), ...(hasNull ? [`member = 'null'`] : [])]
   if (own.length === 0) return FALSE
-  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${membersOf(sql, statement.asked.mendsTexts)})))`
+  return `(${own.join(' OR ')} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember.join(' OR ')}, ${membersOf(sql, statement.asked.repairsTexts)})))`
 }
 
 function tokenOf(value: string | boolean): string {
@@ -113,14 +113,14 @@ function hasAnyText(
   { type, sql }: FieldSql,
   operator: HasText,
   test: (text: string) => string,
-  { mendsTexts }: Asked,
+  { repairsTexts }: Asked,
 ): string {
   if (type === 'number') return FALSE
   if (type === 'text') return test(sql)
-  const own = `${isText(sql)} AND ${test(textOf(sql, mendsTexts))}`
+  const own = `${isText(sql)} AND ${test(textOf(sql, repairsTexts))}`
   if (operator !== 'contains') return `(${own})`
-  const ofMember = `${isText('member')} AND ${test(textOf('member', mendsTexts))}`
-  return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${membersOf(sql, mendsTexts)})))`
+  const ofMember = `${isText('member')} AND ${test(textOf('member', repairsTexts))}`
+  return `(${own} OR (${isArray(sql)} AND arrayExists(member -> ${ofMember}, ${membersOf(sql, repairsTexts)})))`
 }
 
 const TESTS: Record<HasText, (text: string, value: string) => string> = {
@@ -149,7 +149,7 @@ function isOrdered(
   const text = statement.text(value)
   return type === 'text'
     ? `${sql} ${compare} ${text}`
-    : `(${isText(sql)} AND ${textOf(sql, statement.asked.mendsTexts)} ${compare} ${text})`
+    : `(${isText(sql)} AND ${textOf(sql, statement.asked.repairsTexts)} ${compare} ${text})`
 }
 
 function isNumberOrdered(sql: string, type: FieldSql['type'], compare: string, number: string): string {

@@ -7,16 +7,16 @@
 /**
  * ClickHouse's parser (simdjson) refuses a whole text for half a surrogate pair, an integer beyond 64 bits or a number
  * beyond doubles, all of which events may hold; its other parser (`allow_simdjson=0`) refuses the first and the last, too,
- * and reads numbers less precisely. So such texts are mended, with marks for what has no other spelling: LONE and four
+ * and reads numbers less precisely. So such texts are repaired, with marks for what has no other spelling: LONE and four
  * digits for half a pair, INFINITE and the number, as a text. Private use, the last of plane 16.
  */
 const PAIR = '\u{10fffb}'
 const LONE = '\u{10fffc}'
 const INFINITE = '\u{10fffd}'
 
-/** 0, or the failure of a query that does not mend texts, where one has to be. What is made of the text must depend on it. */
-export function failureIf(hasToBeMended: string): string {
-  return `throwIf(${hasToBeMended}, 'a text has to be mended')`
+/** 0, or the failure of a query that does not repair texts, where one has to be. What is made of the text must depend on it. */
+export function failureIf(needsRepair: string): string {
+  return `throwIf(${needsRepair}, 'a text has to be repaired')`
 }
 
 /** A string, a number, or what is between them. */
@@ -25,7 +25,7 @@ const HIGH = '[dD][89abAB][0-9a-fA-F]{2}'
 const LOW = '[dD][c-fC-F][0-9a-fA-F]{2}'
 
 /** The text of a JSON document that simdjson refuses, so that it takes it. */
-export function mended(text: string): string {
+export function repaired(text: string): string {
   // A backslash as an escape of its own, so that every other one begins an escape.
   const plain = String.raw`replaceAll(part, '\\\\', '\\u005c')`
   const pairs = String.raw`replaceRegexpAll(${plain}, '\\\\u(${HIGH})\\\\u(${LOW})', '${PAIR}\\1\\2')`
@@ -40,11 +40,11 @@ export function mended(text: string): string {
   const number = `if(isInfinite(toFloat64(part)), ${infinite}, ${double})`
   // Up to here integers are exact, in any spelling.
   const isPlain = `length(part) < 19 AND NOT match(part, '[eE]')`
-  const mendedPart = `multiIf(startsWith(part, '"'), ${lowered}, NOT match(part, '^[-0-9]'), part, ${isPlain}, part, ${number})`
-  return `arrayStringConcat(arrayMap(part -> ${mendedPart}, extractAll(${text}, '${PARTS}')))`
+  const repairedPart = `multiIf(startsWith(part, '"'), ${lowered}, NOT match(part, '^[-0-9]'), part, ${isPlain}, part, ${number})`
+  return `arrayStringConcat(arrayMap(part -> ${repairedPart}, extractAll(${text}, '${PARTS}')))`
 }
 
-/** A token of a mended text as it is of others: half a pair as an escape, and a number beyond doubles as `1e400`. */
+/** A token of a repaired text as it is of others: half a pair as an escape, and a number beyond doubles as `1e400`. */
 export function unmarked(token: string): string {
   const escaped = splitAtLone(token, (rest) => String.raw`concat('\\u', ${rest})`)
   return String.raw`replaceRegexpAll(${escaped}, '"${INFINITE}(-?1e400)"', '\\1')`
@@ -56,14 +56,14 @@ function splitAtLone(text: string, join: (rest: string) => string): string {
   return `arrayMap(pieces -> concat(pieces[1], ${rest}), [splitByString('${LONE}', ${text})])[1]`
 }
 
-/** A name in an object as it is looked for: half a pair is found in mended texts only. */
+/** A name in an object as it is looked for: half a pair is found in repaired texts only. */
 export function markedName(name: string): string {
   return name.isWellFormed()
     ? name
     : name.replace(LONE_SURROGATE, (half) => `${LONE}${half.charCodeAt(0).toString(16)}`)
 }
 
-/** A name from a mended text as it is. */
+/** A name from a repaired text as it is. */
 export function unmarkedName(name: string): string {
   return name.replaceAll(MARKED_HALF, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 }
@@ -73,13 +73,13 @@ const LONE_SURROGATE = /\p{Surrogate}/gu
 
 /**
  * The text that a token of a text stands for; half a pair as the three bytes that UTF-8 would have for it.
- * @param mayBeMended whether the token may be of a mended text: no other has half a pair
+ * @param mayBeRepaired whether the token may be of a repaired text: no other has half a pair
  */
-export function textOf(token: string, mayBeMended: boolean): string {
+export function textOf(token: string, mayBeRepaired: boolean): string {
   const decoded = `JSONExtractString(${token})`
   const bare = `substring(${token}, 2, length(${token}) - 2)`
   const isEscaped = String.raw`position(${token}, '\\') > 0`
-  if (!mayBeMended) return `if(${isEscaped}, ${decoded}, ${bare})`
+  if (!mayBeRepaired) return `if(${isEscaped}, ${decoded}, ${bare})`
   const plain = String.raw`replaceAll(${token}, '\\\\', '\\u005c')`
   const marked = String.raw`replaceRegexpAll(${plain}, '\\\\u(d[89a-f][0-9a-f]{2})', '${LONE}\\1')`
   const code = `reinterpretAsUInt16(reverse(unhex(substring(piece, 1, 4))))`
@@ -100,11 +100,11 @@ export function isArray(token: string): string {
   return `startsWith(${token}, '[')`
 }
 
-/** The tokens of an array's members. @param mayBeMended whether the token may be of a mended text, and so be refused itself */
-export function membersOf(token: string, mayBeMended: boolean): string {
+/** The tokens of an array's members. @param mayBeRepaired whether the token may be of a repaired text, and so be refused itself */
+export function membersOf(token: string, mayBeRepaired: boolean): string {
   const members = `JSONExtractArrayRaw(${token})`
-  if (!mayBeMended) return members
-  const marked = `arrayMap(member -> ${unmarked('member')}, JSONExtractArrayRaw(${mended(token)}))`
+  if (!mayBeRepaired) return members
+  const marked = `arrayMap(member -> ${unmarked('member')}, JSONExtractArrayRaw(${repaired(token)}))`
   return `if(${token} != '[]' AND empty(${members}), ${marked}, ${members})`
 }
 
@@ -121,14 +121,14 @@ export function numberText(number: string): string {
 }
 
 /** A token as the JSON text of its value, which is the same for the same value: numbers as doubles, `null` if it is not set. */
-export function jsonOf(token: string, mendsTexts: boolean): string {
+export function jsonOf(token: string, repairsTexts: boolean): string {
   // No other token begins with a character of these. Of most numbers the token has it already; not of long integers, of -0,
   // and of large exponents.
   const isNumber = `${token} >= '-' AND ${token} < ':'`
   const isLong = `length(${token}) > 15 OR ${token} = '-0' OR position(${token}, 'e') > 0`
   const number = numberText(`toFloat64OrZero(${token})`)
   const isWithin = `(${isArray(token)} OR startsWith(${token}, '{')) AND match(${token}, '[0-9]{16}|[0-9]e|-0')`
-  const within = mendsTexts ? `${isWithin}, ${numbersAsDoubles(token)}` : `${failureIf(isWithin)}, ''`
+  const within = repairsTexts ? `${isWithin}, ${numbersAsDoubles(token)}` : `${failureIf(isWithin)}, ''`
   return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${within}, ${token})`
 }
 

@@ -2,7 +2,7 @@ import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { parseEventId } from '../model/event-id.js'
 import { millisecondsOf, START } from '../model/position.js'
-import { failureIf, mended, unmarked, unmarkedName } from './json-sql.js'
+import { failureIf, repaired, unmarked, unmarkedName } from './json-sql.js'
 import type { Query } from './kind.js'
 import { EventRows, fieldJson } from './rows.js'
 import { type Asked, Statement } from './statement.js'
@@ -90,9 +90,9 @@ export function propertyNames(asked: Asked, range: IdRange): Query {
 function memberRows(statement: Statement, range: IdRange): string {
   const parsed = (text: string) => `JSONExtractKeysAndValuesRaw(${text})`
   const isRefused = `empty(found) AND NOT isValidJSON(properties)`
-  const mendedMembers = `arrayMap(m -> (m.1, ${unmarked('m.2')}), ${parsed(mended('properties'))})`
-  const members = statement.asked.mendsTexts
-    ? `if(${isRefused}, ${mendedMembers}, found)`
+  const repairedMembers = `arrayMap(m -> (m.1, ${unmarked('m.2')}), ${parsed(repaired('properties'))})`
+  const members = statement.asked.repairsTexts
+    ? `if(${isRefused}, ${repairedMembers}, found)`
     : `if(${failureIf(isRefused)}, [], found)`
   return `SELECT ${parsed('properties')} AS found, ${members} AS members
     FROM ${statement.asked.shards.table('events')}

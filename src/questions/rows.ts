@@ -1,6 +1,6 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
 import type { FieldName } from '../contract/questions.js'
-import { failureIf, jsonOf, markedName, mended, numberText, unmarked } from './json-sql.js'
+import { failureIf, jsonOf, markedName, numberText, repaired, unmarked } from './json-sql.js'
 import { splitField } from './parse-filter.js'
 import type { Asked, Statement } from './statement.js'
 import { userOf, usersJoin } from './users-join.js'
@@ -120,21 +120,21 @@ class Paths {
   }
 
   /**
-   * The same for texts that the parser refuses: it finds nothing at all there. A mended text is a column, as ClickHouse
-   * works out for every row what more than one expression needs. Where none is mended, every token depends on the check
+   * The same for texts that the parser refuses: it finds nothing at all there. A repaired text is a column, as ClickHouse
+   * works out for every row what more than one expression needs. Where none is repaired, every token depends on the check
    * that fails for a refused one, so that nothing can be made of such a row.
    */
   tokens(statement: Statement, json: string): string[] {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
-    if (!statement.asked.mendsTexts) {
+    if (!statement.asked.repairsTexts) {
       const taken = this.#each(({ name }) => `if(is_refused OR raw_${name} = 'null', '', raw_${name}) AS ${name}`)
       return [`${failureIf(isRefused)} AS is_refused`, ...taken]
     }
     const tokens = this.#each(({ name, path }) => {
-      const found = unmarked(`JSONExtractRaw(mended, ${keysOf(statement, path)})`)
+      const found = unmarked(`JSONExtractRaw(repaired, ${keysOf(statement, path)})`)
       return `multiIf(is_refused, replaceRegexpOne(${found}, '^null$', ''), raw_${name} = 'null', '', raw_${name}) AS ${name}`
     })
-    return [`${isRefused} AS is_refused`, `if(is_refused, ${mended(json)}, '') AS mended`, ...tokens]
+    return [`${isRefused} AS is_refused`, `if(is_refused, ${repaired(json)}, '') AS repaired`, ...tokens]
   }
 
   /** For a subquery over profiles: the tokens alone. */
@@ -152,7 +152,7 @@ function keysOf(statement: Statement, path: string[]): string {
 }
 
 /** A field as the JSON text of its value. */
-export function fieldJson({ type, sql }: FieldSql, { mendsTexts }: Pick<Asked, 'mendsTexts'>): string {
+export function fieldJson({ type, sql }: FieldSql, { repairsTexts }: Pick<Asked, 'repairsTexts'>): string {
   if (type === 'text') return `toJSONString(${sql})`
-  return type === 'number' ? numberText(sql) : jsonOf(sql, mendsTexts)
+  return type === 'number' ? numberText(sql) : jsonOf(sql, repairsTexts)
 }

@@ -17,7 +17,6 @@ import type { Aliases } from '../pipeline/aliases.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import type { Answer, Query } from './kind.js'
 import { kindOf } from './kinds.js'
-import { MendedProjects } from './mended-projects.js'
 import { parseQuestion } from './parse.js'
 import { findPatterns } from './patterns.js'
 import type { Asked } from './statement.js'
@@ -70,7 +69,7 @@ export class Questions {
   readonly #options: QuestionsOptions
   readonly #load: Pick<ThreadLoad, 'isShort'>
   readonly #slots: ReadSlots
-  readonly #mended = new MendedProjects()
+  readonly #repaired = new RepairedProjects()
   #settings: Promise<ClickHouseSettings> | undefined
 
   constructor(options: QuestionsOptions) {
@@ -134,7 +133,7 @@ export class Questions {
     }
   }
 
-  /** Asks without mending of texts first, unless it is known that the project needs it. */
+  /** Asks without repairing texts first, unless it is known that the project needs it. */
   async #read(
     { projectId, now }: Pick<Asked, 'projectId' | 'now'>,
     build: (asked: Asked) => Query | Promise<Query>,
@@ -144,16 +143,16 @@ export class Questions {
     const hasAliases = await aliases.hasAny(projectId)
     // Both have it together.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
-    const rows = async (mendsTexts: boolean) => {
-      const query = await build({ projectId, now, shards, hasAliases, mendsTexts })
+    const rows = async (repairsTexts: boolean) => {
+      const query = await build({ projectId, now, shards, hasAliases, repairsTexts })
       return await this.#rows(query, signal, (deadline - performance.now()) / 1000)
     }
-    if (this.#mended.has(projectId, now)) return await rows(true)
+    if (this.#repaired.has(projectId, now)) return await rows(true)
     try {
       return await rows(false)
     } catch (error) {
       if (!isStoreError(error, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO')) throw error
-      this.#mended.add(projectId, now)
+      this.#repaired.add(projectId, now)
       return await rows(true)
     }
   }

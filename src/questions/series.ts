@@ -168,8 +168,8 @@ function measureOf(
   const isNumber = `${matches} AND v${position} IS NOT NULL`
   const ofNumbers = (aggregate: string) => one(aggregate, `assumeNotNull(v${position})`, isNumber, orNull)
   const percentile = (level: string) =>
-    // Only in texts that have to be mended there are infinite numbers.
-    statement.asked.mendsTexts && !approximate
+    // Only in texts that have to be repaired there are infinite numbers.
+    statement.asked.repairsTexts && !approximate
       ? one('groupArray', `assumeNotNull(v${position})`, isNumber, (numbers) => orNull(percentileOf(numbers, level)))
       : ofNumbers(`${quantile}(${level})`)
   switch (metric) {

@@ -12,11 +12,11 @@ export interface Asked {
   /** whether users of the project may have several names */
   hasAliases: boolean
   /**
-   * whether texts that few events have are mended: those that ClickHouse's JSON parser refuses, and arrays and objects with
+   * whether texts that few events have are repaired: those that ClickHouse's JSON parser refuses, and arrays and objects with
    * numbers that are not written as doubles are, where they are a breakdown. Without it, a query that needs such a text fails
    * with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO; it takes ClickHouse half the time to make a plan for.
    */
-  mendsTexts: boolean
+  repairsTexts: boolean
 }
 
 /** The parameters of one statement. The methods return what stands for a value in it: nothing of a question becomes SQL. */

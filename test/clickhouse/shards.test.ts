@@ -99,7 +99,7 @@ t.test('names, properties and values are those of all shards', async (t) => {
     { after, upTo: idOf(EVENTS / 2), event: 'e1' },
   ]
   for (const range of ranges) {
-    const asked = both.map((shards) => ({ projectId: 'p', now: 0, shards, hasAliases: false, mendsTexts: true }))
+    const asked = both.map((shards) => ({ projectId: 'p', now: 0, shards, hasAliases: false, repairsTexts: true }))
     const builds = [eventNames, propertyNames, (a: Asked, r: IdRange) => fieldValues(a, r, 'distinct_id')]
     for (const build of builds) {
       const [found, expected] = await Promise.all(
@@ -286,7 +286,7 @@ t.test('questions have the answers over all shards that they have over one', asy
     const parsed = parseQuestion({ ...common, ...question }, 2000)
     const [many, alone] = await Promise.all(
       both.map(async (shards) => {
-        const asked = { projectId: 'p', now: 2000, shards, hasAliases: true, mendsTexts: true }
+        const asked = { projectId: 'p', now: 2000, shards, hasAliases: true, repairsTexts: true }
         const { sql, parameters, settings } = kindOf(parsed).query(parsed, asked)
         return kindOf(parsed).answer(parsed, await shards.rows(sql, parameters, settings), asked)
       }),
@@ -296,7 +296,7 @@ t.test('questions have the answers over all shards that they have over one', asy
   }
   const [first] = questions
   const parsed = parseQuestion({ ...common, ...first }, 2000)
-  const asked = { projectId: 'p', now: 2000, shards: several, hasAliases: true, mendsTexts: false }
+  const asked = { projectId: 'p', now: 2000, shards: several, hasAliases: true, repairsTexts: false }
   const { sql, parameters } = kindOf(parsed).query(parsed, asked)
   const failure = await several.rows(sql, parameters).catch((error: unknown) => error)
   t.ok(isStoreError(failure, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'), 'a shard says that a text has to be mended')

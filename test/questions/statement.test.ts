@@ -70,7 +70,7 @@ const QUESTIONS = [
 function sqlOf(question: unknown, isFull: boolean): string {
   const parsed = parseQuestion(question, NOW)
   return kindOf(parsed)
-    .query(parsed, { projectId: 'p', now: NOW, shards, hasAliases: isFull, mendsTexts: isFull })
+    .query(parsed, { projectId: 'p', now: NOW, shards, hasAliases: isFull, repairsTexts: isFull })
     .sql.replace(/\{v\d+:/g, '{v:')
 }
 

@@ -1,13 +1,13 @@
-/** How long a project is taken to have texts that need mending, ms: editing or deleting its events may have ended that. */
+/** How long a project is taken to have texts that need repair, ms: editing or deleting its events may have ended that. */
 const KEPT_MS = 60 * 60_000
 /** Of how many projects that is known at a time. */
 const MAX_PROJECTS = 10_000
 
 /**
- * The projects whose questions met texts that need mending. They are asked with mending at once; all others without it
+ * The projects whose questions met texts that need repair. They are asked with repair at once; all others without it
  * first, which fails where a text needs it. So a project that is forgotten costs time, and nothing else.
  */
-export class MendedProjects {
+export class RepairedProjects {
   /** epoch ms until which a project is known; the one that was found last is the last */
   readonly #until = new Map<string, number>()
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
-import { MendedProjects } from '../../src/questions/mended-projects.js'
+import { RepairedProjects } from '../../src/questions/repaired-projects.js'
 import { Questions } from '../../src/questions/run.js'
 import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder } from '../helper.js'
 
@@ -20,7 +20,7 @@ const { call } = await startApp(
   },
 )
 const clock = { now: START }
-/** whether each statement mends texts */
+/** whether each statement repairs texts */
 const asked: boolean[] = []
 
 /** Questions about what the service has stored. */
@@ -34,7 +34,7 @@ async function questionsAbout(...events: [event: string, properties: string][]):
   const clickhouse = new ClickHouse({ url })
   t.teardown(() => clickhouse.close())
   const rows: ClickHouse['rows'] = async (query, ...rest) => {
-    if (query.includes('AS mask')) asked.push(query.includes('AS mended'))
+    if (query.includes('AS mask')) asked.push(query.includes('AS repaired'))
     return await clickhouse.rows(query, ...rest)
   }
   return new Questions({
@@ -46,7 +46,7 @@ async function questionsAbout(...events: [event: string, properties: string][]):
   })
 }
 
-t.test('texts are mended only for questions of a project that met one, and for an hour', async (t) => {
+t.test('texts are repaired only for questions of a project that met one, and for an hour', async (t) => {
   const questions = await questionsAbout(
     ['fine', '{"v":"x","n":1}'],
     ['fine', '{}'],
@@ -110,7 +110,7 @@ t.test('texts are mended only for questions of a project that met one, and for a
 })
 
 t.test('of many projects those that were found last are known', async (t) => {
-  const projects = new MendedProjects()
+  const projects = new RepairedProjects()
   for (let i = 0; i <= 10_000; i++) projects.add(`p${i}`, i)
   t.strictSame(
     ['p0', 'p1', 'p10000'].map((id) => projects.has(id, 10_000)),
