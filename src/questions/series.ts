@@ -203,12 +203,15 @@ function measureOf(
   }
 }
 
-/** As `quantileExactInclusive` has it, but also next to infinite numbers, where that multiplies them by 0. NaN of no numbers. */
+/**
+ * As `quantileExactInclusive` has it, but also next to infinite numbers, where that multiplies them by 0. Between -∞ and a
+ * finite number it is -∞, and between the two infinite ones there is none. NaN of no numbers.
+ */
 function percentileOf(numbers: string, level: string): string {
   const place = `(${level} * (length(sorted) - 1) + 1)`
   const whole = `toUInt64(${place})`
   const [below, above] = [`sorted[${whole}]`, `sorted[${whole} + 1]`]
-  const between = `${below} + (${above} - ${below}) * (${place} - ${whole})`
+  const between = `if(isInfinite(${below}), ${below} + ${above}, ${below} + (${above} - ${below}) * (${place} - ${whole}))`
   const isExact = `${place} = ${whole} OR ${below} = ${above}`
   return `arrayMap(sorted -> multiIf(empty(sorted), nan, ${isExact}, ${below}, ${between}), [arraySort(${numbers})])[1]`
 }

@@ -23,10 +23,10 @@ export function difference(actual: unknown, expected: unknown, path = ''): strin
 }
 
 function areClose(actual: unknown, expected: number): boolean {
-  // Infinity less infinity, or no part of it.
-  if (Number.isNaN(expected)) return true
   if (typeof actual !== 'number') return false
   if (actual === expected) return true
+  // A tolerance of infinity would let everything pass.
+  if (!Number.isFinite(expected)) return false
   return Math.abs(actual - expected) <= TOLERANCE * Math.max(Math.abs(actual), Math.abs(expected))
 }
 

@@ -154,6 +154,12 @@ t.test('a percentile may be infinite, or next to what is', async (t) => {
   t.strictSame(await totals(exact), [5, 7, infinite, infinite])
   const none = { event: 'infinite', metric: 'median', property: 'properties.none' }
   t.strictSame(await totals([none, ...series.slice(0, 1)]), [null, 5])
+  const medianOf = async (event: string, ...numbers: string[]) => {
+    await send(...numbers.map((value, i) => [event, 'ada', i, `{"n":${value}}`] as Sent))
+    return await totals([{ event, metric: 'median', property: 'properties.n' }])
+  }
+  t.strictSame(await medianOf('below', '-1e400', '5'), [-infinite])
+  t.strictSame(await medianOf('both', '-1e400', '1e400'), [null])
 })
 
 t.test('measures numbers, and nothing but numbers', async (t) => {

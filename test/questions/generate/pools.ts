@@ -36,7 +36,7 @@ export const NUMBERS = [
 ]
 
 /** Numbers of which any have a sum. */
-export const INFINITE_NUMBERS = ['1e400', '5', '-2', '0.5', '"5"', '1e999']
+export const INFINITE_NUMBERS = ['1e400', '5', '-2', '0.5', '"5"', '1e999', '-1e400']
 
 /** Numbers that lose something on the way to one that is not as careful as it should be. */
 export const ODD_NUMBERS = [

@@ -50,6 +50,17 @@ export function factsOf({ events, aliases, profiles }: Data): Fact[] {
     .sort((a, b) => a.timestamp - b.timestamp || compareTexts(a.eventId, b.eventId))
 }
 
+/** The same without some users, whichever of their names they are called by. */
+export function withoutUsers({ events, aliases, profiles }: Data, names: string[]): Data {
+  const gone = new Set(names.map((name) => endOf(aliases, name)))
+  const isLeft = (name: string) => !gone.has(endOf(aliases, name))
+  return {
+    events: events.filter(({ distinct_id }) => isLeft(distinct_id)),
+    aliases: new Map([...aliases].filter(([alias]) => isLeft(alias))),
+    profiles: new Map([...profiles].filter(([name]) => isLeft(name))),
+  }
+}
+
 function endOf(aliases: Map<string, string>, name: string): string {
   const next = aliases.get(name)
   return next === undefined ? name : endOf(aliases, next)

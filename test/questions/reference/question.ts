@@ -22,6 +22,7 @@ export interface SeriesQuestion extends Common {
   series: (Definition & { metric?: Metric; property?: Field; p?: number })[]
   interval?: Unit | 'none'
   other?: boolean
+  approximate?: boolean
 }
 
 export interface FunnelQuestion extends Common {
@@ -99,7 +100,7 @@ export function isInRange({ range }: Pick<Frame, 'range'>, { timestamp }: Fact):
 }
 
 export function mean(numbers: number[]): number | null {
-  return numbers.length === 0 ? null : sum(numbers) / numbers.length
+  return numbers.length === 0 ? null : orNull(sum(numbers) / numbers.length)
 }
 
 export function sum(numbers: number[]): number {
@@ -117,5 +118,11 @@ export function percentile(numbers: number[], p: number): number | null {
   const below = sorted[whole - 1]
   if (below === undefined) return null
   const above = sorted[whole] ?? below
-  return below === above || place === whole ? below : below + (above - below) * (place - whole)
+  if (below === above || place === whole) return below
+  return Number.isFinite(below) ? below + (above - below) * (place - whole) : orNull(below + above)
+}
+
+/** Infinity less infinity is no number. */
+export function orNull(number: number): number | null {
+  return Number.isNaN(number) ? null : number
 }

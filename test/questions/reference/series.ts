@@ -1,7 +1,7 @@
 import { breakdownOf, type Group, largestGroups } from './breakdown.js'
 import { type Fact, usersOf } from './data.js'
 import { fieldValue, isEvent } from './filter.js'
-import { type Frame, isInRange, mean, percentile, type SeriesQuestion, sum } from './question.js'
+import { type Frame, isInRange, mean, orNull, percentile, type SeriesQuestion, sum } from './question.js'
 import { bucketsOf, isIn, localText } from './time.js'
 
 type Series = SeriesQuestion['series'][number]
@@ -53,7 +53,7 @@ export function seriesAnswer(question: SeriesQuestion, frame: Frame) {
       points: points.map(({ at, complete, has }) => ({ at, value: measure(one, members.filter(has)), complete })),
     }
   })
-  return { results }
+  return { results, ...(question.approximate && { approximate: true }) }
 }
 
 function measure({ metric = 'events', property, p = 95 }: Series, facts: Fact[]): number | null {
@@ -69,7 +69,7 @@ function measure({ metric = 'events', property, p = 95 }: Series, facts: Fact[])
     case 'events_per_user':
       return users === 0 ? 0 : facts.filter(({ user }) => user !== null).length / users
     case 'sum':
-      return sum(numbers)
+      return orNull(sum(numbers))
     case 'avg':
       return mean(numbers)
     case 'min':
