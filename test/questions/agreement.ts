@@ -121,7 +121,7 @@ async function smallest(projects: Projects, data: Plan, given: Case): Promise<Pl
     const project = await projects.load(some)
     return await check(projects, project, given).then(Boolean, () => true)
   }
-  for (const part of ['deletes', 'edits', 'aliases', 'profiles'] as const) {
+  for (const part of ['erased', 'deletes', 'edits', 'aliases', 'profiles'] as const) {
     const without = { ...least, [part]: [] }
     if (least[part].length > 0 && (await isWrong(without))) least = without
   }

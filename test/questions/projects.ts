@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { type AppOptions, buildApp } from '../../src/app.js'
 import { openStore } from '../../src/clickhouse/open.js'
@@ -6,7 +8,7 @@ import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { PUBLIC_KEY, type Scope, SECRET_KEY, temporaryFolder, until } from '../helper.js'
 import type { Plan } from './generate/data.js'
-import { type Fact, factsOf, type StoredEvent } from './reference/data.js'
+import { type Fact, factsOf, type StoredEvent, withoutUsers } from './reference/data.js'
 import type { Question } from './reference/question.js'
 
 /** Some data that a service has, and what there is to know about it. */
@@ -15,25 +17,34 @@ export interface Project {
   facts: Fact[]
 }
 
-/** A service with many projects, each of which holds other data. Its clock is set with every question. */
+/** Events that are sent at a time. */
+const BATCH = 60
+
+/** A service with many projects, each of which holds other data. Its clock is set for every question. */
 export class Projects {
   readonly #app: FastifyInstance
-  readonly #clock: { now: number }
+  /** epoch ms, of the question that is under way */
+  readonly #clock: AsyncLocalStorage<number>
   /** of projects without data */
   readonly #keys: string[]
 
-  private constructor(app: FastifyInstance, clock: { now: number }, keys: string[]) {
+  private constructor(app: FastifyInstance, clock: AsyncLocalStorage<number>, keys: string[]) {
     this.#app = app
     this.#clock = clock
     this.#keys = keys
   }
 
-  static async open(scope: Scope, count: number, settings: NodeJS.ProcessEnv = {}): Promise<Projects> {
-    const clock = { now: 0 }
+  static async open(
+    scope: Scope,
+    count: number,
+    settings: NodeJS.ProcessEnv = {},
+    load?: AppOptions['load'],
+  ): Promise<Projects> {
+    const clock = new AsyncLocalStorage<number>()
     const keys = Array.from({ length: count }, () => makeKey('secret'))
     const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
     const config = loadConfig({ ...common, DATA_DIR: await temporaryFolder(scope), ...settings })
-    const options: AppOptions = { now: () => clock.now }
+    const options: AppOptions = { now: () => clock.getStore() ?? 0, ...(load && { load }) }
     const app = await buildApp(config, options)
     scope.teardown(() => app.close())
     const store = await openStore(config)
@@ -52,8 +63,8 @@ export class Projects {
     return this.#keys.length
   }
 
-  /** Sends some data to a project of its own, and edits and deletes some of its events. */
-  async load({ profiles, aliases, events, edits, deletes }: Plan): Promise<Project> {
+  /** Sends some data to a project of its own, edits and deletes some of its events, and erases some of its users. */
+  async load({ profiles, aliases, events, edits, deletes, erased }: Plan): Promise<Project> {
     const key = this.#keys.pop()
     if (key === undefined) throw new Error('no project is left')
     for (const [name, properties] of profiles) {
@@ -62,12 +73,10 @@ export class Projects {
     for (const [alias, of] of aliases) {
       await this.#call(key, 'POST', '/public/users/alias', JSON.stringify({ distinct_id: of, alias }))
     }
-    const bodies = events.map(({ properties, ...rest }) => textOf(rest, properties))
-    await this.#call(key, 'POST', '/public/track/batch', `{"events":[${bodies.join(',')}]}`)
-    const sent = await this.#call(key, 'GET', '/public/events?limit=10000')
     const stored = new Map<string, StoredEvent>()
+    const ids = await this.#send(key, events)
     for (const [index, event] of events.entries()) {
-      const { eventId } = sent.events[index]
+      const { eventId } = ids[index] as { eventId: string }
       stored.set(eventId, { eventId, ...event })
     }
     const idOf = (place: number) => [...stored.keys()][place % stored.size]
@@ -83,14 +92,29 @@ export class Projects {
       await this.#call(key, 'DELETE', `/public/events/${id}`)
       stored.delete(id)
     }
+    if (erased.length > 0) {
+      await this.#call(key, 'POST', '/public/users/erase', JSON.stringify({ distinct_ids: erased }))
+    }
     const data = { events: [...stored.values()], aliases: new Map(aliases), profiles: new Map(profiles) }
-    return { key, facts: factsOf(data) }
+    return { key, facts: factsOf(withoutUsers(data, erased)) }
+  }
+
+  /** Each batch may go to another lane. @returns all events in their order, as they are exported */
+  async #send(key: string, events: Plan['events']): Promise<object[]> {
+    for (let at = 0; at < events.length; at += BATCH) {
+      const bodies = events.slice(at, at + BATCH).map(({ properties, ...rest }) => textOf(rest, properties))
+      const headers = { 'idempotency-key': randomUUID() }
+      await this.#call(key, 'POST', '/public/track/batch', `{"events":[${bodies.join(',')}]}`, headers)
+    }
+    return await until('the events', async () => {
+      const { events, pending } = await this.#call(key, 'GET', '/public/events?limit=10000')
+      return pending === 0 && events
+    })
   }
 
   /** The answer to a question that is asked at a time. */
   async ask({ key }: Project, question: Question, now: number) {
-    this.#clock.now = now
-    return await this.#call(key, 'POST', '/public/query', spelled(question))
+    return await this.#clock.run(now, () => this.#call(key, 'POST', '/public/query', spelled(question)))
   }
 
   /** The response to anything that is sent as a question. */
@@ -99,8 +123,8 @@ export class Projects {
     return await this.#app.inject({ method: 'POST', url: '/public/query', headers, payload: spelled(body) ?? 'null' })
   }
 
-  async #call(key: string, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: string) {
-    const headers = { 'x-api-key': key, ...(payload !== undefined && { 'content-type': 'application/json' }) }
+  async #call(key: string, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: string, more?: object) {
+    const headers = { 'x-api-key': key, ...(payload !== undefined && { 'content-type': 'application/json' }), ...more }
     const response = await this.#app.inject({ method, url, headers, ...(payload !== undefined && { payload }) })
     if (response.statusCode !== 200) throw new Error(`${method} ${url}: ${response.statusCode} ${response.body}`)
     return response.json()
