@@ -15,6 +15,12 @@ export interface KeyRecord extends Grant {
 /** Epoch milliseconds by the store's clock, which every process that reads and revokes keys shares. */
 const NOW = 'toUnixTimestamp64Milli(now64(3))'
 
+/** The time by that clock. */
+export async function storeTime(clickhouse: ClickHouse): Promise<number> {
+  const [row] = await clickhouse.rows<{ now: string }>(`SELECT ${NOW} AS now`)
+  return Number(row?.now)
+}
+
 /** The keys that are good at the moment. */
 export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
   const rows = await clickhouse.rows<{ id: string; hash: string; project_id: string; kind: KeyKind }>(

@@ -67,6 +67,10 @@ t.test('a demo that was removed leaves nothing, and the next one begins anew', a
   const again = await runCommand(fill, '', settings)
   t.equal(again.code, 0)
   t.strictSame(await found(keyOf(again)), before, 'the same once more')
+  const keyFile = join(await temporaryFolder(t), 'key')
+  await writeFile(keyFile, keyOf(first) ?? '')
+  const added = await runCommand([...fill, '--key-file', keyFile], '', {})
+  t.match(added, { code: 1, stderr: /Run the command without --key-file/ })
   const removed = await runCommand(['demo', '--remove', '--url', url], '', settings)
   t.match(removed, { code: 0, stdout: '', stderr: /2 000 events, \d+ profiles.*\nBy 20/ })
   const keys = await runCommand(['keys', 'list', '--project', 'demo', '--json'], '', settings)
@@ -86,6 +90,6 @@ t.test('what is wrong is said', async (t) => {
     runCommand(['demo', '--remove', '--key-file', 'key'], '', {}),
   ])
   t.match(events, { code: 2, stderr: /--events must be a whole number/ })
-  t.match(until, { code: 2, stderr: /--until must be a date/ })
+  t.match(until, { code: 2, stderr: /--until must be milliseconds since 1970, or like/ })
   t.match(remove, { code: 2, stderr: /--remove removes the project "demo" only/ })
 })

@@ -9,7 +9,8 @@ import { IMPORT_RETRY } from '../import/send.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
 import { defaultUrl, urlOf } from '../target.js'
-import { openProject } from './keys.js'
+import { readTime } from '../time.js'
+import { openProject, PROJECT } from './keys.js'
 import { removeDemo } from './remove.js'
 import { type Sent, shopYear } from './shop.js'
 
@@ -21,9 +22,11 @@ visitors who become customers. Ask about it with tallyhouse query; docs/question
 
   --events N         how many events (default: 1000000)
   --seed N           another seed makes another shop (default: 1)
-  --until DATE       where the year ends, in UTC (default: today, 00:00)
+  --until TIME       where the year ends, in UTC: a date, or like 2024-01-31T12:00:00Z (default: when
+                     the project "demo" was begun; with --key-file, the last full hour)
   --url URL          address of the service (default: http://HOST:PORT from the settings)
-  --key-file FILE    a file that contains a secret key; its project gets the data. Without it, the
+  --key-file FILE    a file that contains a secret key; its project, which must not be "demo", gets the
+                     data. Without it, the
                      command makes a secret and a read key of the project "demo" in the store that
                      the settings name, and prints them
 
@@ -36,6 +39,7 @@ added to the first: remove that, or use another project. The exit code is 0 if e
 or removed.`
 
 const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
 /** Calls at a time: nearly all are changes of users, which are small and wait for the disk together. */
 const IN_FLIGHT = 256
 const MAX_EVENTS = 100_000_000
@@ -44,7 +48,7 @@ export const command: Command = {
   summary: 'fills a project with a year of an invented shop',
   usage: USAGE,
   async run(args, io) {
-    const { events, seed, until, url, keyFile, remove } = parse(args, io)
+    const { events, seed, until: wanted, url, keyFile, remove } = parse(args, io)
     if (remove) return await removeDemo(url, io)
     const { secretKey, begun } =
       keyFile === undefined
@@ -52,9 +56,11 @@ export const command: Command = {
         : { secretKey: (await readFile(keyFile, 'utf8')).trim(), begun: undefined }
     const transport = new HttpTransport()
     const connection = new Connection({ url, secretKey, fetch: transport.fetch })
+    const until = wanted ?? begun ?? Math.floor(Date.now() / HOUR_MS) * HOUR_MS
     let sent = 0
     try {
       await checkService(connection, url, 'send', io.signal)
+      if (begun === undefined) await requireOther(connection, secretKey, io.signal)
       const progress = new ProgressLine(io.stderr, 'sent', () => ({ events: sent, part: sent / events }))
       try {
         await sendAll(connection, callsOf(shopYear({ events, seed, until, begun })), io.signal, (count) => {
@@ -66,9 +72,25 @@ export const command: Command = {
     } finally {
       transport.close()
     }
-    io.stderr.write(`${counted(sent, 'event')} sent${io.signal.aborted ? '. Interrupted; rerun the command' : ''}.\n`)
+    const again = wanted === undefined && begun === undefined ? ` with --until ${new Date(until).toISOString()}` : ''
+    const rest = io.signal.aborted ? `. Interrupted; rerun the command${again}` : ''
+    io.stderr.write(`${counted(sent, 'event')} sent${rest}.\n`)
     return io.signal.aborted ? 1 : 0
   },
+}
+
+/**
+ * The project `demo` has its data under ids that only its first keys' age tells, so that what was sent to it would be
+ * added to it again.
+ * @throws Error if the key is one of that project
+ */
+async function requireOther(connection: Connection, apiKey: string, signal: AbortSignal): Promise<void> {
+  const call = { method: 'POST', path: '/session', body: JSON.stringify({ apiKey }) } as const
+  const { value } = await connection.call(call, { signal })
+  const { session } = value as unknown as { session: { project: string } | null }
+  if (session?.project === PROJECT) {
+    throw new Error(`The key is one of project "${PROJECT}". Run the command without --key-file, where the store is.`)
+  }
 }
 
 interface Planned {
@@ -143,9 +165,10 @@ function parse(args: string[], io: CommandIo) {
     if (Number.isInteger(value) && value >= least && value <= most) return value
     throw new UsageError(`--${name} must be a whole number from ${least} to ${most}.`)
   }
-  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
-  const until = values.until === undefined ? today : Date.parse(`${values.until}T00:00:00Z`)
-  if (!(until > 366 * DAY_MS)) throw new UsageError('--until must be a date, such as 2026-04-24.')
+  const time = readTime('--until', values.until)
+  const until = time === undefined ? undefined : Number(time)
+  if (until !== undefined && until <= 366 * DAY_MS)
+    throw new UsageError('--until must leave room for a year after 1970.')
   return {
     events: integer('events', 1, MAX_EVENTS),
     seed: integer('seed', 0, 2 ** 32 - 1),

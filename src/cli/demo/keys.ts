@@ -1,5 +1,5 @@
 import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys, type KeyRecord, listKeys } from '../../store/api-keys.js'
+import { insertKeys, type KeyRecord, listKeys, storeTime } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { withStore } from '../store.js'
 
@@ -8,13 +8,13 @@ export const PROJECT = 'demo'
 
 /** Makes a secret and a read key of the project and prints them. @returns the secret one, and when the project was begun */
 export async function openProject(io: CommandIo): Promise<{ secretKey: string; begun: number }> {
-  const now = Date.now()
   const [secretKey, readKey] = [makeKey('secret'), makeKey('read')]
   const keys = [
     storedKey(secretKey, { projectId: PROJECT, kind: 'secret' }),
     storedKey(readKey, { projectId: PROJECT, kind: 'read' }),
   ]
   const begun = await withStore(io, async ({ first }) => {
+    const now = await storeTime(first)
     const earlier = (await listKeys(first)).filter(({ projectId }) => projectId === PROJECT)
     await insertKeys(first, keys, now)
     return begunAt(earlier, now)

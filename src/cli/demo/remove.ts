@@ -1,7 +1,8 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { Connection } from '../../client/connection.js'
 import type { ProjectErased } from '../../contract/responses.js'
 import { makeKey, storedKey } from '../../keys/keys.js'
-import { insertKeys, readKeys, revokeKeys } from '../../store/api-keys.js'
+import { insertKeys, readKeys, revokeKeys, storeTime } from '../../store/api-keys.js'
 import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted } from '../progress.js'
@@ -10,6 +11,8 @@ import { PROJECT } from './keys.js'
 
 /** A call removes for some 20 s, and waits for the store and for the purge. */
 const TIMEOUT_MS = 180_000
+/** A revoked key works for up to 5 s in a process that has read the keys just before. */
+const REVOKED_MS = 6_000
 
 /**
  * Removes the project of the demo, with all of its keys in the store. One that was interrupted is completed by the next.
@@ -21,9 +24,11 @@ export async function removeDemo(url: string, io: CommandIo): Promise<number> {
   return await withStore(io, async ({ first }) => {
     const isOfDemo = ({ projectId }: { projectId: string }) => projectId === PROJECT
     // The first ones before, so that what still sends with one stops.
-    await revokeKeys(first, (await readKeys(first)).filter(isOfDemo))
-    await insertKeys(first, [key], Date.now())
+    const earlier = (await readKeys(first)).filter(isOfDemo)
+    await revokeKeys(first, earlier)
+    await insertKeys(first, [key], await storeTime(first))
     try {
+      if (earlier.length > 0) await wait(REVOKED_MS, undefined, { signal: io.signal })
       return await erase(new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS }), url, io)
     } finally {
       await revokeKeys(first, [key])

@@ -2,6 +2,9 @@ import { Random } from './random.js'
 
 const DAY_MS = 86_400_000
 const DAYS = 365
+/** Between two events of a visit, the least and what is added to it at random. */
+const MIN_PAUSE_MS = 2_000
+const MAX_PAUSE_MS = 120_000
 const COUNTRIES = ['US', 'DE', 'GB', 'FR', 'AT', 'JP', 'BR', 'IN', 'ES', 'SE'] as const
 const DEVICES = ['mobile', 'desktop', 'tablet'] as const
 const PLANS = ['free', 'pro', 'team'] as const
@@ -17,7 +20,7 @@ const YEAR = [0.9, 0.85, 0.95, 1, 0.95, 0.85, 0.75, 0.8, 1, 1.1, 1.45, 1.6]
 export interface ShopOptions {
   events: number
   seed: number
-  /** where the year ends, in epoch ms: the beginning of a day in UTC */
+  /** where the year ends, in epoch ms; what comes before on its day in UTC is added to the year */
   until: number
   /** tells the events of a shop that was removed from those of the next; absent where that is never removed */
   begun?: number | undefined
@@ -61,17 +64,19 @@ export function* shopYear({ events, seed, until, begun }: ShopOptions): Generato
 
 /** As many as have that many events, in the order of time. */
 function visitsOf(events: number, until: number, random: Random): Visit[] {
-  const start = until - DAYS * DAY_MS
-  const first = firstDays(start)
+  const start = Math.floor(until / DAY_MS) * DAY_MS - DAYS * DAY_MS
+  const days = Math.ceil((until - start) / DAY_MS)
+  const first = firstDays(start, days)
   const visits: Visit[] = []
   for (let left = events, id = 1; left > 0; id++) {
     const person = newPerson(id, random)
     // Most come once or twice; some keep coming, less and less often.
     const loyalty = random.next() ** 2
-    for (let day = first(random.next()), visit = 0; day < DAYS && left > 0; visit++) {
+    for (let day = first(random.next()), visit = 0; day < days && left > 0; visit++) {
       const count = Math.min(left, 1 + random.below(9))
       // In the daytime, rather in the evening.
       const at = start + (day + 0.25 + 0.7 * Math.max(random.next(), random.next() ** 2)) * DAY_MS
+      if (at + count * (MIN_PAUSE_MS + MAX_PAUSE_MS) > until) break
       visits.push({ person, at: Math.floor(at), events: count })
       left -= count
       if (!random.chance(0.5 + 0.49 * loyalty)) break
@@ -82,9 +87,9 @@ function visitsOf(events: number, until: number, random: Random): Visit[] {
 }
 
 /** Days of the year by their weight: weeks, seasons, and a shop that grows to three times its size. */
-function firstDays(start: number): (share: number) => number {
+function firstDays(start: number, days: number): (share: number) => number {
   let total = 0
-  const ends = Array.from({ length: DAYS }, (_, day) => {
+  const ends = Array.from({ length: days }, (_, day) => {
     const date = new Date(start + day * DAY_MS)
     total += (WEEK[date.getUTCDay()] ?? 1) * (YEAR[date.getUTCMonth()] ?? 1) * (1 + (2 * day) / DAYS)
     return total
@@ -118,7 +123,7 @@ function* visited({ person, at, events }: Visit, random: Random): Generator<Sent
     else if (isBuying && i === events - 2)
       yield event(person, 'checkout started', time, { express: random.chance(0.3) })
     else yield event(person, ...browsing(time, random))
-    time += 2_000 + random.below(120_000)
+    time += MIN_PAUSE_MS + random.below(MAX_PAUSE_MS)
   }
 }
 
