@@ -8,6 +8,8 @@ const USUAL_DAYS = 30
 /** A funnel of rarer events says little. */
 const MIN_SHARE = 0.002
 const MAX_STEPS = 4
+/** In projects with more events, it takes long to find out who comes back, and for whom it was the first time. */
+const LARGE = 1_000_000
 /** Events that tell of a visit or of a tool, not of what people want. */
 const TECHNICAL = /^(?:\$(?!pageview|screen)|session[ _](?:start|end)|.*(?:heartbeat|ping|error|autocapture))/i
 
@@ -39,6 +41,7 @@ export function defaultCards(events: EventName[], timezone: string, now: number)
     width,
     height: null,
   })
+  const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
   const everyEvent = [{ event: '*' }]
   return [
     card('totals', isFixed ? 'Totals' : 'Totals, and the period before', 4, series(totals, 'none'), 'number', {
@@ -48,8 +51,8 @@ export function defaultCards(events: EventName[], timezone: string, now: number)
     card('events', 'Events', 2, { ...series(everyEvent, 'day'), breakdown: ['event'], limit: 6 }, 'area'),
     card('top', 'Most frequent events', 2, { ...series(everyEvent, 'none'), breakdown: ['event'], limit: 8 }, 'bar'),
     ...funnelOf(events).map((question) => card('funnel', 'From one event to the next', 2, question, 'funnel')),
-    card('retention', 'Users who come back', events.length > 1 ? 4 : 2, retention(period.isShort), 'grid', {
-      ...(!period.isShort && !isFixed && { range: '90d' }),
+    card('retention', 'Users who come back', events.length > 1 ? 4 : 2, retention(period.isShort, isLarge), 'grid', {
+      ...(!period.isShort && !isFixed && !isLarge && { range: '90d' }),
     }),
   ]
 }
@@ -58,10 +61,12 @@ function series(definitions: object[], interval: 'day' | 'none'): object {
   return { kind: 'series', series: definitions, interval }
 }
 
-function retention(isShort: boolean): object {
+/** @param isLarge whether cohorts are of those who came in a week, and not of those who came for the first time, and fewer */
+function retention(isShort: boolean, isLarge: boolean): object {
   const anything = { event: '*' }
-  const [unit, intervals] = isShort ? ['day', 7] : ['week', 8]
-  return { kind: 'retention', start: anything, return: anything, unit, intervals }
+  const [unit, intervals] = isShort ? ['day', 7] : ['week', isLarge ? 4 : 8]
+  const cohort = isLarge ? { cohort: 'recurring' } : {}
+  return { kind: 'retention', start: anything, return: anything, unit, intervals, ...cohort }
 }
 
 /** The frequent events as steps, the most frequent first: fewer people take each next step of what leads somewhere. */

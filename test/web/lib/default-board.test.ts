@@ -38,6 +38,8 @@ t.test('the period is one that has data', async (t) => {
   t.match(card([event('a', 5, 3)], 'users')?.display, { range: '7d' })
   t.match(card([event('a', 5, 3)], 'retention')?.question, { unit: 'day' })
   t.match(card([event('a', 5)], 'retention'), { question: { unit: 'week' }, display: { range: '90d' } })
+  t.notMatch(card([event('a', 1e6)], 'retention')?.question, { cohort: 'recurring' })
+  t.match(card([event('a', 1e6 + 1)], 'retention')?.question, { cohort: 'recurring' })
   const old = card([event('a', 5, 400, 100)], 'users')
   t.match(old?.question, { from: '2025-11-12', to: '2026-02-10' })
   t.equal(old?.display?.range, undefined)
