@@ -54,11 +54,11 @@ export function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
 }
 
 /**
- * kind (1 byte), count (4), length of the project id (2), the time of acceptance (8, only if the kind has HAS_TIME), the
- * number of skipped events and the index of each (4 each, only if the kind has HAS_SKIP), the project id, the body. Without
- * a time, the position's applies.
+ * What is before the body of an entry: kind (1 byte), count (4), length of the project id (2), the time of acceptance (8,
+ * only if the kind has HAS_TIME), the number of skipped events and the index of each (4 each, only if the kind has
+ * HAS_SKIP), the project id. Without a time, the position's applies.
  */
-export function encodeEntry({ position, kind, projectId, count, receivedAt, body, skip }: Entry): Buffer {
+export function encodeEntryHead({ position, kind, projectId, count, receivedAt, skip }: Entry): Buffer {
   const hasTime = receivedAt !== millisecondsOf(position)
   const project = Buffer.from(projectId)
   const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES)
@@ -66,9 +66,10 @@ export function encodeEntry({ position, kind, projectId, count, receivedAt, body
   header.writeUInt32BE(count, 1)
   header.writeUInt16BE(project.length, 5)
   const time = hasTime ? positionKey(BigInt(receivedAt)) : EMPTY
-  return Buffer.concat([header, time, skip ? encodeIndexes(skip) : EMPTY, project, body])
+  return Buffer.concat([header, time, skip ? encodeIndexes(skip) : EMPTY, project])
 }
 
+/** @param value the head and the body */
 export function decodeEntry(position: Position, value: Buffer): Entry {
   const first = value.readUInt8(0)
   const kind = KINDS[first & ~HAS_TIME & ~HAS_SKIP]

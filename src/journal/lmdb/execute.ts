@@ -1,5 +1,6 @@
 import { type Position, START } from '../../model/position.js'
 import type { Outcome, Write } from '../journal.js'
+import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
 import type { NewEntries } from './new-entries.js'
 import type { LmdbRequests } from './requests.js'
@@ -13,46 +14,46 @@ export interface Remembered {
 }
 
 /**
- * Executes one of the writes of a transaction.
+ * Executes one of the writes of a call, as far as a draft.
  * @param now epoch ms
  * @param last the last position assigned
- * @returns the outcome, and by how many bytes the states grew
  */
 export function execute(
   write: Write,
   { requests, insertIds, states }: Remembered,
   entries: NewEntries,
-  { now, last }: { now: number; last: () => Position },
-): { outcome: Outcome; grown: number } {
+  { now, last, draft }: { now: number; last: () => Position; draft: Draft },
+): Outcome {
   const { idempotencyKey } = write
-  const refusal = idempotencyKey ? requests.refusal(idempotencyKey, now) : null
-  if (refusal) return { outcome: refusal, grown: 0 }
+  const refusal = idempotencyKey ? requests.refusal(idempotencyKey, now, draft) : null
+  if (refusal) return refusal
   const remember = (position: Position) => {
-    if (idempotencyKey) requests.remember(idempotencyKey, position, now)
+    if (idempotencyKey) requests.remember(idempotencyKey, position, now, draft)
   }
   switch (write.type) {
     case 'append': {
-      const known = write.insertIds ? insertIds.take(write.insertIds, now) : []
+      const known = write.insertIds ? insertIds.take(write.insertIds, now, draft) : []
       if (known.length === write.count) {
         // A reservation: the same body is known again by its ids, and another one is a mismatch.
         remember(START)
-        return { outcome: { status: 'known', known }, grown: 0 }
+        return { status: 'known', known }
       }
       const position = entries.append(write, known)
       remember(position)
-      return { outcome: { status: 'done', position, ...(known.length > 0 && { known }) }, grown: 0 }
+      return { status: 'done', position, ...(known.length > 0 && { known }) }
     }
     case 'commit': {
-      const known = write.insertIds ? insertIds.find(write.insertIds, now) : []
-      if (known.length > 0) return { outcome: { status: 'known', known }, grown: 0 }
-      if (!states.isExpected(write, now)) return { outcome: { status: 'conflict' }, grown: 0 }
-      if (write.insertIds) insertIds.take(write.insertIds, now)
+      const known = write.insertIds ? insertIds.find(write.insertIds, now, draft) : []
+      if (known.length > 0) return { status: 'known', known }
+      if (!states.isExpected(write, now, draft)) return { status: 'conflict' }
+      if (write.insertIds) insertIds.take(write.insertIds, now, draft)
       const position = entries.commit(write)
       remember(position)
-      return { outcome: { status: 'done', position }, grown: states.put(write.stateKey, position, write.state) }
+      states.put(write.stateKey, position, write.state, draft)
+      return { status: 'done', position }
     }
     case 'reserve':
       remember(START)
-      return { outcome: { status: 'done', position: last() }, grown: 0 }
+      return { status: 'done', position: last() }
   }
 }

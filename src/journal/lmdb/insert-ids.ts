@@ -1,6 +1,7 @@
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../model/insert-id.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { RememberedIds } from '../relocation.js'
+import { Draft } from './draft.js'
 import type { LmdbTables } from './tables.js'
 
 const BUCKET_BYTES = 4
@@ -9,7 +10,7 @@ const PIECE = 10_000
 
 /**
  * The ids of events and changes that the embedded journal remembers, ordered by the bucket of time in which they came, so
- * that expired ones are removed from the front. Call what changes them within a transaction.
+ * that expired ones are removed from the front. Call what changes them, but for `take`, within a transaction.
  */
 export class LmdbInsertIds {
   readonly #table: LmdbTables['insertIds']
@@ -29,28 +30,28 @@ export class LmdbInsertIds {
   }
 
   /** The indexes of those that are known. */
-  find(insertIds: Buffer, now: number): number[] {
+  find(insertIds: Buffer, now: number, draft = new Draft()): number[] {
     const known: number[] = []
     const buckets = this.#living(now)
     for (let i = 0; i * INSERT_ID_BYTES < insertIds.length; i++) {
       const id = idAt(insertIds, i)
-      if (id && this.#isKnown(id, buckets)) known.push(i)
+      if (id && this.#isKnown(id, buckets, draft)) known.push(i)
     }
     return known
   }
 
   /** Remembers them. @returns the indexes of those that are known */
-  take(insertIds: Buffer, now: number, bucket = idBucketAt(now)): number[] {
+  take(insertIds: Buffer, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
     const known: number[] = []
     this.#buckets.add(bucket)
     const buckets = this.#living(now)
     for (let i = 0; i * INSERT_ID_BYTES < insertIds.length; i++) {
       const id = idAt(insertIds, i)
       if (!id) continue
-      if (this.#isKnown(id, buckets)) {
+      if (this.#isKnown(id, buckets, draft)) {
         known.push(i)
       } else {
-        this.#table.put(keyAt(bucket, id), NOTHING)
+        draft.put(this.#table, keyAt(bucket, id), NOTHING)
         this.#added++
       }
     }
@@ -91,8 +92,8 @@ export class LmdbInsertIds {
     return [...this.#buckets].filter((bucket) => bucket >= first).sort((a, b) => b - a)
   }
 
-  #isKnown(id: Buffer, buckets: number[]): boolean {
-    return buckets.some((bucket) => this.#table.get(keyAt(bucket, id)) !== undefined)
+  #isKnown(id: Buffer, buckets: number[], draft: Draft): boolean {
+    return buckets.some((bucket) => draft.get(this.#table, keyAt(bucket, id)) !== undefined)
   }
 }
 

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import type { Database, RootDatabase } from 'lmdb'
+import type { Database } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
 import {
@@ -17,14 +17,16 @@ import {
   type Write,
 } from '../journal.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
-import { decodeEntry, encodeEntry, guardOf, type Meta, metaOf, positionKey } from './encoding.js'
+import { Draft } from './draft.js'
+import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
+import { LmdbEntries } from './entries.js'
 import { execute, type Remembered } from './execute.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
-import { type LmdbTables, openTables } from './tables.js'
-import { transact } from './transact.js'
+import { APPLIED, appliedIn, type LmdbTables, openTables } from './tables.js'
+import { transact, unwritable } from './transact.js'
 
 export interface LmdbJournalOptions {
   /** of a directory that belongs to this process alone */
@@ -37,6 +39,9 @@ export interface LmdbJournalOptions {
   layout?: number
   /** epoch milliseconds */
   now?: () => number
+  /** of the files that the entries are in, and of what is kept of them in memory, in bytes; default: as LmdbEntries has it */
+  segmentBytes?: number
+  memoryBytes?: number
 }
 
 /** Expired requests, and states, that an acknowledgement removes at most; twice as many as it adds if that is more. */
@@ -51,56 +56,66 @@ const LIFT_STEP_MS = 1_000
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
   const tables = openTables(options.path)
   try {
-    const journal = new LmdbJournal(tables, options)
-    await journal.initialise()
-    return journal
+    const meta = await readMeta(tables, options)
+    const entries = await LmdbEntries.open(tables, { ...options, stored: BigInt(meta.stored) })
+    return new LmdbJournal(tables, entries, meta, options)
   } catch (error) {
     await tables.root.close()
     throw error
   }
 }
 
+/** What the journal knows of itself, which a new one draws. */
+async function readMeta({ meta }: LmdbTables, { layout, now = Date.now }: LmdbJournalOptions): Promise<Meta> {
+  const found = meta.get('meta')
+  if (found) return found
+  const drawn: Meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, now())), frozen: null }
+  if (layout !== undefined && layout !== FIRST_LAYOUT) drawn.layout = layout
+  await meta.put('meta', drawn)
+  return drawn
+}
+
 /**
- * The journal of a single process, in LMDB. Entries, states and remembered requests are on disk. Their size, the last
- * position and the pending events are derived from them at the start and kept in memory, so that the two never disagree
- * after a crash.
+ * The journal of a single process. Entries are in a log of files, all else is in LMDB: states, remembered requests and ids,
+ * and what is stored. A write that changes nothing there is durable with its record in the log. Of any other, the record
+ * comes first and is conditional: it counts once the transaction behind it is done, which says so. The size of the entries,
+ * the last position and the pending events are derived from them at the start and kept in memory, so that the two never
+ * disagree after a crash.
  */
 class LmdbJournal implements Journal {
-  id = 0
+  readonly id: number
   readonly era = 0
   isUp = true
-  readonly #root: RootDatabase
-  readonly #entries: Database<Buffer, Buffer>
+  readonly #tables: LmdbTables
+  readonly #entries: LmdbEntries
   readonly #remembered: Remembered
   readonly #meta: Database<Meta, string>
   readonly #maxBytes: number
   readonly #layout: number
   /** as it was at the start: nobody changes it while this process has the journal */
-  #guard: LayoutGuard = { version: FIRST_LAYOUT, closedFor: null }
+  readonly #guard: LayoutGuard
   readonly #now: () => number
   readonly #listeners = new Set<JournalListener>()
-  readonly #pending = new Map<string, number>()
   /** in memory only, like the page index that depends on it */
   readonly #deletions = new Map<string, number>()
-  #stored = START
-  #appended = START
+  #stored: Position
+  #appended: Position
   /** ahead of #appended while a write is in flight, and after one that failed */
-  #allocated = START
-  #advancedPast = START
+  #allocated: Position
+  /** the first position of the write in flight; null if there is none, or if it has no entry yet */
+  #inFlight: Position | null = null
+  #advancedPast: Position
   /** of #advancedPast, what is on disk */
-  #recordedLift = START
+  #recordedLift: Position
   /** the greatest position of other journals; the clock limits what of it applies */
   #foreignFloor = START
-  #frozen: { first: Position; last: Position } | null = null
-  #entryCount = 0
-  #oldest = { position: START, receivedAt: 0 }
-  #bytes = 0
-  #stateBytes = 0
+  #frozen: { first: Position; last: Position } | null
+  #stateBytes: number
 
-  constructor(tables: LmdbTables, options: LmdbJournalOptions) {
+  constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
     const { maxBytes, maxRequestKeys = 0, layout = FIRST_LAYOUT, now = Date.now } = options
-    this.#root = tables.root
-    this.#entries = tables.entries
+    this.#tables = tables
+    this.#entries = entries
     this.#meta = tables.meta
     this.#remembered = {
       requests: new LmdbRequests(tables, maxRequestKeys),
@@ -110,28 +125,16 @@ class LmdbJournal implements Journal {
     this.#maxBytes = maxBytes
     this.#layout = layout
     this.#now = now
-  }
-
-  async initialise(): Promise<void> {
-    let meta = this.#meta.get('meta')
-    if (!meta) {
-      meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, this.#now())), frozen: null }
-      if (this.#layout !== FIRST_LAYOUT) meta.layout = this.#layout
-      await this.#meta.put('meta', meta)
-    }
     this.id = meta.id
     this.#guard = guardOf(meta)
     this.#stored = BigInt(meta.stored)
     this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
-    this.#appended = this.#stored
-    for (const { key, value } of this.#entries.getRange()) {
-      this.#appended = key.readBigUInt64BE()
-      this.#count(decodeEntry(this.#appended, value), 1)
-    }
+    this.#appended = entries.last
     this.#stateBytes = this.#remembered.states.size()
     this.#advancedPast = BigInt(meta.outranked ?? START)
     this.#recordedLift = this.#advancedPast
-    this.#allocated = laterOf(this.#appended, this.#advancedPast)
+    // What LMDB has of a write whose record is gone may have its positions.
+    this.#allocated = [this.#appended, this.#advancedPast, appliedIn(tables)].reduce(laterOf)
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
@@ -144,30 +147,53 @@ class LmdbJournal implements Journal {
     const floor = limitedBy(this.#foreignFloor, now)
     const entries = new NewEntries(now, () => {
       this.#allocated = nextPosition(laterOf(this.#allocated, floor), now)
+      this.#inFlight ??= this.#allocated
       return this.#allocated
     })
-    const outcomes: Outcome[] = []
-    let added: Entry[] = []
-    let grown = 0
-    await transact(this.#root, () => {
-      for (const write of writes) {
-        const { outcome, grown: more } = execute(write, this.#remembered, entries, { now, last: () => this.#allocated })
-        outcomes.push(outcome)
-        grown += more
-      }
-      added = entries.all
-      for (const entry of added) this.#entries.put(positionKey(entry.position), encodeEntry(entry))
-    })
-    this.#stateBytes += grown
-    for (const entry of added) {
-      this.#count(entry, 1)
-      this.#appended = laterOf(this.#appended, entry.position)
+    const draft = new Draft()
+    const known = { now, last: () => this.#allocated, draft }
+    const outcomes = writes.map((write) => execute(write, this.#remembered, entries, known))
+    const added = entries.all
+    let isKept = false
+    try {
+      if (added.length > 0) await this.#prepare(added, !draft.isEmpty)
+      if (!draft.isEmpty) await this.#apply(draft, added.at(-1)?.position)
+      isKept = added.length > 0 && this.#entries.add(added)
+      this.#appended = laterOf(this.#appended, this.#entries.last)
+    } finally {
+      this.#inFlight = null
     }
-    for (const write of writes) {
-      if (write.type !== 'append') continue
-      for (const { onReleased } of this.#listeners) onReleased?.(write.body)
-    }
+    this.#release(
+      writes.flatMap((write, i) =>
+        write.type !== 'append' || (isKept && outcomes[i]?.status === 'done') ? [] : write,
+      ),
+    )
     return outcomes
+  }
+
+  /** @throws ApiError `unavailable` if nothing was written */
+  async #prepare(entries: Entry[], isConditional: boolean): Promise<void> {
+    try {
+      await this.#entries.prepare(entries, isConditional)
+    } catch (error) {
+      throw unwritable(error)
+    }
+  }
+
+  /** @param last of the entries that were prepared for it, if there are any */
+  async #apply(draft: Draft, last: Position | undefined): Promise<void> {
+    const { root, log, states } = this.#tables
+    let grown = 0
+    try {
+      await transact(root, () => {
+        grown = draft.apply(states)
+        if (last !== undefined) log.put(APPLIED, positionKey(last))
+      })
+    } catch (error) {
+      if (last !== undefined) await this.#entries.undo().catch(() => undefined)
+      throw error
+    }
+    this.#stateBytes += grown
   }
 
   async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
@@ -187,7 +213,7 @@ class LmdbJournal implements Journal {
     return {
       appended: this.#appended,
       stored: this.#stored,
-      pending: this.#pending.get(projectId) ?? 0,
+      pending: this.#entries.pendingOf(projectId),
       deletions: this.#deletions.get(projectId) ?? 0,
     }
   }
@@ -195,10 +221,7 @@ class LmdbJournal implements Journal {
   async level(position: Position, projectId = ''): Promise<Progress> {
     this.#assertLayout()
     let appended = START
-    let isEmpty = false
-    let stored = START
-    // What is being written was assigned before, and is among the entries here.
-    await transact(this.#root, () => {
+    await transact(this.#tables.root, () => {
       const lifted = limitedBy(position, this.#now())
       if (lifted > this.#allocated && lifted > this.#recordedLift) {
         this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
@@ -208,20 +231,21 @@ class LmdbJournal implements Journal {
       }
       this.#allocated = laterOf(this.#allocated, lifted)
       appended = this.#allocated
-      const first = this.#first()
-      isEmpty = first === null
-      stored = first === null ? appended : first - 1n
     })
     this.#recordedLift = this.#advancedPast
     this.#appended = laterOf(this.#appended, appended)
-    if (isEmpty) this.#stored = laterOf(this.#stored, appended)
+    // Before the wait: what is written by then waits.
+    const inFlight = this.#inFlight
+    const first = (await this.#entries.oldest())?.position ?? inFlight
+    // What was assigned since may be stored already.
+    const stored = first === null || first > appended ? appended : first - 1n
+    if (this.#isEmpty) this.#stored = laterOf(this.#stored, appended)
     return { ...(await this.progress(projectId)), appended, stored }
   }
 
-  /** The position of the oldest entry. */
-  #first(): Position | null {
-    const [key] = this.#entries.getKeys({ limit: 1 })
-    return key ? key.readBigUInt64BE() : null
+  /** Whether nothing waits, and nothing is being written. */
+  get #isEmpty(): boolean {
+    return this.#entries.length === 0 && this.#inFlight === null
   }
 
   raiseFloor(position: Position): void {
@@ -232,9 +256,9 @@ class LmdbJournal implements Journal {
     this.#assertLayout()
     if (this.#frozen) {
       const { first, last } = this.#frozen
-      return { isRepeated: true, first, last, entries: this.#read(first, last) }
+      return { isRepeated: true, first, last, entries: await this.#entries.upTo(last) }
     }
-    const entries = this.#read(this.#stored + 1n, this.#appended, maxBytes)
+    const entries = await this.#entries.first(maxBytes)
     const first = entries[0]?.position
     const last = entries.at(-1)?.position
     if (first === undefined || last === undefined) return null
@@ -247,7 +271,7 @@ class LmdbJournal implements Journal {
   }
 
   async #freeze(frozen: { first: Position; last: Position }): Promise<void> {
-    await transact(this.#root, () => this.#meta.put('meta', this.#metaWith(this.#stored, frozen)))
+    await transact(this.#tables.root, () => this.#meta.put('meta', this.#metaWith(this.#stored, frozen)))
     this.#frozen = frozen
   }
 
@@ -255,19 +279,19 @@ class LmdbJournal implements Journal {
     const now = this.#now()
     let grown = 0
     let stored = block.last
-    await transact(this.#root, () => {
-      for (const { position } of block.entries) this.#entries.remove(positionKey(position))
+    await transact(this.#tables.root, () => {
       this.#remembered.states.letExpire(states, now)
       grown = this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length))
       // Where nothing is left, everything assigned is stored: after a lift that is later than any entry.
-      if (this.#first() === null) stored = laterOf(stored, this.#allocated)
+      const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
+      if (isLast) stored = laterOf(stored, this.#allocated)
       this.#meta.put('meta', this.#metaWith(stored, null))
     })
     this.#stateBytes += grown
     this.#stored = stored
     this.#appended = laterOf(this.#appended, stored)
     this.#frozen = null
-    for (const entry of block.entries) this.#count(entry, -1)
+    this.#release(await this.#entries.remove(block))
     for (const { onStored } of this.#listeners) onStored?.(stored)
   }
 
@@ -284,7 +308,7 @@ class LmdbJournal implements Journal {
   }
 
   #isFull(): boolean {
-    return this.#bytes + this.#stateBytes > this.#maxBytes
+    return this.#entries.bytes + this.#stateBytes > this.#maxBytes
   }
 
   /** For a journal that is full of states: without writes, no block is acknowledged, and nothing else removes them. */
@@ -292,7 +316,7 @@ class LmdbJournal implements Journal {
     const now = this.#now()
     if (!this.#remembered.states.hasExpired(now)) return
     let grown = 0
-    await transact(this.#root, () => {
+    await transact(this.#tables.root, () => {
       grown = this.#sweep(now, MIN_SWEEP)
     })
     this.#stateBytes += grown
@@ -301,9 +325,9 @@ class LmdbJournal implements Journal {
   async advancePast(position: Position): Promise<void> {
     this.#advancedPast = laterOf(this.#allocated, position)
     this.#allocated = this.#advancedPast
-    const isEmpty = this.#entryCount === 0
+    const isEmpty = this.#isEmpty
     const stored = isEmpty ? this.#advancedPast : this.#stored
-    await transact(this.#root, () => {
+    await transact(this.#tables.root, () => {
       if (isEmpty) this.#remembered.states.clear()
       this.#meta.put('meta', this.#metaWith(stored, isEmpty ? null : this.#frozen))
     })
@@ -315,22 +339,15 @@ class LmdbJournal implements Journal {
   }
 
   async depth(): Promise<Depth> {
+    const { length: entries, bytes } = this.#entries
+    const oldest = await this.#entries.oldest()
     return {
-      entries: this.#entryCount,
-      bytes: this.#bytes,
+      entries,
+      bytes,
       stateBytes: this.#stateBytes,
-      oldestMs: this.#entryCount === 0 ? 0 : Math.max(0, this.#now() - this.#oldestReceivedAt()),
+      oldestMs: oldest ? Math.max(0, this.#now() - oldest.receivedAt) : 0,
       limitBytes: this.#maxBytes,
     }
-  }
-
-  /** Cached, as the entry may be large. */
-  #oldestReceivedAt(): number {
-    const [key] = this.#entries.getKeys({ limit: 1 })
-    const position = key?.readBigUInt64BE() ?? START
-    const value = key && position !== this.#oldest.position && this.#entries.get(key)
-    if (value) this.#oldest = { position, receivedAt: decodeEntry(position, value).receivedAt }
-    return this.#oldest.receivedAt
   }
 
   async noteDeletion(projectId: string): Promise<void> {
@@ -353,7 +370,8 @@ class LmdbJournal implements Journal {
 
   async close(): Promise<void> {
     this.isUp = false
-    await this.#root.close()
+    await this.#entries.close()
+    await this.#tables.root.close()
   }
 
   #metaWith(stored: Position, frozen: { first: Position; last: Position } | null): Meta {
@@ -366,26 +384,8 @@ class LmdbJournal implements Journal {
     }
   }
 
-  #read(first: Position, last: Position, maxBytes = Number.POSITIVE_INFINITY): Entry[] {
-    const entries: Entry[] = []
-    let bytes = 0
-    const range = this.#entries.getRange({ start: positionKey(first), end: positionKey(last + 1n) })
-    for (const { key, value } of range) {
-      const entry = decodeEntry(key.readBigUInt64BE(), value)
-      entries.push(entry)
-      bytes += entry.body.length
-      if (bytes >= maxBytes) break
-    }
-    return entries
-  }
-
-  #count({ kind, projectId, count, body }: Entry, sign: 1 | -1): void {
-    this.#entryCount += sign
-    this.#bytes += sign * body.length
-    if (kind !== 'events') return
-    const pending = (this.#pending.get(projectId) ?? 0) + sign * count
-    if (pending === 0) this.#pending.delete(projectId)
-    else this.#pending.set(projectId, pending)
+  #release(entries: { body: Buffer }[]): void {
+    for (const { onReleased } of this.#listeners) for (const { body } of entries) onReleased?.(body)
   }
 }
 

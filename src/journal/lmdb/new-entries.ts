@@ -36,11 +36,16 @@ export class NewEntries {
     return entry.position
   }
 
+  /** In the order of their positions. */
   get all(): Entry[] {
     const rows = [...this.#rows].map(([kind, { position, rows }]): Entry => {
       const body = Buffer.from(rows.join(','))
       return { position, kind, projectId: '', count: rows.length, receivedAt: this.#now, body }
     })
-    return [...this.#events, ...rows]
+    return rows.length === 0 ? this.#events : [...this.#events, ...rows].sort(byPosition)
   }
+}
+
+function byPosition(a: Entry, b: Entry): number {
+  return a.position < b.position ? -1 : 1
 }

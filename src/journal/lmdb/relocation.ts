@@ -1,12 +1,15 @@
 import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
+import type { Entry } from '../journal.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
+import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
-import { type LmdbTables, openTables } from './tables.js'
+import { appliedIn, type LmdbTables, openTables } from './tables.js'
 import { transact } from './transact.js'
 
 /** Requests and states of one piece. */
@@ -33,19 +36,22 @@ class LmdbRelocation implements Relocation {
 
   async look(): Promise<JournalLook | null> {
     if (!existsSync(this.#path)) return null
-    const { meta, entries } = this.#open()
+    const { meta, oldEntries, log } = this.#open()
     const found = meta.get('meta')
     if (!found) return null
     const { version: layout, closedFor } = guardOf(found)
+    const stored = BigInt(found.stored)
     const depth = { entries: 0, bytes: 0, stateBytes: this.#states.size(), oldestMs: 0 }
-    let last = laterOf(BigInt(found.stored), BigInt(found.outranked ?? START))
-    for (const { key, value } of entries.getRange()) {
-      const { position, receivedAt, body } = decodeEntry(key.readBigUInt64BE(), value)
+    let last = laterOf(stored, BigInt(found.outranked ?? START))
+    const count = ({ position, receivedAt, body }: Entry) => {
+      if (position <= stored) return
       if (depth.entries === 0) depth.oldestMs = Math.max(0, this.#now() - receivedAt)
       depth.entries++
       depth.bytes += body.length
       last = laterOf(last, position)
     }
+    for await (const entries of readEntryLog(this.#path, appliedIn({ log }))) entries.forEach(count)
+    for (const { key, value } of oldEntries.getRange()) count(decodeEntry(key.readBigUInt64BE(), value))
     return { id: found.id, layout, closedFor, appended: last, depth }
   }
 
@@ -81,9 +87,9 @@ class LmdbRelocation implements Relocation {
 
   async addInsertIds({ bucket, ids }: RememberedIds): Promise<void> {
     const here = this.#insertIds
-    await transact(this.#open().root, () => {
-      here.take(ids, this.#now(), bucket)
-    })
+    const draft = new Draft()
+    here.take(ids, this.#now(), draft, bucket)
+    await this.#apply(draft)
   }
 
   async *states(): AsyncGenerator<KeptState[]> {
@@ -91,9 +97,9 @@ class LmdbRelocation implements Relocation {
   }
 
   async addStates(states: KeptState[]): Promise<void> {
-    await transact(this.#open().root, () => {
-      for (const state of states) this.#states.add(state)
-    })
+    const draft = new Draft()
+    for (const state of states) this.#states.add(state, draft)
+    await this.#apply(draft)
   }
 
   async keepStates(isOwn: (stateKey: string) => boolean): Promise<void> {
@@ -131,6 +137,13 @@ class LmdbRelocation implements Relocation {
     const meta = existsSync(this.#path) && this.#open().meta.get('meta')
     if (!meta) throw new Error('there is no journal in this folder; create it first')
     return meta
+  }
+
+  async #apply(draft: Draft): Promise<void> {
+    const { root, states } = this.#open()
+    await transact(root, () => {
+      draft.apply(states)
+    })
   }
 
   async #put(meta: Meta): Promise<void> {

@@ -10,6 +10,7 @@ import {
 } from '../idempotency-memory.js'
 import type { IdempotencyKey, Outcome } from '../journal.js'
 import type { RememberedRequest } from '../relocation.js'
+import { Draft } from './draft.js'
 import { positionKey, REQUEST } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
@@ -28,7 +29,7 @@ interface Found {
 
 /**
  * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
- * ones are removed from the front. Call what changes them within a transaction.
+ * ones are removed from the front. Call what changes them, but for `remember`, within a transaction.
  */
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
@@ -43,8 +44,8 @@ export class LmdbRequests {
   }
 
   /** As Journal.findRequest has it. */
-  find(request: IdempotencyKey, now: number): Outcome | null {
-    for (const { position, isSame, journalId } of this.#found(request, now)) {
+  find(request: IdempotencyKey, now: number, draft = new Draft()): Outcome | null {
+    for (const { position, isSame, journalId } of this.#found(request, now, draft)) {
       if (!isSame) return { status: 'mismatch' }
       if (position !== null) return { status: 'repeated', position, ...(journalId !== undefined && { journalId }) }
     }
@@ -52,20 +53,20 @@ export class LmdbRequests {
   }
 
   /** Why a request is not executed: it is known, or its project has reached its maximum. Null if it is executed. */
-  refusal(request: IdempotencyKey, now: number): Outcome | null {
-    const known = this.find(request, now)
+  refusal(request: IdempotencyKey, now: number, draft: Draft): Outcome | null {
+    const known = this.find(request, now, draft)
     if (known) return known
     // What is reserved is counted already.
-    const [reserved] = this.#found(request, now)
-    return !reserved && this.#isLimited(request, now) ? { status: 'limited' } : null
+    const [reserved] = this.#found(request, now, draft)
+    return !reserved && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
   }
 
-  *#found(request: IdempotencyKey, now: number): Generator<Found> {
+  *#found(request: IdempotencyKey, now: number, draft: Draft): Generator<Found> {
     const digest = keyBytes(request)
     const bucket = bucketAt(now)
     // From the next bucket on, as the clock may have been fast when the request arrived.
     for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) {
-      const value = this.#tables.requests.get(keyAt(at, digest))
+      const value = draft.get(this.#tables.requests, keyAt(at, digest))
       if (value) yield parseValue(value, fingerprintBytes(request))
     }
     const old = this.#tables.oldRequests.get(Buffer.from(request.key, 'hex'))
@@ -73,25 +74,25 @@ export class LmdbRequests {
       yield { position: old.readBigUInt64BE(), isSame: old.toString('utf8', POSITION_BYTES) === request.fingerprint }
   }
 
-  #isLimited({ projectId }: IdempotencyKey, now: number): boolean {
+  #isLimited({ projectId }: IdempotencyKey, now: number, draft: Draft): boolean {
     if (this.#maxOfProject === 0) return false
     const bucket = bucketAt(now)
     let count = 0
-    for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) count += this.#count(at, projectId)
+    for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) count += this.#count(at, projectId, draft)
     return count >= this.#maxOfProject
   }
 
   /** @param position START: reserved */
-  remember(request: IdempotencyKey, position: Position, now: number): void {
+  remember(request: IdempotencyKey, position: Position, now: number, draft: Draft): void {
     const bucket = bucketAt(now)
     const key = keyAt(bucket, keyBytes(request))
-    const isNew = this.#tables.requests.get(key) === undefined
-    this.#tables.requests.put(key, formatValue(position, fingerprintBytes(request)))
+    const isNew = draft.get(this.#tables.requests, key) === undefined
+    draft.put(this.#tables.requests, key, formatValue(position, fingerprintBytes(request)))
     this.#added++
     if (!isNew) return
     const count = Buffer.allocUnsafe(8)
-    count.writeBigUInt64BE(BigInt(this.#count(bucket, request.projectId) + 1))
-    this.#tables.counts.put(keyAt(bucket, Buffer.from(request.projectId)), count)
+    count.writeBigUInt64BE(BigInt(this.#count(bucket, request.projectId, draft) + 1))
+    draft.put(this.#tables.counts, keyAt(bucket, Buffer.from(request.projectId)), count)
   }
 
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */
@@ -132,8 +133,8 @@ export class LmdbRequests {
     this.#tables.requests.put(at, journalId === ownId ? value : Buffer.concat([value, id]))
   }
 
-  #count(bucket: number, projectId: string): number {
-    return Number(this.#tables.counts.get(keyAt(bucket, Buffer.from(projectId)))?.readBigUInt64BE() ?? 0)
+  #count(bucket: number, projectId: string, draft: Draft): number {
+    return Number(draft.get(this.#tables.counts, keyAt(bucket, Buffer.from(projectId)))?.readBigUInt64BE() ?? 0)
   }
 }
 

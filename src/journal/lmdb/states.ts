@@ -1,12 +1,13 @@
 import type { Position } from '../../model/position.js'
 import { type Commit, READING_MEMORY_MS, STATE_MEMORY_MS, type State, type StoredState } from '../journal.js'
 import type { KeptState } from '../relocation.js'
+import type { Draft } from './draft.js'
 import { EMPTY, expiryKey, REQUEST, STATE, withPosition } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
 /**
- * The states of the embedded journal, and when they expire. Call what changes them within a transaction; what it returns
- * is by how many bytes they grew, which counts once the transaction is committed.
+ * The states of the embedded journal, and when they expire. Call what changes them, but for what takes a draft, within a
+ * transaction; what it returns is by how many bytes they grew, which counts once the transaction is committed.
  */
 export class LmdbStates {
   readonly #tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>
@@ -36,17 +37,13 @@ export class LmdbStates {
   }
 
   /** Whether the state still is the one that the commit was computed from. */
-  isExpected({ stateKey, expected, readAt }: Commit, now: number): boolean {
-    const current = this.#tables.states.get(Buffer.from(stateKey, 'hex'))
+  isExpected({ stateKey, expected, readAt }: Commit, now: number, draft: Draft): boolean {
+    const current = draft.get(this.#tables.states, Buffer.from(stateKey, 'hex'))
     return current ? current.readBigUInt64BE() === expected : readAt <= now && now - readAt <= READING_MEMORY_MS
   }
 
-  put(stateKey: string, version: Position, state: string): number {
-    const key = Buffer.from(stateKey, 'hex')
-    const replaced = this.#tables.states.get(key)?.length ?? 0
-    const value = withPosition(version, Buffer.from(state))
-    this.#tables.states.put(key, value)
-    return value.length - replaced
+  put(stateKey: string, version: Position, state: string, draft: Draft): void {
+    draft.put(this.#tables.states, Buffer.from(stateKey, 'hex'), withPosition(version, Buffer.from(state)))
   }
 
   /** Lets versions expire that the store has. */
@@ -85,9 +82,9 @@ export class LmdbStates {
   }
 
   /** One of another journal, unless the same or a later version is here. */
-  add({ stateKey, version, state }: KeptState): number {
-    const here = this.#tables.states.get(Buffer.from(stateKey, 'hex'))?.readBigUInt64BE()
-    return here !== undefined && here >= version ? 0 : this.put(stateKey, version, state)
+  add({ stateKey, version, state }: KeptState, draft: Draft): void {
+    const here = draft.get(this.#tables.states, Buffer.from(stateKey, 'hex'))?.readBigUInt64BE()
+    if (here === undefined || here < version) this.put(stateKey, version, state, draft)
   }
 
   /** Removes those that expire, and those of the others that are not this journal's own. */

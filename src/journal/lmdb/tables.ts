@@ -1,12 +1,15 @@
 import { type Database, open, type RootDatabase } from 'lmdb'
+import { type Position, START } from '../../model/position.js'
 import type { Meta } from './encoding.js'
 
-/** The tables of the embedded journal. */
+/** What the embedded journal has in LMDB: all but the entries. */
 export interface LmdbTables {
   root: RootDatabase
   meta: Database<Meta, string>
-  /** position → entry */
-  entries: Database<Buffer, Buffer>
+  /** APPLIED → the last position of what is here of a write that is in the log of entries, too */
+  log: Database<Buffer, Buffer>
+  /** entries that a version without a log left behind: position → entry */
+  oldEntries: Database<Buffer, Buffer>
   /** state key → version and state */
   states: Database<Buffer, Buffer>
   /** time, type and name → the version that expires then */
@@ -21,6 +24,13 @@ export interface LmdbTables {
   oldRequests: Database<Buffer, Buffer>
 }
 
+/** The only key of `log`. */
+export const APPLIED = Buffer.from('applied')
+
+export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
+  return log.get(APPLIED)?.readBigUInt64BE() ?? START
+}
+
 /** Opens a folder, creating it if there is none. */
 export function openTables(path: string): LmdbTables {
   // overlappingSync off: a commit resolves only when it is on disk, as this journal promises.
@@ -31,7 +41,8 @@ export function openTables(path: string): LmdbTables {
   return {
     root,
     meta: root.openDB({ name: 'meta', encoding: 'json' }),
-    entries: table('entries'),
+    log: table('log'),
+    oldEntries: table('entries'),
     states: table('states'),
     expiries: table('expiries'),
     requests: table('requests-by-time'),

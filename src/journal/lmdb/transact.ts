@@ -24,7 +24,9 @@ export async function transact(root: RootDatabase, work: () => void): Promise<vo
     if (error instanceof Error && 'commitError' in error) Promise.resolve(error.commitError).catch(() => undefined)
   }
   if (failure === undefined) return
-  throw new ApiError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', {
-    cause: failure,
-  })
+  throw unwritable(failure)
+}
+
+export function unwritable(cause: unknown): ApiError {
+  return new ApiError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', { cause })
 }

@@ -18,6 +18,7 @@ import {
   type Write,
 } from '../journal.js'
 import { FIRST_LAYOUT } from '../layout.js'
+import { type Run, UnstoredEntries } from '../unstored-entries.js'
 import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
 import {
   entriesOf,
@@ -42,7 +43,6 @@ import { ADVANCE_PAST } from './scripts/history.js'
 import { FIND_INSERT_IDS } from './scripts/insert-ids.js'
 import { DEPTH, LEVEL, PROGRESS, READ_STATES } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
-import { type Run, UnstoredEntries } from './unstored-entries.js'
 
 /** Acknowledging a block reads its entries while Redis does nothing else: some 20 ms for this many. */
 const MAX_BLOCK_ENTRIES = 20_000

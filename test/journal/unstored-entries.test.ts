@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { Entry } from '../../../src/journal/journal.js'
-import { UnstoredEntries } from '../../../src/journal/redis/unstored-entries.js'
+import type { Entry } from '../../src/journal/journal.js'
+import { UnstoredEntries } from '../../src/journal/unstored-entries.js'
 
 const entry = (position: number, bytes = 1): Entry => ({
   position: BigInt(position),

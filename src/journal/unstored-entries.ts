@@ -1,4 +1,4 @@
-import type { Entry } from '../journal.js'
+import type { Entry } from './journal.js'
 
 /** Bytes of the bodies kept at most; a writer that is further behind reads the rest from the journal. */
 const MAX_BYTES = 96 * 1024 * 1024
