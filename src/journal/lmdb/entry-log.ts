@@ -81,11 +81,12 @@ export class EntryLog {
 
   async #recover({ path, applied, stored }: EntryLogOptions): Promise<void> {
     for (const { isCut, ...found } of await findSegments(path, applied)) {
-      const segment = { ...found, file: await open(found.path, FLAGS) }
+      const segment: Segment = { ...found, file: await open(found.path, FLAGS) }
+      if (isCut) await cutAfter(segment, segment.end)
       this.#number = Math.max(this.#number, segment.number)
       this.#files = Math.max(this.#files, fileNumber(segment.path))
       if (segment.last <= stored) {
-        this.#free.push(segment)
+        await this.#setFree(segment)
         continue
       }
       if (this.#live.length > 0 && segment.after !== this.#last) {
@@ -93,7 +94,6 @@ export class EntryLog {
       }
       this.#live.push(segment)
       this.#last = segment.last
-      this.#cutAt = isCut ? segment.end : null
     }
   }
 
@@ -157,10 +157,7 @@ export class EntryLog {
   async #cut(): Promise<void> {
     const segment = this.#live.at(-1)
     if (this.#cutAt === null || !segment) return
-    await segment.file.truncate(this.#cutAt)
-    await segment.file.datasync()
-    segment.size = this.#cutAt
-    segment.end = this.#cutAt
+    await cutAfter(segment, this.#cutAt)
     this.#cutAt = null
   }
 
@@ -205,18 +202,28 @@ export class EntryLog {
       const isInUse = this.#live.length === 1 && (this.#isAppending || this.#cutAt !== null)
       if (!segment || segment.last > upTo || isInUse) return
       this.#live.shift()
-      if (this.#free.length < MAX_FREE) {
-        this.#free.push(segment)
-        continue
-      }
-      await segment.file.close()
-      await rm(segment.path)
+      await this.#setFree(segment)
     }
+  }
+
+  async #setFree(segment: Segment): Promise<void> {
+    if (this.#free.length < MAX_FREE) {
+      this.#free.push(segment)
+      return
+    }
+    await segment.file.close()
+    await rm(segment.path)
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#live, ...this.#free].map(({ file }) => file.close()))
   }
+}
+
+async function cutAfter(segment: Segment, end: number): Promise<void> {
+  await segment.file.truncate(end)
+  await segment.file.datasync()
+  Object.assign(segment, { end, size: end })
 }
 
 /**

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import { appendFile, cp, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { open } from 'lmdb'
+import t from 'tap'
+import type { Append, Entry, Journal } from '../../../src/journal/journal.js'
+import { encodeEntryHead, positionKey } from '../../../src/journal/lmdb/encoding.js'
+import { EntryLog, readEntryLog } from '../../../src/journal/lmdb/entry-log.js'
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
+import { type Position, START } from '../../../src/model/position.js'
+import { randomName, temporaryFolder } from '../../helper.js'
+
+const ALL = 1e9
+const SEGMENT_BYTES = 400
+const RUNS = 60
+const folder = await temporaryFolder(t)
+
+const entry = (position: Position, body: Uint8Array): Entry => ({
+  position,
+  kind: 'events',
+  projectId: 'p',
+  count: 1,
+  receivedAt: Number(position),
+  body: Buffer.from(body),
+})
+
+async function newFolder(): Promise<string> {
+  const path = join(folder, randomName('log'))
+  await cp(await temporaryFolder(t), path, { recursive: true })
+  return path
+}
+
+async function collect(found: AsyncIterable<Entry[]>): Promise<Entry[]> {
+  const all: Entry[] = []
+  for await (const entries of found) all.push(...entries)
+  return all
+}
+
+/** The log as a process finds it that starts after a crash. */
+async function recovered(path: string, stored: Position, applied = START): Promise<Entry[]> {
+  const log = await EntryLog.open({ path, stored, applied, segmentBytes: SEGMENT_BYTES })
+  const entries = await collect(log.read(stored))
+  await log.close()
+  const seen = await collect(readEntryLog(path, applied))
+  assert.deepEqual(
+    seen.filter(({ position }) => position > stored),
+    entries,
+    'another process sees the same',
+  )
+  return entries
+}
+
+const body = fc.uint8Array({ minLength: 1, maxLength: 120 })
+const step = fc.oneof(
+  fc.record({ type: fc.constant('append' as const), bodies: fc.array(body, { minLength: 1, maxLength: 4 }) }),
+  fc.record({ type: fc.constant('forget' as const), count: fc.nat(6) }),
+  fc.record({ type: fc.constant('undo' as const), bodies: fc.array(body, { minLength: 1, maxLength: 2 }) }),
+  fc.record({ type: fc.constant('reopen' as const) }),
+)
+
+t.test('what was appended and not forgotten is there, whatever of the last write came to the disk', async (t) => {
+  const property = fc.asyncProperty(
+    fc.array(step, { maxLength: 30 }),
+    fc.array(body, { minLength: 1, maxLength: 3 }),
+    fc.nat(),
+    async (steps, lastBodies, cut) => {
+      const path = await newFolder()
+      let position = 0n
+      let stored = START
+      let expected: Entry[] = []
+      const make = (bodies: Uint8Array[]) => bodies.map((body) => entry(++position, body))
+      const start = () => EntryLog.open({ path, stored, applied: START, segmentBytes: SEGMENT_BYTES })
+      let log = await start()
+      for (const step of steps) {
+        if (step.type === 'append') {
+          const entries = make(step.bodies)
+          await log.append(entries, false)
+          expected.push(...entries)
+        } else if (step.type === 'undo') {
+          await log.append(make(step.bodies), true)
+          await log.undo()
+        } else if (step.type === 'forget') {
+          stored = expected[Math.min(step.count, expected.length) - 1]?.position ?? stored
+          expected = expected.slice(step.count)
+          await log.forget(stored)
+        } else {
+          await log.close()
+          log = await start()
+        }
+        assert.deepEqual(await collect(log.read(stored)), expected)
+      }
+      const before = await filesOf(path)
+      const last = make(lastBodies)
+      await log.append(last, false)
+      await log.close()
+      assert.deepEqual(await recovered(path, stored), [...expected, ...last])
+      // A write that is cut off anywhere is a write that never was, or one that was.
+      const after = await filesOf(path)
+      for (const [name, bytes] of after) {
+        const old = before.get(name) ?? Buffer.alloc(0)
+        if (bytes.equals(old)) continue
+        const at = cut % (bytes.length + 1)
+        await writeFile(join(path, name), Buffer.concat([bytes.subarray(0, at), old.subarray(at)]))
+      }
+      const found = await recovered(path, stored)
+      assert.deepEqual(found, found.length > expected.length ? [...expected, ...last] : expected)
+    },
+  )
+  await fc.assert(property, { numRuns: RUNS })
+  t.pass(`${RUNS} runs`)
+})
+
+async function filesOf(path: string): Promise<Map<string, Buffer>> {
+  const files = new Map<string, Buffer>()
+  for (const name of await readdir(path)) files.set(name, await readFile(join(path, name)))
+  return files
+}
+
+for (const segmentBytes of [1, SEGMENT_BYTES]) {
+  t.test(
+    `a conditional record counts once LMDB has the rest, and never later: files of ${segmentBytes} bytes`,
+    async (t) => {
+      const path = await newFolder()
+      const start = (applied: Position) => EntryLog.open({ path, stored: START, applied, segmentBytes })
+      const [one, two, three, four] = [1n, 2n, 3n, 4n].map((position) => entry(position, Buffer.from('x'))) as [
+        Entry,
+        Entry,
+        Entry,
+        Entry,
+      ]
+      let log = await start(START)
+      await log.append([one], false)
+      await log.append([two], true)
+      await log.close()
+      t.same(await recovered(path, START, 2n), [one, two])
+      t.same(await recovered(path, START, 1n), [one])
+      log = await start(1n)
+      await log.append([three], true)
+      await log.close()
+      t.same(await recovered(path, START, 3n), [one, three], 'the one that did not count is gone')
+      log = await start(3n)
+      await log.append([four], true)
+      await log.undo()
+      await log.close()
+      t.same(await recovered(path, START, 9n), [one, three])
+    },
+  )
+}
+
+t.test('bytes of a client are no record, and entries that are missing in the middle are noticed', async (t) => {
+  const path = await newFolder()
+  const options = { path, stored: START, applied: START, segmentBytes: 64 }
+  let log = await EntryLog.open(options)
+  for (const position of [1n, 2n, 3n]) await log.append([entry(position, Buffer.alloc(100))], false)
+  await log.close()
+  const names = (await readdir(path)).sort()
+  t.equal(names.length, 3)
+  await appendFile(join(path, names[2] ?? ''), await readFile(join(path, names[1] ?? '')))
+  log = await EntryLog.open(options)
+  t.equal((await collect(log.read(START))).length, 3, 'what follows the end of another segment is nothing')
+  await log.close()
+  await truncate(join(path, names[1] ?? ''), 60)
+  await t.rejects(EntryLog.open(options), /entries before .* are missing/)
+})
+
+const append = (text: string): Append => ({ type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) })
+
+async function textsOf(journal: Journal): Promise<string[]> {
+  const block = await journal.claim(ALL)
+  return block?.entries.map(({ body }) => body.toString()) ?? []
+}
+
+t.test('entries that a version without a log left in LMDB are stored first, and once', async (t) => {
+  const path = await newFolder()
+  const leaveBehind = async (positions: Position[]) => {
+    const root = open({ path, maxDbs: 16 })
+    const entries = root.openDB<Buffer, Buffer>({ name: 'entries', encoding: 'binary', keyEncoding: 'binary' })
+    for (const position of positions) {
+      const old = entry(position, Buffer.from(`old ${position}`))
+      await entries.put(positionKey(position), Buffer.concat([encodeEntryHead(old), old.body]))
+    }
+    const meta = root.openDB<object, string>({ name: 'meta', encoding: 'json' })
+    if (!meta.get('meta')) await meta.put('meta', { id: 7, stored: '4', frozen: ['5', '6'] })
+    await root.close()
+  }
+  await leaveBehind([5n, 6n, 7n])
+  let journal = await openLmdbJournal({ path, maxBytes: ALL })
+  t.equal(journal.id, 7)
+  t.match(await journal.progress('p'), { stored: 4n, appended: 7n, pending: 3 })
+  await journal.write([append('new')])
+  await journal.close()
+
+  // As if the process had died before LMDB let them go.
+  await leaveBehind([5n, 6n, 7n])
+  journal = await openLmdbJournal({ path, maxBytes: ALL })
+  t.teardown(() => journal.close())
+  const frozen = await journal.claim(ALL)
+  t.match(frozen, { isRepeated: true, first: 5n, last: 6n })
+  t.same(
+    frozen?.entries.map(({ body }) => body.toString()),
+    ['old 5', 'old 6'],
+  )
+  if (frozen) await journal.acknowledge(frozen, [])
+  t.same(await textsOf(journal), ['old 7', 'new'])
+})
+
+t.test('entries are read from the log where memory has no room for them', async (t) => {
+  const path = await newFolder()
+  const journal = await openLmdbJournal({ path, maxBytes: ALL, segmentBytes: 200, memoryBytes: 20 })
+  t.teardown(() => journal.close())
+  const texts = Array.from({ length: 20 }, (_, i) => `event ${i}`)
+  for (const text of texts) await journal.write([append(text)])
+  const found: string[] = []
+  for (let block = await journal.claim(30); block; block = await journal.claim(30)) {
+    found.push(...block.entries.map(({ body }) => body.toString()))
+    t.same((await journal.claim(1))?.entries, block.entries, 'a block is the same when it is claimed again')
+    await journal.acknowledge(block, [])
+  }
+  t.same(found, texts)
+  const files = (await readdir(path)).filter((name) => name.startsWith('entries-'))
+  t.ok(files.length <= 4, `${files.length} files are kept to be used again`)
+})
