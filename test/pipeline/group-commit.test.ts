@@ -63,7 +63,7 @@ t.test('a failed write refuses the requests that share it, and no others', async
 })
 
 t.test('the buffers of events and of the entries built from them are reused', async (t) => {
-  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3 })
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 1024 ** 3, memoryBytes: 0 })
   t.teardown(() => journal.close())
   const pool = new BufferPool()
   const commits = new GroupCommit(journal, pool)

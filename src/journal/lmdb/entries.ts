@@ -4,7 +4,7 @@ import { UnstoredEntries } from '../unstored-entries.js'
 import { decodeEntry } from './encoding.js'
 import { EntryLog } from './entry-log.js'
 import { appliedIn, type LmdbTables } from './tables.js'
-import { transact } from './transact.js'
+import { transact, unwritable } from './transact.js'
 
 /** Bytes of a record when entries of an earlier version are moved to the log. */
 const MOVE_BYTES = 4 * 1024 * 1024
@@ -76,9 +76,16 @@ export class LmdbEntries {
     return this.#pending.get(projectId) ?? 0
   }
 
-  /** Makes them durable; they count after `add`. */
+  /**
+   * Makes them durable; they count after `add`.
+   * @throws ApiError `unavailable` if nothing was written
+   */
   async prepare(entries: Entry[], isConditional: boolean): Promise<void> {
-    await this.#log.append(entries, isConditional)
+    try {
+      await this.#log.append(entries, isConditional)
+    } catch (error) {
+      throw unwritable(error)
+    }
   }
 
   /** Takes back what was prepared last. */

@@ -26,7 +26,7 @@ import { NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
 import { APPLIED, appliedIn, type LmdbTables, openTables } from './tables.js'
-import { transact, unwritable } from './transact.js'
+import { transact } from './transact.js'
 
 export interface LmdbJournalOptions {
   /** of a directory that belongs to this process alone */
@@ -111,6 +111,8 @@ class LmdbJournal implements Journal {
   #foreignFloor = START
   #frozen: { first: Position; last: Position } | null
   #stateBytes: number
+  /** settles with the last write: one that is prepared looks into what those before it have changed */
+  #writing: Promise<unknown> = Promise.resolve()
 
   constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
     const { maxBytes, maxRequestKeys = 0, layout = FIRST_LAYOUT, now = Date.now } = options
@@ -137,7 +139,13 @@ class LmdbJournal implements Journal {
     this.#allocated = [this.#appended, this.#advancedPast, appliedIn(tables)].reduce(laterOf)
   }
 
-  async write(writes: Write[]): Promise<Outcome[]> {
+  write(writes: Write[]): Promise<Outcome[]> {
+    const written = this.#writing.then(() => this.#write(writes))
+    this.#writing = written.catch(() => undefined)
+    return written
+  }
+
+  async #write(writes: Write[]): Promise<Outcome[]> {
     this.#assertLayout(true)
     if (this.#isFull()) await this.#removeExpired()
     if (this.#isFull()) {
@@ -156,7 +164,7 @@ class LmdbJournal implements Journal {
     const added = entries.all
     let isKept = false
     try {
-      if (added.length > 0) await this.#prepare(added, !draft.isEmpty)
+      if (added.length > 0) await this.#entries.prepare(added, !draft.isEmpty)
       if (!draft.isEmpty) await this.#apply(draft, added.at(-1)?.position)
       isKept = added.length > 0 && this.#entries.add(added)
       this.#appended = laterOf(this.#appended, this.#entries.last)
@@ -169,15 +177,6 @@ class LmdbJournal implements Journal {
       ),
     )
     return outcomes
-  }
-
-  /** @throws ApiError `unavailable` if nothing was written */
-  async #prepare(entries: Entry[], isConditional: boolean): Promise<void> {
-    try {
-      await this.#entries.prepare(entries, isConditional)
-    } catch (error) {
-      throw unwritable(error)
-    }
   }
 
   /** @param last of the entries that were prepared for it, if there are any */
