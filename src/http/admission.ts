@@ -1,7 +1,6 @@
-import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { KeyRing } from '../keys/key-ring.js'
-import { type Access, ALLOWED, type StoredKey } from '../keys/keys.js'
+import type { StoredKey } from '../keys/keys.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { Authentication } from './authenticate.js'
 import { acceptJson, type Intake } from './body.js'
@@ -12,11 +11,6 @@ import { type Counters, limitRate, openCounters, registerRateLimit } from './rat
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
 import { SessionCalls } from './session-calls.js'
 import { WrongKeys } from './wrong-keys.js'
-
-/** Response headers that a page's script may read. */
-const EXPOSED = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset']
-
-const NO_CORS: FastifyCorsOptions = { origin: false }
 
 /** Settings of the service, by their names. */
 export interface AdmissionSettings {
@@ -119,47 +113,4 @@ export async function openAdmission(
   const counters = max > 0 && url !== undefined ? await openCounters(url, options.log) : null
   if (max > 0) registerRateLimit(server, { max, windowMs: 1000 * seconds }, counters, Array.isArray(url))
   return new Admission(settings, options, counters)
-}
-
-/**
- * Lets pages of these origins POST to those routes of a scope that a write key may call; `*` is any
- * origin. Call it before the routes are registered. Nothing is added to a response of a request
- * that comes from no page, except for session calls, which are made by pages.
- */
-export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
-  const options: FastifyCorsOptions = {
-    origin: origins.includes('*') ? '*' : origins,
-    methods: ['POST'],
-    exposedHeaders: EXPOSED,
-    strictPreflight: false,
-  }
-  const open = new Map<string, Access>()
-  scope.addHook('onRoute', ({ url, config }) => {
-    if (config?.access && ALLOWED[config.access].includes('write')) open.set(url, config.access)
-  })
-  scope.register(cors, {
-    delegator: ({ method, headers, url }, done) => {
-      const access = open.get(url.split('?', 1)[0] ?? '')
-      const isFromPage = headers.origin !== undefined || method === 'OPTIONS' || access === 'session'
-      done(null, access && isFromPage ? options : NO_CORS)
-    },
-  })
-}
-
-/** How long a browser may remember that it may make a call, in s; none remembers for longer than two hours. */
-const PREFLIGHT_AGE = 7_200
-
-/**
- * Lets pages of any origin call the routes of a scope with whatever headers they add. Some SDKs send with credentials,
- * for which the origin has to be named; there are no cookies, so they open nothing.
- */
-export function allowAnyPage(scope: FastifyInstance): void {
-  scope.register(cors, {
-    origin: true,
-    credentials: true,
-    methods: ['GET', 'POST'],
-    maxAge: PREFLIGHT_AGE,
-    exposedHeaders: ['retry-after'],
-    strictPreflight: false,
-  })
 }

@@ -1,0 +1,80 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Access, ALLOWED } from '../keys/keys.js'
+
+// Not @fastify/cors: its options depend on the request here, and it copies them for each, which took 5 % of the CPU time of
+// an event.
+
+/** What pages of other origins get. */
+interface PageRules {
+  /** the origin that is named in an answer; null: the page may not read it */
+  allowed(origin: string | undefined): string | null
+  /** of each answer to a page */
+  headers: Record<string, string>
+  /** of the answer to a preflight request */
+  preflight: Record<string, string>
+  /** whether a request is one that pages may make */
+  isOpen(request: FastifyRequest): boolean
+}
+
+/** Response headers that a page's script may read. */
+const EXPOSED = 'retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset'
+
+/**
+ * Lets pages of these origins POST to those routes of a scope that a write key may call; `*` is any
+ * origin. Call it before the routes are registered. Nothing is added to a response of a request
+ * that comes from no page, except for session calls, which are made by pages.
+ */
+export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
+  const isAny = origins.includes('*')
+  const open = new Map<string, Access>()
+  scope.addHook('onRoute', ({ url, config }) => {
+    if (config?.access && ALLOWED[config.access].includes('write')) open.set(url, config.access)
+  })
+  answerPages(scope, {
+    allowed: (origin) => (isAny ? '*' : origin !== undefined && origins.includes(origin) ? origin : null),
+    headers: { 'access-control-expose-headers': EXPOSED },
+    preflight: { 'access-control-allow-methods': 'POST' },
+    isOpen: ({ method, headers, url }) => {
+      const isFromPage = headers.origin !== undefined || method === 'OPTIONS'
+      const access = open.get(url.split('?', 1)[0] ?? '')
+      return access !== undefined && (isFromPage || access === 'session')
+    },
+  })
+}
+
+/** How long a browser may remember that it may make a call, in s; none remembers for longer than two hours. */
+const PREFLIGHT_AGE = '7200'
+
+/**
+ * Lets pages of any origin call the routes of a scope with whatever headers they add. Some SDKs send with credentials,
+ * for which the origin has to be named; there are no cookies, so they open nothing.
+ */
+export function allowAnyPage(scope: FastifyInstance): void {
+  answerPages(scope, {
+    allowed: (origin) => origin ?? null,
+    headers: { 'access-control-allow-credentials': 'true', 'access-control-expose-headers': 'retry-after' },
+    preflight: { 'access-control-allow-methods': 'GET, POST', 'access-control-max-age': PREFLIGHT_AGE },
+    isOpen: () => true,
+  })
+}
+
+function answerPages(scope: FastifyInstance, { allowed, headers, preflight, isOpen }: PageRules): void {
+  scope.addHook('onRequest', (request, reply, done) => {
+    if (!isOpen(request)) return done()
+    // A cache must not give one page the answer of another.
+    reply.headers(headers).header('vary', 'origin')
+    const origin = allowed(request.headers.origin)
+    if (origin !== null) reply.header('access-control-allow-origin', origin)
+    if (request.method !== 'OPTIONS') return done()
+    answerPreflight(request, reply.headers(preflight))
+  })
+  // Without a route, no hook runs.
+  scope.options('*', { schema: { hide: true } }, (_request, reply) => reply.callNotFound())
+}
+
+function answerPreflight(request: FastifyRequest, reply: FastifyReply): void {
+  const wanted = request.headers['access-control-request-headers']
+  reply.header('vary', 'origin, access-control-request-headers')
+  if (wanted !== undefined) reply.header('access-control-allow-headers', wanted)
+  reply.code(204).header('content-length', '0').send()
+}
