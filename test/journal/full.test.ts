@@ -26,7 +26,11 @@ t.test('lmdb: a write beyond the file size limit is refused and changes nothing'
     for (let i = 0; i < 60; i++) await write().then(() => taken++, ({ code }) => (code === 'unavailable' ? refused++ : 0))
     const { entries } = await journal.depth()
     const block = await journal.claim(1e9)
-    console.log(JSON.stringify({ taken, refused, entries, claimed: block?.entries.length }))
+    const meanwhile = write().catch(() => undefined)
+    await journal.acknowledge(block, [])
+    await meanwhile
+    const again = await write().then(() => true, () => false)
+    console.log(JSON.stringify({ taken, refused, entries, claimed: block?.entries.length, again }))
     process.exit()
   `
   // Node ignores SIGXFSZ, so a write beyond the limit fails as one on a full disk does; what tap loads into it does not.
@@ -35,10 +39,11 @@ t.test('lmdb: a write beyond the file size limit is refused and changes nothing'
     'unset NODE_OPTIONS; ulimit -f 6000; exec node --input-type=module -e "$0"',
     program,
   ])
-  const { taken, refused, entries, claimed } = JSON.parse(stdout)
+  const { taken, refused, entries, claimed, again } = JSON.parse(stdout)
   t.ok(taken > 0 && refused > 0, `${taken} were taken and ${refused} refused`)
   t.equal(entries, taken)
   t.equal(claimed, taken)
+  t.ok(again, 'it takes events again when it has been drained, though some were refused meanwhile')
 })
 
 /** Writes until the journal refuses. */

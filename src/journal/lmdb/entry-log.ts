@@ -56,13 +56,16 @@ export class EntryLog {
   #number = 0
   #files = 0
   #last = START
+  /** entries up to here are no longer needed */
+  #stored: Position
   #isAppending = false
   /** where the last segment is to be cut before the next record */
   #cutAt: number | null = null
   /** how it was before the last record */
   #before = { end: 0, last: START, lastOfAll: START }
 
-  private constructor({ path, segmentBytes = SEGMENT_BYTES }: EntryLogOptions) {
+  private constructor({ path, stored, segmentBytes = SEGMENT_BYTES }: EntryLogOptions) {
+    this.#stored = stored
     this.#path = path
     this.#segmentBytes = segmentBytes
   }
@@ -79,13 +82,13 @@ export class EntryLog {
     }
   }
 
-  async #recover({ path, applied, stored }: EntryLogOptions): Promise<void> {
+  async #recover({ path, applied }: EntryLogOptions): Promise<void> {
     for (const { isCut, ...found } of await findSegments(path, applied)) {
       const segment: Segment = { ...found, file: await open(found.path, FLAGS) }
       if (isCut) await cutAfter(segment, segment.end)
       this.#number = Math.max(this.#number, segment.number)
       this.#files = Math.max(this.#files, fileNumber(segment.path))
-      if (segment.last <= stored) {
+      if (segment.last <= this.#stored) {
         await this.#setFree(segment)
         continue
       }
@@ -108,9 +111,10 @@ export class EntryLog {
    * @throws the error of the system; nothing was appended
    */
   async append(entries: Entry[], isConditional: boolean): Promise<void> {
+    await this.#cut()
+    await this.#freeStored()
     this.#isAppending = true
     try {
-      await this.#cut()
       const bytes = entries.reduce((sum, { body }) => sum + body.length, 0)
       const segment = await this.#segmentFor(bytes)
       const parts = encodeRecord(entries, isConditional, segment.salt)
@@ -197,10 +201,16 @@ export class EntryLog {
 
   /** Entries up to a position are no longer needed, which LMDB knows already. */
   async forget(upTo: Position): Promise<void> {
+    this.#stored = upTo
+    await this.#freeStored()
+  }
+
+  /** The last segment only between writes: on a full disk, none would be taken any more if it stayed. */
+  async #freeStored(): Promise<void> {
     while (this.#live.length > 0) {
       const [segment] = this.#live
       const isInUse = this.#live.length === 1 && (this.#isAppending || this.#cutAt !== null)
-      if (!segment || segment.last > upTo || isInUse) return
+      if (!segment || segment.last > this.#stored || isInUse) return
       this.#live.shift()
       await this.#setFree(segment)
     }
