@@ -18,20 +18,25 @@ export interface Asked {
 /**
  * Asks the service.
  * @param question what `POST /public/query` takes, `from` and `to` as in `display` if it has none
+ * @param turn `place` is that of who asks among others who do so at the same time
  * @throws CallError
  */
-export async function ask(question: unknown, display: Display, signal?: AbortSignal): Promise<Asked> {
+export async function ask(
+  question: unknown,
+  display: Display,
+  turn: { signal?: AbortSignal; place?: number } = {},
+): Promise<Asked> {
   const now = Date.now()
   const earlier = requestBefore(question, display, now)
   const [answer, before] = await Promise.all([
-    post(requestOf(question, display, now), signal),
-    earlier === null ? null : post(earlier, signal),
+    post(requestOf(question, display, now), turn),
+    earlier === null ? null : post(earlier, turn),
   ])
   return { answer, before }
 }
 
-async function post(body: unknown, signal: AbortSignal | undefined): Promise<DrawnAnswer> {
-  return await slots.run(() => call<DrawnAnswer>('POST', '/public/query', body, signal), signal)
+async function post(body: unknown, turn: { signal?: AbortSignal; place?: number }): Promise<DrawnAnswer> {
+  return await slots.run(() => call<DrawnAnswer>('POST', '/public/query', body, turn.signal), turn)
 }
 
 /** A page of the users behind a number. @throws CallError */

@@ -1,41 +1,55 @@
-/** Lets so many things run at a time; the others wait for their turn, in the order in which they came. */
+interface Turn {
+  signal?: AbortSignal | undefined
+  /** who comes at the same time begins in this order, the least first */
+  place?: number
+}
+
+/** Lets so many things run at a time; the others wait for their turn: by their place, then in the order in which they came. */
 export class Slots {
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting: { place: number; begin: () => void }[] = []
   #free: number
 
   constructor(count: number) {
     this.#free = count
   }
 
-  /** @param signal takes `act` out of the queue, which then rejects with its reason; once it runs, it is its own matter */
-  async run<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    await this.#turn(signal)
+  /** @param turn `signal` takes `act` out of the queue, which then rejects with its reason; once it runs, it is its own matter */
+  async run<T>(act: () => Promise<T>, turn: Turn = {}): Promise<T> {
+    await this.#wait(turn)
     try {
       return await act()
     } finally {
-      const next = this.#waiting.shift()
-      if (next) next()
-      else this.#free++
+      this.#free++
+      this.#begin()
     }
   }
 
-  #turn(signal: AbortSignal | undefined): Promise<void> {
+  #wait({ signal, place = 0 }: Turn): Promise<void> {
     signal?.throwIfAborted()
-    if (this.#free > 0) {
-      this.#free--
-      return Promise.resolve()
-    }
     return new Promise((resolve, reject) => {
       const leave = () => {
-        this.#waiting.splice(this.#waiting.indexOf(begin), 1)
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
         reject(signal?.reason)
       }
       const begin = () => {
         signal?.removeEventListener('abort', leave)
         resolve()
       }
-      this.#waiting.push(begin)
+      const waiting = { place, begin }
+      const before = this.#waiting.findIndex((other) => other.place > place)
+      this.#waiting.splice(before < 0 ? this.#waiting.length : before, 0, waiting)
       signal?.addEventListener('abort', leave, { once: true })
+      // The others that come now are to take their places first.
+      setTimeout(() => this.#begin())
     })
+  }
+
+  #begin(): void {
+    while (this.#free > 0) {
+      const next = this.#waiting.shift()
+      if (!next) return
+      this.#free--
+      next.begin()
+    }
   }
 }

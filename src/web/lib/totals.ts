@@ -4,7 +4,7 @@ import { type Behind, lineBehind, lineOf } from './answer-table.js'
 import { visible } from './visible.js'
 
 /** The total of a line, and who is behind it. */
-export interface Total {
+interface Total {
   value: number | null
   behind: Behind | undefined
 }

@@ -49,6 +49,7 @@ export function CardGrid({ cards, saved, edit }: CardGridProps) {
         <CardView
           key={card.id}
           card={card}
+          place={index}
           saved={saved}
           round={round}
           edit={

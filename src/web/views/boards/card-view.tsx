@@ -14,6 +14,8 @@ import { CardControls, type CardControlsProps } from './card-controls.js'
 
 interface CardViewProps {
   card: BoardCard
+  /** of the board, from 0: what is above is asked first */
+  place: number
   saved: Loaded<Saved[]> | null
   /** the answer is asked for once in each round, if it is in sight */
   round: number
@@ -21,7 +23,7 @@ interface CardViewProps {
 }
 
 /** A question, its answer, and the way to it in Explore. */
-export function CardView({ card, saved, round, edit }: CardViewProps) {
+export function CardView({ card, place, saved, round, edit }: CardViewProps) {
   const element = useRef<HTMLElement>(null)
   const isInView = useInView(element)
   const [isTarget, setTarget] = useState(false)
@@ -32,8 +34,9 @@ export function CardView({ card, saved, round, edit }: CardViewProps) {
   const canAsk = source.question !== null && lastRound.current !== null
   const asked = useLoaded<Asked>(
     canAsk ? JSON.stringify([lastRound.current, source.question, range, compare]) : null,
-    (signal) => ask(source.question, source.display, signal),
+    (signal) => ask(source.question, source.display, { signal, place }),
   )
+  const isWaiting = !asked.value && !asked.error && !source.error && !source.isMissing
   const drop = edit && {
     onDragOver: (event: DragEvent) => {
       event.preventDefault()
@@ -67,11 +70,16 @@ export function CardView({ card, saved, round, edit }: CardViewProps) {
           {asked.value && <CardFiles name={card.name} asked={asked.value} />}
         </header>
       )}
-      <div class="board-answer" tabIndex={0} role="region" aria-label={`Answer of ${card.name}`}>
+      <div
+        class={isWaiting ? 'board-answer waiting' : 'board-answer'}
+        tabIndex={0}
+        role="region"
+        aria-label={`Answer of ${card.name}`}
+      >
         {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
         {source.isMissing && <p class="hint">The saved question of this card was deleted. Remove the card.</p>}
         {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
-        {!asked.value && !asked.error && !source.error && !source.isMissing && <Loading what={card.name} />}
+        {isWaiting && <Loading what={card.name} />}
         {asked.value && <CardAnswer asked={asked.value} display={source.display} />}
       </div>
     </article>

@@ -125,7 +125,7 @@ function useAnswer(question: unknown, display: Display, hasGaps: boolean) {
   )
   return useLoaded<Asked>(key, (signal) => {
     const [question, range, compare] = JSON.parse(key ?? '[]')
-    return ask(question, { range, compare }, signal)
+    return ask(question, { range, compare }, { signal })
   })
 }
 
