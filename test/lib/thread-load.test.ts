@@ -1,10 +1,23 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { ThreadLoad } from '../../src/lib/thread-load.js'
+import { ThreadHistory, ThreadLoad } from '../../src/lib/thread-load.js'
 
 function keepBusy(ms: number): void {
   const end = performance.now() + ms
   while (performance.now() < end);
+}
+
+/** A thread whose time the test spends. */
+function thread() {
+  const spent = { active: 0, idle: 0 }
+  const history = new ThreadHistory(() => ({ ...spent }))
+  const spend = (kind: 'active' | 'idle', ms: number) => {
+    for (let left = ms; left > 0; left -= 100) {
+      spent[kind] += Math.min(left, 100)
+      history.note()
+    }
+  }
+  return { load: new ThreadLoad(history), spend }
 }
 
 t.test('a thread is short of time while others take more than half of it', async (t) => {
@@ -13,8 +26,35 @@ t.test('a thread is short of time while others take more than half of it', async
   keepBusy(600)
   await wait(1)
   t.equal(load.isShort, true, 'after work of others')
-  keepBusy(600)
-  load.exclude(600)
+  keepBusy(1200)
+  load.exclude(1200)
   await wait(1)
   t.equal(load.isShort, false, 'after work of its own')
+})
+
+t.test('the last half second counts, however long nobody asked', async (t) => {
+  const { load, spend } = thread()
+  t.equal(load.isShort, false, 'at first')
+  spend('active', 400)
+  t.equal(load.isShort, false, 'before there is half a second')
+  spend('active', 200)
+  t.equal(load.isShort, true)
+  spend('idle', 3_600_000)
+  t.equal(load.isShort, false)
+  spend('idle', 3_600_000)
+  spend('active', 300)
+  t.equal(load.isShort, true, 'busy for more than half of it, after an hour of nothing')
+  spend('active', 3_600_000)
+  spend('idle', 300)
+  t.equal(load.isShort, false, 'idle for more than half of it, after an hour of work')
+})
+
+t.test('time of the asker is left out for as long as it is within the window', async (t) => {
+  const { load, spend } = thread()
+  spend('active', 400)
+  load.exclude(400)
+  spend('idle', 200)
+  t.equal(load.isShort, false)
+  spend('active', 600)
+  t.equal(load.isShort, true, 'what it took earlier makes up for nothing')
 })
