@@ -25,6 +25,8 @@ export interface SavedOptions {
   now?: (() => number) | undefined
 }
 
+type App = Parameters<FastifyPluginAsyncTypebox>[0]
+
 /** Of a body. */
 const MAX_BYTES = 256 * 1024
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -34,37 +36,8 @@ const SAVED_ID = /^[A-Za-z0-9_-]{1,64}$/
 export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shards, now = Date.now }) => {
   const bodyLimit = Math.min(MAX_BYTES, app.initialConfig.bodyLimit ?? MAX_BYTES)
 
-  for (const [path, kind] of [
-    ['/questions', 'question'],
-    ['/boards', 'board'],
-  ] as const) {
-    app.get(path, { schema: { querystring: NoQuery } }, async ({ projectId, signal }, reply) => {
-      const rows = await listSaved(shards, { projectId, kind }, signal)
-      reply.header('content-type', JSON_TYPE)
-      return wrapRows(rows, `{"status":1,"error":null,"${kind}s":[`, () => ']}')
-    })
-
-    app.get(
-      `${path}/:id`,
-      { schema: { params: SavedParams, querystring: NoQuery } },
-      async ({ projectId, params: { id } }, reply) => {
-        const text = await readSaved(shards, { projectId, kind, id })
-        if (text === null) throw unknown(kind)
-        reply.header('content-type', JSON_TYPE)
-        return `{"status":1,"error":null,"${kind}":${text}}`
-      },
-    )
-
-    app.delete(
-      `${path}/:id`,
-      { schema: { params: SavedParams, response: { 200: Done } } },
-      async ({ projectId, params: { id } }) => {
-        const changed = await deleteSaved(shards, { projectId, kind, id }, now())
-        if (changed === 'missing') throw unknown(kind)
-        return { status: 1, error: null } as const
-      },
-    )
-  }
+  serveStored(app, '/questions', 'question', { shards, now })
+  serveStored(app, '/boards', 'board', { shards, now })
 
   app.put(
     '/questions/:id',
@@ -105,6 +78,41 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
     const message = `The ${place.kind} was changed meanwhile. Read it again, and repeat the change.`
     throw new ApiError('revision_conflict', message)
   }
+}
+
+/** Lists, reads and deletes what is saved, which is alike for both kinds. */
+function serveStored(
+  app: App,
+  path: string,
+  kind: SavedKind,
+  { shards, now }: { shards: Shards; now: () => number },
+): void {
+  app.get(path, { schema: { querystring: NoQuery } }, async ({ projectId, signal }, reply) => {
+    const rows = await listSaved(shards, { projectId, kind }, signal)
+    reply.header('content-type', JSON_TYPE)
+    return wrapRows(rows, `{"status":1,"error":null,"${kind}s":[`, () => ']}')
+  })
+
+  app.get(
+    `${path}/:id`,
+    { schema: { params: SavedParams, querystring: NoQuery } },
+    async ({ projectId, params: { id } }, reply) => {
+      const text = await readSaved(shards, { projectId, kind, id })
+      if (text === null) throw unknown(kind)
+      reply.header('content-type', JSON_TYPE)
+      return `{"status":1,"error":null,"${kind}":${text}}`
+    },
+  )
+
+  app.delete(
+    `${path}/:id`,
+    { schema: { params: SavedParams, response: { 200: Done } } },
+    async ({ projectId, params: { id } }) => {
+      const changed = await deleteSaved(shards, { projectId, kind, id }, now())
+      if (changed === 'missing') throw unknown(kind)
+      return { status: 1, error: null } as const
+    },
+  )
 }
 
 type Card = Static<typeof BoardBody>['cards'][number]

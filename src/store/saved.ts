@@ -134,8 +134,9 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
     if (after.writer === writeId) return { revision: version }
     // The project was erased since the token was used, so nobody's change is there.
     if (after.version < version) last.staleTokens++
-    // It is merged into a later one, so it was this change, or one that this would have replaced.
-    else if (after.writer === null && expected === undefined) return { revision: version }
+    // Merged into a later one, so nobody can tell whose it was. A deletion has come true either way; what is put is put
+    // again, so that no two have one revision; and one that names a revision is not the newest, so it is a conflict.
+    else if (after.writer === null && row.isDeleted) return { revision: version }
   }
   return 'conflict'
 }

@@ -141,7 +141,7 @@ function textOf(rest: object, properties: string): string {
 function spelled(value: unknown): string | undefined {
   if (typeof value === 'number' && !Number.isFinite(value)) return value > 0 ? '1e400' : '-1e400'
   if (value instanceof Map) return spelled(Object.fromEntries(value))
-  if (Array.isArray(value)) return `[${value.map(spelled).join(',')}]`
+  if (Array.isArray(value)) return `[${value.map((one) => spelled(one) ?? 'null').join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const members = Object.entries(value).filter(([, member]) => member !== undefined)
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${spelled(member)}`).join(',')}}`
