@@ -1,6 +1,6 @@
 import * as http from 'node:http'
 import * as https from 'node:https'
-import type { Fetch } from '../client/connection.js'
+import type { Fetch, FetchResponse } from '../client/connection.js'
 
 /** A `fetch` with keep-alive connections that, unlike Node's, does not copy its bodies: it takes half the CPU time. */
 export class HttpTransport {
@@ -20,11 +20,7 @@ export class HttpTransport {
         response.on('data', (chunk: Buffer) => chunks.push(chunk))
         response.on('error', reject)
         response.on('end', () => {
-          try {
-            resolve(toResponse(response, Buffer.concat(chunks)))
-          } catch (error) {
-            reject(error)
-          }
+          resolve(toResponse(response, Buffer.concat(chunks)))
         })
       })
       request.end(body)
@@ -36,9 +32,18 @@ export class HttpTransport {
   }
 }
 
-/** @throws RangeError if the status is not valid */
-function toResponse({ statusCode: status = 0, headers }: http.IncomingMessage, body: Buffer<ArrayBuffer>): Response {
+/** Without the streams of a `Response`, which take a fifth of the CPU time of a small call. */
+function toResponse(
+  { statusCode: status = 0, headers }: http.IncomingMessage,
+  bytes: Buffer<ArrayBuffer>,
+): FetchResponse {
   const pairs = Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string])
-  // Responses with these have no body.
-  return new Response([204, 205, 304].includes(status) ? null : body, { status, headers: pairs })
+  return {
+    status,
+    headers: new Headers(pairs),
+    text: async () => bytes.toString(),
+    get body() {
+      return new Response(bytes).body
+    },
+  }
 }

@@ -30,7 +30,10 @@ export type Fetch = (
     redirect: 'manual'
     signal: AbortSignal
   },
-) => Promise<Response>
+) => Promise<FetchResponse>
+
+/** The part of its response. */
+export type FetchResponse = Pick<Response, 'status' | 'headers' | 'body' | 'text'>
 
 export interface Call {
   method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
@@ -167,7 +170,7 @@ export class Connection {
   async #attempt<T>(
     { method, path, body, idempotencyKey, headers, timeoutMs = 0 }: Call,
     signal: AbortSignal | undefined,
-    read: (response: Response) => Promise<T>,
+    read: (response: FetchResponse) => Promise<T>,
     // The oldest supported Node does not have AbortSignal.any.
     end = new AbortController(),
   ): Promise<T> {
@@ -209,7 +212,7 @@ export function idempotentPost(path: string, body: string): Call {
 }
 
 /** Accepts only Tallyhouse's own success: a proxy that responds with 200 has stored nothing. */
-async function readResult(response: Response): Promise<CallResult> {
+async function readResult(response: FetchResponse): Promise<CallResult> {
   const { status, headers } = response
   const text = await response.text()
   const value = parseObject(text)
@@ -217,7 +220,7 @@ async function readResult(response: Response): Promise<CallResult> {
   throw refusal(response, value)
 }
 
-function refusal({ status, headers }: Response, value: Record<string, unknown> | null): TallyhouseError {
+function refusal({ status, headers }: FetchResponse, value: Record<string, unknown> | null): TallyhouseError {
   const context = { status, requestId: headers.get('x-request-id'), retryAfterMs: retryAfterMs(headers) }
   if (value && typeof value.code === 'string' && typeof value.error === 'string') {
     const details = Array.isArray(value.details) ? value.details : []
@@ -230,14 +233,14 @@ function refusal({ status, headers }: Response, value: Record<string, unknown> |
   )
 }
 
-async function readRows(response: Response): Promise<{ body: ReadableStream | null; headers: Headers }> {
+async function readRows(response: FetchResponse): Promise<{ body: ReadableStream | null; headers: Headers }> {
   const { status, headers, body } = response
   // Only Tallyhouse sends this header.
   if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
   return { body, headers }
 }
 
-async function readStream(response: Response, type: string): Promise<{ body: ReadableStream; headers: Headers }> {
+async function readStream(response: FetchResponse, type: string): Promise<{ body: ReadableStream; headers: Headers }> {
   const { status, headers, body } = response
   if (status === 200 && headers.get('content-type')?.startsWith(type) && body !== null) return { body, headers }
   throw refusal(response, parseObject(await response.text()))
