@@ -14,6 +14,7 @@ import { live } from './benchmarks/live.js'
 import { profile } from './benchmarks/profile.js'
 import { questions } from './benchmarks/questions.js'
 import { scale } from './benchmarks/scale.js'
+import { start } from './benchmarks/start.js'
 import { track } from './benchmarks/track.js'
 import { vendors } from './benchmarks/vendors.js'
 import { Figures } from './figures.js'
@@ -32,6 +33,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   profile,
   live,
   growth,
+  start,
   questions,
   direct,
   scale,
@@ -43,8 +45,8 @@ const USAGE = `npm run bench -- [${Object.keys(BENCHMARKS).join('|')} …] [opti
 
   --rounds N            rounds of each benchmark (5)
   --seconds N           whole seconds of each measurement (2)
-  --events N            events stored beforehand in export, edit, growth and questions (5, 10, 20 and 20 million), or in the file of import (1 million)
-  --large               questions over 100 million events
+  --events N            events stored beforehand in export, edit, growth, questions and start (5, 10, 20, 20 and 20 million), or in the file of import (1 million)
+  --large               questions and start over 100 million events
   --machines N,N…       how many machines scale compares (1,2,3,4,6)
   --share N             of a core for each machine, in percent (20)
   --cells               gives each machine a store of its own: what could be reached if they shared nothing

@@ -1,7 +1,9 @@
 import type { ClickHouse } from '../src/clickhouse/client.js'
 import type { Parameters } from '../src/clickhouse/parameters.js'
 import { Shards } from '../src/clickhouse/shards.js'
+import type { RowFormat } from '../src/contract/formats.js'
 import { lastIdAt } from '../src/model/event-id.js'
+import { readEventRun } from '../src/store/event-export.js'
 import { type EventPage, readEventPage } from '../src/store/event-pages.js'
 import type { HttpRequest } from './requests.js'
 import { PROJECT, type Store } from './store.js'
@@ -32,7 +34,21 @@ export async function directPage(
   page: Pick<EventPage, 'offset'> & Partial<EventPage>,
   changed: Query['settings'] = {},
 ): Promise<HttpRequest> {
-  const { query, parameters, settings } = await pageQuery({ projectId: PROJECT, upTo: UP_TO, limit: PAGE, ...page })
+  const asked = { projectId: PROJECT, upTo: UP_TO, limit: PAGE, ...page }
+  return directRequest(store, await recorded((shards) => readEventPage(shards, asked)), changed)
+}
+
+/** The query with which the service exports the whole project, as a request to ClickHouse. */
+export async function directExport(store: Store, format: RowFormat): Promise<HttpRequest> {
+  const all = { projectId: PROJECT, upTo: UP_TO, before: null }
+  return directRequest(store, await recorded((shards) => readEventRun(shards, format, all, {})))
+}
+
+function directRequest(
+  store: Store,
+  { query, parameters, settings }: Query,
+  changed: Query['settings'] = {},
+): HttpRequest {
   const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, String(value)])
   return {
     method: 'POST',
@@ -43,14 +59,14 @@ export async function directPage(
 }
 
 /** Records the query that the service's own code would send. */
-async function pageQuery(page: EventPage): Promise<Query> {
+async function recorded(read: (shards: Shards) => Promise<unknown>): Promise<Query> {
   let sent: Query | undefined
   const recorder = {
     bytes: async (query: string, parameters: Parameters, settings: Query['settings']) => {
       sent = { query, parameters, settings }
     },
   }
-  await readEventPage(Shards.of(recorder as unknown as ClickHouse), page)
-  if (!sent) throw new Error('readEventPage no longer asks through ClickHouse.bytes')
+  await read(Shards.of(recorder as unknown as ClickHouse))
+  if (!sent) throw new Error('the service no longer reads events through ClickHouse.bytes')
   return sent
 }

@@ -13,6 +13,8 @@ import { startNode } from './node.js'
 /** The root of the repository, seen from `bench/dist/bench/`. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const SERVICE = join(ROOT, 'dist/main.js')
+/** The command line. */
+export const CLI = join(ROOT, 'dist/cli.js')
 /** With which `npm start` runs it. */
 const FLAGS = ['--v8-pool-size=1', '--no-allocation-site-pretenuring']
 /** Not in the system's folder for temporary files, which may be in memory, where a write to disk costs nothing. */
@@ -112,11 +114,19 @@ export class Servers {
    * @param journal settings that name it; default: one of its own
    */
   async tallyhouse(clickhouseUrl: string, journal?: Record<string, string>): Promise<Running> {
+    return await this.#service({ ...(journal ?? (await this.#ownJournal())), CLICKHOUSE_URL: clickhouseUrl })
+  }
+
+  /** The service with an embedded journal and ClickHouse, as `npm start` runs it without settings. */
+  async embedded(dataDir: string): Promise<Running> {
+    return await this.#service({ DATA_DIR: dataDir })
+  }
+
+  async #service(parts: Record<string, string>): Promise<Running> {
     if (!existsSync(SERVICE)) throw new Error(`${SERVICE} is missing; run npm run build`)
     const profile = this.#options.cpuProfile ? ['--cpu-prof', `--cpu-prof-dir=${DATA}`] : []
     const child = this.spawn('Tallyhouse', process.execPath, [...FLAGS, ...profile, SERVICE], {
-      ...(journal ?? (await this.#ownJournal())),
-      CLICKHOUSE_URL: clickhouseUrl,
+      ...parts,
       SECRET_KEY,
       PORT: '0',
       LOG_LEVEL: 'warn',

@@ -1,12 +1,17 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { RowFormat } from '../../src/contract/formats.js'
 import { type Bench, type Benchmark, eachRound, forTimes, get, WARM_UP_SECONDS } from '../benchmark.js'
 import { load } from '../load.js'
-import { directPage, PAGE, servicePage, servicePageAt } from '../pages.js'
+import { directExport, directPage, PAGE, servicePage, servicePageAt } from '../pages.js'
 import { type HttpRequest, type RequestList, writeRequests } from '../requests.js'
-import { programFile, type Running } from '../servers.js'
+import { CLI, programFile, type Running, SECRET_KEY } from '../servers.js'
 import { Store } from '../store.js'
 
 const EVENTS = 5_000_000
-const OVER_DIRECT = { of: 'ratio', target: 1.5, stretch: 1.15 } as const
+const OVER_DIRECT = { of: 'ratio', target: 1.25, stretch: 1.1 } as const
+const OF_DIRECT = { of: 'ratio', target: 0.75, stretch: 0.9 } as const
+const FORMATS: readonly RowFormat[] = ['ndjson', 'csv', 'parquet']
 const OVER_FIRST = { of: 'ratio', target: 1.2, stretch: 1.05 } as const
 
 /** Pages of 10 000 events, one after the other: how long each takes, and whether the deep ones take longer. */
@@ -68,20 +73,46 @@ async function cursorOf({ url }: Running, page: number): Promise<string> {
   return next
 }
 
-/** All events of the project, page after page, over one answer of ClickHouse with all of them. */
+/** All events of the project, by the service and by the command, over one answer of ClickHouse with all of them. */
 async function wholeProject(bench: Bench, service: Running, store: Store, count: number): Promise<void> {
   const { servers } = bench
-  const figure = bench.figure('whole project as NDJSON', { unit: 'MB/s', over: 'same query, one answer' })
-  const streamed = { wait_end_of_query: 0, format_custom_row_between_delimiter: '\n' }
-  const direct = await writeRequests(servers.folder, [await directPage(store, { offset: 0, limit: count }, streamed)])
-  const speed = async (program: string, ...args: string[]) => {
-    const output = await servers.run('the download', process.execPath, [programFile(program), ...args])
-    const { status, bytes, seconds } = JSON.parse(output) as { status: number; bytes: number; seconds: number }
-    if (status !== 200) throw new Error(`the download was answered with ${status}`)
-    return bytes / 1e6 / seconds
+  const formats = await Promise.all(
+    FORMATS.map(async (format) => ({
+      format,
+      direct: await writeRequests(servers.folder, [await directExport(store, format)]),
+      call: await writeRequests(servers.folder, [{ method: 'GET', path: `/public/export?format=${format}` }]),
+      called: bench.figure(`whole project as ${format}`, { unit: 'events/s', over: 'same query', goal: OF_DIRECT }),
+      written: bench.figure(`tallyhouse export as ${format}`, {
+        unit: 'events/s',
+        over: 'same query',
+        goal: OF_DIRECT,
+      }),
+    })),
+  )
+  const download = async (url: string, { file }: RequestList) => {
+    const output = await servers.run('the download', process.execPath, [programFile('download'), url, file, '0'])
+    const { status, begin, seconds } = JSON.parse(output) as { status: number; begin: string; seconds: number }
+    if (status !== 200) throw new Error(`the download was answered with ${status}: ${begin}`)
+    return count / seconds
   }
   await eachRound(bench, store, async () => {
-    const limit = await speed('download', store.url, direct.file, '0')
-    figure(await speed('walk', service.url), limit)
+    for (const { format, direct, call, called, written } of formats) {
+      const limit = await download(store.url, direct)
+      called(await download(service.url, call), limit)
+      written(count / (await command(bench, service, format)), limit)
+    }
   })
+}
+
+/** Exports by the command line to a file, or a folder of Parquet files. @returns s */
+async function command({ servers }: Bench, { url }: Running, format: RowFormat): Promise<number> {
+  const folder = await mkdtemp(join(servers.folder, 'export-'))
+  const keyFile = join(folder, 'key')
+  await writeFile(keyFile, SECRET_KEY)
+  const startedAt = performance.now()
+  const options = ['--url', url, '--key-file', keyFile, '--format', format, '--output', join(folder, 'events')]
+  await servers.run('the export', process.execPath, [CLI, 'export', ...options])
+  const seconds = (performance.now() - startedAt) / 1000
+  await rm(folder, { recursive: true })
+  return seconds
 }

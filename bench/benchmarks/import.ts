@@ -4,14 +4,12 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as wait } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { type Bench, type Benchmark, eachRound, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
 import { load } from '../load.js'
 import { BATCH, batches, realEvents, writeRequests } from '../requests.js'
-import { peakMemory, SECRET_KEY } from '../servers.js'
+import { CLI, peakMemory, SECRET_KEY } from '../servers.js'
 import { Store } from '../store.js'
 
-const CLI = fileURLToPath(new URL('../../../../dist/cli.js', import.meta.url))
 const CONNECTIONS = 8
 const EVENTS = 1_000_000
 const LINES_TOGETHER = 5_000
