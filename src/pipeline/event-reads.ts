@@ -76,11 +76,16 @@ export class EventReads {
   }
 }
 
-function readCursor(text: string, order: Order | undefined): { id: string; order: Order } {
+/**
+ * The place of a cursor that a client sent back.
+ * @param order that it must have; any where absent
+ * @throws ApiError `invalid_request`
+ */
+export function readCursor(text: string, order?: Order): { id: string; order: Order } {
   const cursor = parseCursor(text)
   if (cursor && cursor.order === (order ?? cursor.order)) return cursor
   const message = cursor
-    ? `belongs to a walk in ${cursor.order} order; use that order`
-    : 'must be the `next` of an earlier response'
+    ? `belongs to a walk in ${cursor.order} order, not in ${order}`
+    : 'must be the `next` of an earlier response, or its `x-next-cursor`'
   throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
 }

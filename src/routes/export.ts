@@ -1,12 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { given } from '../lib/given.js'
-import { formatCursor, parseCursor } from '../model/cursor.js'
+import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
+import { readCursor } from '../pipeline/event-reads.js'
 import type { Lanes } from '../pipeline/lanes.js'
 import { findRunEnd, readEventRun } from '../store/event-export.js'
 
@@ -20,7 +20,7 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { l
   app.get('/export', { schema: { querystring: ExportQuery } }, async (request, reply) => {
     const { projectId, query, headers, signal, method } = request
     const { event, distinct_id: distinctId, from, to, limit } = query
-    const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor)
+    const startAt = query.cursor === undefined ? undefined : readCursor(query.cursor, 'asc').id
     const { stored, pending } = await lanes.barrier.waitForProject(projectId)
     const events = { projectId, ...given({ event, distinctId, from, to, startAt }), upTo: lastIdAt(stored) }
     // What is accepted later lies behind it, so it is known before the first row is.
@@ -49,11 +49,4 @@ function rowFormat(accept: string | undefined): RowFormat {
 /** Where the export goes on; never before where it began, as for a cursor of a later time. */
 function laterId(id: string, startAt: string | undefined): string {
   return startAt !== undefined && startAt > id ? startAt : id
-}
-
-function readCursor(text: string): string {
-  const cursor = parseCursor(text)
-  if (cursor?.order === 'asc') return cursor.id
-  const message = 'must be the `x-next-cursor` of an earlier export, or the `next` of a walk in asc order'
-  throw new ApiError('invalid_request', `cursor ${message}.`, { details: [{ path: '/cursor', message }] })
 }
