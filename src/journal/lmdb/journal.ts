@@ -5,7 +5,6 @@ import { laterOf, nextPosition, type Position, START } from '../../model/positio
 import {
   type Block,
   type Depth,
-  type Entry,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
