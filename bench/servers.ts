@@ -138,7 +138,12 @@ export class Servers {
 
   async #ownJournal(): Promise<Record<string, string>> {
     if (this.#options.journal === 'redis') return { REDIS_URL: (await this.redis()).url }
-    return { DATA_DIR: await mkdtemp(join(this.folder, 'lmdb-')) }
+    return await this.embeddedJournal()
+  }
+
+  /** Settings for a journal of its own in the service itself. */
+  async embeddedJournal(): Promise<Record<string, string>> {
+    return { DATA_DIR: await mkdtemp(join(this.folder, 'journal-')) }
   }
 
   /** A server of `bench/programs/`; it says where it listens. */

@@ -26,7 +26,7 @@ export const batch: Benchmark = async (bench) => {
   })
   const memory = bench.figure('peak memory of the service', {
     unit: 'MiB',
-    goal: { of: 'value', target: 300, stretch: 300 },
+    goal: { of: 'value', target: 300, stretch: 200 },
   })
 
   for (const { url } of [bare, service]) await load(servers, { ...stretch, url, seconds: WARM_UP_SECONDS })

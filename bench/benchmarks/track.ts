@@ -10,21 +10,31 @@ const CONNECTIONS = 64
 export const track: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()
+  const embedded = await servers.tallyhouse(clickhouse, await servers.embeddedJournal())
   const [service, bare] = await Promise.all([servers.tallyhouse(clickhouse), servers.program('bare')])
   const store = new Store(clickhouse)
   const requests = await writeRequests(servers.folder, await singles())
   const stretch = { requests, connections: CONNECTIONS, seconds }
   const goal = { of: 'ratio', target: 0.75, stretch: 0.85 } as const
   const accepted = bench.figure('accepted', { unit: 'req/s', over: 'bare route', goal })
-  const median = bench.figure('p50 at half of the rate', { unit: 'ms', over: 'bare route' })
+  const acceptedEmbedded = bench.figure('accepted, embedded journal', {
+    unit: 'req/s',
+    over: 'bare route',
+    goal: { of: 'ratio', target: 0.7, stretch: 0.85 },
+  })
+  const median = bench.figure('p50 at half of the rate', {
+    unit: 'ms',
+    over: 'bare route',
+    goal: { of: 'ratio', target: 2, stretch: 1.5 },
+  })
   const tail = bench.figure('p99 at half of the rate', {
     unit: 'ms',
     over: 'bare route',
-    goal: { of: 'value', target: 10, stretch: 5 },
+    goal: { of: 'ratio', target: 3, stretch: 2 },
   })
 
-  for (const { url } of [bare, service]) await load(servers, { ...stretch, url, seconds: WARM_UP_SECONDS })
-  await untilVisible(service.url)
+  for (const { url } of [bare, service, embedded]) await load(servers, { ...stretch, url, seconds: WARM_UP_SECONDS })
+  for (const { url } of [service, embedded]) await untilVisible(url)
 
   const rates: number[] = []
   await eachRound(bench, store, async () => {
@@ -33,6 +43,9 @@ export const track: Benchmark = async (bench) => {
     await untilVisible(service.url)
     accepted(ours.perSecond, limit.perSecond)
     rates.push(ours.perSecond)
+    const alone = await load(servers, { ...stretch, url: embedded.url })
+    await untilVisible(embedded.url)
+    acceptedEmbedded(alone.perSecond, limit.perSecond)
   })
 
   const perSecond = Math.round(spreadOf(rates).median / 2)

@@ -7,9 +7,9 @@ import type { Entry } from '../journal.js'
 import { decodeHeader, decodeRecords, encodeHeader, encodeRecord, lengthOf, type SegmentHeader } from './segment.js'
 
 /** From this size on, the next write begins another file. */
-const SEGMENT_BYTES = 16 * 1024 * 1024
+const SEGMENT_BYTES = 8 * 1024 * 1024
 /** Files that nothing in them is needed of are kept to be used again: writing over bytes is the fastest. */
-const MAX_FREE = 4
+const MAX_FREE = 8
 /** A file grows in steps, as a write that does not change its size takes half of the time. */
 const STEP_BYTES = 1024 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)

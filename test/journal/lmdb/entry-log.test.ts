@@ -219,5 +219,5 @@ t.test('entries are read from the log where memory has no room for them', async 
   }
   t.same(found, texts)
   const files = (await readdir(path)).filter((name) => name.startsWith('entries-'))
-  t.ok(files.length <= 4, `${files.length} files are kept to be used again`)
+  t.ok(files.length <= 8, `${files.length} files are kept to be used again`)
 })
