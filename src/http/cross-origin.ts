@@ -27,8 +27,10 @@ const EXPOSED = 'retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-re
 export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
   const isAny = origins.includes('*')
   const open = new Map<string, Access>()
+  let hasSessionCalls = false
   scope.addHook('onRoute', ({ url, config }) => {
     if (config?.access && ALLOWED[config.access].includes('write')) open.set(url, config.access)
+    hasSessionCalls ||= config?.access === 'session'
   })
   answerPages(scope, {
     allowed: (origin) => (isAny ? '*' : origin !== undefined && origins.includes(origin) ? origin : null),
@@ -36,6 +38,7 @@ export function allowOrigins(scope: FastifyInstance, origins: string[]): void {
     preflight: { 'access-control-allow-methods': 'POST' },
     isOpen: ({ method, headers, url }) => {
       const isFromPage = headers.origin !== undefined || method === 'OPTIONS'
+      if (!isFromPage && !hasSessionCalls) return false
       const access = open.get(url.split('?', 1)[0] ?? '')
       return access !== undefined && (isFromPage || access === 'session')
     },
