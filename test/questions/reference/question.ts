@@ -1,7 +1,7 @@
 import type { Fact } from './data.js'
 import { type Definition, type Field, type Filter, matches } from './filter.js'
 import type { Stretch, Unit, WeekStart } from './time.js'
-import { dateOf, dayAt, timeOf } from './time.js'
+import { dateOf, dayAt, dayOf, isDate, timeOf } from './time.js'
 
 type Time = string | number
 
@@ -82,7 +82,9 @@ export interface Frame {
 export function frameOf(question: Answerable, all: Fact[], now: number): Frame {
   const zone = question.timezone ?? 'UTC'
   const to = question.to ?? dateOf(dayAt(zone, now) + 1)
-  const from = question.from ?? dateOf(dayAt(zone, timeOf(to, zone)) - 30)
+  // A date is a day of the calendar, even one that the zone left out.
+  const end = isDate(to) ? dayOf(to) : dayAt(zone, timeOf(to, zone))
+  const from = question.from ?? dateOf(end - 30)
   return {
     facts: all.filter((fact) => matches(question.where, fact, zone)),
     range: { start: timeOf(from, zone), end: timeOf(to, zone) },

@@ -36,6 +36,11 @@ function localTime(zone: string, instant: number): number {
   return instant + offsetAt(zone, instant)
 }
 
+/** Whether a time is a date, which stands for its first instant. */
+export function isDate(time: string | number): time is string {
+  return typeof time === 'string' && /^\d{4}-\d\d-\d\d$/.test(time)
+}
+
 /** The number of the local day at an instant, where 1970-01-01 is 0. */
 export function dayAt(zone: string, instant: number): number {
   return Math.floor(localTime(zone, instant) / DAY_MS)
@@ -91,7 +96,7 @@ function instantOf(zone: string, local: number): number {
 }
 
 /** The number of a date YYYY-MM-DD. */
-function dayOf(date: string): number {
+export function dayOf(date: string): number {
   return Date.parse(`${date}T00:00:00Z`) / DAY_MS
 }
 
@@ -102,7 +107,7 @@ export function dateOf(day: number): string {
 /** The instant that a question names: by a date, by an ISO time (without an offset: local), or by epoch ms. */
 export function timeOf(time: string | number, zone: string): number {
   if (typeof time === 'number') return time
-  if (/^\d{4}-\d\d-\d\d$/.test(time)) return startOfDay(zone, dayOf(time))
+  if (isDate(time)) return startOfDay(zone, dayOf(time))
   if (/(Z|[-+]\d\d:?\d\d)$/.test(time)) return Date.parse(time)
   return instantOf(zone, Date.parse(`${time}Z`))
 }
