@@ -2,5 +2,5 @@
 // Node.js process below the test, to learn which files it reads: half of the CPU time of a command, and of use for coverage
 // only, which `npm run coverage` measures with c8.
 globalThis[Symbol.for('process-on-spawn@*:singletonId')]?.unwrap()
-// A forked process gets these; of what the test runs with, it needs this one, as the engine's is TypeScript here.
-process.execArgv.splice(0, process.execArgv.length, '--import=tsx')
+// A forked process would get these, too.
+process.execArgv.splice(0)

@@ -68,7 +68,7 @@ async function answers(t: Test, clients: Client[], key: string, status: number):
 for (const storage of STORAGES) {
   t.test(`keys of a running service on ${storage}`, async (t) => {
     const env = await settingsFor(t, storage)
-    const options = { keysRefreshMs: 20 }
+    const options = { keysRefreshMs: 200 }
     const clients = [await startApp(t, env, options)]
     // The embedded parts serve one process.
     if (storage === 'servers') clients.push(await startApp(t, env, options))

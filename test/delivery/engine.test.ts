@@ -249,7 +249,7 @@ t.test('without its packages it says what to do', async (t) => {
 t.test('ends with its parent, even if that is killed', async (t) => {
   const path = await tempDir(t)
   const script = join(path, 'parent.mjs')
-  const source = new URL(`../../src/clickhouse/embedded/engine.ts`, import.meta.url).href
+  const source = new URL(`../../src/clickhouse/embedded/engine.js`, import.meta.url).href
   await writeFile(
     script,
     `import { startEmbeddedClickHouse } from ${JSON.stringify(source)}

@@ -128,7 +128,7 @@ async function check(t: Test, env: NodeJS.ProcessEnv, wanted: string[]): Promise
 
 t.test('a store moves from the embedded parts to servers, and back', async (t) => {
   const env = await settingsFor(t, 'embedded')
-  const client = await startApp(t, env, { keysRefreshMs: 20 })
+  const client = await startApp(t, env, { keysRefreshMs: 200 })
   await fill(client)
   const folder = join(await temporaryFolder(t), 'moved')
   t.match(await run('export', folder, env), { code: 1, said: /is in use by process \d+/ }, 'not beside a service')

@@ -15,11 +15,11 @@ const COUNT = 40
 for (const storage of ['embedded', 'servers', 'lanes'] as const) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
-    const client = await startApp(t, env, { keysRefreshMs: 20 })
+    const client = await startApp(t, env, { keysRefreshMs: 200 })
     const { clickhouse, close } = await openStore(client.config)
     t.teardown(close)
     // Where processes share the journals, one fills the project and another one erases it.
-    const other = env.REDIS_URL === undefined ? client : await startApp(t, env, { keysRefreshMs: 20 })
+    const other = env.REDIS_URL === undefined ? client : await startApp(t, env, { keysRefreshMs: 200 })
     const keptKey = makeKey('secret')
     await insertKeys(clickhouse, [storedKey(keptKey, { projectId: 'kept', kind: 'secret' })], Date.now())
 

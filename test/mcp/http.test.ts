@@ -9,7 +9,7 @@ import { addressOf } from '../live-stream.js'
 import { callTool, connect, TRANSPORTS } from './clients.js'
 
 const settings = await settingsFor(t, 'servers')
-const client = await startApp(t, settings, { keysRefreshMs: 50 })
+const client = await startApp(t, settings, { keysRefreshMs: 200 })
 const url = await addressOf(client)
 const clickhouse = new ClickHouse({ url: settings.CLICKHOUSE_URL ?? '' })
 t.teardown(() => clickhouse.close())

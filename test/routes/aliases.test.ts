@@ -7,10 +7,9 @@ import { openStore } from '../../src/clickhouse/open.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { callsOf, path, STEP, type Step } from '../alias-calls.js'
-import { type Client, randomName, SECRET_KEY, type Storage, settingsFor, startApp, until } from '../helper.js'
+import { type Client, LAYOUTS, randomName, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const DONE = '{"status":1,"error":null}'
-const LAYOUTS: Storage[] = ['embedded', 'servers', 'lanes']
 
 /** What the store's table of aliases holds of these names, all versions of the rows, of all lanes. */
 async function rowsOf(
@@ -360,7 +359,7 @@ t.test('aliases of SDKs', async (t) => {
   const env = await settingsFor(t, 'servers')
   const lines: string[] = []
   const log = pino({ level: 'warn' }, new Writable({ write: (chunk, _, done) => done(void lines.push(String(chunk))) }))
-  const client = await startApp(t, env, { log, keysRefreshMs: 20 })
+  const client = await startApp(t, env, { log, keysRefreshMs: 200 })
   const { user, userOf, identify, alias } = callsOf(client)
   const writeKey = makeKey('write')
   const { clickhouse, close } = await openStore(client.config)

@@ -55,7 +55,7 @@ const eventsOf = (...events: object[]) =>
   JSON.stringify({ events: events.map((event) => ({ distinct_id: 'u', ...event })) })
 
 t.test('one store', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 20 })
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 200 })
   const { call } = client
   const { page, replay, idsOf, named } = callsOf(client)
   const { clickhouse, close } = await openStore(client.config)

@@ -299,7 +299,7 @@ t.test('limits', async (t) => {
 })
 
 t.test('keys', async (t) => {
-  const client = await startApp(t, await settingsFor(t, 'servers'), { keysRefreshMs: 20, liveLimits: { checkMs: 20 } })
+  const client = await startApp(t, await settingsFor(t, 'servers'), { keysRefreshMs: 200, liveLimits: { checkMs: 20 } })
   const url = await addressOf(client)
   const { clickhouse, close } = await openStore(client.config)
   t.teardown(close)

@@ -1,7 +1,7 @@
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { type Client, PUBLIC_KEY, randomName, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { type Client, LAYOUTS, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const DONE = '{"status":1,"error":null}'
 const CALLS = ['start', 'update', 'end'] as const
@@ -44,7 +44,7 @@ function callsOf({ app, call, browser }: Client) {
   return { send, sessionIn, read, raw }
 }
 
-for (const storage of [...STORAGES, 'lanes'] as const) {
+for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env)
@@ -189,7 +189,7 @@ for (const storage of [...STORAGES, 'lanes'] as const) {
       t.ok(ends.every(({ statusCode }) => statusCode === 200))
     })
 
-    if (storage === 'servers') {
+    if (storage === 'lanes') {
       t.test('concurrent starts at two services', async (t) => {
         const services = [client, await startApp(t, env)].map(callsOf)
         const answers = await Promise.all(
@@ -501,7 +501,7 @@ for (const storage of [...STORAGES, 'lanes'] as const) {
       t.equal((await call('GET', path('large'))).statusCode, 404)
     })
 
-    if (storage === 'servers') {
+    if (storage === 'lanes') {
       t.test('sessions are read from the store when the journal has forgotten them', async (t) => {
         const durations = [0.30000000000000004, 1 / 3, 123456789.12345679, 5e-324, 1.7976931348623157e308, 1e21, 0]
         for (const [i, duration] of durations.entries()) {

@@ -5,7 +5,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { elements, memberText } from '../../src/json/spans.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
-import { type Client, PUBLIC_KEY, randomName, SECRET_KEY, STORAGES, settingsFor, startApp } from '../helper.js'
+import { type Client, LAYOUTS, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const BODY_LIMIT = 64 * 1024
 const BATCH_BODY_LIMIT = 512 * 1024
@@ -115,7 +115,7 @@ const { objectText } = fc.letrec<{ valueText: string; objectText: string; arrayT
     .map((items) => `[${items.map((item) => item.join(''))}]`),
 }))
 
-for (const storage of [...STORAGES, 'lanes'] as const) {
+for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
     const env: NodeJS.ProcessEnv = {
       ...(await settingsFor(t, storage)),

@@ -3,7 +3,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { Redis } from 'ioredis'
 import { open } from 'lmdb'
 import t from 'tap'
-import { type Client, PUBLIC_KEY, randomName, SECRET_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
+import { type Client, LAYOUTS, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const DONE = '{"status":1,"error":null}'
 
@@ -91,7 +91,7 @@ async function forgetStates(env: NodeJS.ProcessEnv): Promise<number> {
   return count
 }
 
-for (const storage of [...STORAGES, 'embedded lanes'] as const) {
+for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
     const env = await settingsFor(t, storage)
     const client = await startApp(t, env)
@@ -326,7 +326,7 @@ for (const storage of [...STORAGES, 'embedded lanes'] as const) {
       }
     })
 
-    if (storage === 'servers') {
+    if (storage === 'lanes') {
       t.test('a thousand concurrent $add over two services add a thousand', async (t) => {
         const services = [client, await startApp(t, env)]
         const answers = await Promise.all(

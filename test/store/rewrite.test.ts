@@ -223,10 +223,10 @@ t.test('a disk that is too full for it is called that', { skip: noMount }, async
   const dir = await temporaryFolder(t)
   const source = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
   const script = `
-const { startEmbeddedClickHouse } = await import(${source('clickhouse/embedded/engine.ts')})
-const { ClickHouse } = await import(${source('clickhouse/client.ts')})
-const { migrate } = await import(${source('clickhouse/migrate.ts')})
-const { leftoversOfEvents, rewriteParts } = await import(${source('store/rewrite.ts')})
+const { startEmbeddedClickHouse } = await import(${source('clickhouse/embedded/engine.js')})
+const { ClickHouse } = await import(${source('clickhouse/client.js')})
+const { migrate } = await import(${source('clickhouse/migrate.js')})
+const { leftoversOfEvents, rewriteParts } = await import(${source('store/rewrite.js')})
 const log = { info() {}, warn() {}, error() {} }
 const engine = await startEmbeddedClickHouse({ path: ${JSON.stringify(`${dir}/data`)}, log })
 const clickhouse = new ClickHouse({ url: engine.url })

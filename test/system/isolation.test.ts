@@ -55,7 +55,7 @@ async function snapshot({ call }: View, users: string[], sessions: string[]): Pr
 for (const storage of STORAGES) {
   t.test(storage, async (t) => {
     const env = { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true' }
-    const client = await startApp(t, env, { keysRefreshMs: 20 })
+    const client = await startApp(t, env, { keysRefreshMs: 200 })
     const [secretKey, publicKey] = [makeKey('secret'), makeKey('public')]
     const { clickhouse, close } = await openStore(client.config)
     const keys = [

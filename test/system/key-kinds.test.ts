@@ -33,7 +33,7 @@ const CALLS: [InjectOptions['method'], string, object | undefined, KeyKind[]][] 
 ]
 
 t.test('each kind of key may do what is its own, and nothing else', async (t) => {
-  const { app, config } = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 20 })
+  const { app, config } = await startApp(t, await settingsFor(t, 'embedded'), { keysRefreshMs: 200 })
   const keys = KEY_KINDS.map((kind) => ({ kind, key: makeKey(kind) }))
   const { clickhouse, close } = await openStore(config)
   const stored = keys.map(({ kind, key }) => storedKey(key, { projectId: 'kinds', kind }))

@@ -34,7 +34,7 @@ t.test('a second owner is refused, a released folder can be taken again', async 
 
 /** A process that asks for `dir`, and owns it until it is killed; `around` is the command that starts it, if any. */
 async function startOwner(t: Test, dir: string, around: string[] = []) {
-  const source = new URL('../../../src/clickhouse/embedded/data-dir.ts', import.meta.url).href
+  const source = new URL('../../../src/clickhouse/embedded/data-dir.js', import.meta.url).href
   const script = `const { lockDataFolder } = await import(${JSON.stringify(source)})
 await lockDataFolder(${JSON.stringify(dir)}).catch(({ message }) => (console.log(message), process.exit(1)))
 console.log('locked by', process.pid)

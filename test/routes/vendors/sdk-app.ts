@@ -23,7 +23,7 @@ export interface SdkApp {
 /** The service with keys of every kind, as SDKs use it. */
 export async function startSdkApp(t: Test, env: NodeJS.ProcessEnv = {}, storage?: NodeJS.ProcessEnv): Promise<SdkApp> {
   const settings = { ...(storage ?? (await settingsFor(t, 'embedded'))), ...env }
-  const client = await startApp(t, settings, { keysRefreshMs: 20 })
+  const client = await startApp(t, settings, { keysRefreshMs: 200 })
   const keys = Object.fromEntries(KEY_KINDS.map((kind) => [kind, makeKey(kind)])) as Record<KeyKind, string>
   const otherKey = makeKey('write')
   const { clickhouse, close } = await openStore(client.config)

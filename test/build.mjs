@@ -1,0 +1,49 @@
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const TARGET = join(ROOT, 'build')
+/** What compiled files find by a path from their own. */
+const BESIDE = ['dist', 'docs', 'package.json', 'packages', 'schema', 'test/data']
+
+/**
+ * Compiles the tests and what they test into build/, file by file: where a hook compiles each file as it is loaded, a test,
+ * and every process that it forks, takes twice the CPU time. Nothing checks types here.
+ */
+export async function buildTests() {
+  const { metafile } = await build({
+    absWorkingDir: ROOT,
+    entryPoints: ['src/**/*.ts', 'src/**/*.tsx', 'test/**/*.ts', 'bench/*.ts'],
+    outbase: '.',
+    outdir: 'build',
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    sourcemap: 'linked',
+    sourcesContent: false,
+    metafile: true,
+    logLevel: 'warning',
+  })
+  for (const folder of ['src', 'test', 'bench']) removeOthers(folder, metafile.outputs)
+  mkdirSync(join(TARGET, 'test'), { recursive: true })
+  for (const path of BESIDE) {
+    const link = join(TARGET, path)
+    if (!existsSync(link)) symlinkSync(join(ROOT, path), link)
+  }
+}
+
+/**
+ * Removes what was compiled from files that are gone.
+ * @param {string} folder
+ * @param {import('esbuild').Metafile['outputs']} outputs
+ */
+function removeOthers(folder, outputs) {
+  for (const entry of readdirSync(join(TARGET, folder), { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name)
+    if (entry.isFile() && !(path.slice(ROOT.length) in outputs)) rmSync(path)
+  }
+}
