@@ -1,10 +1,11 @@
-import { type Position, START } from '../../model/position.js'
+import { laterOf, type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
 import { UnstoredEntries } from '../unstored-entries.js'
-import { decodeEntry } from './encoding.js'
-import { EntryLog } from './entry-log.js'
-import { appliedIn, type LmdbTables } from './tables.js'
-import { transact, unwritable } from './transact.js'
+import { decodeEntry, positionKey } from './encoding.js'
+import { EntryLog, UnknownOutcome } from './entry-log.js'
+import { storedOfLog } from './meta.js'
+import { appliedIn, type LmdbTables, STORED } from './tables.js'
+import { inDoubt, transact, unwritable } from './transact.js'
 
 /** Bytes of a record when entries of an earlier version are moved to the log. */
 const MOVE_BYTES = 4 * 1024 * 1024
@@ -14,14 +15,19 @@ export interface EntriesOptions {
   path: string
   /** everything up to here is in the store */
   stored: Position
+  /** the last position of the block that is frozen; START if there is none */
+  frozen: Position
   /** of a file of the log; default: as EntryLog has it */
   segmentBytes?: number | undefined
   /** of the bodies that are kept in memory; default: as UnstoredEntries has it */
   memoryBytes?: number | undefined
 }
 
+type OldestEntry = Pick<Entry, 'position' | 'receivedAt'>
+
 /** The unstored entries of the embedded journal: all in the log, the oldest ones in memory too, and what they add up to. */
 export class LmdbEntries {
+  readonly #tables: LmdbTables
   readonly #log: EntryLog
   readonly #memory: UnstoredEntries
   readonly #pending = new Map<string, number>()
@@ -31,21 +37,31 @@ export class LmdbEntries {
   #added = 0
   #removed = 0
   #bytes = 0
-  #oldest: Pick<Entry, 'position' | 'receivedAt'> | null = null
+  #oldest: OldestEntry | null = null
+  /** a search for it, which those who ask meanwhile share */
+  #search: Promise<OldestEntry | null> | null = null
 
-  private constructor(log: EntryLog, { stored, memoryBytes }: EntriesOptions) {
+  private constructor(tables: LmdbTables, log: EntryLog, { stored, memoryBytes }: EntriesOptions) {
+    this.#tables = tables
     this.#log = log
     this.#memory = new UnstoredEntries(memoryBytes)
     this.#stored = stored
     this.#last = stored
   }
 
+  /** @throws Error if entries are missing or cannot be read */
   static async open(tables: LmdbTables, options: EntriesOptions): Promise<LmdbEntries> {
-    const log = await EntryLog.open({ ...options, applied: appliedIn(tables) })
+    const { stored, frozen } = options
+    const applied = appliedIn(tables)
+    const log = await EntryLog.open({ ...options, applied, stored: storedOfLog(tables) ?? stored })
     try {
-      await moveOld(tables, log, options.stored)
-      const entries = new LmdbEntries(log, options)
-      for await (const some of log.read(options.stored)) {
+      await noteStored(tables, log, options)
+      await moveOld(tables, log, stored)
+      if (laterOf(applied, frozen) > laterOf(stored, log.last)) {
+        throw new Error('the last entries of the journal are missing: the files have less than LMDB knows of')
+      }
+      const entries = new LmdbEntries(tables, log, options)
+      for await (const some of log.read(stored)) {
         entries.#added += some.length
         for (const entry of some) entries.#count(entry, 1)
         entries.#last = some.at(-1)?.position ?? entries.#last
@@ -78,19 +94,29 @@ export class LmdbEntries {
 
   /**
    * Makes them durable; they count after `add`.
-   * @throws ApiError `unavailable` if nothing was written
+   * @throws ApiError `unavailable` if nothing was written, `internal` if that is unknown
    */
   async prepare(entries: Entry[], isConditional: boolean): Promise<void> {
     try {
       await this.#log.append(entries, isConditional)
     } catch (error) {
-      throw unwritable(error)
+      throw error instanceof UnknownOutcome ? inDoubt(error) : unwritable(error)
     }
   }
 
-  /** Takes back what was prepared last. */
-  async undo(): Promise<void> {
-    await this.#log.undo()
+  /**
+   * Takes back what was prepared last, as its transaction failed.
+   * @param last of its positions
+   * @throws ApiError `internal` if the transaction may be on disk all the same
+   */
+  async takeBack(last: Position): Promise<void> {
+    try {
+      if (appliedIn(this.#tables) >= last) throw new Error('a transaction that failed is on disk')
+    } catch (error) {
+      throw inDoubt(error)
+    }
+    // If this fails, nothing is appended until it succeeds; and a start does it, too.
+    await this.#log.undo().catch(() => undefined)
   }
 
   /** @returns whether their bodies are kept in memory, up to `forget` */
@@ -115,15 +141,37 @@ export class LmdbEntries {
   }
 
   /** Null if there is none. */
-  async oldest(): Promise<Pick<Entry, 'position' | 'receivedAt'> | null> {
-    if (this.length === 0) return null
-    const [kept] = this.#kept(1) ?? []
-    if (kept) return kept
-    if (!this.#oldest || this.#oldest.position <= this.#stored) {
-      const [{ position, receivedAt } = { position: START, receivedAt: 0 }] = await this.#read(this.#last, 1)
-      this.#oldest = position > this.#stored ? { position, receivedAt } : null
+  async oldest(): Promise<OldestEntry | null> {
+    while (this.length > 0) {
+      const [kept] = this.#kept(1) ?? []
+      if (kept) return kept
+      if (this.#oldest && this.#oldest.position > this.#stored) return this.#oldest
+      this.#search ??= this.#findOldest().finally(() => {
+        this.#search = null
+      })
+      this.#oldest = await this.#search
     }
-    return this.#oldest
+    return null
+  }
+
+  /** From the log. @returns null if entries were removed meanwhile, so that it may be another one */
+  async #findOldest(): Promise<OldestEntry | null> {
+    const stored = this.#stored
+    try {
+      const [oldest] = await this.#read(this.#last, 1)
+      if (this.#stored !== stored) return null
+      if (!oldest) throw new Error('entries of the journal cannot be read')
+      return { position: oldest.position, receivedAt: oldest.receivedAt }
+    } catch (error) {
+      // The file may be gone, as it is no longer needed.
+      if (this.#stored !== stored) return null
+      throw error
+    }
+  }
+
+  /** Makes room on the disk. @returns whether there is any to be made */
+  async makeRoom(): Promise<boolean> {
+    return await this.#log.removeFree()
   }
 
   /** Removes those of a block. @returns those that were kept in memory */
@@ -168,8 +216,27 @@ export class LmdbEntries {
   }
 }
 
+/**
+ * Notes what is stored, by which one sees later that a version without a log moved it.
+ * @throws Error if one did so while the log had entries
+ */
+async function noteStored(tables: LmdbTables, log: EntryLog, { path, stored }: EntriesOptions): Promise<void> {
+  const noted = storedOfLog(tables)
+  if (noted === stored) return
+  if (noted !== null && log.last > noted) {
+    throw new Error(
+      `an earlier version used the journal while ${path} had entries that it does not see: they are not stored. Restore data.mdb as it was before`,
+    )
+  }
+  await transact(tables.root, () => tables.log.put(STORED, positionKey(stored)))
+}
+
 /** Moves entries of an earlier version, which had them in LMDB, to the log. */
 async function moveOld({ root, oldEntries }: LmdbTables, log: EntryLog, stored: Position): Promise<void> {
+  if (oldEntries.getKeysCount({ limit: 1 }) === 0) return
+  const inLog = new Set<Position>()
+  for await (const entries of log.read(stored)) for (const { position } of entries) inLog.add(position)
+  const { last } = log
   for (;;) {
     const keys: Buffer[] = []
     const moved: Entry[] = []
@@ -180,7 +247,9 @@ async function moveOld({ root, oldEntries }: LmdbTables, log: EntryLog, stored: 
       bytes += value.length
       const position = key.readBigUInt64BE()
       // The process may have died between the two steps.
-      if (position > stored && position > log.last) moved.push(decodeEntry(position, value))
+      if (position <= stored || inLog.has(position)) continue
+      if (position <= last) throw new Error(`entry ${position} of an earlier version is older than those of the log`)
+      moved.push(decodeEntry(position, value))
     }
     if (keys.length === 0) return
     if (moved.length > 0) await log.append(moved, false)

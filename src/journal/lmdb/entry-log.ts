@@ -1,37 +1,31 @@
 import { randomInt } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, open, readdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { open, rm } from 'node:fs/promises'
 import { type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
-import { decodeHeader, decodeRecords, encodeHeader, encodeRecord, lengthOf, type SegmentHeader } from './segment.js'
+import { assertRoom } from './room.js'
+import { decodeRecords, encodeHeader, encodeRecord, lengthOf } from './segment.js'
+import {
+  fileNumber,
+  findSegments,
+  readFileUpTo,
+  recordsOf,
+  type Segment,
+  segmentPath,
+  truncateAfter,
+} from './segment-file.js'
 
 /** From this size on, the next write begins another file. */
 const SEGMENT_BYTES = 8 * 1024 * 1024
-/** Files that nothing in them is needed of are kept to be used again: writing over bytes is the fastest. */
+/** Files whose entries are all stored are kept for reuse: writing over bytes is the fastest. */
 const MAX_FREE = 8
 /** A file grows in steps, as a write that does not change its size takes half of the time. */
 const STEP_BYTES = 1024 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
-const NAME = /^entries-\d+$/
 
 /** A write that returns once it is on disk saves a turn of the event loop. Elsewhere than on Linux it may not flush the drive. */
 const WRITES_THROUGH = process.platform === 'linux'
 const FLAGS = constants.O_RDWR | constants.O_CREAT | (WRITES_THROUGH ? constants.O_DSYNC : 0)
-
-interface Segment extends SegmentHeader {
-  path: string
-  file: FileHandle
-  /** bytes up to the end of its last record; 0 before it has one */
-  end: number
-  /** bytes of the file */
-  size: number
-  /** the position of its last entry */
-  last: Position
-}
-
-/** What is on disk of a segment. */
-type Found = Omit<Segment, 'file'> & { isCut: boolean }
 
 export interface EntryLogOptions {
   /** the folder */
@@ -42,6 +36,9 @@ export interface EntryLogOptions {
   stored: Position
   segmentBytes?: number | undefined
 }
+
+/** A write failed, and so did taking it back: after a crash its entries may be there, or not. */
+export class UnknownOutcome extends Error {}
 
 /**
  * The entries of the embedded journal on disk, one record after the other in files that are used again once all that is in
@@ -59,10 +56,12 @@ export class EntryLog {
   /** entries up to here are no longer needed */
   #stored: Position
   #isAppending = false
-  /** where the last segment is to be cut before the next record */
-  #cutAt: number | null = null
+  /** where the last segment is to be truncated before the next record */
+  #truncateAt: number | null = null
   /** how it was before the last record */
   #before = { end: 0, last: START, lastOfAll: START }
+  /** where the first record of a segment begins whose entries are after a position: the next read begins there */
+  #cursor = { number: 0, after: START, start: 0 }
 
   private constructor({ path, stored, segmentBytes = SEGMENT_BYTES }: EntryLogOptions) {
     this.#stored = stored
@@ -70,7 +69,7 @@ export class EntryLog {
     this.#segmentBytes = segmentBytes
   }
 
-  /** @throws Error if entries are missing */
+  /** @throws Error if entries are missing or cannot be read */
   static async open(options: EntryLogOptions): Promise<EntryLog> {
     const log = new EntryLog(options)
     try {
@@ -82,22 +81,23 @@ export class EntryLog {
     }
   }
 
-  async #recover({ path, applied }: EntryLogOptions): Promise<void> {
-    for (const { isCut, ...found } of await findSegments(path, applied)) {
-      const segment: Segment = { ...found, file: await open(found.path, FLAGS) }
-      if (isCut) await cutAfter(segment, segment.end)
-      this.#number = Math.max(this.#number, segment.number)
-      this.#files = Math.max(this.#files, fileNumber(segment.path))
-      if (segment.last <= this.#stored) {
-        await this.#setFree(segment)
-        continue
+  async #recover({ path: folder, applied }: EntryLogOptions): Promise<void> {
+    for (const { hasUncommitted, isDamaged, ...found } of await findSegments(folder, applied)) {
+      const { path, number, after, last } = found
+      if (isDamaged) throw new Error(`${path} is damaged: entries of the journal cannot be read`)
+      const isLive = last > this.#stored
+      if (isLive && (this.#live.length > 0 ? after !== this.#last : after > this.#stored)) {
+        throw new Error(`entries before ${path} are missing from the journal`)
       }
-      if (this.#live.length > 0 && segment.after !== this.#last) {
-        throw new Error(`entries before ${segment.path} are missing from the journal`)
-      }
-      this.#live.push(segment)
-      this.#last = segment.last
+      const segment: Segment = { ...found, file: await open(path, FLAGS) }
+      const kept = isLive ? this.#live : this.#free
+      kept.push(segment)
+      if (hasUncommitted) await truncateAfter(segment, segment.end)
+      this.#number = Math.max(this.#number, number)
+      this.#files = Math.max(this.#files, fileNumber(path))
+      if (isLive) this.#last = last
     }
+    await this.#keepFree(MAX_FREE)
   }
 
   /** The position of the last entry; START if there is none. */
@@ -108,10 +108,11 @@ export class EntryLog {
   /**
    * Appends entries, whose positions rise, and resolves when they are on disk.
    * @param isConditional whether they count only once `applied` has reached the last of them
+   * @throws UnknownOutcome
    * @throws the error of the system; nothing was appended
    */
   async append(entries: Entry[], isConditional: boolean): Promise<void> {
-    await this.#cut()
+    await this.#truncate()
     await this.#freeStored()
     this.#isAppending = true
     try {
@@ -120,15 +121,18 @@ export class EntryLog {
       const parts = encodeRecord(entries, isConditional, segment.salt)
       if (segment.end === 0) parts.unshift(encodeHeader(segment))
       this.#before = { end: segment.end, last: segment.last, lastOfAll: this.#last }
-      this.#cutAt = segment.end
+      this.#truncateAt = segment.end
       await this.#write(segment, parts)
-      this.#cutAt = null
+      this.#truncateAt = null
       segment.last = entries.at(-1)?.position ?? segment.last
       this.#last = segment.last
     } catch (error) {
       // What may be there must not count after a crash. If this fails as well, nothing is appended until it succeeds.
-      await this.#cut().catch(() => undefined)
-      throw error
+      const isGone = await this.#truncate().then(
+        () => true,
+        () => isConditional,
+      )
+      throw isGone ? error : new UnknownOutcome('the log of entries cannot be written', { cause: error })
     } finally {
       this.#isAppending = false
     }
@@ -139,6 +143,7 @@ export class EntryLog {
     const end = segment.end + length
     const missing = end > segment.size ? Math.ceil(end / STEP_BYTES) * STEP_BYTES - end : 0
     const padded = missing > 0 ? [...parts, ZEROS.subarray(0, missing)] : parts
+    if (end > segment.size) await assertRoom(this.#path, end + missing - segment.size)
     const { bytesWritten } = await segment.file.writev(padded, segment.end)
     segment.size = Math.max(segment.size, segment.end + bytesWritten)
     if (bytesWritten < length) throw new Error(`only ${bytesWritten} of ${length} bytes could be written`)
@@ -153,16 +158,16 @@ export class EntryLog {
     const { end, last, lastOfAll } = this.#before
     Object.assign(segment, { end, last })
     this.#last = lastOfAll
-    this.#cutAt = end
-    await this.#cut()
+    this.#truncateAt = end
+    await this.#truncate()
   }
 
   /** Removes what is behind the last record. */
-  async #cut(): Promise<void> {
+  async #truncate(): Promise<void> {
     const segment = this.#live.at(-1)
-    if (this.#cutAt === null || !segment) return
-    await cutAfter(segment, this.#cutAt)
-    this.#cutAt = null
+    if (this.#truncateAt === null || !segment) return
+    await truncateAfter(segment, this.#truncateAt)
+    this.#truncateAt = null
   }
 
   async #segmentFor(bytes: number): Promise<Segment> {
@@ -175,10 +180,16 @@ export class EntryLog {
   }
 
   async #create(): Promise<Segment> {
-    const path = join(this.#path, `entries-${++this.#files}`)
+    const path = segmentPath(this.#path, this.#files + 1)
     const file = await open(path, FLAGS)
-    const folder = await open(this.#path, 'r')
-    await folder.sync().finally(() => folder.close())
+    try {
+      const folder = await open(this.#path, 'r')
+      await folder.sync().finally(() => folder.close())
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+    this.#files++
     return { path, file, number: 0, after: START, salt: 0, end: 0, size: 0, last: START }
   }
 
@@ -189,12 +200,18 @@ export class EntryLog {
 
   /** The entries after a position, in pieces; those of writes in flight may be missing. */
   async *read(after: Position): AsyncGenerator<Entry[]> {
+    let isFirst = true
     for (const segment of [...this.#live]) {
       if (segment.last <= after) continue
-      const bytes = await readUpTo(segment.file, segment.end)
-      for (const { entries } of decodeRecords(bytes, segment.salt)) {
+      const { number } = segment
+      const cursor = this.#cursor
+      const from = cursor.number === number && cursor.after <= after ? cursor.start : undefined
+      for await (const { entries, start } of recordsOf(segment, from)) {
         const wanted = entries.filter(({ position }) => position > after)
-        if (wanted.length > 0) yield wanted
+        if (wanted.length === 0) continue
+        if (isFirst) this.#cursor = { number, after, start }
+        isFirst = false
+        yield wanted
       }
     }
   }
@@ -209,31 +226,32 @@ export class EntryLog {
   async #freeStored(): Promise<void> {
     while (this.#live.length > 0) {
       const [segment] = this.#live
-      const isInUse = this.#live.length === 1 && (this.#isAppending || this.#cutAt !== null)
+      const isInUse = this.#live.length === 1 && (this.#isAppending || this.#truncateAt !== null)
       if (!segment || segment.last > this.#stored || isInUse) return
       this.#live.shift()
-      await this.#setFree(segment)
+      this.#free.push(segment)
+      await this.#keepFree(MAX_FREE)
     }
   }
 
-  async #setFree(segment: Segment): Promise<void> {
-    if (this.#free.length < MAX_FREE) {
-      this.#free.push(segment)
-      return
+  /** Removes the files that are kept for reuse. @returns whether there were any */
+  async removeFree(): Promise<boolean> {
+    const hasFree = this.#free.length > 0
+    await this.#keepFree(0)
+    return hasFree
+  }
+
+  async #keepFree(most: number): Promise<void> {
+    for (const { file, path } of this.#free.splice(most)) {
+      // One that stays is found at the next start, and its entries are stored.
+      await file.close().catch(() => undefined)
+      await rm(path).catch(() => undefined)
     }
-    await segment.file.close()
-    await rm(segment.path)
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#live, ...this.#free].map(({ file }) => file.close()))
   }
-}
-
-async function cutAfter(segment: Segment, end: number): Promise<void> {
-  await segment.file.truncate(end)
-  await segment.file.datasync()
-  Object.assign(segment, { end, size: end })
 }
 
 /**
@@ -245,53 +263,4 @@ export async function* readEntryLog(path: string, applied: Position): AsyncGener
     const bytes = await readFileUpTo(file, end)
     for (const { entries } of decodeRecords(bytes, salt)) yield entries
   }
-}
-
-/** The segments of a folder in their order; what has no header is one of nothing. */
-async function findSegments(folder: string, applied: Position): Promise<Found[]> {
-  const found: Found[] = []
-  for (const name of await readdir(folder)) {
-    if (!NAME.test(name)) continue
-    const path = join(folder, name)
-    const bytes = await readFileUpTo(path)
-    const header = decodeHeader(bytes) ?? { number: 0, after: START, salt: 0 }
-    const segment = { path, ...header, end: 0, size: bytes.length, last: START, isCut: false }
-    for (const { entries, isConditional, end } of header.number > 0 ? decodeRecords(bytes, header.salt) : []) {
-      const last = entries.at(-1)?.position ?? START
-      if (isConditional && last > applied) {
-        segment.isCut = true
-        break
-      }
-      Object.assign(segment, { end, last })
-    }
-    found.push(segment)
-  }
-  return found.sort((a, b) => a.number - b.number)
-}
-
-/** @returns nothing if the file is gone */
-async function readFileUpTo(path: string, end?: number): Promise<Buffer> {
-  const file = await open(path, 'r').catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error
-  })
-  if (!file) return Buffer.alloc(0)
-  try {
-    return await readUpTo(file, end ?? (await file.stat()).size)
-  } finally {
-    await file.close()
-  }
-}
-
-async function readUpTo(file: FileHandle, end: number): Promise<Buffer> {
-  const bytes = Buffer.allocUnsafeSlow(end)
-  for (let at = 0; at < end; ) {
-    const { bytesRead } = await file.read(bytes, at, end - at, at)
-    if (bytesRead === 0) return bytes.subarray(0, at)
-    at += bytesRead
-  }
-  return bytes
-}
-
-function fileNumber(path: string): number {
-  return Number(/\d+$/.exec(path)?.[0])
 }

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import type { Database } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
@@ -21,11 +20,13 @@ import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { LmdbEntries } from './entries.js'
 import { execute, type Remembered } from './execute.js'
 import { LmdbInsertIds } from './insert-ids.js'
+import { newMeta, putMeta } from './meta.js'
 import { NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
+import { assertWritable } from './room.js'
 import { LmdbStates } from './states.js'
-import { APPLIED, appliedIn, type LmdbTables, openTables } from './tables.js'
-import { transact } from './transact.js'
+import { APPLIED, type LmdbTables, openTables } from './tables.js'
+import { transact, transactWithRoom, unwritable } from './transact.js'
 
 export interface LmdbJournalOptions {
   /** of a directory that belongs to this process alone */
@@ -51,27 +52,24 @@ const MIN_SWEEP = 1000
  */
 const LIFT_STEP_MS = 1_000
 
-/** Opens the embedded journal, creating it if there is none. */
+/**
+ * Opens the embedded journal, creating it if there is none.
+ * @throws Error if entries are missing or cannot be read
+ */
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
-  const tables = openTables(options.path)
+  const { path, layout, now = Date.now } = options
+  const tables = openTables(path)
   try {
-    const meta = await readMeta(tables, options)
-    const entries = await LmdbEntries.open(tables, { ...options, stored: BigInt(meta.stored) })
+    const found = tables.meta.get('meta')
+    const meta = found ?? (await newMeta(path, now(), layout))
+    if (!found) await transact(tables.root, () => putMeta(tables, meta))
+    const frozen = BigInt(meta.frozen?.[1] ?? START)
+    const entries = await LmdbEntries.open(tables, { ...options, stored: BigInt(meta.stored), frozen })
     return new LmdbJournal(tables, entries, meta, options)
   } catch (error) {
     await tables.root.close()
     throw error
   }
-}
-
-/** What the journal knows of itself, which a new one draws. */
-async function readMeta({ meta }: LmdbTables, { layout, now = Date.now }: LmdbJournalOptions): Promise<Meta> {
-  const found = meta.get('meta')
-  if (found) return found
-  const drawn: Meta = { id: randomInt(2 ** 32), stored: String(nextPosition(START, now())), frozen: null }
-  if (layout !== undefined && layout !== FIRST_LAYOUT) drawn.layout = layout
-  await meta.put('meta', drawn)
-  return drawn
 }
 
 /**
@@ -89,6 +87,7 @@ class LmdbJournal implements Journal {
   readonly #entries: LmdbEntries
   readonly #remembered: Remembered
   readonly #meta: Database<Meta, string>
+  readonly #path: string
   readonly #maxBytes: number
   readonly #layout: number
   /** as it was at the start: nobody changes it while this process has the journal */
@@ -123,6 +122,7 @@ class LmdbJournal implements Journal {
       insertIds: new LmdbInsertIds(tables),
       states: new LmdbStates(tables),
     }
+    this.#path = options.path
     this.#maxBytes = maxBytes
     this.#layout = layout
     this.#now = now
@@ -134,8 +134,7 @@ class LmdbJournal implements Journal {
     this.#stateBytes = this.#remembered.states.size()
     this.#advancedPast = BigInt(meta.outranked ?? START)
     this.#recordedLift = this.#advancedPast
-    // What LMDB has of a write whose record is gone may have its positions.
-    this.#allocated = [this.#appended, this.#advancedPast, appliedIn(tables)].reduce(laterOf)
+    this.#allocated = laterOf(this.#appended, this.#advancedPast)
   }
 
   write(writes: Write[]): Promise<Outcome[]> {
@@ -146,6 +145,7 @@ class LmdbJournal implements Journal {
 
   async #write(writes: Write[]): Promise<Outcome[]> {
     this.#assertLayout(true)
+    if (!this.isUp) throw unwritable(new Error('the process has to be restarted, as a write may be there or not'))
     if (this.#isFull()) await this.#removeExpired()
     if (this.#isFull()) {
       throw new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.')
@@ -163,6 +163,7 @@ class LmdbJournal implements Journal {
     const added = entries.all
     let isKept = false
     try {
+      if (!draft.isEmpty) await assertWritable(this.#path)
       if (added.length > 0) await this.#entries.prepare(added, !draft.isEmpty)
       if (!draft.isEmpty) await this.#apply(draft, added.at(-1)?.position)
       isKept = added.length > 0 && this.#entries.add(added)
@@ -188,10 +189,16 @@ class LmdbJournal implements Journal {
         if (last !== undefined) log.put(APPLIED, positionKey(last))
       })
     } catch (error) {
-      if (last !== undefined) await this.#entries.undo().catch(() => undefined)
+      if (last !== undefined) await this.#entries.takeBack(last).catch((unsure) => this.#stop(unsure))
       throw error
     }
     this.#stateBytes += grown
+  }
+
+  /** Takes no more writes, as one of them may be on disk or not: the next start sees. */
+  #stop(error: unknown): never {
+    this.isUp = false
+    throw error
   }
 
   async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
@@ -225,7 +232,7 @@ class LmdbJournal implements Journal {
         this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
         // Not from memory, which does not have a block yet that is being frozen.
         const meta = this.#meta.get('meta')
-        if (meta) this.#meta.put('meta', { ...meta, outranked: String(this.#advancedPast) })
+        if (meta) putMeta(this.#tables, { ...meta, outranked: String(this.#advancedPast) })
       }
       this.#allocated = laterOf(this.#allocated, lifted)
       appended = this.#allocated
@@ -264,12 +271,17 @@ class LmdbJournal implements Journal {
     return { isRepeated: false, first, last, entries }
   }
 
+  /** A transaction that is done on a full disk too, or the journal would stay full. */
+  async #drain(work: () => void): Promise<void> {
+    await transactWithRoom(this.#tables.root, work, () => this.#entries.makeRoom())
+  }
+
   async shrink({ first }: Block, last: Position): Promise<void> {
     await this.#freeze({ first, last })
   }
 
   async #freeze(frozen: { first: Position; last: Position }): Promise<void> {
-    await transact(this.#tables.root, () => this.#meta.put('meta', this.#metaWith(this.#stored, frozen)))
+    await this.#drain(() => putMeta(this.#tables, this.#metaWith(this.#stored, frozen)))
     this.#frozen = frozen
   }
 
@@ -277,13 +289,13 @@ class LmdbJournal implements Journal {
     const now = this.#now()
     let grown = 0
     let stored = block.last
-    await transact(this.#tables.root, () => {
+    await this.#drain(() => {
       this.#remembered.states.letExpire(states, now)
       grown = this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length))
       // Where nothing is left, everything assigned is stored: after a lift that is later than any entry.
       const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
       if (isLast) stored = laterOf(stored, this.#allocated)
-      this.#meta.put('meta', this.#metaWith(stored, null))
+      putMeta(this.#tables, this.#metaWith(stored, null))
     })
     this.#stateBytes += grown
     this.#stored = stored
@@ -327,7 +339,7 @@ class LmdbJournal implements Journal {
     const stored = isEmpty ? this.#advancedPast : this.#stored
     await transact(this.#tables.root, () => {
       if (isEmpty) this.#remembered.states.clear()
-      this.#meta.put('meta', this.#metaWith(stored, isEmpty ? null : this.#frozen))
+      putMeta(this.#tables, this.#metaWith(stored, isEmpty ? null : this.#frozen))
     })
     this.#recordedLift = this.#advancedPast
     if (!isEmpty) return
@@ -363,7 +375,7 @@ class LmdbJournal implements Journal {
 
   async ping(): Promise<void> {
     this.#assertLayout()
-    if (!this.#meta.get('meta')) throw new Error('the journal cannot be read')
+    if (!this.isUp || !this.#meta.get('meta')) throw new Error('the journal cannot be read')
   }
 
   async close(): Promise<void> {

@@ -1,12 +1,12 @@
-import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
+import { laterOf, type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
 import { LmdbInsertIds } from './insert-ids.js'
+import { newMeta, putMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
 import { appliedIn, type LmdbTables, openTables } from './tables.js'
@@ -57,8 +57,8 @@ class LmdbRelocation implements Relocation {
 
   async create(): Promise<void> {
     if (await this.look()) return
-    const stored = String(nextPosition(START, this.#now()))
-    await this.#put({ id: randomInt(2 ** 32), stored, frozen: null, layout: 0 })
+    this.#open()
+    await this.#put(await newMeta(this.#path, this.#now(), 0))
   }
 
   async closeIntake(version: number): Promise<void> {
@@ -148,7 +148,7 @@ class LmdbRelocation implements Relocation {
 
   async #put(meta: Meta): Promise<void> {
     const tables = this.#open()
-    await transact(tables.root, () => tables.meta.put('meta', meta))
+    await transact(tables.root, () => putMeta(tables, meta))
   }
 }
 

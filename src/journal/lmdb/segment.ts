@@ -25,7 +25,7 @@ export interface LogRecord {
   entries: Entry[]
   /** whether it counts only if LMDB has the rest of its write */
   isConditional: boolean
-  /** bytes of the segment up to its beginning and its end */
+  /** where it begins and ends */
   start: number
   end: number
 }
@@ -72,16 +72,53 @@ export function encodeRecord(entries: Entry[], isConditional: boolean, salt: num
   return parts
 }
 
-/** The records of a segment up to its end. */
-export function* decodeRecords(segment: Buffer, salt: number): Generator<LogRecord> {
-  for (let start = HEADER_BYTES; start + RECORD_HEAD_BYTES <= segment.length; ) {
-    const end = start + 8 + segment.readUInt32BE(start)
-    if (end < start + RECORD_HEAD_BYTES || end > segment.length) return
-    if (segment.readUInt32BE(start + 4) !== crc32(segment.subarray(start + 8, end), salt)) return
-    const isConditional = segment.readUInt8(start + 8) === 1
-    yield { entries: decodeEntries(segment.subarray(start + RECORD_HEAD_BYTES, end)), isConditional, start, end }
-    start = end
+/** Whether the bytes begin with what is left of a header: a disk writes its sector as a whole, so a crash does not do that. */
+export function hasBrokenHeader(bytes: Buffer): boolean {
+  return !decodeHeader(bytes) && bytes.subarray(0, HEADER_BYTES).some((byte) => byte !== 0)
+}
+
+/** The records up to where none follows. @param start where the first one begins */
+export function* decodeRecords(bytes: Buffer, salt: number, start = HEADER_BYTES): Generator<LogRecord> {
+  for (let at = start; isWhole(bytes, at, salt); ) {
+    const end = at + recordLength(bytes, at)
+    const isConditional = bytes.readUInt8(at + 8) === 1
+    yield { entries: decodeEntries(bytes.subarray(at + RECORD_HEAD_BYTES, end)), isConditional, start: at, end }
+    at = end
   }
+}
+
+/** Bytes of the record that begins there; more than there are if its head is not there as a whole. */
+export function recordLength(bytes: Buffer, at = 0): number {
+  return at + RECORD_HEAD_BYTES <= bytes.length ? 8 + bytes.readUInt32BE(at) : RECORD_HEAD_BYTES
+}
+
+function isWhole(bytes: Buffer, at: number, salt: number): boolean {
+  const end = at + recordLength(bytes, at)
+  if (end < at + RECORD_HEAD_BYTES || end > bytes.length) return false
+  return bytes.readUInt32BE(at + 4) === crc32(bytes.subarray(at + 8, end), salt)
+}
+
+/**
+ * Whether a whole record with entries after a position is anywhere behind the end of a segment. As one write is in flight
+ * at a time, a crash leaves none there.
+ */
+export function hasRecordBehind(segment: Buffer, end: number, salt: number, after: Position): boolean {
+  for (let at = end; at + RECORD_HEAD_BYTES + ENTRY_HEAD_BYTES <= segment.length; at++) {
+    if (isPlausible(segment, at, after) && isWhole(segment, at, salt)) return true
+  }
+  return false
+}
+
+/** Whether a record with entries after a position may begin there, as its checksum is too slow to be tried at each byte. */
+function isPlausible(segment: Buffer, start: number, after: Position): boolean {
+  // Most bytes are zeros or text: this is the fastest way past them.
+  if ((segment[start] ?? 0) > segment.length >>> 24) return false
+  const end = start + recordLength(segment, start)
+  let at = start + RECORD_HEAD_BYTES
+  if (at + ENTRY_HEAD_BYTES > end || end > segment.length || segment.readUInt8(at - 1) > 1) return false
+  if (segment.readBigUInt64BE(at) <= after) return false
+  while (at + ENTRY_HEAD_BYTES <= end) at += ENTRY_HEAD_BYTES + segment.readUInt32BE(at + 8)
+  return at === end
 }
 
 function decodeEntries(bytes: Buffer): Entry[] {

@@ -6,7 +6,7 @@ import type { Meta } from './encoding.js'
 export interface LmdbTables {
   root: RootDatabase
   meta: Database<Meta, string>
-  /** APPLIED → the last position of what is here of a write that is in the log of entries, too */
+  /** APPLIED → the last position of what is here of a write that is in the log of entries, too; STORED → as `Meta` has it */
   log: Database<Buffer, Buffer>
   /** entries that a version without a log left behind: position → entry */
   oldEntries: Database<Buffer, Buffer>
@@ -24,8 +24,9 @@ export interface LmdbTables {
   oldRequests: Database<Buffer, Buffer>
 }
 
-/** The only key of `log`. */
+/** The keys of `log`. */
 export const APPLIED = Buffer.from('applied')
+export const STORED = Buffer.from('stored')
 
 export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
   return log.get(APPLIED)?.readBigUInt64BE() ?? START

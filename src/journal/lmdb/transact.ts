@@ -27,6 +27,29 @@ export async function transact(root: RootDatabase, work: () => void): Promise<vo
   throw unwritable(failure)
 }
 
+/**
+ * As `transact`; if that fails, once more with more room on the disk.
+ * @param makeRoom says whether there is more
+ */
+export async function transactWithRoom(
+  root: RootDatabase,
+  work: () => void,
+  makeRoom: () => Promise<boolean>,
+): Promise<void> {
+  try {
+    await transact(root, work)
+  } catch (error) {
+    if (!(await makeRoom())) throw error
+    await transact(root, work)
+  }
+}
+
+/** For a write of which nobody knows whether it will be there after a restart. */
+export function inDoubt(cause: unknown): ApiError {
+  const message = 'The journal could not be written. After a restart the events may be there, or not.'
+  return new ApiError('internal', message, { cause })
+}
+
 export function unwritable(cause: unknown): ApiError {
   return new ApiError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', { cause })
 }

@@ -1,0 +1,131 @@
+import { type FileHandle, open, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Position, START } from '../../model/position.js'
+import {
+  decodeHeader,
+  decodeRecords,
+  HEADER_BYTES,
+  hasBrokenHeader,
+  hasRecordBehind,
+  type LogRecord,
+  recordLength,
+  type SegmentHeader,
+} from './segment.js'
+
+/** A file of the log of entries that is open. */
+export interface Segment extends SegmentHeader {
+  path: string
+  file: FileHandle
+  /** bytes up to the end of its last record; 0 before it has one */
+  end: number
+  /** bytes of the file */
+  size: number
+  /** the position of its last entry */
+  last: Position
+}
+
+/** What is on disk of a segment. */
+export interface FoundSegment extends Omit<Segment, 'file'> {
+  /** whether a conditional record that does not count is behind its last one */
+  hasUncommitted: boolean
+  /** whether something of it can no longer be read; also while its process writes */
+  isDamaged: boolean
+}
+
+/** Bytes that are read at once; more if a record has more. */
+const PIECE_BYTES = 256 * 1024
+const NAME = /^entries-\d+$/
+
+export function segmentPath(folder: string, number: number): string {
+  return join(folder, `entries-${number}`)
+}
+
+/** The number in the name of the file. */
+export function fileNumber(path: string): number {
+  return Number(/\d+$/.exec(path)?.[0])
+}
+
+/** The paths of all files of a log, in no order. */
+export async function segmentPaths(folder: string): Promise<string[]> {
+  return (await readdir(folder)).filter((name) => NAME.test(name)).map((name) => join(folder, name))
+}
+
+/**
+ * The segments of a folder in their order; what has no header is one of nothing.
+ * @param applied the last position of what LMDB has of a conditional record
+ */
+export async function findSegments(folder: string, applied: Position): Promise<FoundSegment[]> {
+  const found: FoundSegment[] = []
+  for (const path of await segmentPaths(folder)) found.push(inspect(path, await readFileUpTo(path), applied))
+  return found.sort((a, b) => a.number - b.number)
+}
+
+function inspect(path: string, bytes: Buffer, applied: Position): FoundSegment {
+  const header = decodeHeader(bytes)
+  const none = { path, number: 0, after: START, salt: 0, end: 0, size: bytes.length, last: START }
+  if (!header) return { ...none, hasUncommitted: false, isDamaged: hasBrokenHeader(bytes) }
+  const segment = { ...none, ...header, hasUncommitted: false, isDamaged: false }
+  let rest = HEADER_BYTES
+  for (const { entries, isConditional, end } of decodeRecords(bytes, header.salt)) {
+    const last = entries.at(-1)?.position ?? START
+    rest = end
+    segment.hasUncommitted = isConditional && last > applied
+    if (segment.hasUncommitted) break
+    Object.assign(segment, { end, last })
+  }
+  return { ...segment, isDamaged: hasRecordBehind(bytes, rest, header.salt, segment.last) }
+}
+
+/**
+ * The records of a segment as it is when they are asked for.
+ * @param start where the first one begins
+ */
+export async function* recordsOf(segment: Segment, start = HEADER_BYTES): AsyncGenerator<LogRecord> {
+  // As it is now: it may be used again meanwhile, and then has nothing more of this salt.
+  const { file, salt, end } = segment
+  let length = PIECE_BYTES
+  for (let at = start; at < end; ) {
+    const wanted = Math.min(end - at, length)
+    const bytes = await readUpTo(file, at, at + wanted)
+    let read = 0
+    for (const record of decodeRecords(bytes, salt, 0)) {
+      read = record.end
+      yield { ...record, start: at + record.start, end: at + record.end }
+    }
+    length = read > 0 ? PIECE_BYTES : recordLength(bytes)
+    at += read
+    if (read > 0 || (length > wanted && wanted < end - at)) continue
+    if (segment.salt !== salt) return
+    throw new Error(`${segment.path} is damaged: entries of the journal cannot be read`)
+  }
+}
+
+/** Removes what is behind that many bytes. */
+export async function truncateAfter(segment: Segment, end: number): Promise<void> {
+  await segment.file.truncate(end)
+  await segment.file.datasync()
+  Object.assign(segment, { end, size: end })
+}
+
+/** @returns nothing if the file is gone */
+export async function readFileUpTo(path: string, end?: number): Promise<Buffer> {
+  const file = await open(path, 'r').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  if (!file) return Buffer.alloc(0)
+  try {
+    return await readUpTo(file, 0, end ?? (await file.stat()).size)
+  } finally {
+    await file.close()
+  }
+}
+
+async function readUpTo(file: FileHandle, start: number, end: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafeSlow(end - start)
+  for (let at = 0; at < bytes.length; ) {
+    const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at)
+    if (bytesRead === 0) return bytes.subarray(0, at)
+    at += bytesRead
+  }
+  return bytes
+}

@@ -1,0 +1,229 @@
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { open } from 'lmdb'
+import t from 'tap'
+import type { Append, Commit, Entry, Journal } from '../../../src/journal/journal.js'
+import { encodeEntryHead, positionKey } from '../../../src/journal/lmdb/encoding.js'
+import { EntryLog } from '../../../src/journal/lmdb/entry-log.js'
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
+import { openLmdbRelocation } from '../../../src/journal/lmdb/relocation.js'
+import { type Position, START } from '../../../src/model/position.js'
+import { randomName, temporaryFolder } from '../../helper.js'
+
+const ALL = 1e9
+/** A few entries a file. */
+const SEGMENT_BYTES = 300
+const folder = await temporaryFolder(t)
+
+async function newFolder(): Promise<string> {
+  const path = join(folder, randomName('journal'))
+  await mkdir(path)
+  return path
+}
+
+const openAt = (path: string) => openLmdbJournal({ path, maxBytes: ALL, segmentBytes: SEGMENT_BYTES })
+const append = (text: string): Append => ({ type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) })
+const commit = (journal: Journal, name: string): Promise<unknown> => {
+  const change: Commit = {
+    type: 'commit',
+    kind: 'profiles',
+    stateKey: Buffer.from(name).toString('hex'),
+    expected: START,
+    readAt: Date.now(),
+    state: '{}',
+    row: '{}',
+  }
+  return journal.write([change])
+}
+
+async function filesOf(path: string): Promise<string[]> {
+  const names = (await readdir(path)).filter((name) => name.startsWith('entries-'))
+  return names.sort((a, b) => Number(a.slice(8)) - Number(b.slice(8))).map((name) => join(path, name))
+}
+
+async function flip(path: string, at: number): Promise<void> {
+  const bytes = await readFile(path)
+  bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at)
+  await writeFile(path, bytes)
+}
+
+/** A journal of 30 entries in several files, closed. */
+async function filled(): Promise<{ path: string; files: string[] }> {
+  const path = await newFolder()
+  const journal = await openAt(path)
+  for (let i = 0; i < 30; i++) await journal.write([append(`event ${i}`)])
+  await journal.close()
+  return { path, files: await filesOf(path) }
+}
+
+const places = [
+  ['the first record of the oldest file', 0, 40],
+  ['the header of the oldest file', 0, 10],
+  ['the first record of the newest file', -1, 60],
+  ['the length of the first record of the newest file', -1, 31],
+  ['the header of the newest file', -1, 22],
+] as const
+for (const [place, index, at] of places) {
+  t.test(`the journal does not open if ${place} is damaged`, async (t) => {
+    const { path, files } = await filled()
+    t.ok(files.length > 2)
+    await flip(files.at(index) ?? '', at)
+    await t.rejects(openAt(path), /is damaged|are missing/)
+    await flip(files.at(index) ?? '', at)
+    const journal = await openAt(path)
+    t.equal((await journal.depth()).entries, 30, 'as the files were left as they are')
+    await journal.close()
+  })
+}
+
+t.test('the journal does not open without its oldest file', async (t) => {
+  const { path, files } = await filled()
+  await rm(files[0] ?? '')
+  await t.rejects(openAt(path), /are missing/)
+})
+
+t.test('the journal does not open without the entries of a frozen block, or of a change that LMDB has', async (t) => {
+  for (const step of [(journal: Journal) => journal.claim(ALL), (journal: Journal) => commit(journal, 'a')]) {
+    const path = await newFolder()
+    const journal = await openAt(path)
+    await journal.write([append('one')])
+    await step(journal)
+    await journal.close()
+    for (const file of await filesOf(path)) await rm(file)
+    await t.rejects(openAt(path), /last entries of the journal are missing/)
+  }
+})
+
+t.test('neither the journal nor a relocation begins anew where entries are without data.mdb', async (t) => {
+  const { path } = await filled()
+  await rm(join(path, 'data.mdb'))
+  await t.rejects(openAt(path), /no data\.mdb/)
+  const relocation = openLmdbRelocation({ path })
+  await t.rejects(relocation.create(), /no data\.mdb/)
+  await relocation.close()
+})
+
+/** As a version without a log, which does not see its entries. */
+async function asEarlierVersion(
+  path: string,
+  { stored, left = [] }: { stored?: Position; left?: Position[] },
+): Promise<void> {
+  const root = open({ path, maxDbs: 16 })
+  const meta = root.openDB<{ stored: string }, string>({ name: 'meta', encoding: 'json' })
+  const entries = root.openDB<Buffer, Buffer>({ name: 'entries', encoding: 'binary', keyEncoding: 'binary' })
+  for (const position of left) {
+    const body = Buffer.from('{}')
+    const entry: Entry = { position, kind: 'events', projectId: 'p', count: 1, receivedAt: 1, body }
+    await entries.put(positionKey(position), Buffer.concat([encodeEntryHead(entry), body]))
+  }
+  const found = meta.get('meta')
+  if (found && stored) await meta.put('meta', { ...found, stored: String(stored) })
+  await root.close()
+}
+
+t.test('the journal does not open if an earlier version moved on without its entries', async (t) => {
+  const path = await newFolder()
+  let journal = await openAt(path)
+  const [outcome] = await journal.write([append('one')])
+  const position = outcome?.status === 'done' ? outcome.position : START
+  const drain = async () => {
+    const block = await journal.claim(ALL)
+    if (block) await journal.acknowledge(block, [])
+    await journal.close()
+  }
+  await drain()
+  const later = position + 100n
+  await asEarlierVersion(path, { stored: later })
+  journal = await openAt(path)
+  t.equal((await journal.progress()).stored, later, 'nothing waited')
+  await journal.write([append('two')])
+  await journal.close()
+  await asEarlierVersion(path, { stored: later + (1n << 40n) })
+  await t.rejects(openAt(path), /an earlier version used the journal/)
+  await asEarlierVersion(path, { stored: later })
+  journal = await openAt(path)
+  t.equal((await journal.depth()).entries, 1)
+  await drain()
+})
+
+t.test('the journal does not open if entries of an earlier version are neither in its log nor after it', async (t) => {
+  const path = await newFolder()
+  const journal = await openAt(path)
+  const { stored } = await journal.progress()
+  await journal.write([append('one')])
+  await journal.close()
+  await asEarlierVersion(path, { left: [stored + 1n] })
+  await t.rejects(openAt(path), /earlier version is older than those of the log/)
+})
+
+/** Makes all writes of this process to files of this name and with these flags (octal) fail. */
+function breakWrites(path: string, flags = 0): void {
+  for (const fd of readdirSync('/proc/self/fd')) {
+    const link = `/proc/self/fd/${fd}`
+    let target = ''
+    try {
+      target = readlinkSync(link)
+    } catch {
+      continue
+    }
+    const found = readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8').match(/flags:\s*(\d+)/)?.[1] ?? ''
+    if (target !== path || (Number.parseInt(found, 8) & flags) !== flags) continue
+    closeSync(Number(fd))
+    const spare: number[] = []
+    let taken = openSync(path, 'r')
+    for (; taken !== Number(fd); taken = openSync(path, 'r')) spare.push(taken)
+    for (const other of spare) closeSync(other)
+  }
+}
+
+const noProc = process.platform !== 'linux' && 'needs /proc'
+
+t.test(
+  'a write that fails and cannot be taken back is not said to have stored nothing',
+  { skip: noProc },
+  async (t) => {
+    const path = await newFolder()
+    const journal = await openAt(path)
+    t.teardown(() => journal.close())
+    await journal.write([append('one')])
+    const [file] = await filesOf(path)
+    breakWrites(file ?? '')
+    await t.rejects(journal.write([append('two')]), { code: 'internal' })
+    await t.rejects(journal.write([append('three')]), { code: 'unavailable' }, 'nothing is appended behind it')
+  },
+)
+
+const O_DSYNC = 0o10000
+t.test('no writes are taken after a transaction that may be there or not', { skip: noProc }, async (t) => {
+  const path = await newFolder()
+  let journal = await openAt(path)
+  await journal.write([append('one')])
+  breakWrites(join(path, 'data.mdb'), O_DSYNC)
+  await t.rejects(commit(journal, 'a'), { code: 'internal' })
+  await t.rejects(journal.write([append('two')]), { code: 'unavailable' })
+  t.notOk(journal.isUp)
+  await t.rejects(journal.ping())
+  await journal.close()
+  journal = await openAt(path)
+  t.teardown(() => journal.close())
+  t.equal((await journal.depth()).entries, 1)
+  await commit(journal, 'a')
+  t.equal((await journal.depth()).entries, 2)
+})
+
+t.test('files that are not needed may stay where they cannot be removed', async (t) => {
+  const path = await newFolder()
+  const log = await EntryLog.open({ path, stored: START, applied: START, segmentBytes: 1 })
+  t.teardown(() => log.close())
+  for (let position = 1n; position <= 8n; position++) {
+    const body = Buffer.from('x')
+    await log.append([{ position, kind: 'events', projectId: 'p', count: 1, receivedAt: 0, body }], false)
+  }
+  for (const file of await filesOf(path)) {
+    await rm(file)
+    await mkdir(file)
+  }
+  await log.forget(8n)
+  t.equal(log.last, 8n)
+})
