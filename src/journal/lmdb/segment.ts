@@ -30,7 +30,7 @@ export interface LogRecord {
   end: number
 }
 
-const HEADER_BYTES = 28
+export const HEADER_BYTES = 28
 const RECORD_HEAD_BYTES = 9
 const ENTRY_HEAD_BYTES = 12
 const MAGIC = 'TJL1'

@@ -216,7 +216,7 @@ t.test('files that are not needed may stay where they cannot be removed', async 
   const path = await newFolder()
   const log = await EntryLog.open({ path, stored: START, applied: START, segmentBytes: 1 })
   t.teardown(() => log.close())
-  for (let position = 1n; position <= 8n; position++) {
+  for (let position = 1n; position <= 20n; position++) {
     const body = Buffer.from('x')
     await log.append([{ position, kind: 'events', projectId: 'p', count: 1, receivedAt: 0, body }], false)
   }
@@ -224,6 +224,6 @@ t.test('files that are not needed may stay where they cannot be removed', async 
     await rm(file)
     await mkdir(file)
   }
-  await log.forget(8n)
-  t.equal(log.last, 8n)
+  await log.forget(20n)
+  t.equal(log.last, 20n)
 })
