@@ -28,8 +28,10 @@ export interface ClientLimits {
    * begin
    */
   idleMs: number
-  /** to read a response that streams from ClickHouse, as it holds a connection there */
+  /** to read a response that streams from ClickHouse, as it holds a connection there, beside the time by `responseRate` */
   responseMs: number
+  /** bytes of such a response that give its reader another second: an export may take hours, if it is read */
+  responseRate: number
   /** how often the first two are checked */
   checkMs: number
 }
@@ -41,6 +43,8 @@ export const CLIENT_LIMITS: ClientLimits = {
   unknownBodyMs: 20_000,
   idleMs: 120_000,
   responseMs: 300_000,
+  // Half a megabit per second, which any line has.
+  responseRate: 65_536,
   checkMs: 5_000,
 }
 
@@ -68,10 +72,23 @@ export function timeOut(socket: Socket, server: Server): void {
  * Ends a response that is not read in time. Once it has begun it can only be truncated, which the
  * client detects.
  */
-export function cutOffSlowReader(payload: unknown, { responseMs }: ClientLimits): void {
+export function endUnreadResponse(payload: unknown, { raw }: FastifyRequest, limits: ClientLimits): void {
   if (!(payload instanceof Readable)) return
-  const cutOff = () => payload.destroy(new Error(`the response was not read within ${responseMs} ms`))
-  const timer = setTimeout(cutOff, responseMs).unref()
+  const { responseMs, responseRate } = limits
+  const { socket } = raw
+  const startedAt = performance.now()
+  const before = socket.bytesWritten ?? 0
+  let timer: NodeJS.Timeout
+  const waitFor = (ms: number) => {
+    timer = setTimeout(check, ms).unref()
+  }
+  const check = () => {
+    const read = (socket.bytesWritten ?? 0) - before
+    const left = startedAt + responseMs + (read / responseRate) * 1000 - performance.now()
+    if (left > 0) waitFor(left)
+    else payload.destroy(new Error(`only ${read} bytes of the response were read in ${responseMs} ms and more`))
+  }
+  waitFor(responseMs)
   payload.once('close', () => clearTimeout(timer))
 }
 

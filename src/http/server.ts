@@ -5,7 +5,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { drainUnread, normalizeCodings } from './body.js'
 import {
   type ClientLimits,
-  cutOffSlowReader,
+  endUnreadResponse,
   limitConnections,
   resetBrokenResponse,
   serverLimits,
@@ -107,7 +107,7 @@ function closeInTime(server: FastifyInstance, clientLimits: ClientLimits): Abort
     setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
   })
   server.addHook('onSend', (request, reply, payload, done) => {
-    if (!request.routeOptions.config.isEndless) cutOffSlowReader(payload, clientLimits)
+    if (!request.routeOptions.config.isEndless) endUnreadResponse(payload, request, clientLimits)
     resetBrokenResponse(payload, request)
     // An idle keep-alive connection would delay the shutdown.
     if (closing.signal.aborted) reply.header('connection', 'close')
