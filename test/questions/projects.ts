@@ -107,8 +107,8 @@ export class Projects {
       await this.#call(key, 'POST', '/public/track/batch', `{"events":[${bodies.join(',')}]}`, headers)
     }
     return await until('the events', async () => {
-      const { events, pending } = await this.#call(key, 'GET', '/public/events?limit=10000')
-      return pending === 0 && events
+      const page = await this.#call(key, 'GET', '/public/events?limit=10000')
+      return page.events.length === events.length && page.events
     })
   }
 
