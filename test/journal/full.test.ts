@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
@@ -45,6 +45,91 @@ t.test('lmdb: a write beyond the file size limit is refused and changes nothing'
   t.equal(claimed, taken)
   t.ok(again, 'it takes events again when it has been drained, though some were refused meanwhile')
 })
+
+// A disk of its own, as small as it needs to be; nothing outside of the process sees it.
+const NAMESPACE = ['--user', '--map-root-user', '--mount']
+const canMount = spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0
+const noMount = !canMount && 'needs `unshare`, and the right to mount a tmpfs in a namespace'
+
+/**
+ * Runs a program that fills a journal on a disk of 40 MiB until it refuses, and drains it.
+ * @param between what it does before it drains
+ */
+async function onSmallDisk(
+  t: Test,
+  write: string,
+  between: string,
+): Promise<{ taken: number; drained: number; again: boolean }> {
+  const disk = await temporaryFolder(t)
+  const program = `
+    import { writeFileSync } from 'node:fs'
+    import { openLmdbJournal } from '${dist}journal/lmdb/journal.js'
+    const path = '${disk}/journal'
+    let now = Date.now()
+    const journal = await openLmdbJournal({ path, maxBytes: 1e9, segmentBytes: 2e6, now: () => now })
+    let n = 0
+    const versions = []
+    const append = () => journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(50_000, 'x') }])
+    const stateKey = () => Buffer.from(String(++n).padStart(16, '0')).toString('hex')
+    const commit = async () => {
+      const keys = Array.from({ length: 100 }, stateKey)
+      const [{ position: version }] = await journal.write(keys.map((stateKey) => (
+        { type: 'commit', kind: 'profiles', stateKey, expected: 0n, readAt: now, state: 'x'.repeat(900), row: '{}' })))
+      versions.push(...keys.map((stateKey) => ({ stateKey, version })))
+    }
+    const fill = async () => {
+      for (let taken = 0; ; taken++) {
+        const failure = await ${write}().then(() => null, (error) => error)
+        if (failure?.code === 'unavailable') return taken
+        if (failure) throw failure
+      }
+    }
+    let drained = 0
+    const drain = async (most) => {
+      for (let blocks = 0; blocks < most; blocks++) {
+        const block = await journal.claim(1_000_000)
+        if (!block) return
+        const states = versions.splice(0, versions.findLastIndex(({ version }) => version <= block.last) + 1)
+        await journal.acknowledge(block, states)
+        drained += block.entries.length
+      }
+    }
+    let taken = await fill()
+    ${between}
+    await drain(Infinity)
+    now += 20 * 60_000
+    let again = false
+    for (let i = 0; i < 100 && !again; i++) again = await ${write}().then(() => true, () => false)
+    console.log(JSON.stringify({ taken, drained, again }))
+    process.exit()
+  `
+  const args = ['bash', '-c', 'mount -t tmpfs -o size=40m tmpfs "$0" && unset NODE_OPTIONS && exec "$@"', disk]
+  const node = [process.execPath, '--input-type=module', '-e', program]
+  const { stdout } = await run('unshare', [...NAMESPACE, ...args, ...node])
+  return JSON.parse(stdout)
+}
+
+/** Drains half of the journal, and lets another process take the rest of the disk. */
+const FILL = `
+    await drain(6)
+    for (let i = 0, bytes = 1 << 20; bytes > 100; i++) {
+      try { writeFileSync(path + '/../other' + i, Buffer.alloc(bytes)) } catch { bytes >>= 1 }
+    }`
+
+const fillings = [
+  ['events have filled', 'append', ''],
+  ['states have filled', 'commit', ''],
+  // As ClickHouse may: only the files that are kept for reuse are left to be freed.
+  ['another process has filled', 'append', FILL],
+] as const
+for (const [name, write, between] of fillings) {
+  t.test(`lmdb: the journal can be drained on a disk that ${name}`, { skip: noMount }, async (t) => {
+    const { taken, drained, again } = await onSmallDisk(t, write, between)
+    t.ok(taken > 20, `${taken} writes were taken`)
+    t.equal(drained, taken, 'nothing of them is lost')
+    t.ok(again, 'it takes writes again')
+  })
+}
 
 /** Writes until the journal refuses. */
 async function fill(journal: Journal, bytes: number): Promise<{ taken: number; refusal: unknown }> {

@@ -4,6 +4,7 @@ import { UnstoredEntries } from '../unstored-entries.js'
 import { decodeEntry, positionKey } from './encoding.js'
 import { EntryLog, UnknownOutcome } from './entry-log.js'
 import { storedOfLog } from './meta.js'
+import { assertRoom } from './room.js'
 import { appliedIn, type LmdbTables, STORED } from './tables.js'
 import { inDoubt, transact, unwritable } from './transact.js'
 
@@ -53,7 +54,12 @@ export class LmdbEntries {
   static async open(tables: LmdbTables, options: EntriesOptions): Promise<LmdbEntries> {
     const { stored, frozen } = options
     const applied = appliedIn(tables)
-    const log = await EntryLog.open({ ...options, applied, stored: storedOfLog(tables) ?? stored })
+    const log = await EntryLog.open({
+      ...options,
+      applied,
+      stored: storedOfLog(tables) ?? stored,
+      assertRoom: (bytes) => assertRoom(options.path, tables, bytes),
+    })
     try {
       await noteStored(tables, log, options)
       await moveOld(tables, log, stored)

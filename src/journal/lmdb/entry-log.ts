@@ -3,7 +3,6 @@ import { constants } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
-import { assertRoom } from './room.js'
 import { decodeRecords, encodeHeader, encodeRecord, lengthOf } from './segment.js'
 import {
   fileNumber,
@@ -35,6 +34,8 @@ export interface EntryLogOptions {
   /** entries up to here are no longer needed */
   stored: Position
   segmentBytes?: number | undefined
+  /** rejects if the log must not take that many bytes more of the disk */
+  assertRoom?: (bytes: number) => Promise<void>
 }
 
 /** A write failed, and so did taking it back: after a crash its entries may be there, or not. */
@@ -47,6 +48,7 @@ export class UnknownOutcome extends Error {}
 export class EntryLog {
   readonly #path: string
   readonly #segmentBytes: number
+  readonly #assertRoom: (bytes: number) => Promise<void>
   /** in the order of their positions; the last one is being written */
   readonly #live: Segment[] = []
   readonly #free: Segment[] = []
@@ -63,10 +65,11 @@ export class EntryLog {
   /** where the first record of a segment begins whose entries are after a position: the next read begins there */
   #cursor = { number: 0, after: START, start: 0 }
 
-  private constructor({ path, stored, segmentBytes = SEGMENT_BYTES }: EntryLogOptions) {
+  private constructor({ path, stored, segmentBytes = SEGMENT_BYTES, assertRoom }: EntryLogOptions) {
     this.#stored = stored
     this.#path = path
     this.#segmentBytes = segmentBytes
+    this.#assertRoom = assertRoom ?? (async () => undefined)
   }
 
   /** @throws Error if entries are missing or cannot be read */
@@ -143,7 +146,7 @@ export class EntryLog {
     const end = segment.end + length
     const missing = end > segment.size ? Math.ceil(end / STEP_BYTES) * STEP_BYTES - end : 0
     const padded = missing > 0 ? [...parts, ZEROS.subarray(0, missing)] : parts
-    if (end > segment.size) await assertRoom(this.#path, end + missing - segment.size)
+    if (end > segment.size) await this.#assertRoom(end + missing - segment.size)
     const { bytesWritten } = await segment.file.writev(padded, segment.end)
     segment.size = Math.max(segment.size, segment.end + bytesWritten)
     if (bytesWritten < length) throw new Error(`only ${bytesWritten} of ${length} bytes could be written`)

@@ -163,11 +163,15 @@ class LmdbJournal implements Journal {
     const added = entries.all
     let isKept = false
     try {
-      if (!draft.isEmpty) await assertWritable(this.#path)
+      if (!draft.isEmpty) await assertWritable(this.#path, this.#tables)
       if (added.length > 0) await this.#entries.prepare(added, !draft.isEmpty)
       if (!draft.isEmpty) await this.#apply(draft, added.at(-1)?.position)
       isKept = added.length > 0 && this.#entries.add(added)
       this.#appended = laterOf(this.#appended, this.#entries.last)
+    } catch (error) {
+      // What has expired may be all that there is to free: without writes, nothing else removes it.
+      await this.#removeExpired().catch(() => undefined)
+      throw error
     } finally {
       this.#inFlight = null
     }
