@@ -58,7 +58,7 @@ const NICE = 15
  * Rewrites of GROUP BY, ORDER BY and LIMIT BY that ClickHouse looks for. Our statements have nothing to rewrite, and looking
  * compares expressions together with all that is below them: a third of the time to plan paths, a quarter for a funnel.
  */
-const NEEDLESS_REWRITES = [
+export const NEEDLESS_REWRITES = [
   'optimize_aggregators_of_group_by_keys',
   'optimize_group_by_function_keys',
   'optimize_injective_functions_in_group_by',
