@@ -65,7 +65,7 @@ t.test('what was appended and not forgotten is there, whatever of the last write
     fc.array(step, { maxLength: 30 }),
     fc.array(body, { minLength: 1, maxLength: 3 }),
     fc.nat(),
-    async (steps, lastBodies, cut) => {
+    async (steps, lastBodies, bytesWritten) => {
       const path = await newFolder()
       let position = 0n
       let stored = START
@@ -96,13 +96,13 @@ t.test('what was appended and not forgotten is there, whatever of the last write
       await log.append(last, false)
       await log.close()
       assert.deepEqual(await recovered(path, stored), [...expected, ...last])
-      // A write that is cut off anywhere is a write that never was, or one that was.
+      // A write that is interrupted anywhere is a write that never was, or one that was.
       const after = await filesOf(path)
       for (const [name, bytes] of after) {
         const old = before.get(name) ?? Buffer.alloc(0)
         if (bytes.equals(old)) continue
         // But for the header: a disk writes a sector as a whole.
-        const random = cut % (bytes.length + 1)
+        const random = bytesWritten % (bytes.length + 1)
         const at = random < HEADER_BYTES ? 0 : random
         await writeFile(join(path, name), Buffer.concat([bytes.subarray(0, at), old.subarray(at)]))
       }
