@@ -25,16 +25,15 @@ visitors who become customers. Ask about it with tallyhouse query; docs/question
   --until TIME       where the year ends, in UTC: a date, or like 2024-01-31T12:00:00Z (default: when
                      the project "demo" was begun; with --key-file, the last full hour)
   --url URL          address of the service (default: http://HOST:PORT from the settings)
-  --key-file FILE    a file that contains a secret key; its project, which must not be "demo", gets the
-                     data. Without it, the
-                     command makes a secret and a read key of the project "demo" in the store that
-                     the settings name, and prints them
+  --key-file FILE    a file that contains a secret key; its project, which must not be "demo", gets
+                     the data. Without it, the command makes a secret and a read key of the project
+                     "demo" in the store that the settings name, and prints them
 
   --remove           revokes all keys of the project "demo" in that store, and removes everything
                      else that the project has: the next demo begins anew
 
-The same options make the same data, and what was sent within the last days is not stored again, so
-rerun the command to finish one that was interrupted. A second seed or number of events would be
+The same options and the same end make the same data, and what was sent within the last days is not
+stored again, so rerun the command to finish one that was interrupted; it says how. A second seed or number of events would be
 added to the first: remove that, or use another project. The exit code is 0 if everything was sent
 or removed.`
 
@@ -57,7 +56,12 @@ export const command: Command = {
     const transport = new HttpTransport()
     const connection = new Connection({ url, secretKey, fetch: transport.fetch })
     const until = wanted ?? begun ?? Math.floor(Date.now() / HOUR_MS) * HOUR_MS
+    const again =
+      wanted === undefined && begun === undefined
+        ? `Rerun the command with --until ${new Date(until).toISOString()}`
+        : 'Rerun the command'
     let sent = 0
+    let isDone = false
     try {
       await checkService(connection, url, 'send', io.signal)
       if (begun === undefined) await requireOther(connection, secretKey, io.signal)
@@ -66,16 +70,16 @@ export const command: Command = {
         await sendAll(connection, callsOf(shopYear({ events, seed, until, begun })), io.signal, (count) => {
           sent += count
         })
+        isDone = !io.signal.aborted
       } finally {
         progress.stop()
       }
     } finally {
       transport.close()
+      if (sent > 0 || isDone)
+        io.stderr.write(`${counted(sent, 'event')} sent.${isDone ? '' : ` ${again} to finish.`}\n`)
     }
-    const again = wanted === undefined && begun === undefined ? ` with --until ${new Date(until).toISOString()}` : ''
-    const rest = io.signal.aborted ? `. Interrupted; rerun the command${again}` : ''
-    io.stderr.write(`${counted(sent, 'event')} sent${rest}.\n`)
-    return io.signal.aborted ? 1 : 0
+    return isDone ? 0 : 1
   },
 }
 
