@@ -118,8 +118,24 @@ export interface State {
 export interface StateReading {
   /** by the journal's clock, epoch ms */
   readAt: number
+  /** as StatesMark has it; null if there is none */
+  mark: string | null
   /** in the order of the keys; null if the journal has none (the store may) */
   states: (State | null)[]
+}
+
+/**
+ * A random text that is kept with the states, and vanishes in the same step as any of them that is removed before it
+ * expires: by this service, or by a Redis that loses its keys. Hence, as long as a reading finds the mark that was there
+ * before, every state that was written meanwhile is still here, or has been in the store for STATE_MEMORY_MS.
+ */
+export interface StatesMark {
+  /** by the journal's clock, epoch ms */
+  readAt: number
+  /** null while states are being removed */
+  mark: string | null
+  /** the last entry at that time: the states of those up to it may have vanished before, those of later ones did not */
+  madeAt: Position
 }
 
 export interface Entry {
@@ -216,6 +232,9 @@ export interface Journal {
 
   /** The current states of as many of the first keys as fit into `maxBytes`, at least one. */
   readStates(stateKeys: string[], maxBytes: number): Promise<StateReading>
+
+  /** The mark of the states, which is made if there is none. */
+  markStates(): Promise<StatesMark>
 
   /** `repeated` or `mismatch` if the request is remembered, else null. */
   findRequest(request: IdempotencyKey): Promise<Outcome | null>

@@ -1,4 +1,4 @@
-import type { Journal } from '../journal/journal.js'
+import type { Journal, StateReading } from '../journal/journal.js'
 import { BloomFilter } from '../lib/bloom-filter.js'
 import type { Log } from '../lib/log.js'
 import { type Position, START } from '../model/position.js'
@@ -14,28 +14,38 @@ const MEMORY_MS = 3 * 60_000
 const REFRESH_MS = 30_000
 /** Between attempts that fail, or that found more states than fit, ms. */
 const RETRY_MS = 30_000
+/** Until what waited when the states were marked is stored, ms. */
+const WAITING_MS = 1_000
 const TOO_MANY_MS = 60 * 60_000
 /**
  * How far a reading goes back behind what is stored, ms of positions. A Redis that lost its last steps may have lost that an
  * INSERT was sent, whose rows then appear later: for as long as an INSERT may take.
  */
-const MARGIN_MS = 2 * 60_000
+const MARGIN_MS = 10 * 60_000
+/** After which all rows are read again, ms: older ones may come as well, as with a part of the table that is restored. */
+const FULL_MS = 60 * 60_000
 /** Of a filter: with as many states it is wrong for one new one in four. */
 const MAX_BYTES = 16 * 1024 * 1024
 const MAX_STATES = 40_000_000
 /** A filter has room for twice as many states as there are, and for some from the start. */
 const FIRST_STATES = 50_000
+/** Of this process that are kept for a filter which is not there yet. */
+const MAX_NOTED = 50_000
 
 /** What is known of the store. */
 interface Known {
   filter: BloomFilter
   /** of the journal: after a loss, the store may have what the journal never stored, as far as it knows */
   era: number
+  /** of the journal's states: with another one, some have vanished that were not in the store at the reading */
+  mark: string
   /** everything up to here was stored before the reading */
   stored: Position
   /** by the clock of the journal, and by that of this process, before the reading began */
   readAt: number
   at: number
+  /** by the clock of this process, before all rows were read */
+  filledAt: number
 }
 
 export interface KnownStatesOptions {
@@ -50,14 +60,15 @@ export interface KnownStatesOptions {
  * Which states of one kind the store may have, so that it is not asked for one that nobody has written yet, as for a new
  * user. Knowing is by a filter of all state keys in the store, which is read when a state is first missing, and then from
  * time to time for the rows that were stored since. Whoever wrote those, in this process or another one, whatever its
- * version: they went through this journal, whose `stored` says which rows the last reading cannot have missed.
+ * version: they went through this journal, whose `stored` says which rows the last reading cannot have missed. That a
+ * state is missing in the journal counts only if the mark of its states is the one that was there before the reading.
  *
  *     nothing ──first miss──▶ reading all ──▶ known ──30 s, and a miss──▶ reading the rest ──▶ known
  *        ▲                                      │
- *        └──── the journal lost data, or the filter is crowded
+ *        └──── the journal lost data or states, the filter is crowded, or an hour has passed
  */
 export class KnownStates {
-  readonly #journal: Pick<Journal, 'era' | 'progress' | 'readStates'>
+  readonly #journal: Pick<Journal, 'era' | 'progress' | 'markStates'>
   readonly #table: StoredKeys
   readonly #log: Pick<Log, 'warn'>
   readonly #closing: AbortSignal
@@ -66,11 +77,13 @@ export class KnownStates {
   #known: Known | null = null
   /** that is to take its place once all states are in it */
   #filling: BloomFilter | null = null
+  /** what this process writes before that is there */
+  readonly #noted = new Set<string>()
   #reading: Promise<void> | null = null
   #retryAt = Number.NEGATIVE_INFINITY
 
   constructor(
-    journal: Pick<Journal, 'era' | 'progress' | 'readStates'>,
+    journal: Pick<Journal, 'era' | 'progress' | 'markStates'>,
     table: StoredKeys,
     log: Pick<Log, 'warn'>,
     { closing = new AbortController().signal, now = () => performance.now(), maxStates }: KnownStatesOptions = {},
@@ -90,14 +103,15 @@ export class KnownStates {
 
   /**
    * Whether the store has no row of a state that the journal does not have.
-   * @param readAt of the reading of the journal
+   * @param reading of the journal
    * @returns false where that is not known
    */
-  isNew(stateKey: string, readAt: number): boolean {
+  isNew(stateKey: string, { readAt, mark }: Pick<StateReading, 'readAt' | 'mark'>): boolean {
     const known = this.#known
     const now = this.#now()
-    if (!known || now - known.at > REFRESH_MS || known.era !== this.#journal.era) this.#refresh(now)
-    if (!known || known.era !== this.#journal.era) return false
+    const isCurrent = known !== null && known.era === this.#journal.era && known.mark === mark
+    if (!isCurrent || now - known.at > REFRESH_MS) this.#refresh(now)
+    if (!isCurrent) return false
     const age = readAt - known.readAt
     if (age < 0 || age > MEMORY_MS || now - known.at > MEMORY_MS) return false
     return !known.filter.mayHave(endOf(stateKey))
@@ -108,10 +122,10 @@ export class KnownStates {
    * its time, as by an operator's hand.
    */
   note(stateKey: string): void {
-    if (!this.#known && !this.#filling) return
     const end = endOf(stateKey)
     this.#known?.filter.add(end)
-    this.#filling?.add(end)
+    if (this.#filling) this.#filling.add(end)
+    else if ((!this.#known || this.#reading) && this.#noted.size < MAX_NOTED) this.#noted.add(end.toString('latin1'))
   }
 
   /** Resolves when no reading is under way. */
@@ -136,13 +150,21 @@ export class KnownStates {
   async #read(at: number): Promise<void> {
     const { era } = this.#journal
     // All this before the store is read: a state that is stored later is in the journal for ten minutes more.
-    const { readAt } = await this.#journal.readStates([], 0)
+    const { readAt, mark, madeAt } = await this.#journal.markStates()
     const { stored } = await this.#journal.progress()
     const before = this.#known
-    if (before?.era === era) {
+    if (before?.era === era && before.mark === mark) {
       await this.#add(before.filter, marginOf(before.stored))
       this.#known = { ...before, stored, readAt, at }
-      if (!before.filter.isCrowded) return
+      if (!before.filter.isCrowded && at - before.filledAt <= FULL_MS) {
+        this.#noted.clear()
+        return
+      }
+    }
+    // What waits may be nowhere else, its state having vanished: once it is stored, the reading finds it.
+    if (mark === null || stored < madeAt) {
+      this.#retryAt = at + WAITING_MS
+      return
     }
     const count = await this.#table.count()
     if (count > this.#maxStates) {
@@ -152,8 +174,10 @@ export class KnownStates {
     }
     const filter = new BloomFilter(2 * count + FIRST_STATES, MAX_BYTES)
     this.#filling = filter
+    for (const end of this.#noted) filter.add(Buffer.from(end, 'latin1'))
+    this.#noted.clear()
     await this.#add(filter, START)
-    this.#known = { filter, era, stored, readAt, at }
+    this.#known = { filter, era, mark, stored, readAt, at, filledAt: at }
   }
 
   /** Adds the keys of all rows with later versions. */

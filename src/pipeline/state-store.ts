@@ -297,7 +297,7 @@ export class StateStore<Value> {
   }
 
   /** The values of a reading, and those of the store for keys that the journal does not have. */
-  #values(keys: Key[], { readAt, states }: StateReading): Promise<Loaded<Value>>[] {
+  #values(keys: Key[], { readAt, mark, states }: StateReading): Promise<Loaded<Value>>[] {
     return keys.map(async (key, i) => {
       const state = states[i]
       if (state) {
@@ -310,7 +310,7 @@ export class StateStore<Value> {
           throw error
         }
       }
-      if (this.#limits.known?.isNew(key.stateKey, readAt)) {
+      if (this.#limits.known?.isNew(key.stateKey, { readAt, mark })) {
         this.metrics.isNew++
         return { readAt, ...NOT_STORED }
       }

@@ -1,7 +1,10 @@
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
+import type { Journal } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { openRedisRelocation } from '../../src/journal/redis/relocation.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { ByteBudget } from '../../src/lib/byte-budget.js'
 import type { Position } from '../../src/model/position.js'
@@ -10,21 +13,21 @@ import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { KnownStates } from '../../src/pipeline/known-states.js'
 import { StateStore } from '../../src/pipeline/state-store.js'
 import type { StateTable, StoredKeys } from '../../src/store/tables.js'
-import { settingsFor, silent, startApp, temporaryFolder, until } from '../helper.js'
+import { settingsFor, silent, startApp, startRedis, temporaryFolder, until } from '../helper.js'
 
 const MAX_BYTES = 8 * 1024 * 1024
 const MINUTE = 60_000
 
-/** A journal whose clock a test moves, and a store that gets what a test lets it have. */
-async function setUp(t: Test) {
+/**
+ * A journal whose clock a test moves, and a store that gets what a test lets it have.
+ * @param other by default a journal in LMDB
+ */
+async function setUp(t: Test, other?: Journal) {
   const clock = { now: Date.now(), monotonic: 0 }
-  const journal = await openLmdbJournal({
-    path: await temporaryFolder(t),
-    maxBytes: MAX_BYTES,
-    now: () => clock.now,
-  })
+  const options = { maxBytes: MAX_BYTES, now: () => clock.now }
+  const journal = other ?? (await openLmdbJournal({ ...options, path: await temporaryFolder(t) }))
   const stored = new Map<string, { version: Position; value: number }>()
-  const seen = { reads: 0, keys: [] as Position[], isDown: false }
+  const seen = { reads: 0, keys: [] as Position[], isDown: false, beforeCount: async () => {} }
   const table: StateTable<number> & StoredKeys = {
     kind: 'profiles',
     format: String,
@@ -42,7 +45,10 @@ async function setUp(t: Test) {
           }),
       )
     },
-    count: async () => stored.size,
+    count: async () => {
+      await seen.beforeCount()
+      return stored.size
+    },
     stateKeys: async (after) => {
       seen.keys.push(after)
       if (seen.isDown) throw new Error('the store is down')
@@ -170,7 +176,7 @@ t.test('after a loss of the journal all is read again', async (t) => {
   const seen: Position[] = []
   const journal = {
     era: 1,
-    readStates: it.journal.readStates.bind(it.journal),
+    markStates: it.journal.markStates.bind(it.journal),
     progress: it.journal.progress.bind(it.journal),
   }
   const known = new KnownStates(
@@ -185,7 +191,8 @@ t.test('after a loss of the journal all is read again', async (t) => {
     silent,
     { now: () => it.clock.monotonic },
   )
-  const isNew = () => known.isNew(stateKeyOf('profiles', 'p', 'a'), it.clock.now)
+  const { mark } = await it.journal.markStates()
+  const isNew = () => known.isNew(stateKeyOf('profiles', 'p', 'a'), { readAt: it.clock.now, mark })
   await it.process().add('x')
   await it.store()
   t.notOk(isNew())
@@ -196,6 +203,120 @@ t.test('after a loss of the journal all is read again', async (t) => {
   await known.settled()
   t.ok(isNew())
   t.same(seen, [0n, 0n])
+})
+
+/** Ways in which a journal loses its states, without a new era. */
+const LOSSES: [string, (journal: Journal, redis: Redis, last: Position) => Promise<unknown>][] = [
+  ['advancePast', (journal, _, last) => journal.advancePast(last)],
+  ['FLUSHALL', (_, redis) => redis.flushall()],
+  ['DEL of the states', async (_, redis) => redis.del(await redis.keys('*state:*'))],
+]
+
+for (const [what, lose] of LOSSES) {
+  t.test(`states that vanish from Redis by ${what} are asked of the store`, async (t) => {
+    const { url } = await startRedis(t)
+    const redis = new Redis(url)
+    t.teardown(() => redis.disconnect())
+    const journal = await openRedisJournal({ url, prefix: '{k}', maxBytes: MAX_BYTES, log: silent })
+    await afterLoss(t, journal, (last) => lose(journal, redis, last))
+  })
+}
+
+t.test('states that vanish from LMDB by advancePast are asked of the store', async (t) => {
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: MAX_BYTES })
+  await afterLoss(t, journal, (last) => journal.advancePast(last))
+})
+
+/** One process knows the store, another one adds to it, and the journal loses that. */
+async function afterLoss(t: Test, journal: Journal, lose: (last: Position) => Promise<unknown>) {
+  const it = await setUp(t, journal)
+  const one = await knowing(it)
+  const other = it.process()
+  await other.add('x')
+  await other.add('x')
+  await it.store()
+  await lose(it.stored.get('x')?.version ?? 0n)
+  await one.add('x')
+  t.equal(await one.states.get('p', 'x'), 3)
+  await one.states.get('p', 'stranger')
+  await one.known.settled()
+  const { isNew } = one.states.metrics
+  await one.states.get('p', 'another stranger')
+  t.equal(one.states.metrics.isNew, isNew + 1, 'it is known again')
+}
+
+t.test('a state that vanished before it was stored is known once it is', async (t) => {
+  const { url } = await startRedis(t)
+  const redis = new Redis(url)
+  t.teardown(() => redis.disconnect())
+  const it = await setUp(t, await openRedisJournal({ url, prefix: '{k}', maxBytes: MAX_BYTES, log: silent }))
+  const one = await knowing(it)
+  await it.process().add('x')
+  await redis.del(await redis.keys('*state:*'))
+  await one.states.get('p', 'stranger')
+  await one.known.settled()
+  await it.store()
+  await one.add('x')
+  t.equal(await one.states.get('p', 'x'), 2)
+})
+
+t.test('a change of the layout ends what is known', async (t) => {
+  const { url } = await startRedis(t)
+  const it = await setUp(t, await openRedisJournal({ url, prefix: '{k}', maxBytes: MAX_BYTES, log: silent }))
+  const one = await knowing(it)
+  const relocation = await openRedisRelocation({ url, prefix: '{k}', log: silent })
+  t.teardown(() => relocation.close())
+  await it.process().add('x')
+  await it.store()
+  await relocation.closeIntake(2)
+  await relocation.keepStates(() => false)
+  for await (const states of relocation.states()) t.same(states, [])
+  await relocation.open(2)
+  t.equal(await one.states.get('p', 'x'), 1)
+  await one.known.settled()
+  t.equal(await one.states.get('p', 'x'), 1)
+  t.equal(one.states.metrics.isNew, 0)
+})
+
+t.test('what the process itself writes while the store is read is known', async (t) => {
+  const { url } = await startRedis(t)
+  const redis = new Redis(url)
+  t.teardown(() => redis.disconnect())
+  const it = await setUp(t, await openRedisJournal({ url, prefix: '{k}', maxBytes: MAX_BYTES, log: silent }))
+  const one = it.process()
+  it.seen.beforeCount = async () => {
+    it.seen.beforeCount = async () => {}
+    await one.add('x')
+  }
+  await one.states.get('p', 'nobody')
+  await one.known.settled()
+  // By hand, without the mark, and before the store has it.
+  await redis.del(`{k}:state:${stateKeyOf('profiles', 'p', 'x')}`)
+  await it.store()
+  await one.add('x')
+  t.equal(await one.states.get('p', 'x'), 2)
+})
+
+t.test('rows that appear later with old versions are known after an hour', async (t) => {
+  const it = await setUp(t)
+  await it.process().add('y')
+  await it.store()
+  const kept = new Map(it.stored)
+  it.stored.clear()
+  it.pass(20 * MINUTE)
+  await it.process().add('tick')
+  await it.store()
+  it.seen.keys = []
+  const one = await knowing(it)
+  for (const [name, row] of kept) it.stored.set(name, row)
+  for (let minute = 0; minute <= 61; minute++) {
+    it.pass(MINUTE)
+    await one.states.get('p', `stranger-${minute}`)
+    await one.known.settled()
+  }
+  await one.add('y')
+  t.equal(await one.states.get('p', 'y'), 2)
+  t.equal(it.seen.keys.filter((after) => after === 0n).length, 2)
 })
 
 t.test('where there are too many, the store is asked for each', async (t) => {
@@ -219,9 +340,10 @@ t.test('as many states as come make it grow', async (t) => {
   await one.states.get('p', 'x')
   await one.known.settled()
   t.ok(one.known.bytes > before)
+  const reading = { readAt: it.clock.now, mark: (await it.journal.markStates()).mark }
   const asked = Array.from({ length: 1000 }, (_, i) => stateKeyOf('profiles', 'p', `fresh-${i}`))
-  t.ok(asked.filter((key) => one.known.isNew(key, it.clock.now)).length > 970)
-  t.notOk(one.known.isNew(stateKeyOf('profiles', 'p', 'many-7'), it.clock.now))
+  t.ok(asked.filter((key) => one.known.isNew(key, reading)).length > 970)
+  t.notOk(one.known.isNew(stateKeyOf('profiles', 'p', 'many-7'), reading))
 })
 
 t.test('whatever processes do, and clocks, nothing that was added is lost', async (t) => {
@@ -275,7 +397,8 @@ t.test('a service that begins with what another has stored, and without what its
   await first.app.close()
   // As after ten minutes.
   const redis = new Redis(env.REDIS_URL ?? '')
-  const states = await redis.keys('*:state:*')
+  // Without their mark, as they expire.
+  const states = (await redis.keys('*:state:*')).filter((key) => !key.endsWith(':mark'))
   t.equal(states.length, NAMES.length)
   await redis.del(states)
   redis.disconnect()

@@ -11,6 +11,7 @@ import {
   type Outcome,
   type Progress,
   type StateReading,
+  type StatesMark,
   type StoredState,
   type Write,
 } from '../journal.js'
@@ -206,7 +207,12 @@ class LmdbJournal implements Journal {
   }
 
   async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
-    return { readAt: this.#now(), states: this.#remembered.states.read(stateKeys, maxBytes) }
+    const { mark } = this.#remembered.states.mark
+    return { readAt: this.#now(), mark, states: this.#remembered.states.read(stateKeys, maxBytes) }
+  }
+
+  async markStates(): Promise<StatesMark> {
+    return { readAt: this.#now(), ...this.#remembered.states.mark }
   }
 
   async findRequest(request: IdempotencyKey): Promise<Outcome | null> {
@@ -341,10 +347,12 @@ class LmdbJournal implements Journal {
     this.#allocated = this.#advancedPast
     const isEmpty = this.#isEmpty
     const stored = isEmpty ? this.#advancedPast : this.#stored
-    await transact(this.#tables.root, () => {
-      if (isEmpty) this.#remembered.states.clear()
-      putMeta(this.#tables, this.#metaWith(stored, isEmpty ? null : this.#frozen))
-    })
+    const work = () =>
+      transact(this.#tables.root, () => {
+        if (isEmpty) this.#remembered.states.clear()
+        putMeta(this.#tables, this.#metaWith(stored, isEmpty ? null : this.#frozen))
+      })
+    await (isEmpty ? this.#remembered.states.unmarked(work, () => this.#allocated) : work())
     this.#recordedLift = this.#advancedPast
     if (!isEmpty) return
     this.#stateBytes = 0

@@ -1,5 +1,13 @@
-import type { Position } from '../../model/position.js'
-import { type Commit, READING_MEMORY_MS, STATE_MEMORY_MS, type State, type StoredState } from '../journal.js'
+import { randomUUID } from 'node:crypto'
+import { type Position, START } from '../../model/position.js'
+import {
+  type Commit,
+  READING_MEMORY_MS,
+  STATE_MEMORY_MS,
+  type State,
+  type StatesMark,
+  type StoredState,
+} from '../journal.js'
 import type { KeptState } from '../relocation.js'
 import type { Draft } from './draft.js'
 import { EMPTY, expiryKey, REQUEST, STATE, withPosition } from './encoding.js'
@@ -11,9 +19,28 @@ import type { LmdbTables } from './tables.js'
  */
 export class LmdbStates {
   readonly #tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>
+  /** in memory, as only this process removes any */
+  #mark: Omit<StatesMark, 'readAt'> = { mark: randomUUID(), madeAt: START }
 
   constructor(tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>) {
     this.#tables = tables
+  }
+
+  get mark(): Omit<StatesMark, 'readAt'> {
+    return this.#mark
+  }
+
+  /**
+   * Has no mark while work removes states: what is read meanwhile may have them or not.
+   * @param last the last position that was assigned by then
+   */
+  async unmarked(work: () => Promise<void>, last: () => Position): Promise<void> {
+    this.#mark = { mark: null, madeAt: START }
+    try {
+      await work()
+    } finally {
+      this.#mark = { mark: randomUUID(), madeAt: last() }
+    }
   }
 
   /** The bytes of all of them. */

@@ -14,6 +14,7 @@ import {
   type Progress,
   STATE_MEMORY_MS,
   type StateReading,
+  type StatesMark,
   type StoredState,
   type Write,
 } from '../journal.js'
@@ -27,7 +28,6 @@ import {
   parseEntry,
   parseIndexes,
   parseOutcome,
-  parseState,
   requestArguments,
   type StreamEntry,
 } from './encoding.js'
@@ -41,8 +41,9 @@ import { bodyKey, Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'
 import { ADVANCE_PAST } from './scripts/history.js'
 import { FIND_INSERT_IDS } from './scripts/insert-ids.js'
-import { DEPTH, LEVEL, PROGRESS, READ_STATES } from './scripts/read.js'
+import { DEPTH, LEVEL, PROGRESS } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
+import { RedisStates } from './states.js'
 
 /** Acknowledging a block reads its entries while Redis does nothing else: some 20 ms for this many. */
 const MAX_BLOCK_ENTRIES = 20_000
@@ -84,6 +85,7 @@ class RedisJournal implements Journal {
   readonly #producer: Producer
   readonly #lease: WriterLease
   readonly #limit: MemoryLimit
+  readonly #states: RedisStates
   readonly #late = new LateCheck(() => this.#limit.watch())
   readonly #replicas: number
   readonly #layout: string
@@ -122,6 +124,7 @@ class RedisJournal implements Journal {
     const of = { name: this.#name, prefix, keys: this.#keys, connection: this.#connection, history }
     this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxRequestKeys })
     this.#lease = new WriterLease(this.#name, (text, args) => script(text, [this.#keys.lease], args))
+    this.#states = new RedisStates({ prefix, keys: this.#keys, redis, script })
     this.#limit = new MemoryLimit({ redis, history, maxBytes, depth: () => this.#depth(), log })
     this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false }, prefix)
     // autoResubscribe would do the same, but without a handler for its failure, which would end the process.
@@ -174,11 +177,11 @@ class RedisJournal implements Journal {
   }
 
   async readStates(stateKeys: string[], maxBytes: number): Promise<StateReading> {
-    const args = [this.#prefix, String(maxBytes), ...stateKeys]
-    const [readAt, ...values] = (await this.#call(() =>
-      this.#script(READ_STATES, [this.#keys.meta], args),
-    )) as (Buffer | null)[]
-    return { readAt: Number(readAt), states: values.map((value) => value && parseState(value)) }
+    return await this.#call(() => this.#states.read(stateKeys, maxBytes))
+  }
+
+  async markStates(): Promise<StatesMark> {
+    return await this.#call(() => this.#states.mark(this.id, this.#layout))
   }
 
   async findRequest(request: IdempotencyKey): Promise<Outcome | null> {
@@ -317,12 +320,7 @@ class RedisJournal implements Journal {
     const args = formatPosition(position).split('-')
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.expiries]
     const isEmpty = await this.#call(() => this.#script(ADVANCE_PAST, keys, args))
-    if (isEmpty !== 1) return
-    await this.#call(async () => {
-      for await (const keys of this.#redis.scanStream({ match: `${this.#prefix}:state:*`, count: 1000 })) {
-        if (keys.length > 0) await this.#redis.unlink(keys)
-      }
-    })
+    if (isEmpty === 1) await this.#call(() => this.#states.clear())
   }
 
   async depth(): Promise<Depth> {

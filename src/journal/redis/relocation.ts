@@ -28,7 +28,10 @@ import {
   SET_LAYOUT,
 } from './scripts/relocation.js'
 import { SHARD_BYTES, VALUE_BYTES } from './scripts/requests.js'
+import { STATES_MARK } from './scripts/shared.js'
 
+/** The key of the mark of the states. */
+const MARK = `state:${STATES_MARK}`
 /** Keys that one step of a scan looks at; requests and states of one script. */
 const PIECE = 500
 
@@ -193,17 +196,18 @@ class RedisRelocation implements Relocation {
   }
 
   async #setLayout(version: string, closedFor: string): Promise<void> {
-    if ((await this.#script(SET_LAYOUT, ['meta'], [version, closedFor])) === 1) return
+    if ((await this.#script(SET_LAYOUT, ['meta', MARK], [version, closedFor])) === 1) return
     throw new Error('there is no journal in this Redis; create it first')
   }
 
   /** The keys of those states that expire, or of those that do not. */
   async *#stateKeys(doExpire: boolean): AsyncGenerator<string[]> {
-    for await (const keys of this.#scan('state:')) {
+    for await (const found of this.#scan('state:')) {
+      const keys = found.filter((key) => key !== this.#key(MARK))
       const times = await this.#call(() => Promise.all(keys.map((key) => this.#redis.pexpiretime(key))))
       // -1: does not expire; -2: has expired
-      const found = keys.filter((_, i) => (doExpire ? (times[i] ?? 0) >= 0 : times[i] === -1))
-      if (found.length > 0) yield found
+      const wanted = keys.filter((_, i) => (doExpire ? (times[i] ?? 0) >= 0 : times[i] === -1))
+      if (wanted.length > 0) yield wanted
     }
   }
 

@@ -1,24 +1,47 @@
 import { MAX_LIFT_MS } from '../../journal.js'
-import { EXPIRED_STATES, NOW } from './shared.js'
+import { EXPIRED_STATES, NOW, STATES_MARK } from './shared.js'
 
 /**
  * Reads states: as many of the first keys as fit into the bytes, at least one.
  *
  * KEYS  meta, for the slot
  * ARGV  prefix, bytes, state keys
- * Returns { ms of the clock, then for each key "<version> <state>", or nil where it has none }.
+ * Returns { ms of the clock, the mark of the states or "", then for each key "<version> <state>", or nil where it has none }.
  */
 export const READ_STATES = `#!lua flags=no-writes
 ${NOW}
-local reply = { string.format('%.0f', now) }
+local reply = { string.format('%.0f', now), redis.call('GET', ARGV[1] .. ':state:${STATES_MARK}') or '' }
 local bytes, max_bytes = 0, tonumber(ARGV[2])
 for i = 3, #ARGV do
   local key = ARGV[1] .. ':state:' .. ARGV[i]
   bytes = bytes + redis.call('STRLEN', key)
   if bytes > max_bytes and i > 3 then break end
-  reply[i - 1] = redis.call('GET', key)
+  reply[i] = redis.call('GET', key)
 end
 return reply
+`
+
+/**
+ * Reads the mark of the states, and makes it where there is none. It has the last entry of the stream: states of those up
+ * to it may have vanished together with another mark.
+ *
+ * KEYS  stream, meta, mark
+ * ARGV  the journal's number, the version of the layout, a random text
+ * Returns { ms of the clock, "<random text> <position>" }.
+ */
+export const MARK_STATES = `#!lua flags=allow-oom
+local head = redis.call('HMGET', KEYS[2], 'id', 'layout')
+if head[1] ~= ARGV[1] then return redis.error_reply('GONE this journal does not exist') end
+local layout = head[2] or '1'
+if layout ~= ARGV[2] and string.match(layout, '^%d+') ~= ARGV[2] then return redis.error_reply('LAYOUT ' .. layout) end
+${NOW}
+local mark = redis.call('GET', KEYS[3])
+if not mark then
+  local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+  mark = ARGV[3] .. ' ' .. (last and last[1] or '0-0')
+  redis.call('SET', KEYS[3], mark)
+end
+return { string.format('%.0f', now), mark }
 `
 
 /**

@@ -1,5 +1,5 @@
 import { FIELD_BYTES } from './requests.js'
-import { NOW, REPLACED_STATES } from './shared.js'
+import { NOW, REPLACED_STATES, STATES_MARK } from './shared.js'
 
 /**
  * Reads a journal as a change of the layout finds it.
@@ -13,9 +13,9 @@ return { head[1], head[2], (head[3] or '0') .. '-' .. (head[4] or '0') }
 `
 
 /**
- * Says which processes may use the journal, and whether they may write.
+ * Says which processes may use the journal, and whether they may write. What they know of the states by their mark ends.
  *
- * KEYS  meta
+ * KEYS  meta, the mark of the states
  * ARGV  the version of the layout, or "" for the present one; "" or the version that is being made
  * Returns 1, or 0 where there is no journal.
  */
@@ -24,6 +24,7 @@ if redis.call('HEXISTS', KEYS[1], 'id') == 0 then return 0 end
 local layout = ARGV[1]
 if layout == '' then layout = string.match(redis.call('HGET', KEYS[1], 'layout') or '1', '^%d+') end
 if ARGV[2] ~= '' then layout = layout .. '>' .. ARGV[2] end
+redis.call('DEL', KEYS[2])
 if layout == '1' then redis.call('HDEL', KEYS[1], 'layout') else redis.call('HSET', KEYS[1], 'layout', layout) end
 return 1
 `
@@ -108,7 +109,7 @@ redis.call('HSET', KEYS[1], 'states', string.format('%.0f', states))
 `
 
 /**
- * Removes states.
+ * Removes states, and their mark.
  *
  * KEYS  meta
  * ARGV  prefix, then their keys
@@ -118,6 +119,7 @@ local prefix = ARGV[1]
 local expiries = prefix .. ':state-expiries'
 local states = tonumber(redis.call('HGET', KEYS[1], 'states') or 0)
 ${REPLACED_STATES}
+redis.call('DEL', prefix .. ':state:${STATES_MARK}')
 for i = 2, #ARGV do
   local key = prefix .. ':state:' .. ARGV[i]
   if redis.call('EXISTS', key) == 1 then

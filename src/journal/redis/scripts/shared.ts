@@ -28,7 +28,13 @@
  *
  * Redis does not report when a key expires, so a hash of its own counts the bytes of the states that will expire, by the
  * minute in which they do.
+ *
+ * Among the states is their mark, which every step that removes some of them before they expire removes as well. Being
+ * named like them, it goes where somebody deletes them by a pattern. Its bytes are not counted.
  */
+
+/** Of the key of the mark, where those of states have a digest. */
+export const STATES_MARK = 'mark'
 
 /** Lua: `now`, the clock of Redis in ms. */
 export const NOW = `local time = redis.call('TIME')
