@@ -1,19 +1,18 @@
 import type { Database } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
-import {
-  type Block,
-  type Depth,
-  type IdempotencyKey,
-  type Journal,
-  type JournalListener,
-  MAX_LIFT_MS,
-  type Outcome,
-  type Progress,
-  type StateReading,
-  type StatesMark,
-  type StoredState,
-  type Write,
+import type {
+  Block,
+  Depth,
+  IdempotencyKey,
+  Journal,
+  JournalListener,
+  Outcome,
+  Progress,
+  StateReading,
+  StatesMark,
+  StoredState,
+  Write,
 } from '../journal.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { Draft } from './draft.js'
@@ -22,7 +21,7 @@ import { LmdbEntries } from './entries.js'
 import { execute, type Remembered } from './execute.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { newMeta, putMeta } from './meta.js'
-import { NewEntries } from './new-entries.js'
+import { limitedBy, NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
 import { assertWritable } from './room.js'
 import { LmdbStates } from './states.js'
@@ -409,10 +408,4 @@ class LmdbJournal implements Journal {
   #release(entries: { body: Buffer }[]): void {
     for (const { onReleased } of this.#listeners) for (const { body } of entries) onReleased?.(body)
   }
-}
-
-/** A position of another journal, or as far as one may lift this one. */
-function limitedBy(position: Position, nowMs: number): Position {
-  const limit = BigInt(nowMs + MAX_LIFT_MS) << 16n
-  return position < limit ? position : limit
 }

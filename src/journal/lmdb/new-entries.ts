@@ -1,6 +1,6 @@
 import type { Position } from '../../model/position.js'
 import type { StateKind } from '../../model/state-key.js'
-import type { Append, Commit, Entry } from '../journal.js'
+import { type Append, type Commit, type Entry, MAX_LIFT_MS } from '../journal.js'
 
 /** What the writes of one call become: an entry for each append, and one for all rows of a kind. */
 export class NewEntries {
@@ -48,4 +48,10 @@ export class NewEntries {
 
 function byPosition(a: Entry, b: Entry): number {
   return a.position < b.position ? -1 : 1
+}
+
+/** A position of another journal, or as far as one may lift this one. */
+export function limitedBy(position: Position, nowMs: number): Position {
+  const limit = BigInt(nowMs + MAX_LIFT_MS) << 16n
+  return position < limit ? position : limit
 }
