@@ -77,7 +77,7 @@ export class KnownStates {
   #known: Known | null = null
   /** that is to take its place once all states are in it */
   #filling: BloomFilter | null = null
-  /** what this process writes before that is there */
+  /** what this process writes before that is complete */
   readonly #noted = new Set<string>()
   #reading: Promise<void> | null = null
   #retryAt = Number.NEGATIVE_INFINITY
@@ -124,8 +124,8 @@ export class KnownStates {
   note(stateKey: string): void {
     const end = endOf(stateKey)
     this.#known?.filter.add(end)
-    if (this.#filling) this.#filling.add(end)
-    else if ((!this.#known || this.#reading) && this.#noted.size < MAX_NOTED) this.#noted.add(end.toString('latin1'))
+    this.#filling?.add(end)
+    if ((!this.#known || this.#reading) && this.#noted.size < MAX_NOTED) this.#noted.add(end.toString('latin1'))
   }
 
   /** Resolves when no reading is under way. */
@@ -175,9 +175,9 @@ export class KnownStates {
     const filter = new BloomFilter(2 * count + FIRST_STATES, MAX_BYTES)
     this.#filling = filter
     for (const end of this.#noted) filter.add(Buffer.from(end, 'latin1'))
-    this.#noted.clear()
     await this.#add(filter, START)
     this.#known = { filter, era, mark, stored, readAt, at, filledAt: at }
+    this.#noted.clear()
   }
 
   /** Adds the keys of all rows with later versions. */
