@@ -125,7 +125,11 @@ export class Projects {
 
   async #call(key: string, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: string, more?: object) {
     const headers = { 'x-api-key': key, ...(payload !== undefined && { 'content-type': 'application/json' }), ...more }
-    const response = await this.#app.inject({ method, url, headers, ...(payload !== undefined && { payload }) })
+    // A shard may be late on a machine that has much else to do.
+    const response = await until('the store', async () => {
+      const given = await this.#app.inject({ method, url, headers, ...(payload !== undefined && { payload }) })
+      return given.statusCode !== 503 && given
+    })
     if (response.statusCode !== 200) throw new Error(`${method} ${url}: ${response.statusCode} ${response.body}`)
     return response.json()
   }
