@@ -36,11 +36,16 @@ export class LevelBarrier implements Barrier {
     this.#options = options
   }
 
-  /** As ReadBarrier has it. @throws ApiError `unavailable` that names a lane that cannot be reached */
+  /**
+   * As ReadBarrier has it, but where a lane is behind, `pending` may be too low, as what other lanes have stored behind
+   * that lane's position is not counted; then it is at least 1, even if that is none of this project's.
+   * @throws ApiError `unavailable` that names a lane that cannot be reached
+   */
   async waitForProject(projectId: string): Promise<ReadPoint> {
     const { wanted, progress } = await this.#wait(projectId)
     const stored = leastStored(progress, wanted)
-    const pending = stored < wanted ? sum(progress.map(({ pending }) => pending)) : 0
+    const hidden = progress.some((lane) => lane.stored > stored) ? 1 : 0
+    const pending = stored < wanted ? Math.max(hidden, sum(progress.map(({ pending }) => pending))) : 0
     return { stored, pending, deletions: sum(progress.map(({ deletions }) => deletions)) }
   }
 

@@ -39,10 +39,8 @@ class Store {
   }
 }
 
-async function append({ journal }: TestLane): Promise<Position> {
-  const [outcome] = await journal.write([
-    { type: 'append', projectId: 'p', count: 1, body: Buffer.from('{"events":[1]}') },
-  ])
+async function append({ journal }: TestLane, projectId = 'p'): Promise<Position> {
+  const [outcome] = await journal.write([{ type: 'append', projectId, count: 1, body: Buffer.from('{"events":[1]}') }])
   if (outcome?.status !== 'done') throw new Error(`an append was ${outcome?.status}`)
   return outcome.position
 }
@@ -148,6 +146,9 @@ t.test('a lane that stores nothing ends the pages, and is named', async (t) => {
   const barrier = new LevelBarrier(lanes, { log: silent, closing: never, limitMs: 100 })
   t.strictSame(await barrier.waitForProject('p'), { stored: stuck - 1n, pending: 1, deletions: 0 })
   await t.rejects(barrier.waitForAll(), { code: 'unavailable', message: /caught up with lane 1 yet/ })
+  const third = await append(first, 'q')
+  await until('it to be stored, too', () => store.positions.has(third))
+  t.equal((await barrier.waitForProject('q')).pending, 1, 'stored, but behind the end of the pages')
   await second.journal.noteDeletion('p')
   await first.journal.noteDeletion('p')
   t.equal((await barrier.waitForProject('p')).deletions, 2, 'counts are sums')
