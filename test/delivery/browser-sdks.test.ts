@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { basename } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { unwrapSdkBody } from '../../src/vendors/sdk-body.js'
 import { startChromium } from '../browser/chromium.js'
@@ -10,7 +11,8 @@ import { settingsFor, until } from '../helper.js'
 import { startSdkApp } from '../routes/vendors/sdk-app.js'
 import { type Sent, startSdkProxy } from './sdk-proxy.js'
 
-const MODULES = new URL('../../node_modules/', import.meta.url)
+/** tap runs everything in the root of the repository. */
+const MODULES = pathToFileURL(`${process.cwd()}/node_modules/`)
 const SEGMENT = '@segment/analytics-next/dist/umd/'
 const POSTHOG = 'posthog-js/dist/module.no-external.js'
 const PROPERTIES = { unicode: 'é漢😀', price: 9.9, list: [1, null], nested: { a: { b: 1 } } }

@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { PUBLIC_KEY, SECRET_KEY, startService, temporaryFolder } from '../helper.js'
 
 const run = promisify(execFile)
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** tap runs everything in the root of the repository. */
+const ROOT = process.cwd()
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc')
 
 async function pack(from: string, to: string): Promise<string> {

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { pathToFileURL } from 'node:url'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { startChromium } from '../browser/chromium.js'
@@ -9,7 +10,8 @@ import { until } from '../helper.js'
 import { startSdkApp } from '../routes/vendors/sdk-app.js'
 import { startSdkProxy } from './sdk-proxy.js'
 
-const MODULES = new URL('../../node_modules/', import.meta.url)
+/** tap runs everything in the root of the repository. */
+const MODULES = pathToFileURL(`${process.cwd()}/node_modules/`)
 const FILES: Record<string, string> = {
   '/mixpanel.js': 'mixpanel-browser/dist/mixpanel.umd.js',
   '/amplitude.js': '@amplitude/analytics-browser/lib/scripts/amplitude-min.umd.js',
