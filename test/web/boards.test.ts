@@ -101,7 +101,7 @@ t.test('boards', async (t) => {
     const place = hash()
     t.equal(await page.evaluate(unload), true, 'nothing was changed yet')
     await name.fill('Half a name')
-    t.equal(await page.evaluate(unload), false, 'the browser asks before it closes the page')
+    await until('the browser to ask before it closes the page', async () => !(await page.evaluate(unload)))
     await page.getByRole('link', { name: 'Live', exact: true }).click()
     await answer('Cancel')
     t.equal(hash(), place)

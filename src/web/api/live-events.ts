@@ -69,6 +69,8 @@ class Follower {
   #seen = ''
   /** what came while the stream was closed: up to which event, and how many of it may still come; null once it is known */
   #missed: { until: string; left: number } | null = null
+  /** whether so much was missed that the next stream begins with the newest events */
+  #isFarBehind = false
   #texts: string[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -89,9 +91,10 @@ class Follower {
     const decoder = new TextDecoder()
     try {
       const path = `/public/events/live?${new URLSearchParams(query)}`
-      const stream = await openStream(path, { lastEventId: this.#seen, signal: both })
+      const lastEventId = this.#isFarBehind ? '' : this.#seen
+      const stream = await openStream(path, { lastEventId, signal: both })
       // Only now: what is accepted between the two is in both, and not in neither.
-      if (this.#seen === '') await this.#readLatest(query, both)
+      if (lastEventId === '') await this.#readLatest(query, both)
       else await this.#lookAhead(query, both)
       onOpen()
       this.#listener.onState('live', null)
@@ -100,13 +103,11 @@ class Follower {
         clearTimeout(silence)
         silence = setTimeout(() => watch.abort(), SILENCE_MS)
         this.#collect(frames.take(decoder.decode(part.value, { stream: true })))
-        if (this.#missed && this.#missed.left < 0) return watch.abort()
+        if (this.#isFarBehind) return watch.abort()
       }
     } finally {
       clearTimeout(silence)
       this.#tell()
-      // The next stream begins with the newest events.
-      if (this.#missed && this.#missed.left < 0) this.#seen = ''
       this.#missed = null
     }
   }
@@ -120,6 +121,7 @@ class Follower {
     const since = next === null ? null : (events.at(-1)?.eventId ?? null)
     this.#listener.onLatest({ events: events.filter(isWanted), since }, this.#seen)
     this.#see(events[0]?.eventId)
+    this.#isFarBehind = false
   }
 
   /** How far a stream is to catch up. */
@@ -136,6 +138,12 @@ class Follower {
   #collect(texts: string[]): void {
     if (texts.length === 0) return
     if (this.#missed) this.#missed.left -= texts.length
+    if (this.#missed && this.#missed.left < 0) {
+      // What was told so far stays counted; of the rest, the newest events tell.
+      this.#isFarBehind = true
+      this.#texts = []
+      return
+    }
     this.#texts.push(...texts)
     if (!this.#filter.isWanted) this.#texts.splice(0, this.#texts.length - MAX_EVENTS)
     this.#timer ??= setTimeout(() => this.#tell(), COLLECT_MS)
