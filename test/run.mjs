@@ -1,7 +1,126 @@
-// Runs tests by tap, compiled: all but the fault tests, or those of the files that are named. Further options are tap's.
-import { spawnSync } from 'node:child_process'
+// Runs the tests, compiled: all but the fault tests, or those of the files and folders that are named. Each file is a program
+// of its own: tap's runner would load hooks into each, which cost as much CPU time as the service. node:test's runner holds
+// back what files print until all before them have ended. What a file prints is shown if it fails.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import { buildTests } from './build.mjs'
 
+const USAGE = `usage: node test/run.mjs [file or folder …] [options]
+
+  --jobs N      files at a time (3)
+  --grep TEXT   only the tests whose names have this text, or match it if it is /a regular expression/
+  --save FILE   writes the names of the files that failed, a line each`
+
+/** What waits longest goes first, or it is what all wait for at the end. */
+const FIRST = ['test/web/', 'test/system/', 'test/questions/', 'test/routes/']
+/** For a whole file, and each wait for a subtest, on a machine that others keep busy. */
+const LIMIT_SECONDS = 1_200
+/** How long the last words of a file that failed are waited for, ms. */
+const DRAIN_MS = 2_000
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    // Many tests wait for a limit to pass, so three keep two cores busy.
+    jobs: { type: 'string', default: '3' },
+    grep: { type: 'string' },
+    save: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
+})
+const jobs = Number(values.jobs)
+if (values.help || !(jobs >= 1)) {
+  console.log(USAGE)
+  process.exit(values.help ? 0 : 2)
+}
+const files =
+  positionals.length > 0
+    ? positionals.flatMap(testsIn)
+    : testsIn('test').filter((file) => !file.startsWith('test/delivery/'))
+if (files.length === 0) {
+  console.error(`There are no tests in ${positionals.join(', ')}.`)
+  process.exit(2)
+}
 await buildTests()
-const args = process.argv.slice(2).map((arg) => arg.replace(/^(test\/.*)\.ts$/, 'build/$1.js'))
-process.exit(spawnSync('npx', ['tap', ...args], { stdio: 'inherit' }).status ?? 1)
+files.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
+process.exitCode = await runAll(files)
+
+/**
+ * @param {string} path of a file or a folder
+ * @returns {string[]} from the root of the repository
+ */
+function testsIn(path) {
+  if (!statSync(path).isDirectory()) return [relative('.', path)]
+  return readdirSync(path, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.test.ts'))
+    .map((name) => join(path, name))
+}
+
+/** @param {string} file */
+function rank(file) {
+  const at = FIRST.findIndex((folder) => file.startsWith(folder))
+  return at < 0 ? FIRST.length : at
+}
+
+/**
+ * Prints a line for each file as it ends, as TAP.
+ * @param {string[]} files
+ * @returns {Promise<number>} the exit code
+ */
+async function runAll(files) {
+  const began = performance.now()
+  const failed = []
+  const waiting = files.values()
+  let done = 0
+  console.log(`TAP version 14\n1..${files.length}`)
+  const runner = async () => {
+    for (const file of waiting) {
+      const { output, end, seconds } = await runFile(file)
+      if (end !== 0) {
+        failed.push(file)
+        console.log(`# Subtest: ${file}\n${output.replace(/^(?=.)/gm, '    ')}\n    # it ended with ${end}`)
+      }
+      console.log(`${end === 0 ? 'ok' : 'not ok'} ${++done} - ${file} # time=${seconds.toFixed(1)}s`)
+    }
+  }
+  await Promise.all(Array.from({ length: jobs }, runner))
+  const seconds = Math.round((performance.now() - began) / 1000)
+  console.log(`# ${files.length - failed.length} of ${files.length} test files passed in ${seconds} s`)
+  for (const file of failed) console.log(`# failed: ${file}`)
+  if (values.save !== undefined) writeFileSync(values.save, failed.map((file) => `${file}\n`).join(''))
+  return failed.length > 0 ? 1 : 0
+}
+
+/** @param {string} file */
+async function runFile(file) {
+  const began = performance.now()
+  const compiled = `build/${file.replace(/\.ts$/, '.js')}`
+  // Failures show the lines of the sources.
+  const child = spawn(process.execPath, ['--enable-source-maps', compiled], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      TAP_TIMEOUT: String(LIMIT_SECONDS),
+      ...(values.grep !== undefined && { TAP_GREP: values.grep }),
+    },
+  })
+  const timer = setTimeout(() => child.kill('SIGKILL'), LIMIT_SECONDS * 1000)
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  const closed = once(child, 'close')
+  const [code, signal] = await once(child, 'exit')
+  clearTimeout(timer)
+  // A process that the test has left running may hold the pipes.
+  if (code !== 0) await Promise.race([closed, wait(DRAIN_MS)])
+  child.stdout.destroy()
+  child.stderr.destroy()
+  return { output, end: code ?? signal, seconds: (performance.now() - began) / 1000 }
+}
