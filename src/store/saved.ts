@@ -97,8 +97,7 @@ export async function putSaved(
 
 /** Deletes one. @throws as `putSaved` */
 export async function deleteSaved(shards: Shards, place: SavedPlace, now: number): Promise<Changed> {
-  const row = { name: '', content: '', display: '', cards: 0, now, isDeleted: true }
-  return await onFirst(shards, (clickhouse) => change(clickhouse, place, row))
+  return await onFirst(shards, (clickhouse) => change(clickhouse, place, { ...NOTHING, now }))
 }
 
 /** Takes everything that a project has saved out of the store, and off its disk as soon as the old parts go. */
@@ -113,6 +112,8 @@ export async function eraseSaved(shards: Shards, projectId: string): Promise<voi
 }
 
 type Row = SavedValue & { now: number; isDeleted: boolean }
+/** The row of one that is deleted. */
+const NOTHING = { name: '', content: '', display: '', cards: 0, isDeleted: true }
 
 /**
  * Puts a row in the place of the newest one. Its token names that one: of changes that are made at the same time, by
@@ -131,7 +132,8 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
     const writeId = randomUUID()
     await insert(clickhouse, place, row, { version, writeId, token: `${before.version}+${last.staleTokens}` })
     const after = await newest(clickhouse, place, version)
-    if (after.writer === writeId) return { revision: version }
+    if (after.writer === writeId)
+      return revision === 0 ? await keepOrTakeBack(clickhouse, place, row, version) : { revision: version }
     // The project was erased since the token was used, so nobody's change is there.
     if (after.version < version) last.staleTokens++
     // Merged into a later one, so nobody can tell whose it was. A deletion has come true either way; what is put is put
@@ -139,6 +141,17 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
     else if (after.writer === null && row.isDeleted) return { revision: version }
   }
   return 'conflict'
+}
+
+/**
+ * Others may have been added since they were counted, so a new one is counted again with itself: what is one too many goes
+ * again. Whoever stays has counted all that stayed before, so no more than `MAX_SAVED` do.
+ */
+async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Row, version: number): Promise<Changed> {
+  if ((await countSaved(clickhouse, place)) <= MAX_SAVED) return { revision: version }
+  const taken = await change(clickhouse, place, { ...row, ...NOTHING }, version)
+  // Somebody has replaced it meanwhile, so it is somebody's.
+  return taken === 'conflict' ? { revision: version } : 'full'
 }
 
 interface Newest {

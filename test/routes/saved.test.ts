@@ -310,6 +310,30 @@ t.test('the calls', async (t) => {
     await mine.save('questions', 'more', bodyOf('questions', 'z'))
   })
 
+  t.test('of many that are added at once, no more stay than a project may have, and each is in the list', async (t) => {
+    const project = randomName('crowd')
+    const mine = await withKey(project)
+    const { clickhouse, close } = await openStore(client.config)
+    t.teardown(close)
+    await clickhouse.command(
+      `INSERT INTO saved (project_id, kind, id, name, content, display, version)
+       SELECT {project:String}, 'board', concat('b', toString(number)), 'n', '[]', 'null', 1 FROM numbers(495)`,
+      { project },
+    )
+    const ids = Array.from({ length: 20 }, (_, i) => `new-${i}`)
+    const answers = await Promise.all(ids.map((id) => mine.put('boards', id, bodyOf('boards', id))))
+    const taken = ids.filter((_, i) => answers[i]?.statusCode === 200)
+    for (const answer of answers) if (answer.statusCode !== 200) isRefused(t, answer, 400, 'invalid_request')
+    const listed = (await mine.list('boards')).map(({ id }: { id: string }) => id)
+    t.ok(listed.length <= 500)
+    t.strictSame(new Set(listed.filter((id: string) => id.startsWith('new'))), new Set(taken))
+    const [{ count = 0 } = {}] = await clickhouse.rows<{ count: number }>(
+      'SELECT toUInt32(count()) AS count FROM saved FINAL WHERE project_id = {project:String}',
+      { project },
+    )
+    t.equal(count, listed.length)
+  })
+
   t.test('any name and any display come back as they were sent', async (t) => {
     const name = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 }).filter((text) => [...text].length <= 255)
     const display = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 3 }))
