@@ -37,13 +37,15 @@ export async function buildTests() {
 }
 
 /**
- * Removes what was compiled from files that are gone.
- * @param {string} folder
+ * Removes what was compiled from files that are gone. It walks by itself: some versions of Node.js follow links where they
+ * read a folder and those in it.
+ * @param {string} folder in build/
  * @param {import('esbuild').Metafile['outputs']} outputs
  */
 function removeOthers(folder, outputs) {
-  for (const entry of readdirSync(join(TARGET, folder), { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name)
-    if (entry.isFile() && !(path.slice(ROOT.length) in outputs)) rmSync(path)
+  for (const entry of readdirSync(join(TARGET, folder), { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) removeOthers(path, outputs)
+    else if (entry.isFile() && !(join('build', path) in outputs)) rmSync(join(TARGET, path))
   }
 }
