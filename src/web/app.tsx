@@ -2,6 +2,7 @@ import type { ComponentType } from 'preact'
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import { CallError, whenSignedOut } from './api/call.js'
 import { currentSession, type Session, signOut } from './api/session.js'
+import { parseRoute } from './lib/link.js'
 import { type Route, useRoute } from './lib/route.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { usePoll } from './lib/use-poll.js'
@@ -36,6 +37,8 @@ const VIEWS: Record<string, View> = {
 
 export function App() {
   const found = useLoaded('session', currentSession)
+  // Nearly everyone is signed in: the view does not wait for the service to say so.
+  useEffect(() => void VIEWS[nameOf(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
   const [session, setSession] = useState<Session | null>(null)
   const [reason, setReason] = useState('')
@@ -80,7 +83,7 @@ function Shell({ session, failure, onSignOut }: ShellProps) {
   const route = useRoute()
   // A page that is kept open stays signed in.
   usePoll(() => void currentSession().catch(() => undefined), DAY_MS)
-  const name = route.view in VIEWS ? route.view : ''
+  const name = nameOf(route)
   const title = VIEWS[name]?.title ?? ''
   useEffect(() => {
     document.title = `${title} – Tallyhouse`
@@ -117,6 +120,10 @@ function Shell({ session, failure, onSignOut }: ShellProps) {
       </main>
     </div>
   )
+}
+
+function nameOf({ view }: Route): string {
+  return Object.hasOwn(VIEWS, view) ? view : ''
 }
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {

@@ -6,6 +6,8 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 
 const SOURCE = fileURLToPath(new URL('.', import.meta.url))
+/** What is shown without a link to another view. */
+const FIRST_VIEW = 'views/boards/boards.tsx'
 const TARGET = fileURLToPath(new URL('../../dist/web/', import.meta.url))
 
 rmSync(TARGET, { recursive: true, force: true })
@@ -42,10 +44,30 @@ function writePage({ outputs }) {
   const entry = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint === 'main.tsx')
   if (!entry) throw new Error('esbuild made no entry point')
   const [script, { cssBundle = '' }] = entry
+  const firstView = Object.keys(outputs).find((path) => outputs[path]?.entryPoint === FIRST_VIEW)
+  if (!firstView) throw new Error(`esbuild made nothing of ${FIRST_VIEW}`)
+  // What a script imports would be asked for only once that has come.
+  const preloads = importsOf(outputs, [script, firstView]).map((path) => {
+    return `<link rel="modulepreload" href="assets/${basename(path)}" />\n    `
+  })
   const html = readFileSync(join(SOURCE, 'index.html'), 'utf8')
     .replace('main.tsx', `assets/${basename(script)}`)
     .replace('styles.css', `assets/${basename(cssBundle)}`)
+    .replace('<script ', `${preloads.join('')}<script `)
   writeFileSync(join(TARGET, 'index.html'), html)
+}
+
+/**
+ * Scripts, with what they import at once, and what that imports.
+ * @param {import('esbuild').Metafile['outputs']} outputs @param {string[]} scripts
+ */
+function importsOf(outputs, scripts) {
+  const found = new Set(scripts)
+  // The set grows while it is walked.
+  for (const path of found) {
+    for (const { path: next, kind } of outputs[path]?.imports ?? []) if (kind === 'import-statement') found.add(next)
+  }
+  return [...found]
 }
 
 /** @param {string} file */

@@ -58,3 +58,13 @@ t.test('the first load of every view is small', async (t) => {
     t.ok(bytes < LIMIT_BYTES, `${basename(view)}: ${bytes} bytes`)
   }
 })
+
+t.test('the first view comes along with the page, instead of one script after another', async (t) => {
+  const html = await readFile('dist/web/index.html', 'utf8')
+  const preloaded = [...html.matchAll(/rel="modulepreload" href="assets\/([^"]+)"/g)].map(([, name = '']) => name)
+  const [entry = ''] = [...html.matchAll(/script type="module" src="assets\/([^"]+)"/g)].map(([, name = '']) => name)
+  const boards = (await named([entry], LATER)).filter((name) => name.startsWith('boards-'))
+  t.equal(boards.length, 1)
+  const needed = await loaded([entry, ...boards], [AT_ONCE])
+  t.strictSame(preloaded.toSorted(), needed.toSorted())
+})

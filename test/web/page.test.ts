@@ -1,8 +1,9 @@
 import t from 'tap'
+import { SECRET_KEY } from '../helper.js'
 import { isUsable, startSite } from './page.js'
 
 t.test('people sign in, and everyone can use what they see', async (t) => {
-  const { visit, addKey } = await startSite(t)
+  const { visit, addKey, url } = await startSite(t)
   const page = await visit('#/users')
   await page.getByRole('heading', { name: 'Users' }).waitFor()
   await isUsable(t, page, 'the page')
@@ -11,4 +12,9 @@ t.test('people sign in, and everyone can use what they see', async (t) => {
   await isUsable(t, page, 'the form')
   const reader = await visit('#/', await addKey('read', 'another project'))
   await reader.getByText('another project').first().waitFor()
+  // Names that every object has.
+  await page.goto(`${url}/#/constructor`)
+  await page.getByLabel('Key of the project').fill(SECRET_KEY)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('link', { name: 'Boards', exact: true }).and(page.locator('[aria-current="page"]')).waitFor()
 })

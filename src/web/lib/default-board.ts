@@ -5,6 +5,7 @@ import { dateAfter, dateIn } from './range.js'
 const DAY_MS = 86_400_000
 /** Days that a board shows unless its data is younger. */
 const USUAL_DAYS = 30
+const USUAL_RANGE = '30d'
 /** A funnel of rarer events says little. */
 const MIN_SHARE = 0.002
 const MAX_STEPS = 4
@@ -21,6 +22,12 @@ interface Period {
   isShort: boolean
 }
 
+/** What the cards of a board have in common. */
+interface Board {
+  timezone: string
+  period: Period
+}
+
 /**
  * A board for a project that has none: what anyone asks first, by the events that the project has.
  * @param events most first
@@ -29,32 +36,61 @@ interface Period {
 export function defaultCards(events: EventName[], timezone: string, now: number): BoardCard[] {
   if (events.length === 0) return []
   const period = periodOf(events, timezone, now)
-  const common = { timezone, ...period.dates }
-  const display = period.display
+  const board = { timezone, period }
   const isFixed = period.dates.from !== undefined
+  const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
+  return [
+    ...cardsOfAny(board),
+    ...funnelOf(events).map((question) => card(board, 'funnel', 'From one event to the next', 2, question, 'funnel')),
+    card(
+      board,
+      'retention',
+      'Users who come back',
+      events.length > 1 ? 4 : 2,
+      retention(period.isShort, isLarge),
+      'grid',
+      { ...(!period.isShort && !isFixed && !isLarge && { range: '90d' }) },
+    ),
+  ]
+}
+
+/** The first of these cards, as most projects have them, while nothing is known of the project's events. */
+export function usualCards(timezone: string): BoardCard[] {
+  return cardsOfAny({ timezone, period: { dates: {}, display: { range: USUAL_RANGE }, isShort: false } })
+}
+
+function cardsOfAny(board: Board): BoardCard[] {
+  const isFixed = board.period.dates.from !== undefined
+  const everyEvent = [{ event: '*' }]
   const totals = ['events', 'users', 'events_per_user'].map((metric) => ({ event: '*', metric }))
-  const card = (id: string, name: string, width: number, question: object, as: string, more = {}): BoardCard => ({
+  const compare = !isFixed && { compare: true }
+  const title = isFixed ? 'Totals' : 'Totals, and the period before'
+  const byEvent = { breakdown: ['event'] }
+  return [
+    card(board, 'totals', title, 4, series(totals, 'none'), 'number', { ...compare }),
+    card(board, 'users', 'Users', 2, series([{ event: '*', metric: 'users' }], 'day'), 'line'),
+    card(board, 'events', 'Events', 2, { ...series(everyEvent, 'day'), ...byEvent, limit: 6 }, 'area'),
+    card(board, 'top', 'Most frequent events', 2, { ...series(everyEvent, 'none'), ...byEvent, limit: 8 }, 'bar'),
+  ]
+}
+
+function card(
+  { timezone, period }: Board,
+  id: string,
+  name: string,
+  width: number,
+  question: object,
+  as: string,
+  more = {},
+): BoardCard {
+  return {
     id,
     name,
-    question: { ...question, ...common } as BoardCard['question'],
-    display: { ...display, as, ...more },
+    question: { ...question, timezone, ...period.dates } as BoardCard['question'],
+    display: { ...period.display, as, ...more },
     width,
     height: null,
-  })
-  const isLarge = events.reduce((sum, { count }) => sum + count, 0) > LARGE
-  const everyEvent = [{ event: '*' }]
-  return [
-    card('totals', isFixed ? 'Totals' : 'Totals, and the period before', 4, series(totals, 'none'), 'number', {
-      ...(!isFixed && { compare: true }),
-    }),
-    card('users', 'Users', 2, series([{ event: '*', metric: 'users' }], 'day'), 'line'),
-    card('events', 'Events', 2, { ...series(everyEvent, 'day'), breakdown: ['event'], limit: 6 }, 'area'),
-    card('top', 'Most frequent events', 2, { ...series(everyEvent, 'none'), breakdown: ['event'], limit: 8 }, 'bar'),
-    ...funnelOf(events).map((question) => card('funnel', 'From one event to the next', 2, question, 'funnel')),
-    card('retention', 'Users who come back', events.length > 1 ? 4 : 2, retention(period.isShort, isLarge), 'grid', {
-      ...(!period.isShort && !isFixed && !isLarge && { range: '90d' }),
-    }),
-  ]
+  }
 }
 
 function series(definitions: object[], interval: 'day' | 'none'): object {
@@ -91,5 +127,5 @@ function periodOf(events: EventName[], timezone: string, now: number): Period {
     const days = Math.min(isShort ? 14 : 3 * USUAL_DAYS, Math.floor(last / DAY_MS) + 1)
     return { dates: { from: dateAfter(to, -days), to }, display: {}, isShort }
   }
-  return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : '30d' }, isShort }
+  return { dates: {}, display: { range: now - first < 7 * DAY_MS ? '7d' : USUAL_RANGE }, isShort }
 }

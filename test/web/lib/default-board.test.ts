@@ -3,7 +3,7 @@ import t from 'tap'
 import type { EventName } from '../../../src/contract/responses.js'
 import { Faults } from '../../../src/questions/faults.js'
 import { checkQuestion } from '../../../src/questions/parse.js'
-import { defaultCards } from '../../../src/web/lib/default-board.js'
+import { defaultCards, usualCards } from '../../../src/web/lib/default-board.js'
 import { displayOf, drawingOf, filled, gapsOf } from '../../../src/web/lib/question.js'
 import { requestBefore, requestOf } from '../../../src/web/lib/request.js'
 
@@ -16,6 +16,11 @@ const card = (events: EventName[], id: string) => defaultCards(events, 'UTC', NO
 
 t.test('a project without events has no cards', async (t) => {
   t.strictSame(defaultCards([], 'UTC', NOW), [])
+})
+
+t.test('what is shown before the events are known stays once they are', async (t) => {
+  const cards = defaultCards([event('a', 5), event('b', 3)], 'UTC', NOW)
+  t.strictSame(usualCards('UTC'), cards.slice(0, 4))
 })
 
 t.test('the most frequent events are the steps of a funnel, but those that say nothing', async (t) => {

@@ -1,16 +1,22 @@
-import { useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { readEventNames } from '../../api/schema.js'
-import { defaultCards } from '../../lib/default-board.js'
+import { defaultCards, usualCards } from '../../lib/default-board.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { NameDialog } from '../../ui/name-dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { CardGrid } from './card-grid.js'
 import { createBoard, WHY_SECRET } from './links.js'
 
+/** Names that take longer are not waited for. */
+const LATE_MS = 100
+const timezone = () => Intl.DateTimeFormat().resolvedOptions().timeZone
+
 /** The board that a project has by itself, filled by its own data. */
 export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () => void }) {
   const { cards, error, isLoading, reload } = useSuggestedCards()
   const [isNaming, setNaming] = useState(false)
+  const isLate = useLate()
+  const isGuessed = isLate && isLoading && cards.length === 0
   return (
     <>
       <header class="board-header">
@@ -25,7 +31,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
         </button>
       </header>
       {error && <Failure error={error} onRetry={reload} />}
-      {isLoading && cards.length === 0 && <Loading what="the names of events" />}
+      {isLoading && cards.length === 0 && !isGuessed && <Loading what="the names of events" />}
       {!isLoading && !error && cards.length === 0 && (
         <Empty title="There are no events yet">
           <p>Once some have arrived, this board shows them.</p>
@@ -34,7 +40,7 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
           </button>
         </Empty>
       )}
-      <CardGrid cards={cards} saved={null} />
+      <CardGrid cards={isGuessed ? usualCards(timezone()) : cards} saved={null} />
       {isNaming && (
         <NameDialog
           title="Save as board"
@@ -57,7 +63,17 @@ export function Overview({ canEdit, onSaved }: { canEdit: boolean; onSaved: () =
 export function useSuggestedCards() {
   const { value, error, isLoading, reload } = useLoaded('events', readEventNames)
   const cards = useMemo(() => {
-    return defaultCards(value?.events ?? [], Intl.DateTimeFormat().resolvedOptions().timeZone, Date.now())
+    return defaultCards(value?.events ?? [], timezone(), Date.now())
   }, [value])
   return { cards, error, isLoading, reload }
+}
+
+/** Whether the component has been there for some time. */
+function useLate(): boolean {
+  const [isLate, setLate] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), LATE_MS)
+    return () => clearTimeout(timer)
+  }, [])
+  return isLate
 }
