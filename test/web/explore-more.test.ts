@@ -248,3 +248,26 @@ t.test('numbers of the period before lead to the users behind them', async (t) =
     .click()
   await behind(['barbara', 'edsger'])
 })
+
+t.test('a value is compared with what it was before, however many were more frequent then', async (t) => {
+  const key = await site.addKey('secret', 'compared')
+  const times = (count: number, value: string, days: number) => {
+    const timestamp = Date.now() - days * 86_400_000
+    return Array.from({ length: count }, (_, i) => ({
+      event: 'a',
+      distinct_id: `u${i}`,
+      timestamp,
+      properties: { value },
+    }))
+  }
+  const events = [...times(10, 'A', 2), ...times(5, 'B', 2), ...times(9, 'B', 10), ...times(4, 'A', 10)]
+  const sent = await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
+  t.equal(sent.statusCode, 200)
+  const question = { kind: 'series', series: [{ event: 'a' }], breakdown: ['properties.value'], limit: 1 }
+  const page = await visit(t, linkOf({ ...question, interval: 'none' }, '&range=7d&compare=1&as=number'), key)
+  const totals = page.locator('.totals')
+  await totals.getByText('+150% from 4 before').waitFor()
+  await totals.getByText('-44.4% from 9 before').waitFor()
+  await totals.getByRole('button', { name: '9: Other, period before' }).click()
+  await page.getByRole('dialog').getByText('9 users', { exact: true }).waitFor()
+})

@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { type Behind, type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
+import type { AnswerBefore } from '../lib/period-before.js'
 import { type Display, type Drawing, drawingOf } from '../lib/question.js'
 import { useLoaded } from '../lib/use-loaded.js'
 import { Loading, PartMissing } from '../ui/notice.js'
@@ -18,7 +19,7 @@ export type OnNumber = (behind: Behind, title: string) => void
 interface AnswerViewProps {
   answer: DrawnAnswer
   /** the answer about the period before */
-  before?: DrawnAnswer | null
+  before?: AnswerBefore | null
   display: Display
   /** without it, numbers are no buttons */
   onNumber?: OnNumber | undefined
@@ -58,11 +59,10 @@ function Drawn({ answer, before, drawing, onNumber }: DrawnProps) {
     case 'paths':
       return <Flow answer={answer} onNumber={onNumber} />
     case 'series': {
-      const earlier = before?.kind === 'series' ? before : null
-      if (drawing === 'number') return <Totals answer={answer} before={earlier} onNumber={onNumber} />
-      if (answer.query.interval === 'none') return <Bars answer={answer} before={earlier} onNumber={onNumber} />
+      if (drawing === 'number') return <Totals answer={answer} before={before} onNumber={onNumber} />
+      if (answer.query.interval === 'none') return <Bars answer={answer} before={before} onNumber={onNumber} />
       const shape = drawing === 'area' || drawing === 'bar' ? drawing : 'line'
-      return <LazyPlot answer={answer} before={earlier} shape={shape} onNumber={onNumber} />
+      return <LazyPlot answer={answer} before={before} shape={shape} onNumber={onNumber} />
     }
   }
 }

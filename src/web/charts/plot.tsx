@@ -3,6 +3,7 @@ import uPlot from 'uplot'
 import type { AnswerTo } from '../../contract/question-input.js'
 import { bucketText } from '../lib/answer-names.js'
 import { lineBehind, lineOf } from '../lib/answer-table.js'
+import type { AnswerBefore } from '../lib/period-before.js'
 import { type PlotData, type PlotLine, plotData } from '../lib/plot-data.js'
 import { visible } from '../lib/visible.js'
 import type { OnNumber } from './answer-view.js'
@@ -13,7 +14,7 @@ import { Tip } from './tip.js'
 
 export interface PlotProps {
   answer: AnswerTo<'series'>
-  before: AnswerTo<'series'> | null
+  before: AnswerBefore | null
   shape: Shape
   onNumber: OnNumber | undefined
 }
@@ -42,13 +43,13 @@ export function Plot({ answer, before, shape, onNumber }: PlotProps) {
   const [pointed, setPointed] = useState<Pointed | null>(null)
   const box = useRef<HTMLDivElement>(null)
   const open = (index: number, { line, isBefore }: Hit) => {
-    const now = answer.results[line.index]
     const of = isBefore ? before : answer
-    const found = now && of && lineOf(of, now)
+    const found = isBefore ? before && lineOf(before, line.index) : answer.results[line.index]
     const at = found?.points[index]?.at
-    if (!of || !found || at === undefined || !onNumber) return
+    const behind = of && found && at !== undefined && lineBehind(of, found, at)
+    if (!behind || !onNumber) return
     const time = isBefore ? `period before, ${bucketText(at, of.query.interval)}` : (data.labels[index] ?? '')
-    onNumber(lineBehind(of, found, at), `${visible(line.name)}, ${time}`)
+    onNumber(behind, `${visible(line.name)}, ${time}`)
   }
   useCanvas(box, data, lines, shape, setPointed, open)
   return (

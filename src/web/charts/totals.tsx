@@ -1,12 +1,13 @@
 import type { AnswerTo } from '../../contract/question-input.js'
 import { numberText, signedShareText } from '../lib/format.js'
+import type { AnswerBefore } from '../lib/period-before.js'
 import { type LineTotal, totalsOf } from '../lib/totals.js'
 import type { OnNumber } from './answer-view.js'
 import { NumberButton } from './number-button.js'
 
 export interface TotalsProps {
   answer: AnswerTo<'series'>
-  before: AnswerTo<'series'> | null
+  before: AnswerBefore | null
   onNumber: OnNumber | undefined
 }
 

@@ -4,6 +4,7 @@ import { bucketText, dateText, eventText, lineNames, seriesText } from './answer
 import type { CsvRow } from './csv.js'
 import { breakdownText, fieldLabel } from './fields.js'
 import { durationText, numberText, shareText } from './format.js'
+import type { AnswerBefore, LineBefore } from './period-before.js'
 import { visible } from './visible.js'
 
 /** The answer to a question that can be drawn. */
@@ -36,10 +37,10 @@ export interface AnswerTable {
 }
 
 /** @param before the answer about the period before, bucket by bucket beside the first */
-export function tablesOf(answer: DrawnAnswer, before: DrawnAnswer | null = null): AnswerTable[] {
+export function tablesOf(answer: DrawnAnswer, before: AnswerBefore | null = null): AnswerTable[] {
   switch (answer.kind) {
     case 'series':
-      return [seriesTable(answer, before?.kind === 'series' ? before : null)]
+      return [seriesTable(answer, before)]
     case 'funnel':
       return [funnelTable(answer)]
     case 'retention':
@@ -59,54 +60,61 @@ function count(value: number | null, behind?: Behind, isOpen = false): TableCell
 type SeriesAnswer = AnswerTo<'series'>
 
 /** A row per bucket and a column per line; without buckets, a row per line. */
-function seriesTable(answer: SeriesAnswer, before: SeriesAnswer | null): AnswerTable {
+function seriesTable(answer: SeriesAnswer, before: AnswerBefore | null): AnswerTable {
   const { results, query } = answer
   const names = lineNames(results, query)
-  const totalIn = (of: SeriesAnswer, line: Line | undefined, isOpen = false) => {
-    return line ? count(line.total, lineBehind(of, line), isOpen) : count(null)
-  }
   const title = 'Numbers'
+  const totals = (line: Line, index: number, isOpen = false) => [
+    count(line.total, lineBehind(answer, line), isOpen),
+    ...(before ? [totalBefore(before, index)] : []),
+  ]
   if (query.interval === 'none') {
     const rows = results.map((line, i) => [
       words(query.breakdown.length > 0 ? seriesNameOf(answer, line.series) : (names[i] ?? '')),
       ...(query.breakdown.length > 0 ? [words(breakdownText(line.breakdown))] : []),
-      totalIn(answer, line, line.points[0]?.complete === false),
-      ...(before ? [totalIn(before, lineOf(before, line))] : []),
+      ...totals(line, i, line.points[0]?.complete === false),
     ])
     const by = query.breakdown.length > 0 ? [query.breakdown.map(fieldLabel).join(', ')] : []
     return { title, columns: ['Series', ...by, 'Total', ...(before ? ['Period before'] : [])], rows }
   }
   const rows = (results[0]?.points ?? []).map(({ at }, index) => [
     { text: bucketText(at, query.interval), raw: at },
-    ...results.flatMap((line) => {
+    ...results.flatMap((line, i) => {
       const now = pointIn(answer, line, index)
-      return before ? [now, pointIn(before, lineOf(before, line), index)] : [now]
+      return before ? [now, pointIn(before, lineOf(before, i), index)] : [now]
     }),
   ])
-  const totals = results.flatMap((line) => {
-    const now = totalIn(answer, line)
-    return before ? [now, totalIn(before, lineOf(before, line))] : [now]
-  })
   const columns = names.flatMap((name) => (before ? [name, `${name}, period before`] : [name]))
-  return { title, columns: ['Time', ...columns], rows: [...rows, [words('Total'), ...totals]] }
+  const last = [words('Total'), ...results.flatMap((line, i) => totals(line, i))]
+  return { title, columns: ['Time', ...columns], rows: [...rows, last] }
 }
 
 type Line = SeriesAnswer['results'][number]
 
-function pointIn(answer: SeriesAnswer, line: Line | undefined, index: number): TableCell {
+function totalBefore(before: AnswerBefore, index: number): TableCell {
+  const line = lineOf(before, index)
+  return line ? count(line.total, lineBehind(before, line)) : count(null)
+}
+
+function pointIn(answer: Pick<SeriesAnswer, 'query'>, line: LineBefore | null, index: number): TableCell {
   const point = line?.points[index]
   if (!line || !point) return count(null)
   return count(point.value, lineBehind(answer, line, point.at), !point.complete)
 }
 
-/** The line of another answer as it is in this one; of values that did not occur in its time, none. */
-export function lineOf(answer: SeriesAnswer, { series, breakdown }: Line): Line | undefined {
-  const key = JSON.stringify(breakdown)
-  return answer.results.find((line) => line.series === series && JSON.stringify(line.breakdown) === key)
+/** What a line of now was in the period before; null if nothing was there, or nobody knows. @param index of the line */
+export function lineOf({ results }: AnswerBefore, index: number): LineBefore | null {
+  const line = results[index]
+  return line === undefined || line === 'unknown' ? null : line
 }
 
-/** Who is behind the total of a line, or behind one of its points. @param at of the point */
-export function lineBehind({ query }: SeriesAnswer, { series, breakdown }: Line, at?: string): Behind {
+/** Who is behind the total of a line, or behind one of its points; undefined if no cell says it. @param at of the point */
+export function lineBehind(
+  { query }: Pick<SeriesAnswer, 'query'>,
+  { series, breakdown, isSum }: LineBefore,
+  at?: string,
+): Behind | undefined {
+  if (isSum) return undefined
   const cell: SeriesCell = { series, breakdown: breakdown as SeriesCell['breakdown'], ...(at !== undefined && { at }) }
   return { of: query, cell }
 }

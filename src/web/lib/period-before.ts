@@ -3,82 +3,68 @@ import type { SeriesLine } from '../../contract/questions.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 
-/** A line of the period before, beside one of now. */
+/** What a line of now was in the period before. */
 export interface LineBefore extends SeriesLine {
-  /** `sum`: of several lines, so that no cell of the question is its number; `unknown`: it is among the others then */
-  made?: 'sum' | 'unknown'
+  /** whether it was several lines, so that no cell of the question has its users */
+  isSum?: true
 }
 
-/** The period before as lines of now have it. */
-export interface AnswerBefore extends SeriesAnswer {
-  results: LineBefore[]
+/** An answer about the period before. */
+export interface AnswerBefore extends Omit<SeriesAnswer, 'results'> {
+  /** one per line of now; null if nothing was there, `unknown` if the answer does not tell */
+  results: (LineBefore | 'unknown' | null)[]
 }
 
-/** The service gives no more lines. */
-const MAX_LINES = 1000
+/** The service gives no more values of a breakdown. */
+const MAX_LIMIT = 1000
 /** With more, the comparison would take longer than what is compared. */
 const MAX_POINTS = 20_000
-/** The numbers that several lines have together are the sum of theirs. */
+/** Of these metrics, several lines have together the sum of what each has. */
 const ADDED = ['events', 'sum']
 
-/**
- * How many values of a breakdown are asked about in the period before, so that those of now are among them although others
- * were more frequent.
- */
+/** How many values to ask about in the period before: those that are frequent now may have been rare. */
 export function limitBefore({ results, query }: SeriesAnswer): number {
   const points = query.series.length * Math.max(1, results[0]?.points.length ?? 0)
-  return Math.max(query.limit, Math.min(MAX_LINES, Math.floor(MAX_POINTS / points)))
+  return Math.max(query.limit, Math.min(MAX_LIMIT, Math.floor(MAX_POINTS / points)))
 }
 
-/**
- * The lines of the period before that answer to those of now. The others of now are what they have not in common with its
- * lines, whatever was frequent before.
- */
-export function matched(before: SeriesAnswer, answer: SeriesAnswer): AnswerBefore {
-  const results = answer.results.flatMap((line) => {
-    if (isOthers(line)) return restOf(before, answer, line)
-    const found = before.results.find((one) => keyOf(one) === keyOf(line))
-    // What is not listed did not occur, unless only some are.
-    if (found) return [found]
-    return before.results.some((one) => isOthers(one) && one.series === line.series) ? [unknown(line)] : []
-  })
-  return { ...before, results }
+/** The period before, line by line beside an answer about now. */
+export function besides(answer: SeriesAnswer, before: SeriesAnswer): AnswerBefore {
+  return { ...before, results: answer.results.map((line) => lineBefore(line, answer, before)) }
 }
 
-function restOf(before: SeriesAnswer, answer: SeriesAnswer, line: SeriesLine): LineBefore[] {
-  const shown = new Set(answer.results.map(keyOf))
+function lineBefore(line: SeriesLine, answer: SeriesAnswer, before: SeriesAnswer): LineBefore | 'unknown' | null {
   const listed = before.results.filter(({ series }) => series === line.series)
-  const missing = listed.filter((one) => !isOthers(one) && !shown.has(keyOf(one)))
   const others = listed.find(isOthers)
-  const lines = others ? [...missing, others] : missing
-  const areAllListed = answer.results.every((one) => {
-    return one.series !== line.series || isOthers(one) || listed.some((two) => keyOf(two) === keyOf(one))
-  })
-  if (others && !areAllListed) return [unknown(line)]
-  if (lines.length < 2) return lines.map((one) => (one === others ? one : { ...one, ...line.breakdown, made: 'sum' }))
+  if (!isOthers(line)) return listed.find((one) => isSame(one, line)) ?? (others ? 'unknown' : null)
+  // Whoever is not shown now is another one, however frequent before.
+  const shown = answer.results.filter((one) => one.series === line.series && !isOthers(one))
+  const isShown = (one: SeriesLine) => shown.some((two) => isSame(one, two))
+  const rest = listed.filter((one) => !isShown(one))
+  const isHidden = (one: SeriesLine) => !listed.some((two) => isSame(one, two))
+  if (others && shown.some(isHidden)) return 'unknown'
+  if (rest.length < 2) return rest[0] ?? null
   const metric = answer.query.series[line.series]?.metric ?? 'events'
-  return [ADDED.includes(metric) ? sumOf(lines, line) : unknown(line)]
+  return ADDED.includes(metric) ? { ...sumOf(rest, line), isSum: true } : 'unknown'
 }
 
-function sumOf(lines: SeriesLine[], { series, breakdown }: SeriesLine): LineBefore {
-  const sum = (values: (number | null)[]) => {
-    const known = values.filter((value) => value !== null)
-    return known.length === 0 ? null : known.reduce((total, value) => total + value, 0)
-  }
+function sumOf(lines: SeriesLine[], { series, breakdown }: SeriesLine): SeriesLine {
   const points = (lines[0]?.points ?? []).map((point, i) => {
-    return { ...point, value: sum(lines.map((line) => line.points[i]?.value ?? null)) }
+    return { ...point, value: added(lines.map((line) => line.points[i]?.value ?? null)) }
   })
-  return { series, breakdown, total: sum(lines.map(({ total }) => total)), points, made: 'sum' }
+  return { series, breakdown, total: added(lines.map(({ total }) => total)), points }
 }
 
-function unknown({ series, breakdown }: SeriesLine): LineBefore {
-  return { series, breakdown, total: null, points: [], made: 'unknown' }
+/** Null where no line has a number. */
+function added(values: (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null)
+  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) : null
 }
 
 function isOthers({ breakdown }: SeriesLine): boolean {
   return breakdown.length === 1 && breakdown[0] === '$other'
 }
 
-function keyOf({ series, breakdown }: SeriesLine): string {
-  return JSON.stringify([series, breakdown])
+function isSame(one: SeriesLine, other: SeriesLine): boolean {
+  return JSON.stringify(one.breakdown) === JSON.stringify(other.breakdown)
 }

@@ -1,6 +1,7 @@
 import type { AnswerTo } from '../../contract/question-input.js'
 import { axisText, bucketText, lineNames } from './answer-names.js'
 import { lineOf } from './answer-table.js'
+import type { AnswerBefore } from './period-before.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 
@@ -29,7 +30,7 @@ export interface PlotData {
 }
 
 /** @param now epoch ms: what begins later is not drawn, as it would look like a fall to nothing */
-export function plotData(answer: SeriesAnswer, before: SeriesAnswer | null, now: number): PlotData {
+export function plotData(answer: SeriesAnswer, before: AnswerBefore | null, now: number): PlotData {
   const { results, query } = answer
   const points = results[0]?.points ?? []
   const isToCome = points.map(({ at }) => Date.parse(at) > now)
@@ -43,7 +44,7 @@ export function plotData(answer: SeriesAnswer, before: SeriesAnswer | null, now:
       name: names[index] ?? '',
       index,
       values: line.points.map(({ value }, i) => (isToCome[i] ? null : value)),
-      before: before && points.map((_, i) => lineOf(before, line)?.points[i]?.value ?? null),
+      before: before && points.map((_, i) => lineOf(before, index)?.points[i]?.value ?? null),
     })),
   }
 }

@@ -12,7 +12,7 @@ export function requestOf(question: unknown, display: Display, now: number): unk
 }
 
 /** The same question about the period before; null if that is not wanted, or not possible. */
-export function requestBefore(question: unknown, display: Display, now: number): unknown {
+export function requestBefore(question: unknown, display: Display, now: number): object | null {
   const draft = filled(question)
   if (draft?.kind !== 'series' || !display.compare) return null
   const preset = draft.from === undefined ? display.range : undefined

@@ -1,6 +1,7 @@
 import type { AnswerTo } from '../../contract/question-input.js'
 import { lineNames } from './answer-names.js'
 import { type Behind, lineBehind, lineOf } from './answer-table.js'
+import type { AnswerBefore, LineBefore } from './period-before.js'
 import { visible } from './visible.js'
 
 /** The total of a line, and who is behind it. */
@@ -14,21 +15,21 @@ export interface LineTotal {
   /** of the question, from 0 */
   series: number
   now: Total
-  /** in the period before; null if nobody asked about it */
+  /** in the period before; null if nobody asked about it, or the answer does not tell */
   before: Total | null
 }
 
 /** The totals of the lines of an answer, beside those of the period before. */
-export function totalsOf(answer: AnswerTo<'series'>, before: AnswerTo<'series'> | null): LineTotal[] {
+export function totalsOf(answer: AnswerTo<'series'>, before: AnswerBefore | null): LineTotal[] {
   const names = lineNames(answer.results, answer.query)
   return answer.results.map((line, i) => ({
     name: visible(names[i] ?? ''),
     series: line.series,
     now: { value: line.total, behind: lineBehind(answer, line) },
-    before: before && totalOf(before, lineOf(before, line)),
+    before: before && before.results[i] !== 'unknown' ? totalBefore(before, lineOf(before, i)) : null,
   }))
 }
 
-function totalOf(answer: AnswerTo<'series'>, line: ReturnType<typeof lineOf>): Total {
-  return line ? { value: line.total, behind: lineBehind(answer, line) } : { value: null, behind: undefined }
+function totalBefore(before: AnswerBefore, line: LineBefore | null): Total {
+  return line ? { value: line.total, behind: lineBehind(before, line) } : { value: null, behind: undefined }
 }
