@@ -2,6 +2,7 @@ import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/ty
 import { ApiError } from '../contract/errors.js'
 import { EventsQuery, PropertiesQuery, ValuesQuery } from '../contract/query-schemas.js'
 import { AnyQuestionBriefly } from '../contract/question-schemas.js'
+import { Name } from '../contract/schemas.js'
 import { QUERY_DESCRIPTION } from './instructions.js'
 import type { EventsWanted, ProjectData, ValuesWanted } from './project-data.js'
 
@@ -76,7 +77,7 @@ export const TOOLS: readonly Tool[] = [
     title: 'Get a user',
     description:
       'The profile of one user, by its distinct_id or an alias. Personal data: ask for it only if the person wants to know about this user.',
-    schema: args({ distinct_id: Type.String({ description: 'The distinct_id, or an alias of it.' }) }),
+    schema: args({ distinct_id: describe(Name, 'The distinct_id, or an alias of it.') }),
     narrower: 'This profile is too long to show whole.',
     read: (data, given, signal) => data.user(String(given.distinct_id), signal),
   },
@@ -97,7 +98,8 @@ export const TOOLS: readonly Tool[] = [
         description: 'The most events.',
       }),
     }),
-    narrower: 'Ask for fewer events (limit), or of one name or user.',
+    narrower:
+      'Ask for fewer events (limit), or of one name or user: `next` continues behind all that were asked for, also those left out.',
     read: (data, given, signal) => data.events(given as unknown as EventsWanted, signal),
   },
 ]

@@ -85,6 +85,7 @@ for (const over of TRANSPORTS) {
       ['list_values', { field: 'plan' }, /must be event, distinct_id, timestamp, properties\.<name>/],
       ['recent_events', { limit: 1000, evnt: 'view' }, /\/evnt is unknown: .*\n\/limit must be .* 1 to 200/],
       ['recent_events', { cursor: 'nowhere' }, /cursor must be the `next` of an earlier response/],
+      ['get_user', {}, /^invalid_request: \/distinct_id is required and must be a string of 1 to 255/],
       ['get_user', { distinct_id: 'nobody' }, /^not_found: There is no user.*\n.*recent_events/],
       ['get_user', { distinct_id: 'a/../b?c#d' }, /^not_found/],
       ['list_events', { all: true }, /\/all is unknown: this call takes no parameters/],

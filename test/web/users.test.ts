@@ -51,6 +51,8 @@ t.test('users', async (t) => {
       await search.fill(text)
       await until(text, async () => (await links.allTextContents()).join() === 'ada')
     }
+    await page.locator('[aria-busy="false"]').waitFor()
+    t.equal(await page.getByText('has events, but no profile.').count(), 0, 'another name has the profile')
     t.equal((await fileOf(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'those who were found')
     await search.fill('nobody-3')
     await page.getByText('has events, but no profile.').waitFor()
@@ -127,6 +129,11 @@ t.test('users', async (t) => {
     await go.click()
     await page.getByText('The user is erased').waitFor()
     t.match(await page.getByRole('main').textContent(), /the profile, 3 events, 2 sessions/)
+    t.notMatch(
+      await page.getByRole('main').textContent(),
+      /The data left the disk/,
+      'files of old parts are still there',
+    )
     t.equal((await call('GET', '/public/users/ada')).statusCode, 404)
   })
 

@@ -38,7 +38,8 @@ export async function readUser(userId: string, signal: AbortSignal): Promise<Fou
   return { distinctId: distinct_id, aliases, hasMoreAliases: hasMore, profile }
 }
 
-async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
+/** The profile of a user, by any of its names; null if there is none. @throws CallError */
+export async function readProfile(userId: string, signal: AbortSignal): Promise<Exact<User> | null> {
   try {
     const response = await send('GET', userPath(userId), undefined, signal)
     return exact<User>(memberTexts(await response.text()).get('user') ?? '{}')

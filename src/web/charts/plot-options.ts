@@ -88,7 +88,8 @@ export function plotOptions(
   return {
     width,
     height,
-    padding: [12, 16, 0, 0],
+    // Half of the last label may stand beside the chart.
+    padding: [12, edgeOf(data.ticks), 0, 0],
     series: [],
     legend: { show: false },
     scales: {
@@ -113,6 +114,11 @@ export function plotOptions(
     ],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 }, focus: { prox: -1 } },
   }
+}
+
+/** Room at the right, px, for labels of about six pixels a letter. */
+function edgeOf(ticks: string[]): number {
+  return Math.max(16, 3.5 * Math.max(0, ...ticks.map(({ length }) => length)))
 }
 
 /** From 0, so that heights can be compared. */

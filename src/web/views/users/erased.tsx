@@ -16,7 +16,7 @@ export function Erased({ result }: { result: ErasedUsers }) {
           </p>
         ))}
         <p>
-          {gone_at !== null && `The data left the disk at ${timeText(gone_at)}.`}
+          {gone_at !== null && goneText(gone_at)}
           {gone_at === null && !purge_error && 'No call shows the data any more; it is leaving the disk now.'}
           {purge_error && `No call shows the data any more, but it is still on the disk: ${purge_error}`}
         </p>
@@ -26,4 +26,12 @@ export function Erased({ result }: { result: ErasedUsers }) {
       </Empty>
     </div>
   )
+}
+
+/** ClickHouse keeps the files of what it has rewritten for some minutes. */
+function goneText(goneAt: number): string {
+  const when = timeText(goneAt)
+  return goneAt > Date.now()
+    ? `No call shows the data any more. It leaves the disk by ${when}.`
+    : `The data left the disk by ${when}.`
 }

@@ -1,5 +1,5 @@
 import type { User } from '../../../contract/responses.js'
-import { hasEvents, searchUsers } from '../../api/users.js'
+import { hasEvents, readProfile, searchUsers } from '../../api/users.js'
 import { allPages } from '../../lib/all-pages.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { agoText, timeText } from '../../lib/format.js'
@@ -146,6 +146,8 @@ async function load(search: string, page: number, signal: AbortSignal) {
     searchUsers({ search, page, limit: LIMIT }, signal),
     search !== '' && page === 1 && hasEvents(search, signal),
   ])
-  const isOnlyKnownByEvents = isKnown && !read.users.some(({ distinct_id }) => distinct_id === search)
+  const isListed = read.users.some(({ distinct_id }) => distinct_id === search)
+  // Another name of somebody has that one's profile.
+  const isOnlyKnownByEvents = isKnown && !isListed && (await readProfile(search, signal)) === null
   return { ...read, isOnlyKnownByEvents }
 }
