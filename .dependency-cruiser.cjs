@@ -16,7 +16,7 @@ const ROOMS = {
   pipeline: ['store', 'journal', 'clickhouse', 'model', 'contract', 'json', 'config.ts', 'lib'],
   live: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   questions: ['pipeline', 'store', 'clickhouse', 'model', 'contract', 'lib'],
-  mcp: ['contract', 'json', 'version.ts'],
+  mcp: ['contract', 'json', 'lib', 'version.ts'],
   erasure: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   http: ['clickhouse/errors.ts', 'contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
   routes: [

@@ -36,6 +36,8 @@ const OVER_SHARDS: ClickHouseSettings = {
   connect_timeout_with_failover_ms: 500,
   connections_with_failover_max_tries: '2',
   receive_timeout: 15,
+  // A query that waits for a greeting cannot be cancelled, not even by KILL; it is tried twice.
+  handshake_timeout_ms: 5000,
   // Of a shard's replicas, the one that the service itself prefers.
   load_balancing: 'in_order',
   use_hedged_requests: 0,

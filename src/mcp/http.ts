@@ -4,6 +4,7 @@ import {
   type McpServer,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
+import { unlessAborted } from '../lib/unless-aborted.js'
 import { openMcpServer, type ServerOptions } from './server.js'
 
 export interface McpRequest {
@@ -31,19 +32,10 @@ async function answerFormer(request: Request, body: unknown, server: McpServer):
   const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
   try {
     await server.connect(transport)
+    // A transport that is closed leaves its answer open for good.
     return await unlessAborted(transport.handleRequest(request, { parsedBody: body }), request.signal)
   } finally {
     // Which aborts the tools that still run.
     await server.close()
   }
-}
-
-/** A transport that is closed leaves its answer open for good. */
-async function unlessAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
-  return await new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason)
-    signal.addEventListener('abort', abort)
-    if (signal.aborted) abort()
-    answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
 }

@@ -13,8 +13,10 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
 import { ThreadLoad } from '../lib/thread-load.js'
+import { unlessAborted } from '../lib/unless-aborted.js'
 import type { Aliases } from '../pipeline/aliases.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
+import type { ReadPoint } from '../pipeline/read-barrier.js'
 import type { Answer, Query } from './kind.js'
 import { kindOf } from './kinds.js'
 import { parseQuestion } from './parse.js'
@@ -110,7 +112,7 @@ export class Questions {
     const question = parseQuestion(body, now)
     const slot = await this.#slots.take(projectId, signal).catch(refuse)
     try {
-      const { pending } = await this.#options.barrier.waitForProject(projectId)
+      const { pending } = await this.#wait(projectId, signal)
       const answer = await this.#answer(question, { projectId, now }, signal)
       const { results, ...beside } = answer
       const elapsed_ms = Math.round(performance.now() - began)
@@ -139,6 +141,15 @@ export class Questions {
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     } finally {
       slot.release()
+    }
+  }
+
+  /** The store may be late while one of its shards is down, and nobody else has the slot meanwhile. */
+  async #wait(projectId: string, signal: AbortSignal): Promise<ReadPoint> {
+    try {
+      return await unlessAborted(this.#options.barrier.waitForProject(projectId), signal)
+    } catch (error) {
+      throw signal.aborted ? new StoreUnreachableError('The asker hung up.', { cause: error }) : error
     }
   }
 
