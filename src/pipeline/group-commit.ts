@@ -20,6 +20,7 @@ import {
   type WaitingWrite,
   type Written,
 } from './commit-parts.js'
+import { Gathering } from './gathering.js'
 
 /** Bytes that may queue in memory for the journals of a process; beyond them requests are refused. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024
@@ -93,6 +94,7 @@ export class GroupCommit {
   readonly #budget: ByteBudget
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
+  readonly #gathering = new Gathering(() => this.#events.length + this.#writes.length)
   #queuedBytes = 0
   #refusedAt = Number.NEGATIVE_INFINITY
   /** when the write in flight was sent (`performance.now()`); null if there is none */
@@ -134,6 +136,7 @@ export class GroupCommit {
     return new Promise((resolve, reject) => {
       this.#admit(body.length, 1, body)
       this.#events.push({ projectId, body, insertId, bytes: body.length, resolve, reject })
+      this.#gathering.note()
     })
   }
 
@@ -206,6 +209,7 @@ export class GroupCommit {
     return new Promise((resolve, reject) => {
       this.#admit(bytes, eventsOf(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
+      this.#gathering.note()
     })
   }
 
@@ -230,11 +234,11 @@ export class GroupCommit {
   }
 
   async #run(): Promise<void> {
-    await endOfTurn()
+    await this.#gathering.done()
     let group = this.#send()
     while (group) {
       const written = await group.written
-      await endOfTurn()
+      await this.#gathering.done()
       let next: Group | null
       try {
         // The next write is sent first, so that the journal works on it while the responses are sent.
@@ -382,9 +386,4 @@ export class GroupCommit {
       )
     })
   }
-}
-
-/** Resolves after the I/O of this turn of the event loop, so that all requests it brought share the next write. */
-function endOfTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

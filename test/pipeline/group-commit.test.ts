@@ -49,6 +49,27 @@ t.test('queued requests are written before those of the previous write are resol
   t.strictSame(happened.slice(4), ['write of 1', 'c resolved', 'd resolved'])
 })
 
+t.test('requests of consecutive turns share a write, up to a turn without one', async (t) => {
+  const { happened, gates, track, sent } = await open(t)
+  for (const name of ['a', 'b', 'c']) {
+    track(name)
+    await nextTurn()
+  }
+  await sent(1)
+  t.strictSame(happened, ['write of 3'])
+  gates[0]?.()
+  await until('the last request', () => happened.includes('c resolved'))
+})
+
+t.test('enough requests are written before the end of their turn', async (t) => {
+  const { commits, happened, gates, track } = await open(t)
+  for (let i = 0; i < 32; i++) track(`${i}`)
+  await new Promise<void>((resolve) => process.nextTick(resolve))
+  t.strictSame(happened, ['write of 32'])
+  gates[0]?.()
+  await commits.close()
+})
+
 t.test('a failed write refuses the requests that share it, and no others', async (t) => {
   const { commits, happened, gates, track, sent } = await open(t)
   track('a')
