@@ -31,6 +31,19 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
   await untilSaid(page, 'Store', /Events stored since the start1F/)
   await isUsable(t, page, 'a calm service')
 
+  t.test('what is not known is not said to be well', async (t) => {
+    await page.route('**/metrics', (route) => route.fulfill({ status: 502, body: '' }))
+    const status = page.getByRole('status')
+    await until('a failure', async () => {
+      await page.clock.fastForward(EVERY_MS)
+      return /Not known since/.test((await status.textContent()) ?? '')
+    })
+    t.notMatch(await status.textContent(), '✓')
+    await page.unroute('**/metrics')
+    await untilSaid(page, 'Store', 'ClickHouse answers')
+    await until('the state', async () => /All is well|Take a look/.test((await status.textContent()) ?? ''))
+  })
+
   t.test('a store that is down is named, with what to do', async (t) => {
     await clickhouse.close()
     await call('POST', '/public/track', { event: 'waits', distinct_id: 'ada' })

@@ -205,7 +205,9 @@ function store(times: Times): Check {
   if (minOf(samples, 'tallyhouse_store_up') === 0) {
     const which = down.length > 0 ? `Shard ${down.join(', ')} of ClickHouse` : 'ClickHouse'
     const verdict = `${which} does not answer. Events are accepted and wait; questions about them fail.`
-    return { ...check, level: 'bad', verdict, advice: 'Start ClickHouse, and check its address and its password.' }
+    const advice =
+      'Start ClickHouse, and check its address and its password. The embedded one is started again by the service, whose log says why it ended.'
+    return { ...check, level: 'bad', verdict, advice }
   }
   const reasons = first ? risenLabels(now, first, 'tallyhouse_block_retries_total', 'reason') : []
   if (first && reasons.length > 0) {

@@ -22,21 +22,23 @@ export default function Health() {
   const now = readings.at(-1)
   if (!now) return error ? <Unreadable error={error} onRetry={read} /> : <Loading what="the state of the service" />
   const checks = checksOf(readings)
-  const { level, verdict } = overall(checks)
+  const { level, verdict } = error
+    ? { level: 'watch' as const, verdict: `Not known since ${timeText(now.at)}. This was the last state:` }
+    : overall(checks)
   return (
     <>
       <h1>Health</h1>
       {error && <Unreadable error={error} onRetry={read} />}
       <p class={`health-overall ${level}`} role="status">
         <Sign level={level} />
-        {error ? `Not known since ${timeText(now.at)}.` : verdict}
+        {verdict}
       </p>
       <div class="health">
         {checks.map((check) => (
           <Part key={check.title} check={check} />
         ))}
       </div>
-      <p class="hint">As of {timeText(now.at)}; refreshed every five seconds while you look.</p>
+      <p class="hint">As of {timeText(now.at)}; asked again every five seconds while you look.</p>
     </>
   )
 }
