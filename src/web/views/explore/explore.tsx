@@ -10,6 +10,7 @@ import {
   type Draft,
   exploreLink,
   filled,
+  finished,
   gapsOf,
   type Kind,
   newQuestion,
@@ -76,7 +77,12 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
     <FaultsContext.Provider value={faults}>
       <header class="explore-header">
         <h1>Explore</h1>
-        <SavedBar question={question} display={display} saved={saved} canSave={canSave} />
+        <SavedBar
+          question={gaps.length > 0 ? undefined : asAsked(question, draft)}
+          display={display}
+          saved={saved}
+          canSave={canSave}
+        />
       </header>
       <div class="explore">
         <div class="card builder">
@@ -114,6 +120,13 @@ function Question({ text, display, saved, canSave }: QuestionProps) {
       </div>
     </FaultsContext.Provider>
   )
+}
+
+/** The question without filters that are not filled in yet: what the answer is of. */
+function asAsked(question: unknown, draft: Draft | null): unknown {
+  if (!draft) return question
+  const whole = finished(draft)
+  return JSON.stringify(whole) === JSON.stringify(draft) ? question : compact(whole)
 }
 
 /** Asks once nothing has changed for a while; what is not wanted any more is cancelled. */
