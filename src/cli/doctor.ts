@@ -31,7 +31,7 @@ export const command: Command = {
   summary: "shows how to point another product's SDK at the service, and checks it",
   usage: USAGE,
   async run(args, io) {
-    const { vendor, place, isChecked } = parse(args, io)
+    const { vendor, place, isChecked } = await parse(args, io)
     for (const { sdk, code } of vendor.lines) io.stdout.write(`// ${sdk}\n${code(place)}\n`)
     if (place.key === PLACEHOLDER) {
       io.stderr.write(HOW_TO_MAKE)
@@ -101,13 +101,13 @@ async function call(url: string, { signal }: CommandIo, init: RequestInit): Prom
   }
 }
 
-function parse(args: string[], io: CommandIo): { vendor: VendorHelp; place: Place; isChecked: boolean } {
+async function parse(args: string[], io: CommandIo): Promise<{ vendor: VendorHelp; place: Place; isChecked: boolean }> {
   const { sdk, url: given, key = io.env.WRITE_KEY || PLACEHOLDER, check } = valuesOf(args)
   const vendor = sdk !== undefined && Object.hasOwn(VENDORS, sdk) ? VENDORS[sdk] : undefined
   if (!vendor) throw new UsageError(`Say which SDK: --sdk ${Object.keys(VENDORS).join(', ')}.`)
   if (/^[pr]k_/.test(key)) throw new UsageError('This key cannot send events. A write key begins with wk_.')
   if (!/^[\w.-]+$/.test(key)) throw new UsageError('--key is not a key.')
-  const url = urlOf(given ?? defaultUrl(io.env))
+  const url = urlOf(given ?? (await defaultUrl(io.env)))
   const { protocol } = new URL(url)
   const place = { url, host: url.slice(`${protocol}//`.length), protocol: protocol.slice(0, -1), key }
   return { vendor, place, isChecked: check }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { type Config, loadConfig } from '../config.js'
+import type { Config } from '../config.js'
 import { type CommandIo, UsageError } from './command.js'
 
 /** The service that a command talks to. */
@@ -9,7 +9,6 @@ export interface Target {
   secretKey: string
   /** tells whether two keys are the same, without revealing them */
   keyDigest: string
-  config: Config
 }
 
 /** How the options of `readTarget` are described to users. */
@@ -19,17 +18,25 @@ export const TARGET_USAGE = `  --url URL          address of the service (defaul
 
 /**
  * @throws UsageError if there is no key, or the URL is not valid
- * @throws ConfigError if a setting is not valid
+ * @throws ConfigError if a setting is needed and one is not valid
  */
 export async function readTarget(values: { url?: string; 'key-file'?: string }, io: CommandIo): Promise<Target> {
-  const config = loadConfig(io.env)
-  const url = urlOf(values.url ?? addressOf(config))
+  const url = urlOf(values.url ?? (await defaultUrl(io.env)))
   const file = values['key-file']
-  const secretKey = file === undefined ? config.SECRET_KEY : (await readFile(file, 'utf8')).trim()
+  const secretKey = file === undefined ? (await readSettings(io.env)).SECRET_KEY : (await readFile(file, 'utf8')).trim()
   if (!secretKey) {
     throw new UsageError('The secret key is missing. Set SECRET_KEY, or name a file that contains it with --key-file.')
   }
-  return { url, secretKey, keyDigest: digest(secretKey), config }
+  return { url, secretKey, keyDigest: digest(secretKey) }
+}
+
+/**
+ * The settings, for a command that may do without them: to load what checks them takes longer than a small command.
+ * @throws ConfigError if one is not valid
+ */
+export async function readSettings(env: NodeJS.ProcessEnv): Promise<Config> {
+  const { loadConfig } = await import('../config.js')
+  return loadConfig(env)
 }
 
 /**
@@ -46,8 +53,8 @@ export function urlOf(given: string): string {
  * The address of a service with these settings, on this machine.
  * @throws ConfigError if a setting is not valid
  */
-export function defaultUrl(env: NodeJS.ProcessEnv): string {
-  return addressOf(loadConfig(env))
+export async function defaultUrl(env: NodeJS.ProcessEnv): Promise<string> {
+  return addressOf(await readSettings(env))
 }
 
 /** A service that listens on all addresses is reached on the loopback one. */

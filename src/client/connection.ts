@@ -33,7 +33,14 @@ export type Fetch = (
 ) => Promise<FetchResponse>
 
 /** The part of its response. */
-export type FetchResponse = Pick<Response, 'status' | 'headers' | 'body' | 'text'>
+export interface FetchResponse extends Pick<Response, 'status' | 'headers' | 'text'> {
+  body: FetchBody | null
+}
+
+/** The part of a `ReadableStream`. */
+export interface FetchBody {
+  getReader(): { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> }
+}
 
 export interface Call {
   method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
@@ -233,14 +240,14 @@ function refusal({ status, headers }: FetchResponse, value: Record<string, unkno
   )
 }
 
-async function readRows(response: FetchResponse): Promise<{ body: ReadableStream | null; headers: Headers }> {
+async function readRows(response: FetchResponse): Promise<{ body: FetchBody | null; headers: Headers }> {
   const { status, headers, body } = response
   // Only Tallyhouse sends this header.
   if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
   return { body, headers }
 }
 
-async function readStream(response: FetchResponse, type: string): Promise<{ body: ReadableStream; headers: Headers }> {
+async function readStream(response: FetchResponse, type: string): Promise<{ body: FetchBody; headers: Headers }> {
   const { status, headers, body } = response
   if (status === 200 && headers.get('content-type')?.startsWith(type) && body !== null) return { body, headers }
   throw refusal(response, parseObject(await response.text()))
@@ -254,7 +261,7 @@ interface Reading {
   silentMs: number
 }
 
-async function* linesOf(body: ReadableStream<Uint8Array>, reading: Reading): AsyncGenerator<string, void, undefined> {
+async function* linesOf(body: FetchBody, reading: Reading): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of chunksOf(body, reading)) {
@@ -266,7 +273,7 @@ async function* linesOf(body: ReadableStream<Uint8Array>, reading: Reading): Asy
 
 /** @param body null for a response without one, as to a HEAD */
 async function* chunksOf(
-  body: ReadableStream<Uint8Array> | null,
+  body: FetchBody | null,
   { end, signal, silentMs }: Reading,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (body === null) return
@@ -279,7 +286,7 @@ async function* chunksOf(
       const timer = setTimeout(() => end.abort(timedOut(silentMs)), silentMs)
       const { done, value } = await reader.read().finally(() => clearTimeout(timer))
       if (done) return
-      yield value
+      if (value) yield value
     }
   } catch (error) {
     if (end.signal.reason instanceof TallyhouseError) throw end.signal.reason

@@ -31,9 +31,9 @@ t.test('a response has what that of fetch has', async (t) => {
     t.equal(response.headers.get('x-many'), 'a, b')
     t.equal(await response.text(), status === 204 ? '' : TEXT)
   }
-  const { body } = await get(200)
+  const reader = (await get(200)).body?.getReader()
   const chunks: Uint8Array[] = []
-  for await (const chunk of body ?? []) chunks.push(chunk)
+  for (let chunk = await reader?.read(); chunk?.value; chunk = await reader?.read()) chunks.push(chunk.value)
   t.equal(Buffer.concat(chunks).toString(), TEXT)
 })
 

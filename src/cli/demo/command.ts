@@ -47,7 +47,7 @@ export const command: Command = {
   summary: 'fills a project with a year of an invented shop',
   usage: USAGE,
   async run(args, io) {
-    const { events, seed, until: wanted, url, keyFile, remove } = parse(args, io)
+    const { events, seed, until: wanted, url, keyFile, remove } = await parse(args, io)
     if (remove) return await removeDemo(url, io)
     const { secretKey, begun } =
       keyFile === undefined
@@ -159,7 +159,7 @@ async function sendAll(
   if (failure) throw failure.reason
 }
 
-function parse(args: string[], io: CommandIo) {
+async function parse(args: string[], io: CommandIo) {
   const values = read(args)
   const { remove, 'key-file': keyFile } = values
   if (remove && keyFile !== undefined)
@@ -177,7 +177,7 @@ function parse(args: string[], io: CommandIo) {
     events: integer('events', 1, MAX_EVENTS),
     seed: integer('seed', 0, 2 ** 32 - 1),
     until,
-    url: urlOf(values.url ?? defaultUrl(io.env)),
+    url: urlOf(values.url ?? (await defaultUrl(io.env))),
     keyFile,
     remove,
   }

@@ -2,7 +2,6 @@ import { parseArgs } from 'node:util'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
-import { runAll } from '../all.js'
 import { type Command, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
@@ -47,7 +46,8 @@ export const command: Command = {
   usage: USAGE,
   async run(args, io) {
     if (args.some((arg) => /^--all(=|$)/.test(arg))) {
-      return await runAll((await import('./export-all.js')).exportAll, args, io)
+      const [{ runAll }, { exportAll }] = await Promise.all([import('../all.js'), import('./export-all.js')])
+      return await runAll(exportAll, args, io)
     }
     const values = parse(args)
     const format = OUTPUT_FORMATS.find((candidate) => candidate === values.format)

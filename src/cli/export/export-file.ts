@@ -6,6 +6,8 @@ import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted, ProgressLine } from '../progress.js'
 import type { Target } from '../target.js'
+import { blockFetch } from './block-fetch.js'
+import { Blocks } from './blocks.js'
 import { openParquetParts, parquetFile } from './parquet-parts.js'
 import type { Parts } from './part.js'
 import { openRowParts } from './row-parts.js'
@@ -65,11 +67,12 @@ export async function exportEvents(options: ExportOptions, io: CommandIo): Promi
     return { rows: state.rows, next: state.next, pending: 0, isWhole: true }
   }
   if (state.rows > 0) io.stderr.write(`${path}: resuming after ${counted(state.rows, 'event')}.\n`)
-  const connection = new Connection({ url: target.url, secretKey: target.secretKey })
+  const blocks = new Blocks()
+  const connection = new Connection({ url: target.url, secretKey: target.secretKey, fetch: blockFetch(blocks) })
   try {
     await checkService(connection, target.url, 'read', io.signal)
     await file?.write(state)
-    return await writeParts(connection, options, state, file, io)
+    return await writeParts(connection, blocks, options, state, file, io)
   } catch (error) {
     if (!io.signal.aborted) throw error
     return { rows: state.rows, next: state.next, pending: 0, isWhole: false }
@@ -104,6 +107,7 @@ async function beginOrResume({ target, format, filter, since, output: path, stat
 /** Writes the parts from `state.next` to the end, and updates the state after each. */
 async function writeParts(
   connection: Connection,
+  blocks: Blocks,
   options: ExportOptions,
   state: ExportState,
   file: StateFile<ExportState> | null,
@@ -111,7 +115,7 @@ async function writeParts(
 ): Promise<Exported> {
   const { format, filter, since, output: path } = options
   const runs = new Runs(connection, format, filter, io.signal)
-  const parts = await openParts(runs, options, state, io)
+  const parts = await openParts(runs, blocks, options, state, io)
   const line = new ProgressLine(io.stderr, 'exported', () => ({ events: state.rows, part: null }))
   try {
     for (;;) {
@@ -137,12 +141,15 @@ async function writeParts(
 
 async function openParts(
   runs: Runs,
+  blocks: Blocks,
   { format, output: path, rowsPerFile }: ExportOptions,
   state: ExportState,
   io: CommandIo,
 ): Promise<Parts> {
-  if (format === 'parquet' && path !== null) return await openParquetParts(runs, path, state.next, rowsPerFile)
-  return await openRowParts(new RowReader(runs, format, state.next, state.bytes === 0), path, state, io)
+  if (format === 'parquet' && path !== null) {
+    return await openParquetParts(runs, blocks, path, state.next, rowsPerFile)
+  }
+  return await openRowParts(new RowReader(runs, blocks, format, state.next, state.bytes === 0), blocks, path, state, io)
 }
 
 /**

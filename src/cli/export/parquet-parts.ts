@@ -1,5 +1,6 @@
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Blocks } from './blocks.js'
 import { rowsInParquet } from './parquet-rows.js'
 import type { Part, Parts } from './part.js'
 import type { Run, Runs } from './runs.js'
@@ -10,6 +11,7 @@ import type { Run, Runs } from './runs.js'
  */
 export async function openParquetParts(
   runs: Runs,
+  blocks: Blocks,
   folder: string,
   cursor: string | null,
   rowsPerFile: number,
@@ -21,7 +23,7 @@ export async function openParquetParts(
       const file = parquetFile(folder, pages)
       const { run, rows, bytes } = await runs.retried(async () => {
         const run = await runs.open(next, rowsPerFile)
-        return { run, ...(await writeDraft(`${file}.new`, run)) }
+        return { run, ...(await writeDraft(`${file}.new`, run, blocks)) }
       })
       next = run.next
       // The first file has the columns, even without rows.
@@ -41,13 +43,14 @@ export function parquetFile(folder: string, page: number): string {
   return join(folder, `events-${String(page + 1).padStart(6, '0')}.parquet`)
 }
 
-async function writeDraft(path: string, { chunks }: Run): Promise<{ rows: number; bytes: number }> {
+async function writeDraft(path: string, { chunks }: Run, blocks: Blocks): Promise<{ rows: number; bytes: number }> {
   const handle: FileHandle = await open(path, 'w+', 0o600)
   try {
     let bytes = 0
     for await (const chunk of chunks) {
       await handle.writeFile(chunk)
       bytes += chunk.length
+      blocks.release(chunk)
     }
     await handle.datasync()
     return { rows: await rowsInParquet(handle, bytes), bytes }

@@ -1,37 +1,93 @@
 import { open } from 'node:fs/promises'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { CommandIo } from '../command.js'
+import type { Blocks } from './blocks.js'
 import type { Part, Parts, Written } from './part.js'
-import type { Piece, RowReader } from './row-reader.js'
+import type { RowReader } from './row-reader.js'
+
+/** How often what was written is brought to the disk and recorded, while more is written. */
+const RECORD_MS = 250
 
 /** Where the rows of an export go. */
 interface RowOutput {
-  /** Resolves when the rows are on disk, at this position. */
-  write(rows: Buffer, position: number): Promise<void>
+  /** Resolves when the rows, which come after those before, are accepted. */
+  write(rows: Buffer): Promise<void>
+  /** Resolves when everything accepted before the call is on disk. */
+  sync(): Promise<void>
   close(): Promise<void>
 }
 
 /**
- * Writes an export of lines. While one piece is written, the next one is read.
+ * Writes an export of lines. While a part is brought to the disk and recorded, the next one is read and written.
+ * @param blocks of the reader
  * @param path null for standard output
  */
 export async function openRowParts(
   reader: RowReader,
+  blocks: Blocks,
   path: string | null,
   before: Written,
   { stdout }: CommandIo,
 ): Promise<Parts> {
-  const output = path === null ? streamOutput(stdout) : await fileOutput(path, before)
-  let reading: Promise<Piece> | null = null
-  return {
-    async write({ bytes: position }): Promise<Part> {
-      const piece = await (reading ?? reader.read())
-      reading = piece.isLast ? null : reader.read()
-      // It is thrown when the piece is asked for.
-      reading?.catch(() => undefined)
-      await output.write(piece.bytes, position)
-      return { ...piece, bytes: piece.bytes.length }
-    },
-    close: () => output.close(),
+  return new RowParts(reader, blocks, path === null ? streamOutput(stdout) : await fileOutput(path, before))
+}
+
+class RowParts implements Parts {
+  readonly #reader: RowReader
+  readonly #blocks: Blocks
+  readonly #output: RowOutput
+  /** what was written and is not recorded; null if nothing was */
+  #ahead: Part | null = null
+  #failure: { error: unknown } | null = null
+  #isClosed = false
+  readonly #writing: Promise<void>
+
+  constructor(reader: RowReader, blocks: Blocks, output: RowOutput) {
+    this.#reader = reader
+    this.#blocks = blocks
+    this.#output = output
+    this.#writing = this.#writeAll()
+  }
+
+  async write(): Promise<Part> {
+    do await this.#writingFor(RECORD_MS)
+    while (!this.#ahead && !this.#failure)
+    const part = this.#ahead
+    this.#ahead = null
+    // What was written before a failure is recorded first.
+    if (!part) throw this.#failure?.error
+    await this.#output.sync()
+    return part
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#writing
+    await this.#output.close()
+  }
+
+  /** Resolves after a time, or as soon as nothing more is written. */
+  async #writingFor(ms: number): Promise<void> {
+    const over = new AbortController()
+    const time = wait(ms, undefined, over).catch(() => undefined)
+    await Promise.race([this.#writing, time])
+    over.abort()
+  }
+
+  /** Never rejects: `write` throws the failure. */
+  async #writeAll(): Promise<void> {
+    try {
+      for (let isLast = false; !isLast && !this.#isClosed; ) {
+        const { bytes, rows, ...piece } = await this.#reader.read()
+        await this.#output.write(bytes)
+        this.#blocks.release(bytes)
+        const { rows: rowsBefore, bytes: bytesBefore } = this.#ahead ?? { rows: 0, bytes: 0 }
+        this.#ahead = { ...piece, rows: rowsBefore + rows, bytes: bytesBefore + bytes.length }
+        isLast = piece.isLast
+      }
+    } catch (error) {
+      this.#failure = { error }
+    }
   }
 }
 
@@ -39,11 +95,16 @@ export async function openRowParts(
 async function fileOutput(path: string, { bytes }: Written): Promise<RowOutput> {
   const handle = await open(path, bytes > 0 ? 'r+' : 'w', 0o600)
   await handle.truncate(bytes)
+  let position = bytes
   return {
-    async write(rows, position) {
-      await handle.write(rows, 0, rows.length, position)
-      await handle.datasync()
+    async write(rows) {
+      for (let at = 0; at < rows.length; ) {
+        const { bytesWritten } = await handle.write(rows, at, rows.length - at, position)
+        at += bytesWritten
+        position += bytesWritten
+      }
     },
+    sync: () => handle.datasync(),
     close: () => handle.close(),
   }
 }
@@ -58,6 +119,7 @@ function streamOutput(stdout: CommandIo['stdout']): RowOutput {
         stdout.write(rows, (error) => (error ? reject(closedBefore(error)) : resolve()))
       })
     },
+    sync: async () => undefined,
     close: async () => void stdout.off('error', ignore),
   }
 }

@@ -3,25 +3,23 @@ import type { RowFormat } from '../../contract/formats.js'
 import { COMMA, LINE_FEED, QUOTE } from '../../json/bytes.js'
 import { memberText } from '../../json/spans.js'
 import { cursorAfter } from '../../model/cursor.js'
+import type { Blocks } from './blocks.js'
 import type { Part } from './part.js'
 import type { Run, Runs } from './runs.js'
 
-/** What is held in memory, twice; each piece costs two syncs of the disk. */
-const PIECE_BYTES = 8 * 1024 * 1024
-/** The first piece is small, so that progress is seen early; each further one is twice as large. */
-const FIRST_PIECE_BYTES = 64 * 1024
 const CARRIAGE_RETURN = 0x0d
 const UUID_LENGTH = 36
+const EMPTY = Buffer.alloc(0)
 
 /** Whole rows of an export. */
 export interface Piece extends Omit<Part, 'bytes'> {
+  /** for `Blocks.release` when they are written */
   bytes: Buffer
 }
 
 interface OpenRun extends Run {
   /** what was read of it and not given out */
-  held: Buffer[]
-  heldBytes: number
+  held: Buffer
   rows: number
   hasNames: boolean
 }
@@ -29,15 +27,19 @@ interface OpenRun extends Run {
 /** Reads an export of lines in pieces that end with a row. A run that breaks is opened again after its last whole row. */
 export class RowReader {
   readonly #runs: Runs
+  readonly #blocks: Blocks
   readonly #format: RowFormat
   #cursor: string | null
   #needsNames: boolean
   #run: OpenRun | null = null
-  #pieceBytes = FIRST_PIECE_BYTES
 
-  /** @param isFirst whether nothing was written before, so that CSV begins with the names of its columns */
-  constructor(runs: Runs, format: RowFormat, cursor: string | null, isFirst: boolean) {
+  /**
+   * @param blocks of the responses
+   * @param isFirst whether nothing was written before, so that CSV begins with the names of its columns
+   */
+  constructor(runs: Runs, blocks: Blocks, format: RowFormat, cursor: string | null, isFirst: boolean) {
     this.#runs = runs
+    this.#blocks = blocks
     this.#format = format
     this.#cursor = cursor
     this.#needsNames = isFirst
@@ -48,22 +50,20 @@ export class RowReader {
     const piece = await this.#runs.retried(() => this.#attempt())
     this.#cursor = piece.next
     this.#needsNames = false
-    this.#pieceBytes = Math.min(2 * this.#pieceBytes, PIECE_BYTES)
     return piece
   }
 
   async #attempt(): Promise<Piece> {
     this.#run ??= {
       ...(await this.#runs.open(this.#cursor, null)),
-      held: [],
-      heldBytes: 0,
+      held: EMPTY,
       rows: 0,
       hasNames: this.#format === 'csv',
     }
     const run = this.#run
     try {
-      for (let wanted = this.#pieceBytes; ; wanted *= 2) {
-        const isOver = await fill(run, wanted)
+      for (;;) {
+        const isOver = await this.#readOn(run)
         const piece = isOver ? this.#rest(run) : this.#cut(run)
         if (piece) return piece
       }
@@ -75,14 +75,25 @@ export class RowReader {
     }
   }
 
+  /** Reads at least as much as is held, so that a long row is not searched many times. @returns whether the run is over */
+  async #readOn(run: OpenRun): Promise<boolean> {
+    const held = run.held.length
+    do {
+      const { done, value } = await run.chunks.next()
+      if (done) return true
+      run.held = this.#blocks.join(run.held, Buffer.from(value.buffer, value.byteOffset, value.length))
+    } while (run.held.length < 2 * held)
+    return false
+  }
+
   /** The whole rows before the last one, which may not be; null if there are none. */
   #cut(run: OpenRun): Piece | null {
-    const bytes = Buffer.concat(run.held)
+    const bytes = run.held
     const end = lastRowStart(bytes, this.#format)
     const namesEnd = run.hasNames ? bytes.indexOf(LINE_FEED) + 1 : 0
     if (end <= namesEnd) return null
-    run.held = [bytes.subarray(end)]
-    run.heldBytes = bytes.length - end
+    // A copy, as the block is used again once the piece is written.
+    run.held = Buffer.from(bytes.subarray(end))
     const rows = this.#withoutNames(run, bytes.subarray(0, end))
     return { ...rows, next: cursorAfter(lastIdIn(rows.bytes, this.#format)), isLast: false, pending: run.pending }
   }
@@ -90,7 +101,7 @@ export class RowReader {
   #rest(run: OpenRun): Piece {
     this.#run = null
     const { next, pending } = run
-    const bytes = Buffer.concat(run.held)
+    const bytes = run.held
     if (bytes.length > 0 && bytes.at(-1) !== LINE_FEED) throw new Error('The export ended in the middle of a row.')
     const rows = this.#withoutNames(run, bytes)
     // Events that were pending when the run began may be stored by now.
@@ -105,17 +116,6 @@ export class RowReader {
     run.rows += rows
     return { bytes: this.#needsNames ? bytes : bytes.subarray(namesEnd), rows }
   }
-}
-
-/** Reads on until `wanted` bytes are held. @returns whether the run is over */
-async function fill(run: OpenRun, wanted: number): Promise<boolean> {
-  while (run.heldBytes < wanted) {
-    const { done, value } = await run.chunks.next()
-    if (done) return true
-    run.held.push(Buffer.from(value.buffer, value.byteOffset, value.length))
-    run.heldBytes += value.length
-  }
-  return false
 }
 
 /**

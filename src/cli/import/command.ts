@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
-import { runAll } from '../all.js'
 import { type Command, type CommandIo, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
@@ -61,7 +60,8 @@ export const command: Command = {
   usage: USAGE,
   async run(args, io) {
     if (args.some((arg) => /^--all(=|$)/.test(arg))) {
-      return await runAll((await import('./import-all.js')).importAll, args, io)
+      const [{ runAll }, { importAll }] = await Promise.all([import('../all.js'), import('./import-all.js')])
+      return await runAll(importAll, args, io)
     }
     const { values, positionals } = parse(args)
     const { paths, unsupported } = await findInputs(positionals.length > 0 ? positionals : ['-'])

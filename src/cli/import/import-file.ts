@@ -4,6 +4,7 @@ import type { CommandIo } from '../command.js'
 import { checkService } from '../first-call.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
+import { readSettings } from '../target.js'
 import { Batches } from './batches.js'
 import { Checkpoint, type Done } from './checkpoint.js'
 import { EventSource } from './event-source.js'
@@ -34,7 +35,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const isStream = path === '-'
   const input = isStream ? openStream(io.stdin, io.signal) : await openFile(path)
   const format = options.format ?? (await findFormat(input))
-  const maxBytes = Math.min(MAX_BODY_BYTES, options.target.config.BATCH_BODY_LIMIT)
+  const maxBytes = Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
   const begun = await beginOrResume(path, { ...options, format, maxBytes }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { Blocks } from '../../../src/cli/export/blocks.js'
 import { type Piece, RowReader } from '../../../src/cli/export/row-reader.js'
 import { Runs } from '../../../src/cli/export/runs.js'
 import { Connection } from '../../../src/client/connection.js'
@@ -61,7 +62,7 @@ async function open(t: Test, format: RowFormat, faults: Fault[], isFirst = true)
 function read(t: Test, format: RowFormat, connection: Connection, isFirst = true) {
   const runs = new Runs(connection, format, {}, new AbortController().signal)
   t.teardown(() => runs.close())
-  return { reader: new RowReader(runs, format, null, isFirst), runs }
+  return { reader: new RowReader(runs, new Blocks(), format, null, isFirst), runs }
 }
 
 function readFrom(t: Test, format: RowFormat, respond: (url: URL) => Response): RowReader {
