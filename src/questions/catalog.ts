@@ -12,8 +12,13 @@ import {
   eventNames,
   fieldValues,
   type IdRange,
+  MAX_MONTHLY_NAMES,
   MAX_NAMES,
+  type MonthRow,
+  monthlyNames,
+  monthOf,
   type PropertyRow,
+  partsOfMonths,
   propertiesOf,
   propertyNames,
   type ValueRow,
@@ -59,6 +64,15 @@ interface Counts extends Pick<ReadPoint, 'stored' | 'deletions'> {
   countedAt: number
   names: Map<string, EventName>
   total: number
+  /** what was counted at `countedAt`, by the month of the ids; null where there were too many names */
+  months: ReadonlyMap<string, Month> | null
+}
+
+/** The events of a month. */
+interface Month {
+  /** what its parts were before it was counted */
+  parts: string
+  rows: EventRow[]
 }
 
 /** What a sample had, up to a position. */
@@ -75,12 +89,24 @@ interface Looked {
 
 /**
  * What there is to ask about. The events of a project are counted by name once, and then only those that come; a deletion
- * makes them be counted again. Properties and values are those of the newest events.
+ * makes those months be counted again in which something was changed. Properties and values are those of the newest events.
  */
 export class Catalog {
   readonly #options: CatalogOptions
   readonly #clock: () => number
-  readonly #counts = new Kept<Counts>({ room: ROOM, weigh: (key, { names }) => textsOf(key, [...names.keys()]) })
+  readonly #counts = new Kept<Counts>({
+    room: ROOM,
+    weigh: (key, { names, months }) =>
+      [...(months?.values() ?? [])].reduce(
+        (sum, { rows }) =>
+          sum +
+          textsOf(
+            '',
+            rows.map(({ event }) => event),
+          ),
+        textsOf(key, [...names.keys()]),
+      ),
+  })
   readonly #properties = new Kept<Sample<PropertyRow>>({
     room: ROOM,
     weigh: (key, { rows }) =>
@@ -141,14 +167,57 @@ export class Catalog {
     const isCurrent = (known: Counts) =>
       canGoOn(known) ? known.stored >= stored : this.#isPartial(known) && known.deletions === deletions
     return await this.#counts.get(projectId, isCurrent, async (known) => {
-      const from = known && canGoOn(known) ? known : null
-      const countedAt = from?.countedAt ?? this.#clock()
-      const range = { after: from && lastIdAt(from.stored), upTo: lastIdAt(stored) }
-      const rows = await this.#options.questions.read(projectId, (asked) => eventNames(asked, range))
-      const names = from?.names ?? new Map<string, EventName>()
-      const added = addTo(names, rows as EventRow[])
-      return { stored, deletions, countedAt, names, total: (from?.total ?? 0) + added }
+      if (!known || !canGoOn(known)) return await this.#countAll(projectId, { stored, deletions }, known)
+      const rows = await this.#countRange(projectId, { after: lastIdAt(known.stored), upTo: lastIdAt(stored) })
+      const added = addTo(known.names, rows)
+      return { ...known, stored, deletions, total: known.total + added }
     })
+  }
+
+  /** @param known of these, the months that have not changed since are not counted again */
+  async #countAll(
+    projectId: string,
+    point: Pick<ReadPoint, 'stored' | 'deletions'>,
+    known: Counts | undefined,
+  ): Promise<Counts> {
+    const countedAt = this.#clock()
+    const upTo = lastIdAt(point.stored)
+    const months = known?.months === null ? null : await this.#countMonths(projectId, upTo, known?.months ?? new Map())
+    const names = new Map<string, EventName>()
+    const rows = months ? [...months.values()].flatMap((month) => month.rows) : null
+    const total = addTo(names, rows ?? (await this.#countRange(projectId, { after: null, upTo })))
+    return { ...point, countedAt, names, total, months }
+  }
+
+  /** @returns null if there are too many names */
+  async #countMonths(
+    projectId: string,
+    upTo: string,
+    known: ReadonlyMap<string, Month>,
+  ): Promise<Map<string, Month> | null> {
+    const { shards, questions } = this.#options
+    // Before they are counted, so that what changes meanwhile is counted next time.
+    const parts = await partsOfMonths(shards)
+    const last = monthOf(upTo)
+    const months = new Map<string, Month>()
+    for (const [month, text] of parts) {
+      const before = known.get(month)
+      if (month < last) months.set(month, before?.parts === text ? before : { parts: text, rows: [] })
+    }
+    const changed = [...months].filter(([month, now]) => known.get(month) !== now).map(([month]) => month)
+    const rows = await questions.read(projectId, (asked) => monthlyNames(asked, { upTo, months: changed }))
+    if (rows.length >= MAX_MONTHLY_NAMES) return null
+    for (const { month, ...row } of rows as MonthRow[]) {
+      // The last one has events that are not counted yet, so nothing says whether it has changed.
+      const counted = months.get(month) ?? { parts: '', rows: [] }
+      counted.rows.push(row)
+      months.set(month, counted)
+    }
+    return months
+  }
+
+  async #countRange(projectId: string, range: IdRange): Promise<EventRow[]> {
+    return (await this.#options.questions.read(projectId, (asked) => eventNames(asked, range))) as EventRow[]
   }
 
   /** Too many names to go on from: those of a while ago have to do. */

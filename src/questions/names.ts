@@ -1,3 +1,4 @@
+import type { Shards } from '../clickhouse/shards.js'
 import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
 import { parseEventId } from '../model/event-id.js'
@@ -35,25 +36,78 @@ export interface EventRow {
 export function eventNames(asked: Asked, range: IdRange): Query {
   const statement = new Statement(asked)
   const sql = `SELECT event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
-    FROM (${timedEvents(statement, range)})
+    FROM (${timedEventsOf(statement, range)})
     GROUP BY event ORDER BY count DESC, event LIMIT ${statement.count(MAX_NAMES + 1)}`
   // Names with ids in them may be as many as events.
   const settings = { max_rows_to_group_by: String(10 * MAX_NAMES), group_by_overflow_mode: 'any' as const }
   return { sql, parameters: statement.parameters, settings }
 }
 
-/** Rows `event` and `timestamp`. Of months that are over, all are meant, and their ids, which are most to read, are left. */
-function timedEvents(statement: Statement, range: IdRange): string {
-  const select = `SELECT event, timestamp FROM ${statement.asked.shards.table('events')}
-    PREWHERE project_id = ${statement.project}`
-  const inRange = `${select} AND ${conditions(statement, range).join(' AND ')}`
-  if (range.after !== null) return inRange
-  const month = statement.text(monthOf(range.upTo))
-  return `${select} WHERE _partition_id < ${month} UNION ALL ${inRange} WHERE _partition_id >= ${month}`
+/** Of all months together. */
+export const MAX_MONTHLY_NAMES = 3 * MAX_NAMES
+
+/** Those of an EventRow in a month, by the event ids. */
+export interface MonthRow extends EventRow {
+  /** as 202604 */
+  month: string
 }
 
-/** The partition that an event is in by its id. */
-function monthOf(id: string): string {
+/** What to count: all of `months`, which are over, and what there is up to an id since they were. */
+export interface Months {
+  upTo: string
+  months: readonly string[]
+}
+
+/** MonthRows. There are MAX_MONTHLY_NAMES of them if there may be more. */
+export function monthlyNames(asked: Asked, { upTo, months }: Months): Query {
+  const statement = new Statement(asked)
+  const last = monthOf(upTo)
+  // One after the other takes half the time of a GROUP BY of both.
+  const counted = (month: string, events: string) =>
+    `SELECT ${statement.text(month)} AS month, event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
+     FROM (${events}) GROUP BY event`
+  const { all, inRange } = timedEvents(statement, { after: null, upTo })
+  const each = [
+    ...months.map((month) => counted(month, `${all} WHERE _partition_id = ${statement.text(month)}`)),
+    counted(last, `${inRange} WHERE _partition_id >= ${statement.text(last)}`),
+  ]
+  const sql = `SELECT * FROM (${each.join(' UNION ALL ')}) LIMIT ${statement.count(MAX_MONTHLY_NAMES)}`
+  const settings = { max_rows_to_group_by: String(MAX_MONTHLY_NAMES), group_by_overflow_mode: 'any' as const }
+  return { sql, parameters: statement.parameters, settings }
+}
+
+/** What the parts of each month of events are: another text wherever rows were added, deleted or edited since. */
+export async function partsOfMonths(shards: Shards): Promise<Map<string, string>> {
+  const found = await shards.each(({ clickhouse }) =>
+    clickhouse.rows<{ month: string; parts: string }>(
+      `SELECT right(partition_id, 6) AS month, toString(groupBitXor(sipHash64(name))) AS parts
+       FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events' GROUP BY month`,
+    ),
+  )
+  const months = new Map<string, string>()
+  for (const [shard, rows] of found.entries()) {
+    for (const { month, parts } of rows) months.set(month, `${months.get(month) ?? ''} ${shard}:${parts}`)
+  }
+  return months
+}
+
+/** Rows `event` and `timestamp`: all of the project, to which a WHERE may be added, and those in a range of ids. */
+function timedEvents(statement: Statement, range: IdRange): { all: string; inRange: string } {
+  const all = `SELECT event, timestamp FROM ${statement.asked.shards.table('events')}
+    PREWHERE project_id = ${statement.project}`
+  return { all, inRange: `${all} AND ${conditions(statement, range).join(' AND ')}` }
+}
+
+/** The same in a range. Of months that are over, all are meant, and their ids, which are most to read, are left. */
+function timedEventsOf(statement: Statement, range: IdRange): string {
+  const { all, inRange } = timedEvents(statement, range)
+  if (range.after !== null) return inRange
+  const month = statement.text(monthOf(range.upTo))
+  return `${all} WHERE _partition_id < ${month} UNION ALL ${inRange} WHERE _partition_id >= ${month}`
+}
+
+/** The partition that an event is in by its id, such as 202604. */
+export function monthOf(id: string): string {
   const ms = millisecondsOf(parseEventId(id)?.position ?? START)
   return new Date(ms).toISOString().slice(0, 7).replace('-', '')
 }

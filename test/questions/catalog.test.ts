@@ -65,6 +65,40 @@ t.test('only events that come are counted, and all again after a while', async (
   t.equal((await counts()).length, 4)
 })
 
+t.test(
+  'after a deletion, months count as they are now: those with deleted, late or no events, and the last',
+  async (t) => {
+    const { projectId, clock, point, insert, counts } = project()
+    await insert(3, `'a'`, -90 * DAY)
+    await insert(4, `'a'`, -60 * DAY)
+    await insert(5, `'b'`, -30 * DAY)
+    await insert(1, `'c'`, 10)
+    const all = async () => Object.fromEntries(await counts())
+    t.strictSame(await all(), { a: 7, b: 5, c: 1 })
+    const remove = async (condition: string) => {
+      await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND ${condition}`)
+      point.deletions++
+    }
+    await remove(`event = 'a' AND timestamp < ${START - 80 * DAY} AND toUInt128(event_id) % 2 = 0`)
+    t.strictSame(await all(), { a: 5, b: 5, c: 1 })
+    await insert(2, `'late'`, -59 * DAY)
+    t.strictSame(await all(), { a: 5, b: 5, c: 1 })
+    await remove(`event = 'c'`)
+    t.strictSame(await all(), { a: 5, b: 5, late: 2 })
+    await remove(`event = 'b'`)
+    await insert(2, `'d'`, 20)
+    t.strictSame(await all(), { a: 5, late: 2, d: 2 })
+    // The month that was the last one is over: an event of it that was not there yet.
+    await insert(1, `'e'`, 15)
+    await insert(1, `'f'`, 40 * DAY)
+    t.strictSame(await all(), { a: 5, late: 2, d: 2, f: 1 })
+    clock.ms += 10 * 60 * SECOND
+    t.strictSame(await all(), { a: 5, late: 2, d: 2, e: 1, f: 1 })
+    await remove(`1`)
+    t.strictSame(await all(), {})
+  },
+)
+
 t.test('of more names than are kept the most frequent come', async (t) => {
   const { clock, insert, counts } = project()
   await insert(12_000, `toString(number)`, 10)
