@@ -288,3 +288,12 @@ t.test('a question is saved as it was asked, without a filter that is still to b
   await page.getByText('Choose an event.').first().waitFor()
   t.ok(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled())
 })
+
+t.test('on a phone, a link shows the answer without scrolling', async (t) => {
+  const page = await visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
+  await page.setViewportSize({ width: 390, height: 844 })
+  const chart = page.getByRole('img', { name: /^Chart of a/ })
+  await chart.waitFor()
+  const box = await chart.boundingBox()
+  t.ok(box && box.y + box.height < 844, `the chart is in sight, not at ${box?.y}`)
+})
