@@ -33,9 +33,9 @@ visitors who become customers. Ask about it with tallyhouse query; docs/question
                      else that the project has: the next demo begins anew
 
 The same options and the same end make the same data, and what was sent within the last days is not
-stored again, so rerun the command to finish one that was interrupted; it says how. A second seed or number of events would be
-added to the first: remove that, or use another project. The exit code is 0 if everything was sent
-or removed.`
+stored again, so rerun the command to finish one that was interrupted; it says how. A second seed or
+number of events would be added to the first: remove that, or use another project. The exit code is
+0 if everything was sent or removed.`
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
