@@ -49,7 +49,7 @@ export async function openJournal(config: Config, log: Log, shards: Shards, whic
     })
   }
   const { openLmdbJournal } = await import('../journal/lmdb/journal.js').catch(notInstalled)
-  return await openLmdbJournal({ path: pathOf(config, lane), ...limits })
+  return await openLmdbJournal({ path: pathOf(config, lane), ...limits, log })
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { Log } from '../../lib/log.js'
 import { laterOf, type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
 import { UnstoredEntries } from '../unstored-entries.js'
@@ -22,6 +23,7 @@ export interface EntriesOptions {
   segmentBytes?: number | undefined
   /** of the bodies that are kept in memory; default: as UnstoredEntries has it */
   memoryBytes?: number | undefined
+  log?: Pick<Log, 'warn'> | undefined
 }
 
 type OldestEntry = Pick<Entry, 'position' | 'receivedAt'>

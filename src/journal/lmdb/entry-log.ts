@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
+import type { Log } from '../../lib/log.js'
 import { type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
 import { decodeRecords, encodeHeader, encodeRecord, lengthOf } from './segment.js'
@@ -36,6 +37,7 @@ export interface EntryLogOptions {
   segmentBytes?: number | undefined
   /** rejects if the log must not take that many bytes more of the disk */
   assertRoom?: (bytes: number) => Promise<void>
+  log?: Pick<Log, 'warn'> | undefined
 }
 
 /** A write failed, and so did taking it back: after a crash its entries may be there, or not. */
@@ -49,6 +51,7 @@ export class EntryLog {
   readonly #path: string
   readonly #segmentBytes: number
   readonly #assertRoom: (bytes: number) => Promise<void>
+  readonly #log: Pick<Log, 'warn'> | undefined
   /** in the order of their positions; the last one is being written */
   readonly #live: Segment[] = []
   readonly #free: Segment[] = []
@@ -65,7 +68,8 @@ export class EntryLog {
   /** where the first record of a segment begins whose entries are after a position: the next read begins there */
   #cursor = { number: 0, after: START, start: 0 }
 
-  private constructor({ path, stored, segmentBytes = SEGMENT_BYTES, assertRoom }: EntryLogOptions) {
+  private constructor({ path, stored, segmentBytes = SEGMENT_BYTES, assertRoom, log }: EntryLogOptions) {
+    this.#log = log
     this.#stored = stored
     this.#path = path
     this.#segmentBytes = segmentBytes
@@ -248,7 +252,12 @@ export class EntryLog {
     for (const { file, path } of this.#free.splice(most)) {
       // One that stays is found at the next start, and its entries are stored.
       await file.close().catch(() => undefined)
-      await rm(path).catch(() => undefined)
+      await rm(path).catch((err) => {
+        this.#log?.warn(
+          { err, file: path },
+          'a file of the journal cannot be removed: it takes room until the next start',
+        )
+      })
     }
   }
 

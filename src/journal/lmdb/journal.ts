@@ -17,7 +17,7 @@ import type {
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
-import { LmdbEntries } from './entries.js'
+import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, type Remembered } from './execute.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { newMeta, putMeta } from './meta.js'
@@ -28,7 +28,7 @@ import { LmdbStates } from './states.js'
 import { APPLIED, type LmdbTables, openTables } from './tables.js'
 import { transact, transactWithRoom, unwritable } from './transact.js'
 
-export interface LmdbJournalOptions {
+export interface LmdbJournalOptions extends Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
   /** of a directory that belongs to this process alone */
   path: string
   /** above this many bytes of entries and states, writes are refused */
@@ -39,9 +39,6 @@ export interface LmdbJournalOptions {
   layout?: number
   /** epoch milliseconds */
   now?: () => number
-  /** of the files that the entries are in, and of what is kept of them in memory, in bytes; default: as LmdbEntries has it */
-  segmentBytes?: number
-  memoryBytes?: number
 }
 
 /** Expired requests, and states, that an acknowledgement removes at most; twice as many as it adds if that is more. */

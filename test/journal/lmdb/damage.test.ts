@@ -214,7 +214,9 @@ t.test('no writes are taken after a transaction that may be there or not', { ski
 
 t.test('files that are not needed may stay where they cannot be removed', async (t) => {
   const path = await newFolder()
-  const log = await EntryLog.open({ path, stored: START, applied: START, segmentBytes: 1 })
+  const warned: string[] = []
+  const warn = ({ file }: { file: string }) => warned.push(file)
+  const log = await EntryLog.open({ path, stored: START, applied: START, segmentBytes: 1, log: { warn } })
   t.teardown(() => log.close())
   for (let position = 1n; position <= 20n; position++) {
     const body = Buffer.from('x')
@@ -226,4 +228,6 @@ t.test('files that are not needed may stay where they cannot be removed', async 
   }
   await log.forget(20n)
   t.equal(log.last, 20n)
+  t.ok(warned.length > 0)
+  for (const file of warned) t.ok((await filesOf(path)).includes(file), `${file} is there, and the log says so`)
 })
