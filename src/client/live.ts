@@ -60,6 +60,8 @@ export async function* liveTexts(
       for await (const event of readEvents(stream.lines)) {
         last = event.id
         yield event
+        // More of them may have come together.
+        if (signal?.aborted) return
       }
     } catch (error) {
       if (signal?.aborted) return

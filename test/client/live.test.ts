@@ -73,6 +73,18 @@ t.test('what cannot be helped is thrown, the rest is tried again', async (t) => 
   t.equal(received[0]?.url, '/public/events/live?event=a')
 })
 
+t.test('nothing comes after an abort, though it came together with what did', async (t) => {
+  const events = [1, 2, 3].map((id) => `id: ${id}\ndata: {"eventId":"${id}"}\n\n`)
+  const { url } = await faultyServer(t, [answer(200, events.join(''), { 'content-type': 'text/event-stream' })])
+  const stop = new AbortController()
+  const seen: string[] = []
+  for await (const { eventId } of new Tallyhouse({ url, secretKey: SECRET_KEY }).live({ signal: stop.signal })) {
+    seen.push(eventId)
+    if (eventId === '2') stop.abort()
+  }
+  t.strictSame(seen, ['1', '2'])
+})
+
 t.test('a refusal is thrown', async (t) => {
   const { url } = await faultyServer(t, [failure(401, 'unauthorized')])
   await t.rejects(follow(new Tallyhouse({ url, secretKey: SECRET_KEY }).live()).ended, { code: 'unauthorized' })
