@@ -1,6 +1,7 @@
 import * as http from 'node:http'
 import * as https from 'node:https'
 import type { Fetch, FetchResponse } from '../client/connection.js'
+import { HeaderFields } from './header-fields.js'
 
 /** A `fetch` with keep-alive connections that, unlike Node's, does not copy its bodies: it takes half the CPU time. */
 export class HttpTransport {
@@ -37,10 +38,11 @@ function toResponse(
   { statusCode: status = 0, headers }: http.IncomingMessage,
   bytes: Buffer<ArrayBuffer>,
 ): FetchResponse {
-  const pairs = Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string])
+  const fields = new HeaderFields()
+  for (const [name, value] of Object.entries(headers)) fields.append(name, String(value))
   return {
     status,
-    headers: new Headers(pairs),
+    headers: fields,
     text: async () => bytes.toString(),
     get body() {
       return new Response(bytes).body

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { parseArgs } from 'node:util'
 import { Connection } from '../client/connection.js'
 import { type LiveText, liveTexts } from '../client/live.js'
 import type { StoredEvent } from '../contract/responses.js'
@@ -7,6 +6,7 @@ import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
 import { parseEventId } from '../model/event-id.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
+import { parseEventOptions } from './event-options.js'
 import { readTarget, TARGET_USAGE } from './target.js'
 import { readTime } from './time.js'
 
@@ -36,7 +36,7 @@ export const command: Command = {
   summary: 'prints events of a running service as they come',
   usage: USAGE,
   async run(args, io) {
-    const values = parse(args)
+    const values = parseEventOptions(args, { format: { type: 'string', default: 'ndjson' }, after: { type: 'string' } })
     const { format, after } = values
     if (format !== 'ndjson' && format !== 'short') throw new UsageError('--format must be ndjson or short.')
     if (after !== undefined && !parseEventId(after)) throw new UsageError('--after must be the eventId of an event.')
@@ -89,24 +89,4 @@ function shortLine({ text }: LiveText, width: number | undefined): string {
 function timeText(ms: number): string {
   const date = new Date(ms)
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString()
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        url: { type: 'string' },
-        'key-file': { type: 'string' },
-        format: { type: 'string', default: 'ndjson' },
-        event: { type: 'string' },
-        'distinct-id': { type: 'string' },
-        from: { type: 'string' },
-        to: { type: 'string' },
-        after: { type: 'string' },
-      },
-    }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
 }

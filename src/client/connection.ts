@@ -33,9 +33,13 @@ export type Fetch = (
 ) => Promise<FetchResponse>
 
 /** The part of its response. */
-export interface FetchResponse extends Pick<Response, 'status' | 'headers' | 'text'> {
+export interface FetchResponse extends Pick<Response, 'status' | 'text'> {
+  headers: FetchHeaders
   body: FetchBody | null
 }
+
+/** The part of `Headers`. */
+export type FetchHeaders = Pick<Headers, 'get' | 'has'>
 
 /** The part of a `ReadableStream`. */
 export interface FetchBody {
@@ -65,18 +69,18 @@ export interface CallResult {
   value: Record<string, unknown>
   /** the body as it came, in which numbers keep their exact spelling */
   text: string
-  headers: Headers
+  headers: FetchHeaders
 }
 
 /** A response of rows only, which is still coming. */
 export interface RowStream {
-  headers: Headers
+  headers: FetchHeaders
   chunks: AsyncGenerator<Uint8Array, void, undefined>
 }
 
 /** A response that is still coming. */
 interface OpenStream {
-  headers: Headers
+  headers: FetchHeaders
   lines: AsyncGenerator<string, void, undefined>
 }
 
@@ -240,14 +244,14 @@ function refusal({ status, headers }: FetchResponse, value: Record<string, unkno
   )
 }
 
-async function readRows(response: FetchResponse): Promise<{ body: FetchBody | null; headers: Headers }> {
+async function readRows(response: FetchResponse): Promise<{ body: FetchBody | null; headers: FetchHeaders }> {
   const { status, headers, body } = response
   // Only Tallyhouse sends this header.
   if (status !== 200 || !headers.has('x-has-more')) throw refusal(response, parseObject(await response.text()))
   return { body, headers }
 }
 
-async function readStream(response: FetchResponse, type: string): Promise<{ body: FetchBody; headers: Headers }> {
+async function readStream(response: FetchResponse, type: string): Promise<{ body: FetchBody; headers: FetchHeaders }> {
   const { status, headers, body } = response
   if (status === 200 && headers.get('content-type')?.startsWith(type) && body !== null) return { body, headers }
   throw refusal(response, parseObject(await response.text()))
@@ -315,7 +319,7 @@ function parseObject(text: string): Record<string, unknown> | null {
 }
 
 /** Seconds or a date (RFC 9110, 10.2.3). */
-function retryAfterMs(headers: Headers): number | null {
+function retryAfterMs(headers: FetchHeaders): number | null {
   const text = headers.get('retry-after')
   if (text === null) return null
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()

@@ -1,7 +1,8 @@
 import { connect, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { urlToHttpOptions } from 'node:url'
-import type { Fetch, FetchResponse } from '../../client/connection.js'
+import type { Fetch, FetchHeaders, FetchResponse } from '../../client/connection.js'
+import { HeaderFields } from '../header-fields.js'
 import type { Blocks } from './blocks.js'
 import { type Framing, framingOf, notHttp } from './framing.js'
 
@@ -30,7 +31,7 @@ export function blockFetch(blocks: Blocks): Fetch {
 
 interface Head {
   status: number
-  headers: Headers
+  headers: FetchHeaders
 }
 
 class BlockCall {
@@ -225,7 +226,7 @@ function parseHead(text: string): Head {
   const [first = '', ...lines] = text.split('\r\n')
   const [, status] = /^HTTP\/1\.[01] (\d{3})(?: |$)/.exec(first) ?? []
   if (status === undefined) throw notHttp('no status')
-  const headers = new Headers()
+  const headers = new HeaderFields()
   for (const line of lines) {
     const colon = line.indexOf(':')
     if (colon < 1) throw notHttp('a header without a name')

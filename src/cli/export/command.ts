@@ -1,8 +1,8 @@
-import { parseArgs } from 'node:util'
 import type { RowFormat } from '../../contract/formats.js'
 import { MAX_EXPORT } from '../../contract/limits.js'
 import { parseCursor } from '../../model/cursor.js'
 import { type Command, UsageError } from '../command.js'
+import { parseEventOptions } from '../event-options.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
 import { readTime } from '../time.js'
@@ -49,7 +49,13 @@ export const command: Command = {
       const [{ runAll }, { exportAll }] = await Promise.all([import('../all.js'), import('./export-all.js')])
       return await runAll(exportAll, args, io)
     }
-    const values = parse(args)
+    const values = parseEventOptions(args, {
+      format: { type: 'string', default: 'ndjson' },
+      output: { type: 'string' },
+      'rows-per-file': { type: 'string' },
+      since: { type: 'string' },
+      state: { type: 'string' },
+    })
     const format = OUTPUT_FORMATS.find((candidate) => candidate === values.format)
     if (!format) throw new UsageError(`--format must be one of ${OUTPUT_FORMATS.join(', ')}.`)
     const output = values.output === undefined || values.output === '-' ? null : values.output
@@ -95,27 +101,4 @@ function readRowsPerFile(text: string | undefined, format: RowFormat): number {
   const rows = Number(text)
   if (/^\d+$/.test(text) && rows >= 1 && rows <= MAX_EXPORT) return rows
   throw new UsageError(`--rows-per-file must be a whole number from 1 to ${MAX_EXPORT}.`)
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        url: { type: 'string' },
-        'key-file': { type: 'string' },
-        format: { type: 'string', default: 'ndjson' },
-        output: { type: 'string' },
-        event: { type: 'string' },
-        'distinct-id': { type: 'string' },
-        from: { type: 'string' },
-        to: { type: 'string' },
-        'rows-per-file': { type: 'string' },
-        since: { type: 'string' },
-        state: { type: 'string' },
-      },
-    }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
 }

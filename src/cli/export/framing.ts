@@ -1,3 +1,5 @@
+import type { FetchHeaders } from '../../client/connection.js'
+
 const CARRIAGE_RETURN = 0x0d
 const LINE_FEED = 0x0a
 /** A length in hexadecimal, its extensions and a trailer are far shorter. */
@@ -18,7 +20,7 @@ export interface Framing {
 }
 
 /** The framing of a response with these headers (RFC 9112, 6.3). */
-export function framingOf(method: string, status: number, headers: Headers): Framing {
+export function framingOf(method: string, status: number, headers: FetchHeaders): Framing {
   if (method === 'HEAD' || status === 204 || status === 304) return new LengthFraming(0)
   const encoding = headers.get('transfer-encoding')
   if (encoding?.toLowerCase() === 'chunked') return new ChunkedFraming()
