@@ -42,7 +42,7 @@ export interface FetchResponse extends Pick<Response, 'status' | 'text'> {
 export type FetchHeaders = Pick<Headers, 'get' | 'has'>
 
 /** The part of a `ReadableStream`. */
-export interface FetchBody {
+interface FetchBody {
   getReader(): { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> }
 }
 
