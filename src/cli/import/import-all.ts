@@ -159,7 +159,7 @@ function targetOf(shards: Shards, table: DumpTable, place: number): Omit<Target,
 }
 
 /** For each chunk the shard that has the fewest bytes of those before it; the same each time. */
-export function placesOf(chunks: readonly Chunk[], shards: number): number[] {
+function placesOf(chunks: readonly Chunk[], shards: number): number[] {
   const filled = Array.from({ length: shards }, () => 0)
   return chunks.map((chunk) => {
     const place = filled.indexOf(Math.min(...filled))
