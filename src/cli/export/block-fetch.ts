@@ -2,6 +2,7 @@ import { connect, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { urlToHttpOptions } from 'node:url'
 import type { Fetch, FetchHeaders, FetchResponse } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
 import { HeaderFields } from '../header-fields.js'
 import type { Blocks } from './blocks.js'
 import { type Framing, framingOf, notHttp } from './framing.js'
@@ -15,6 +16,8 @@ const PATIENCE_MS = 500
 const MAX_HEAD_BYTES = 64 * 1024
 const HEAD_END = '\r\n\r\n'
 const EMPTY = Buffer.alloc(0)
+/** A response is not decompressed. Some firewalls refuse a request that names no program. */
+const OWN_HEADERS = { 'accept-encoding': 'identity', 'user-agent': 'tallyhouse' }
 
 /**
  * A `fetch` for GET and HEAD that reads the socket into large blocks, each on a connection of its own. Node's HTTP client
@@ -59,7 +62,7 @@ class BlockCall {
   }
 
   async send(url: URL, headers: Record<string, string>): Promise<FetchResponse> {
-    const lines = Object.entries({ host: url.host, ...headers, connection: 'close' }).map(field)
+    const lines = Object.entries({ host: url.host, ...OWN_HEADERS, ...headers, connection: 'close' }).map(field)
     const head = new Promise<Head>((resolve, reject) => {
       this.#onHead = resolve
       this.#wake = () => this.#failure && reject(this.#failure.error)
@@ -144,6 +147,7 @@ class BlockCall {
       if (rest > 0) this.#takeHead(rest)
       return
     }
+    refuseCompressed(head)
     this.#framing = framingOf(this.#method, head.status, head.headers)
     this.#at = this.#framing.take(this.#block, 0, rest)
     this.#onHead(head)
@@ -233,6 +237,14 @@ function parseHead(text: string): Head {
     headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
   }
   return { status: Number(status), headers }
+}
+
+/** @throws TallyhouseError if a proxy compressed the response */
+function refuseCompressed({ status, headers }: Head): void {
+  const coding = headers.get('content-encoding') ?? ''
+  if (/^(identity)?$/i.test(coding)) return
+  const message = `The response, with status ${status}, is compressed (${coding}). Check the proxies in front of the service.`
+  throw new TallyhouseError('unexpected_answer', message, { status })
 }
 
 /** What a TLS server is asked for; an address is not a name. */

@@ -88,7 +88,10 @@ t.test('a body comes out as it was sent, however it is cut', async (t) => {
     }),
     { numRuns: 60 },
   )
-  t.match(asked[0], /^GET \/public\/export\?format=csv HTTP\/1\.1\r\nhost: 127\.0\.0\.1:\d+\r\nx-api-key: sk_1\r\n/)
+  t.match(
+    asked[0],
+    /^GET \/public\/export\?format=csv HTTP\/1\.1\r\nhost: 127\.0\.0\.1:\d+\r\naccept-encoding: identity\r\nuser-agent: \S+\r\nx-api-key: sk_1\r\n/,
+  )
 })
 
 t.test('what had come before a break is given out, then the failure', async (t) => {
@@ -141,7 +144,7 @@ t.test('a response that nobody reads is not read on', async (t) => {
 t.test('text, an empty body, and one that the end of the connection ends', async (t) => {
   let text = ''
   const { url } = await serverOf(t, (socket) => void socket.end(text))
-  text = `HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nä`
+  text = `HTTP/1.1 404 Not Found\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nä`
   const refused = await get(url)
   t.equal(refused.status, 404)
   t.equal(await refused.text(), 'ä')
@@ -171,6 +174,8 @@ t.test('what is not a response fails', async (t) => {
     text = `${HEAD}transfer-encoding: chunked\r\n\r\n${chunk}`
     await t.rejects(async () => bytesOf(await get(url)), Error, chunk.slice(0, 20))
   }
+  text = `${HEAD}content-encoding: gzip\r\ncontent-length: 2\r\n\r\nab`
+  await t.rejects(get(url), { code: 'unexpected_answer', status: 200 })
   await t.rejects(get(url, { key: 'a\r\nb: c' }), TypeError)
   await t.rejects(get('http://127.0.0.1:1'), { code: 'ECONNREFUSED' })
 })
