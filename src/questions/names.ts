@@ -76,12 +76,18 @@ export function monthlyNames(asked: Asked, { upTo, months }: Months): Query {
   return { sql, parameters: statement.parameters, settings }
 }
 
+/** Of what ClickHouse has in memory, ms. */
+const PARTS_LIMIT_MS = 5_000
+
 /** What the parts of each month of events are: another text wherever rows were added, deleted or edited since. */
 export async function partsOfMonths(shards: Shards): Promise<Map<string, string>> {
   const found = await shards.each(({ clickhouse }) =>
     clickhouse.rows<{ month: string; parts: string }>(
       `SELECT right(partition_id, 6) AS month, toString(groupBitXor(sipHash64(name))) AS parts
        FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events' GROUP BY month`,
+      {},
+      {},
+      { limitMs: PARTS_LIMIT_MS },
     ),
   )
   const months = new Map<string, string>()

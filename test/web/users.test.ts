@@ -51,6 +51,13 @@ t.test('users', async (t) => {
       await search.fill(text)
       await until(text, async () => (await links.allTextContents()).join() === 'ada')
     }
+    await search.fill('Ada ')
+    await page.waitForURL(/search=Ada$/)
+    await search.pressSequentially('love')
+    t.equal(await search.inputValue(), 'Ada love', 'what was typed stays while the search goes on')
+    await page.waitForURL(/search=Ada(\+|%20)love$/)
+    await search.fill('device-7')
+    await page.waitForURL(/search=device-7$/)
     await page.locator('[aria-busy="false"]').waitFor()
     t.equal(await page.getByText('has events, but no profile.').count(), 0, 'another name has the profile')
     t.equal((await fileOf(page, 'Download CSV')).split('\r\n').length, 1 + 1 + 1, 'those who were found')

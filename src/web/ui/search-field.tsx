@@ -4,6 +4,7 @@ interface SearchFieldProps {
   label: string
   value: string
   placeholder?: string
+  /** called with what was typed, without the space around it */
   onChange: (value: string) => void
 }
 
@@ -14,12 +15,22 @@ const TYPING_MS = 250
 export function SearchField({ label, value, placeholder, onChange }: SearchFieldProps) {
   const id = useId()
   const [text, setText] = useState(value)
+  const told = useRef(value)
   const latest = useRef(onChange)
   latest.current = onChange
-  useEffect(() => setText(value), [value])
+  const tell = (text: string) => {
+    told.current = text.trim()
+    latest.current(told.current)
+  }
   useEffect(() => {
-    if (text === value) return
-    const timer = setTimeout(() => latest.current(text), TYPING_MS)
+    // What was told comes back late: what was typed since stays. Another value is from elsewhere, such as a link.
+    if (value === told.current) return
+    told.current = value
+    setText(value)
+  }, [value])
+  useEffect(() => {
+    if (text.trim() === value) return
+    const timer = setTimeout(() => tell(text), TYPING_MS)
     return () => clearTimeout(timer)
   }, [text, value])
   return (
@@ -35,7 +46,7 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
         placeholder={placeholder ?? label}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => event.key === 'Enter' && onChange(text)}
+        onKeyDown={(event) => event.key === 'Enter' && tell(text)}
       />
     </search>
   )

@@ -33,7 +33,7 @@ export function UserList({ query }: { query: URLSearchParams }) {
           label="Search users"
           placeholder="Search by id, name, email, alias…"
           value={search}
-          onChange={(text) => show(text.trim(), 1)}
+          onChange={(text) => show(text, 1)}
         />
         {value && value.users.length > 0 && <CsvButton name="users" rows={() => fileOf(search)} />}
       </div>
