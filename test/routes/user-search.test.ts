@@ -81,12 +81,13 @@ t.test('one store', async (t) => {
     t.strictSame(await search(client, 'NEEDLE'), ['refused'])
   })
 
-  t.test('any text of a profile is found by any part of it', async (t) => {
+  t.test('any text of a profile is found by any part of it', async () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
     await fc.assert(
       fc.asyncProperty(text, text, text, async (before, sought, after) => {
         await identify('any', { text: before + sought + after })
-        t.ok((await search(client, sought)).includes('any'), JSON.stringify([before, sought, after]))
+        // No assertion of tap's: the texts would be in its output, which it parses.
+        return (await search(client, sought)).includes('any')
       }),
       { numRuns: 25 },
     )
