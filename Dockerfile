@@ -4,7 +4,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build:service && chmod +x dist/cli.js
+RUN npm run build:service
 
 # Without the optional packages, which are the embedded ClickHouse and the embedded journal's binaries: 0.6 GB less.
 FROM node:24-bookworm-slim AS packages

@@ -1,8 +1,10 @@
-import { readFile } from 'node:fs/promises'
+import { access, constants, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
+
+t.test('npx runs it where it was built', () => access(join(process.cwd(), 'dist/cli.js'), constants.X_OK))
 
 t.test('it says which version it is', async (t) => {
   const { version } = JSON.parse(await readFile('package.json', 'utf8'))
