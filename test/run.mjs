@@ -54,7 +54,12 @@ process.exitCode = await runAll(files)
  * @returns {string[]} from the root of the repository
  */
 function testsIn(path) {
-  if (!statSync(path).isDirectory()) return [relative('.', path)]
+  const entry = statSync(path, { throwIfNoEntry: false })
+  if (!entry) {
+    console.error(`${path} does not exist. Name files or folders, such as test/journal.`)
+    process.exit(2)
+  }
+  if (!entry.isDirectory()) return [relative('.', path)]
   return readdirSync(path, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => join(path, name))

@@ -52,6 +52,18 @@ t.test('the calls', async (t) => {
   const { put, save, one, list, remove } = callsOf(client)
 
   /** The calls with a new key. */
+  /** Saves so many of a kind, q0 or b0 being the first. */
+  const fill = async (t: Test, project: string, kind: 'question' | 'board', count: number) => {
+    const { clickhouse, close } = await openStore(client.config)
+    t.teardown(close)
+    await clickhouse.command(
+      `INSERT INTO saved (project_id, kind, id, name, content, display, version)
+       SELECT {project:String}, {kind:String}, concat(left({kind:String}, 1), toString(number)), 'n', {content:String}, 'null', 1
+       FROM numbers({count:UInt32})`,
+      { project, kind, content: kind === 'board' ? '[]' : '{}', count },
+    )
+    return clickhouse
+  }
   const withKey = async (projectId: string, kind: 'secret' | 'read' | 'write' | 'public' = 'secret') => {
     const key = makeKey(kind)
     const { clickhouse, close } = await openStore(client.config)
@@ -292,13 +304,7 @@ t.test('the calls', async (t) => {
   t.test('a project has at most 500 of a kind', async (t) => {
     const project = randomName('many')
     const mine = await withKey(project)
-    const { clickhouse, close } = await openStore(client.config)
-    t.teardown(close)
-    await clickhouse.command(
-      `INSERT INTO saved (project_id, kind, id, name, content, display, version)
-       SELECT {project:String}, 'question', concat('q', toString(number)), 'n', '{}', 'null', 1 FROM numbers(499)`,
-      { project },
-    )
+    await fill(t, project, 'question', 499)
     const last = await mine.save('questions', 'last', bodyOf('questions', 'z'))
     const refused = await mine.put('questions', 'more', bodyOf('questions', 'z'))
     isRefused(t, refused, 400, 'invalid_request')
@@ -313,13 +319,7 @@ t.test('the calls', async (t) => {
   t.test('of many that are added at once, no more stay than a project may have, and each is in the list', async (t) => {
     const project = randomName('crowd')
     const mine = await withKey(project)
-    const { clickhouse, close } = await openStore(client.config)
-    t.teardown(close)
-    await clickhouse.command(
-      `INSERT INTO saved (project_id, kind, id, name, content, display, version)
-       SELECT {project:String}, 'board', concat('b', toString(number)), 'n', '[]', 'null', 1 FROM numbers(495)`,
-      { project },
-    )
+    const clickhouse = await fill(t, project, 'board', 495)
     const ids = Array.from({ length: 20 }, (_, i) => `new-${i}`)
     const answers = await Promise.all(ids.map((id) => mine.put('boards', id, bodyOf('boards', id))))
     const taken = ids.filter((_, i) => answers[i]?.statusCode === 200)
