@@ -17,6 +17,8 @@ import { settingsFor, silent, startApp, startRedis, temporaryFolder, until } fro
 
 const MAX_BYTES = 8 * 1024 * 1024
 const MINUTE = 60_000
+/** After which a reading that came too early is repeated, ms. */
+const WAITING_MS = 1_000
 
 /**
  * A journal whose clock a test moves, and a store that gets what a test lets it have.
@@ -238,6 +240,10 @@ async function afterLoss(t: Test, journal: Journal, lose: (last: Position) => Pr
   await lose(it.stored.get('x')?.version ?? 0n)
   await one.add('x')
   t.equal(await one.states.get('p', 'x'), 3)
+  // What it read meanwhile counts only if the states were marked before this change, which waits for the store.
+  await one.known.settled()
+  await it.store()
+  it.pass(WAITING_MS)
   await one.states.get('p', 'stranger')
   await one.known.settled()
   const { isNew } = one.states.metrics
