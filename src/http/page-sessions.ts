@@ -11,6 +11,15 @@ const SESSION_MS = 7 * 86_400_000
 /** The header by which the page shows that a change comes from itself. */
 const CSRF_HEADER = 'x-csrf-token'
 
+/** At the end of what is signed if the cookie is for HTTPS only, so that a session that begins anew stays so. */
+const SECURE = '.secure'
+
+/** A session that a request came with. */
+interface FoundSession {
+  grant: StoredKey
+  isSecure: boolean
+}
+
 /** A session that has begun. */
 export interface PageSession {
   /** for the header Set-Cookie */
@@ -43,10 +52,11 @@ export class PageSessions {
 
   begin(grant: StoredKey, request: FastifyRequest): PageSession {
     const expiresAt = this.#now() + SESSION_MS
-    const content = `${grant.id}.${expiresAt}`
+    const isSecure = cameByHttps(request) || this.#findAny(request)?.isSecure === true
+    const content = `${grant.id}.${expiresAt}${isSecure ? SECURE : ''}`
     const value = `${content}.${this.#sign(grant, 'session', content)}`
     return {
-      cookie: setCookie(value, SESSION_MS / 1000, request),
+      cookie: setCookie(value, SESSION_MS / 1000, isSecure),
       csrfToken: this.#sign(grant, 'csrf', grant.id),
       expiresAt,
     }
@@ -54,7 +64,7 @@ export class PageSessions {
 
   /** The header Set-Cookie by which the browser forgets its session. */
   end(request: FastifyRequest): string {
-    return setCookie('', 0, request)
+    return setCookie('', 0, cameByHttps(request))
   }
 
   /**
@@ -62,7 +72,7 @@ export class PageSessions {
    * @throws ApiError `invalid_csrf_token` if the request could change something and was not made by the page
    */
   find(request: FastifyRequest): StoredKey | null {
-    const grant = this.#findAny(request)
+    const grant = this.#findAny(request)?.grant ?? null
     if (!grant || this.#isOfPage(request, grant)) return grant
     const message = `A call with a session that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
     throw new ApiError('invalid_csrf_token', message)
@@ -70,18 +80,20 @@ export class PageSessions {
 
   /** As `find`; null for a request that was not made by the page. */
   findOfPage(request: FastifyRequest): StoredKey | null {
-    const grant = this.#findAny(request)
+    const grant = this.#findAny(request)?.grant
     return grant && this.#isOfPage(request, grant) ? grant : null
   }
 
-  #findAny({ headers: { cookie } }: FastifyRequest): StoredKey | null {
+  #findAny({ headers: { cookie } }: FastifyRequest): FoundSession | null {
     if (cookie === undefined) return null
     const value = parseCookie(cookie)[COOKIE]
     if (!value) return null
-    const [id = '', expiresAt = '', signed = ''] = value.split('.')
+    const content = value.slice(0, Math.max(0, value.lastIndexOf('.')))
+    const [id = '', expiresAt = ''] = content.split('.')
     if (!(Number(expiresAt) > this.#now())) return null
-    const content = `${id}.${expiresAt}`
-    return this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'session', content))) ?? null
+    const signed = value.slice(content.length + 1)
+    const grant = this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'session', content)))
+    return grant ? { grant, isSecure: content.endsWith(SECURE) } : null
   }
 
   #isOfPage({ method, headers }: FastifyRequest, grant: StoredKey): boolean {
@@ -102,7 +114,14 @@ function isSame(text: string, expected: string): boolean {
   return bytes.length === expected.length && timingSafeEqual(bytes, Buffer.from(expected))
 }
 
-function setCookie(value: string, maxAge: number, { protocol }: FastifyRequest): string {
-  const secure = protocol === 'https'
+/**
+ * Whether the browser has the page by HTTPS. It says so itself in the header Origin of all but a GET, whatever proxies are in
+ * between; whoever makes that up does so for a cookie of their own.
+ */
+function cameByHttps({ headers: { origin }, protocol }: FastifyRequest): boolean {
+  return origin === undefined ? protocol === 'https' : origin.startsWith('https:')
+}
+
+function setCookie(value: string, maxAge: number, secure: boolean): string {
   return stringifySetCookie({ name: COOKIE, value, path: '/', httpOnly: true, sameSite: 'strict', secure, maxAge })
 }

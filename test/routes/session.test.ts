@@ -107,6 +107,37 @@ t.test('only a read or a secret key signs in', async (t) => {
   }
 })
 
+t.test('the cookie is for HTTPS only where the browser has the page by HTTPS, whatever proxies say', async (t) => {
+  const begin = async (headers: Record<string, string>) => {
+    const response = await service.app.inject({
+      method: 'POST',
+      url: '/session',
+      headers,
+      payload: { apiKey: SECRET_KEY },
+    })
+    return response.cookies[0]
+  }
+  const renewed = async (value = '', headers = {}) =>
+    (await withCookie(value, 'GET', '/session', { headers })).cookies[0]
+  const secure = await begin({ origin: 'https://events.example' })
+  t.equal(secure?.secure, true)
+  const again = await renewed(secure?.value)
+  t.equal(again?.secure, true, 'a GET does not say where it comes from')
+  t.equal((await renewed(again?.value))?.secure, true)
+  t.equal((await withCookie(again?.value ?? '', 'GET', '/public/events')).statusCode, 200)
+  for (const headers of [
+    {},
+    { origin: 'http://events.example' },
+    { origin: 'http://localhost:3000' },
+    { origin: 'null' },
+  ]) {
+    const plain = await begin({ ...headers, 'x-forwarded-proto': 'https' })
+    t.notOk(plain?.secure, JSON.stringify(headers))
+    t.notOk((await renewed(plain?.value, { 'x-forwarded-proto': 'https' }))?.secure)
+    t.equal((await renewed(`${plain?.value.replace(/\.[^.]*$/, '.secure$&')}`)) ?? null, null, 'it is signed')
+  }
+})
+
 t.test('signing out makes the browser forget the session', async (t) => {
   const { cookie, csrf } = await signIn(service)
   const out = await withCookie(cookie?.value ?? '', 'DELETE', '/session', { headers: { 'x-csrf-token': csrf } })
