@@ -60,7 +60,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (app, { la
 
   app.delete(
     '/events/:eventId',
-    { schema: { params: EventParams, response: { 200: Done } } },
+    { schema: { params: EventParams, querystring: NoQuery, response: { 200: Done } } },
     async ({ projectId, params }) => {
       await change(projectId, params.eventId, null)
       return { status: 1, error: null } as const

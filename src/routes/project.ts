@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ApiError } from '../contract/errors.js'
 import { ProjectParams } from '../contract/project-schemas.js'
+import { NoQuery } from '../contract/query-schemas.js'
 import type * as responses from '../contract/responses.js'
 import type { ProjectErasure } from '../erasure/project-erasure.js'
 import type { Purge } from '../erasure/purge.js'
@@ -13,7 +14,8 @@ export interface ProjectOptions {
 
 /** Erases a project. */
 export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { projectErasure, purge }) => {
-  app.delete('/projects/:project', { schema: { params: ProjectParams } }, async ({ projectId, params }) => {
+  const schema = { params: ProjectParams, querystring: NoQuery }
+  app.delete('/projects/:project', { schema }, async ({ projectId, params }) => {
     // So that no other one is erased by mistake.
     if (params.project !== projectId) throw notTheProject()
     const { isComplete, unreadableLetters, deadLetters, ...erased } = await projectErasure.erase(projectId)

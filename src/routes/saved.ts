@@ -106,7 +106,7 @@ function serveStored(
 
   app.delete(
     `${path}/:id`,
-    { schema: { params: SavedParams, response: { 200: Done } } },
+    { schema: { params: SavedParams, querystring: NoQuery, response: { 200: Done } } },
     async ({ projectId, params: { id } }) => {
       const changed = await deleteSaved(shards, { projectId, kind, id }, now())
       if (changed === 'missing') throw unknown(kind)

@@ -84,7 +84,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 
   app.delete(
     '/users/:userId',
-    { schema: { params: UserParams, response: { 200: Done } } },
+    { schema: { params: UserParams, querystring: NoQuery, response: { 200: Done } } },
     async ({ projectId, params }) => {
       if (deletesEvents) {
         const { users } = await erasure.erase(projectId, [params.userId])

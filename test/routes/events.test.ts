@@ -306,6 +306,21 @@ for (const storage of STORAGES) {
       t.match(response.json().error, '/evnt is unknown: this call takes limit, page, cursor, event, distinct_id,')
     })
 
+    t.test('nothing is deleted by a call with an unknown parameter', async (t) => {
+      const id = await track(user())
+      const deletions = Object.keys(CALLS).filter((name) => name.startsWith('DELETE /public/'))
+      t.equal(deletions.length, 5)
+      for (const deletion of deletions) {
+        const url = deletion
+          .slice('DELETE '.length)
+          .replace(':eventId', id)
+          .replace(':project', 'default')
+          .replace(/:\w+/, 'x')
+        isRefused(t, await call('DELETE', `${url}?dry_run=true`), 400, 'invalid_request', '/dry_run')
+      }
+      t.equal((await call('GET', `/public/events/${id}`)).statusCode, 200)
+    })
+
     t.test('order=desc is the other way round, by pages and by cursors, in every format', async (t) => {
       const distinct_id = user()
       await trackBatch(distinct_id, 23)

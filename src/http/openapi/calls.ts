@@ -176,7 +176,7 @@ export const CALLS: Record<string, Call> = {
     access: 'manage',
     parameters: { eventId: EVENT_ID },
     response: done,
-    errors: ['not_found'],
+    errors: ['invalid_request', 'not_found'],
   },
   'POST /public/sessions/start': {
     id: 'startSession',

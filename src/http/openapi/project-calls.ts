@@ -24,6 +24,6 @@ export const PROJECT_CALLS: Record<string, Call> = {
         purge_error: null,
       },
     },
-    errors: ['overloaded'],
+    errors: ['invalid_request', 'overloaded'],
   },
 }

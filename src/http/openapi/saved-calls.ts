@@ -74,7 +74,7 @@ export const SAVED_CALLS: Record<string, Call> = {
     access: 'manage',
     parameters,
     response: done,
-    errors: ['not_found'],
+    errors: ['invalid_request', 'not_found'],
   },
   'GET /public/boards': {
     id: 'readBoards',
@@ -112,6 +112,6 @@ export const SAVED_CALLS: Record<string, Call> = {
     access: 'manage',
     parameters: { id: 'overview' },
     response: done,
-    errors: ['not_found'],
+    errors: ['invalid_request', 'not_found'],
   },
 }

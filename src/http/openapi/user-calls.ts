@@ -71,7 +71,7 @@ export const USER_CALLS: Record<string, Call> = {
     access: 'manage',
     parameters: { userId: 'ada' },
     response: done,
-    errors: ['not_found', 'overloaded'],
+    errors: ['invalid_request', 'not_found', 'overloaded'],
   },
   'POST /public/users/erase': {
     id: 'eraseUsers',
