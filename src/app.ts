@@ -199,6 +199,7 @@ function registerOperation(server: App, { ROLE }: Config, { store, lanes, metric
 }
 
 function registerApi(server: App, config: Config, { searchLimits, now, load }: AppOptions, parts: Parts): void {
+  const { log } = server
   const { purge, admission, lanes, store } = parts
   const { clickhouse, shards } = store
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
@@ -207,11 +208,11 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const vendor = { ...data, admission, bodyLimit: config.BATCH_BODY_LIMIT, maxDepth: config.MAX_PROPERTY_DEPTH }
   for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
   const asking = new Questions({ ...data, limits: config, now, load })
-  const reading = {
-    questions: asking,
-    catalog: new Catalog({ ...data, questions: asking }),
-    reads: new EventReads(shards, lanes.barrier, searchLimits),
-  }
+  const catalog = new Catalog({ ...data, questions: asking, log })
+  server.addHook('onListen', () => {
+    catalog.prepare()
+  })
+  const reading = { questions: asking, catalog, reads: new EventReads(shards, lanes.barrier, searchLimits) }
   server.register(async (scope) => {
     admission.guard(scope, ['application/json'])
     scope.register(mcp, { ...data, ...reading })

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -32,7 +32,9 @@ export async function buildTests() {
   mkdirSync(join(TARGET, 'test'), { recursive: true })
   for (const path of BESIDE) {
     const link = join(TARGET, path)
-    if (!existsSync(link)) symlinkSync(join(ROOT, path), link)
+    // Also one that leads nowhere yet, as before the first build of the service.
+    rmSync(link, { force: true })
+    symlinkSync(join(ROOT, path), link)
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Shards } from '../clickhouse/shards.js'
 import type { FieldName } from '../contract/questions.js'
 import type { EventName, EventNames, FieldValue, FieldValues, PropertyNames } from '../contract/responses.js'
+import type { Log } from '../lib/log.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import type { ReadPoint } from '../pipeline/read-barrier.js'
@@ -12,6 +13,7 @@ import {
   eventNames,
   fieldValues,
   type IdRange,
+  largestProjects,
   MAX_MONTHLY_NAMES,
   MAX_NAMES,
   type MonthRow,
@@ -39,6 +41,7 @@ export interface CatalogOptions {
   shards: Shards
   barrier: Pick<Barrier, 'waitForProject'>
   questions: Pick<Questions, 'read'>
+  log: Pick<Log, 'info'>
   /** ms that only rise; default: performance.now() */
   clock?: () => number
 }
@@ -54,6 +57,10 @@ const LARGE = 100_000
 const LARGE_LIST_MS = 15_000
 /** So that events whose ids are late, as those of dead letters that were replayed, are counted, too. */
 const RECOUNT_MS = 10 * 60_000
+/** For so long, the counts of a large project do while they are made anew after a deletion, ms. */
+const MAX_COUNTS_MS = 2 * RECOUNT_MS
+/** Projects that are counted before anybody asks. */
+const PREPARED = 20
 /** Characters of all that is kept. */
 const ROOM = 32 * 1024 * 1024
 /** What an object takes up beside its texts, in characters. */
@@ -89,7 +96,8 @@ interface Looked {
 
 /**
  * What there is to ask about. The events of a project are counted by name once, and then only those that come; a deletion
- * makes those months be counted again in which something was changed. Properties and values are those of the newest events.
+ * makes those months be counted again in which something was changed: of a large project in the background, so that who asks
+ * first after it gets the counts from before. Properties and values are those of the newest events.
  */
 export class Catalog {
   readonly #options: CatalogOptions
@@ -124,9 +132,28 @@ export class Catalog {
       ),
   })
 
+  /** projects that are counted again in the background */
+  readonly #recounts = new Map<string, Promise<void>>()
+
   constructor(options: CatalogOptions) {
     this.#options = options
     this.#clock = options.clock ?? (() => performance.now())
+  }
+
+  /** Counts the largest projects, so that the first who asks does not wait for that. Without the store it does nothing. */
+  async prepare(): Promise<void> {
+    const { shards, log } = this.#options
+    try {
+      for (const projectId of await largestProjects(shards, { than: LARGE, limit: PREPARED }))
+        await this.events(projectId)
+    } catch (error) {
+      log.info({ err: error }, 'the names of events could not be counted yet; the first who asks for them waits for it')
+    }
+  }
+
+  /** Resolves when nothing is counted in the background. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#recounts.values())
   }
 
   /** The names of a project's events, most first. @throws ApiError `overloaded`, `query_too_large` */
@@ -161,17 +188,49 @@ export class Catalog {
     return { values, sampled, pending }
   }
 
-  async #count(projectId: string, { stored, deletions }: ReadPoint): Promise<Counts> {
-    const canGoOn = (known: Counts) =>
-      known.deletions === deletions && known.names.size <= MAX_NAMES && this.#clock() - known.countedAt < RECOUNT_MS
+  async #count(projectId: string, point: ReadPoint): Promise<Counts> {
+    const { stored, deletions } = point
     const isCurrent = (known: Counts) =>
-      canGoOn(known) ? known.stored >= stored : this.#isPartial(known) && known.deletions === deletions
-    return await this.#counts.get(projectId, isCurrent, async (known) => {
-      if (!known || !canGoOn(known)) return await this.#countAll(projectId, { stored, deletions }, known)
+      this.#canGoOn(known, point) ? known.stored >= stored : this.#isPartial(known) && known.deletions === deletions
+    const counts = await this.#counts.get(projectId, isCurrent, async (known) => {
+      if (!known || !this.#canGoOn(known, point)) return await this.#countAll(projectId, point, known)
       const rows = await this.#countRange(projectId, { after: lastIdAt(known.stored), upTo: lastIdAt(stored) })
-      const added = addTo(known.names, rows)
-      return { ...known, stored, deletions, total: known.total + added }
+      const names = new Map(known.names)
+      const added = addTo(names, rows)
+      return { ...known, stored, names, total: known.total + added }
     })
+    if (counts.deletions !== deletions || this.#clock() - counts.countedAt >= RECOUNT_MS)
+      this.#recount(projectId, point, counts)
+    return counts
+  }
+
+  /** Whether what has come since is all that has to be counted now. */
+  #canGoOn({ names, total, countedAt, deletions }: Counts, point: ReadPoint): boolean {
+    if (names.size > MAX_NAMES) return false
+    const age = this.#clock() - countedAt
+    if (total <= LARGE) return deletions === point.deletions && age < RECOUNT_MS
+    return deletions === point.deletions || age < MAX_COUNTS_MS
+  }
+
+  /** Counts all in the background, once at a time. If that fails, the next who asks begins it again. */
+  #recount(projectId: string, point: ReadPoint, known: Counts): void {
+    if (known.names.size > MAX_NAMES || this.#recounts.has(projectId)) return
+    const recount = async () => {
+      const counts = await this.#countAll(projectId, point, known)
+      // After who counts what has come meanwhile, so that it is not lost.
+      await this.#counts.get(
+        projectId,
+        () => false,
+        async () => counts,
+      )
+    }
+    const done = recount().catch((error: unknown) => {
+      this.#options.log.info({ err: error, projectId }, 'the names of events could not be counted again')
+    })
+    this.#recounts.set(
+      projectId,
+      done.finally(() => this.#recounts.delete(projectId)),
+    )
   }
 
   /** @param known of these, the months that have not changed since are not counted again */

@@ -1,3 +1,4 @@
+import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
@@ -79,6 +80,9 @@ export function monthlyNames(asked: Asked, { upTo, months }: Months): Query {
 /** Of what ClickHouse has in memory, ms. */
 const PARTS_LIMIT_MS = 5_000
 
+/** For a look at every row's project, ms. */
+const LARGEST_LIMIT_MS = 60_000
+
 /** What the parts of each month of events are: another text wherever rows were added, deleted or edited since. */
 export async function partsOfMonths(shards: Shards): Promise<Map<string, string>> {
   const found = await shards.each(({ clickhouse }) =>
@@ -95,6 +99,22 @@ export async function partsOfMonths(shards: Shards): Promise<Map<string, string>
     for (const { month, parts } of rows) months.set(month, `${months.get(month) ?? ''} ${shard}:${parts}`)
   }
   return months
+}
+
+/** Projects that have more events, those with the most first. It looks at every row's project, at the lowest effort. */
+export async function largestProjects(
+  shards: Shards,
+  { than, limit }: { than: number; limit: number },
+): Promise<string[]> {
+  const parameters = new QueryParameters()
+  const rows = await shards.rows<{ project_id: string }>(
+    `SELECT project_id FROM ${shards.table('events')} GROUP BY project_id HAVING count() > ${parameters.count(than)}
+     ORDER BY count() DESC, project_id LIMIT ${parameters.count(limit)}`,
+    parameters.parameters,
+    { max_threads: 1 },
+    { limitMs: LARGEST_LIMIT_MS },
+  )
+  return rows.map(({ project_id }) => project_id)
 }
 
 /** Rows `event` and `timestamp`: all of the project, to which a WHERE may be added, and those in a range of ids. */

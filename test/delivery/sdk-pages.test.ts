@@ -90,7 +90,10 @@ t.test('the SDKs of Mixpanel, Amplitude and OpenPanel in a page of another origi
       }
       t.match(await profile(`user ${fault}`), { plan: 'pro', tags: ['x'] })
       const [first] = await stored(`${name} first`)
-      t.match(await profile(String(first?.distinct_id)), { plan: 'pro' }, 'the device is another name')
+      const device = String(first?.distinct_id)
+      // The event that joins them comes in a request of its own.
+      const joined = await until('the device to be another name', async () => await profile(device))
+      t.match(joined, { plan: 'pro' })
       t.equal(proxy.lost > 0, fault !== 'none')
     })
 

@@ -5,7 +5,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { Catalog } from '../../src/questions/catalog.js'
 import { Questions } from '../../src/questions/run.js'
-import { startClickHouse } from '../helper.js'
+import { silent, startClickHouse } from '../helper.js'
 
 const SECOND = 1000
 const DAY = 86_400 * SECOND
@@ -27,7 +27,7 @@ function project() {
   const barrier = { waitForProject: async () => ({ ...point }) }
   const limits = { QUERY_TIMEOUT: 30, QUERY_MEMORY: 2 ** 31 }
   const questions = new Questions({ shards, barrier, limits, aliases: { hasAny: async () => false } })
-  const catalog = new Catalog({ shards, barrier, questions, clock: () => clock.ms })
+  const catalog = new Catalog({ shards, barrier, questions, log: silent, clock: () => clock.ms })
   /** @param event SQL for the name, of `number` @param ms of their position, after START */
   const insert = async (count: number, event: string, ms: number, properties = `'{}'`) => {
     const id = formatEventId({ position: positionAt(ms), index: 0, journalId: 1 })
@@ -134,5 +134,49 @@ t.test('a large project is sampled, and its lists are kept for a while', async (
   await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'more'`)
   point.deletions++
   t.strictSame(await names(), [20_000, 'n 1'])
+  await catalog.settled()
   t.strictSame(await names('more'), [0])
+})
+
+t.test('the counts of a large project are made anew in the background', async (t) => {
+  const { projectId, catalog, clock, point, insert, counts } = project()
+  await insert(200_000, `if(number < 3, 'rare', 'often')`, 10)
+  const known = [
+    ['often', 199_997],
+    ['rare', 3],
+  ]
+  t.strictSame(await counts(), known)
+  const remove = async (event: string) => {
+    await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = '${event}'`)
+    point.deletions++
+  }
+  await remove('rare')
+  await insert(2, `'new'`, 20)
+  t.strictSame(await counts(), [...known, ['new', 2]], 'those from before, and what has come')
+  await insert(1, `'newer'`, 30)
+  await catalog.settled()
+  const now = [
+    ['often', 199_997],
+    ['new', 2],
+    ['newer', 1],
+  ]
+  t.strictSame(await counts(), now)
+  await insert(1, `'older'`, 5)
+  clock.ms += 60 * 60 * SECOND
+  t.strictSame(await counts(), now)
+  await catalog.settled()
+  t.strictSame(await counts(), [...now, ['older', 1]])
+  await remove('new')
+  clock.ms += 20 * 60 * SECOND
+  t.strictSame(await counts(), [now[0], ['newer', 1], ['older', 1]], 'not those from long before')
+  await catalog.settled()
+})
+
+t.test('large projects are counted before anybody asks', async (t) => {
+  const { catalog, insert, counts } = project()
+  await insert(150_000, `'a'`, 10)
+  await catalog.prepare()
+  await clickhouse.command('RENAME TABLE events TO events_away')
+  t.teardown(() => clickhouse.command('RENAME TABLE events_away TO events'))
+  t.strictSame(await counts(), [['a', 150_000]])
 })
