@@ -1,6 +1,6 @@
 import type { EventParts } from '../contract/event-text.js'
 import { type JsonValue, readJson } from '../json/value.js'
-import { type TimeFormat, toMilliseconds } from './time.js'
+import { decimalOf, type TimeFormat, toMilliseconds } from './time.js'
 
 /** How the rows of another product's export become events and profiles. */
 export interface Vendor {
@@ -167,8 +167,8 @@ export function timestampText(text: string | undefined, format: TimeFormat): str
   if (text === undefined) return undefined
   const isString = text.startsWith('"')
   if (format === 'ms' && !isString) return text
-  const content = isString ? (JSON.parse(text) as string) : text
-  const ms = toMilliseconds(content.trim(), format)
+  const content = (isString ? (JSON.parse(text) as string) : text).trim()
+  const ms = format === 'ms' ? decimalOf(content) : toMilliseconds(content, format)
   if (ms !== null && (format !== 'iso' || isString)) return String(ms)
   throw new RowFault(`The timestamp ${text.slice(0, 100)} is not ${TIME_WORDS[format]}.`)
 }

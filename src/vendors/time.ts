@@ -21,8 +21,15 @@ const MINUTE_MS = 60_000
  */
 export function toMilliseconds(text: string, format: TimeFormat): number | null {
   if (format === 'iso') return fromIso(text)
-  if (!DECIMAL.test(text)) return null
-  return format === 's' ? Math.round(Number(text) * 1000) : Math.trunc(Number(text))
+  const number = decimalOf(text) ?? Number.NaN
+  const ms = format === 's' ? Math.round(number * 1000) : Math.trunc(number)
+  return Number.isFinite(ms) ? ms : null
+}
+
+/** The number that a decimal spells; null for any other text, and for what is beyond all numbers. */
+export function decimalOf(text: string): number | null {
+  const number = DECIMAL.test(text) ? Number(text) : Number.NaN
+  return Number.isFinite(number) ? number : null
 }
 
 function fromIso(text: string): number | null {

@@ -117,6 +117,23 @@ t.test('CSV: columns by their names or by --map, cells as strings, empty ones le
   await t.rejects(read('a,b,a\n1,2,3\n'), { message: /two columns with the name "a"/ })
 })
 
+t.test('a time in milliseconds keeps its fraction in CSV, too, and one beyond all numbers is a reject', async (t) => {
+  const { events, rejects } = await read(
+    'event,distinct_id,timestamp\na,u,1733788800000.5\na,u, 1.7e12 \na,u,1e400\na,u,-1e400\n',
+  )
+  t.strictSame(
+    events.map((text) => JSON.parse(text).timestamp),
+    [1733788800000.5, 1700000000000],
+  )
+  t.strictSame(
+    rejects.map(([line]) => line),
+    [4, 5],
+  )
+  t.match(rejects[0]?.[1], /not a number of milliseconds/)
+  const inSeconds = await read('event,distinct_id,timestamp\na,u,1e400\n', { time: 's' })
+  t.match(inSeconds.rejects[0]?.[1], /not a number of seconds/)
+})
+
 t.test('JSON: fields by --map; without a field for them, the other fields are the properties', async (t) => {
   const names = { event: 'name', distinct_id: 'user', timestamp: 'ts', properties: 'data' }
   const { events } = await read(
