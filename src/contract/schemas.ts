@@ -9,6 +9,7 @@ TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 
 export const messages = {
   name: `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`,
+  kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
   timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
 }
@@ -125,7 +126,10 @@ export const EditBody = Type.Object({ apiKey, properties: Properties }, { messag
 
 /** What a question says besides depends on its kind, and is checked when it is parsed. */
 export const QuestionBody = Type.Object(
-  { apiKey, kind: Type.Unknown({ description: 'One of series, funnel, retention, paths, users.' }) },
+  {
+    apiKey,
+    kind: Type.Unknown({ description: 'One of series, funnel, retention, paths, users.', message: messages.kind }),
+  },
   { additionalProperties: true, message: messages.object },
 )
 

@@ -346,6 +346,8 @@ t.test('says what is wrong with a question', async (t) => {
   }
   const series = [{ event: 'a' }]
   t.strictSame(await answer({ kind: 'nothing' }), [400, 'invalid_request', '/kind'])
+  const without = (await call('POST', '/public/query', {})).json()
+  t.equal(without.error, '/kind is required and must be one of series, funnel, retention, paths, users.')
   t.strictSame(await answer({ kind: 'series', series: [{ event: 1, metric: 'sum' }], timezone: 'x', limit: 0 }), [
     ...[400, 'invalid_request', '/timezone', '/series/0/event', '/series/0/property', '/limit'],
   ])
