@@ -50,15 +50,15 @@ export interface CatalogOptions {
 const SAMPLE = 20_000
 /** Of a rare event each may be in a granule of its own, which is read as a whole, so fewer are looked at; but so many. */
 const LEAST_SAMPLE = 200
-/** Rows that are read for a sample of events of one name, about. */
-const SAMPLE_ROWS = 1_000_000
+/** Rows that are read for a sample of events of one name, about: their properties take most of the time that a list takes. */
+const SAMPLE_ROWS = 250_000
 /** In projects with more events than this, a list may be a bit old; in others it is always made anew. */
 const LARGE = 100_000
 const LARGE_LIST_MS = 15_000
 /** So that events whose ids are late, as those of dead letters that were replayed, are counted, too. */
 const RECOUNT_MS = 10 * 60_000
-/** For so long, the counts of a large project do while they are made anew after a deletion, ms. */
-const MAX_COUNTS_MS = 2 * RECOUNT_MS
+/** For so long, what is known of a large project does while it is made anew, ms: counts after a deletion, old samples. */
+const MAX_OLD_MS = 2 * RECOUNT_MS
 /** Projects that are counted before anybody asks. */
 const PREPARED = 20
 /** Characters of all that is kept. */
@@ -86,6 +86,13 @@ interface Month {
 interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
   begunAt: number
   rows: Row[]
+}
+
+/** Where the newest events of a name begin. */
+interface Start {
+  id: string | null
+  /** how many there were of the name */
+  count: number
 }
 
 /** The events that are looked at, and of what project. */
@@ -132,6 +139,7 @@ export class Catalog {
       ),
   })
 
+  readonly #starts = new Kept<Start>({ room: ROOM, weigh: (key) => textsOf(key, []) })
   /** projects that are counted again in the background */
   readonly #recounts = new Map<string, Promise<void>>()
 
@@ -140,7 +148,10 @@ export class Catalog {
     this.#clock = options.clock ?? (() => performance.now())
   }
 
-  /** Counts the largest projects, so that the first who asks does not wait for that. Without the store it does nothing. */
+  /**
+   * Counts the events of the largest projects and samples their properties, so that the first who asks does not wait for
+   * that. Without the store it does nothing.
+   */
   async prepare(): Promise<void> {
     const { shards, log } = this.#options
     try {
@@ -151,9 +162,9 @@ export class Catalog {
     }
   }
 
-  /** Resolves when nothing is counted in the background. */
+  /** Resolves when nothing is counted or sampled in the background. */
   async settled(): Promise<void> {
-    await Promise.all(this.#recounts.values())
+    await Promise.all([...this.#recounts.values(), this.#properties.settled(), this.#values.settled()])
   }
 
   /** The names of a project's events, most first. @throws ApiError `overloaded`, `query_too_large` */
@@ -209,7 +220,7 @@ export class Catalog {
     if (names.size > MAX_NAMES) return false
     const age = this.#clock() - countedAt
     if (total <= LARGE) return deletions === point.deletions && age < RECOUNT_MS
-    return deletions === point.deletions || age < MAX_COUNTS_MS
+    return deletions === point.deletions || age < MAX_OLD_MS
   }
 
   /** Counts all in the background, once at a time. If that fails, the next who asks begins it again. */
@@ -290,7 +301,7 @@ export class Catalog {
     name: string,
     query: (asked: Asked, range: IdRange) => Query,
   ): Promise<{ rows: Row[]; pending: number }> {
-    const { shards, barrier, questions } = this.#options
+    const { barrier, questions } = this.#options
     const askedAt = this.#clock()
     const point = await barrier.waitForProject(projectId)
     const { stored, deletions, pending } = point
@@ -298,23 +309,43 @@ export class Catalog {
     const isAllKnown = names.size <= MAX_NAMES
     const count = event === undefined ? total : (names.get(event)?.count ?? 0)
     if (isAllKnown && count === 0) return { rows: [], pending }
+    const isYounger = (known: Sample<Row>, ms: number) => total > LARGE && this.#clock() - known.begunAt < ms
     const isCurrent = (known: Sample<Row>) =>
       known.deletions === deletions &&
-      (total > LARGE
-        ? this.#clock() - known.begunAt < LARGE_LIST_MS
-        : known.begunAt >= askedAt && known.stored >= stored)
-    const { rows } = await kept.get(JSON.stringify([projectId, event, name]), isCurrent, async () => {
+      (total > LARGE ? isYounger(known, LARGE_LIST_MS) : known.begunAt >= askedAt && known.stored >= stored)
+    // What was deleted is in no list.
+    const willDo = (known: Sample<Row>) => known.deletions === deletions && isYounger(known, MAX_OLD_MS)
+    const make = async () => {
       const begunAt = this.#clock()
       const upTo = lastIdAt(stored)
       const rows = await questions.read(projectId, async (asked) => {
         const size = isAllKnown ? sampleSize(count, total) : SAMPLE
         const hasAll = isAllKnown && count <= size
-        const newest = { projectId, order: 'desc' as const, upTo, offset: size, ...(event !== undefined && { event }) }
-        return query(asked, { after: hasAll ? null : await findPageStart(shards, newest), upTo, event })
+        const after = hasAll ? null : await this.#findStart({ projectId, event }, { upTo, size, count })
+        return query(asked, { after, upTo, event })
       })
       return { stored, deletions, begunAt, rows: rows as Row[] }
-    })
+    }
+    const { rows } = await kept.get(JSON.stringify([projectId, event, name]), isCurrent, make, willDo)
     return { rows, pending }
+  }
+
+  /**
+   * Where the newest events begin: some `size` of those of a name, whose start is known from before until half as many more
+   * have come, as it takes longer to find than they take to read.
+   * @param count how many there are in all
+   */
+  async #findStart(
+    { projectId, event }: Looked,
+    { upTo, size, count }: { upTo: string; size: number; count: number },
+  ): Promise<string | null> {
+    const newest = { projectId, order: 'desc' as const, upTo, offset: size }
+    if (event === undefined) return await findPageStart(this.#options.shards, newest)
+    const isCurrent = (known: Start) => Math.abs(count - known.count) <= size / 2
+    const start = await this.#starts.get(JSON.stringify([projectId, event]), isCurrent, async () => {
+      return { id: await findPageStart(this.#options.shards, { ...newest, event }), count }
+    })
+    return start.id
   }
 }
 

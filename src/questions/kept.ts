@@ -25,15 +25,31 @@ export class Kept<T> {
   /**
    * @param isCurrent whether a result will do that was made before, or for another who asked
    * @param make from the last result, if there is one
+   * @param willDo whether one that is not current will do, while it is made anew; if that fails, the next who asks begins it
    * @throws what `make` throws, its own or that of another who asked for the same; the last result stays
    */
-  async get(key: string, isCurrent: (known: T) => boolean, make: (known: T | undefined) => Promise<T>): Promise<T> {
+  async get(
+    key: string,
+    isCurrent: (known: T) => boolean,
+    make: (known: T | undefined) => Promise<T>,
+    willDo: (known: T) => boolean = () => false,
+  ): Promise<T> {
     for (;;) {
       const entry = this.#use(key)
-      if (entry.known !== undefined && isCurrent(entry.known)) return entry.known
+      const { known } = entry
+      if (known !== undefined && isCurrent(known)) return known
+      if (known !== undefined && willDo(known)) {
+        if (!entry.making) this.#make(key, entry, make).catch(() => undefined)
+        return known
+      }
       if (!entry.making) return await this.#make(key, entry, make)
       await entry.making
     }
+  }
+
+  /** Resolves when nothing is being made. */
+  async settled(): Promise<void> {
+    await Promise.allSettled([...this.#entries.values()].map(({ making }) => making))
   }
 
   #use(key: string): Entry<T> {

@@ -130,12 +130,31 @@ t.test('a large project is sampled, and its lists are kept for a while', async (
   t.strictSame(await names('more'), [5, 'x 1'])
   t.strictSame(await names(), [20_000, 'n 1'])
   clock.ms += 15 * SECOND
+  t.strictSame(await names(), [20_000, 'n 1'], 'as it was')
+  await catalog.settled()
   t.strictSame(await names(), [20_000, 'n 0.99975', 'x 0.00025'])
+  clock.ms += 20 * 60 * SECOND
+  await insert(15_000, `'often'`, 30, `'{"y":1}'`)
+  t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.24975', 'x 0.00025'], 'not as it was long before')
   await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'more'`)
   point.deletions++
-  t.strictSame(await names(), [20_000, 'n 1'])
+  t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.25'])
   await catalog.settled()
   t.strictSame(await names('more'), [0])
+})
+
+t.test('where the newest events of a name begin is found again when half as many more have come', async (t) => {
+  const { projectId, catalog, clock, insert } = project()
+  const sampled = async (event: string) => {
+    clock.ms += 20 * 60 * SECOND
+    return (await catalog.properties({ projectId, event })).sampled
+  }
+  await insert(300_000, `if(number % 5 = 0, 'a', 'b')`, 10)
+  t.equal(await sampled('b'), 20_000)
+  await insert(9_000, `'b'`, 20)
+  t.equal(await sampled('b'), 29_000)
+  await insert(2_000, `'b'`, 30)
+  t.equal(await sampled('b'), 20_000)
 })
 
 t.test('the counts of a large project are made anew in the background', async (t) => {

@@ -30,6 +30,25 @@ t.test('a failure is for all who wait, and leaves the last result', async (t) =>
   t.equal(await kept.get('b', current, async () => 8), 8)
 })
 
+t.test('one that will do comes at once, while it is made anew for the next who asks', async (t) => {
+  const kept = new Kept<number>({ weigh: () => 1, room: 10 })
+  let made = 0
+  const make = async () => ++made
+  const get = (willDo: (known: number) => boolean, by = make) => kept.get('a', stale, by, willDo)
+  t.equal(await get(current), 1, 'there is none yet')
+  t.strictSame(await Promise.all([get(current), get(current)]), [1, 1])
+  await kept.settled()
+  t.equal(made, 2, 'once for both')
+  const fail = async () => {
+    throw new Error('down')
+  }
+  t.equal(await get(current, fail), 2)
+  await kept.settled()
+  t.equal(await get(current), 2, 'the last result stays')
+  await kept.settled()
+  t.equal(await get((known) => known > 3), 4)
+})
+
 t.test('what was asked for the longest ago makes room', async (t) => {
   const kept = new Kept<number>({ weigh: (_, value) => value, room: 10 })
   let made = 0
