@@ -100,6 +100,13 @@ t.test('some call documents every error of the contract', async (t) => {
   for (const [code, { value }] of Object.entries(document.components.examples)) t.equal(value.code, code)
 })
 
+t.test('every read documents that it refuses unknown parameters', async (t) => {
+  const reads = operations.filter(({ path, method }) => method === 'GET' && path.startsWith('/public/'))
+  t.ok(reads.length > 0)
+  for (const { path, operation } of reads)
+    t.ok(operation.responses[400]?.content['application/json']?.examples?.invalid_request, path)
+})
+
 t.test('the document leaks no internals', async (t) => {
   t.notMatch(source, /"message":"must|TypeBox|undefined/)
   t.notMatch(source, SECRET_KEY)

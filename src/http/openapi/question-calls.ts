@@ -73,7 +73,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
         pending: 0,
       },
     },
-    errors: ['query_too_large', 'overloaded'],
+    errors: ['invalid_request', 'query_too_large', 'overloaded'],
   },
   'GET /public/schema/properties': {
     id: 'readPropertyNames',
@@ -96,7 +96,7 @@ export const QUESTION_CALLS: Record<string, Call> = {
         pending: 0,
       },
     },
-    errors: ['query_too_large', 'overloaded'],
+    errors: ['invalid_request', 'query_too_large', 'overloaded'],
   },
   'GET /public/schema/values': {
     id: 'readFieldValues',
