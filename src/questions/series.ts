@@ -119,7 +119,8 @@ function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, 
   const range = { ...rangeOf(question), user: 'known' } as const
   const events = matchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
   const conditions = at === undefined ? [] : [inBucket(statement, question, at)]
-  if (isSplit && breakdown.length === 1 && breakdown[0] === REST) {
+  // Without a line for the rest, it is that of a value.
+  if (isSplit && question.other && breakdown.length === 1 && breakdown[0] === REST) {
     conditions.push(
       `breakdown ${statement.global}NOT IN (${topOf(statement, question, { definition, number: series })})`,
     )

@@ -21,7 +21,7 @@ function usersBehind({ of, cell }: UsersQuestion, frame: Frame): Set<string> {
   switch (of.kind) {
     case 'series': {
       const its = seriesLines(of, frame).filter(({ series }) => series === (cell.series ?? 0))
-      const members = membersOf(its, cell.breakdown)
+      const members = membersOf(its, cell.breakdown, of.other)
       if (cell.at === undefined) return usersOf(members)
       const point = seriesPoints(of, frame).find(({ at }) => at === cell.at)
       return usersOf(members.filter(found(point).has))
@@ -47,9 +47,12 @@ function usersBehind({ of, cell }: UsersQuestion, frame: Frame): Set<string> {
   }
 }
 
-/** The members of a line. `["$other"]` is that of the rest, which may have none, even if there is a value of this text. */
-function membersOf<Member>(lines: Group<Member>[], breakdown: Value[] = []): Member[] {
-  if (jsonText(breakdown) === '["$other"]') return lines.find(({ isRest }) => isRest)?.members ?? []
+/**
+ * The members of a line. `["$other"]` is that of the rest, which may have none, even if there is a value of this text.
+ * @param hasRest whether the answer may have a line for the rest; if not, it is that of the value
+ */
+function membersOf<Member>(lines: Group<Member>[], breakdown: Value[] = [], hasRest = true): Member[] {
+  if (hasRest && jsonText(breakdown) === '["$other"]') return lines.find(({ isRest }) => isRest)?.members ?? []
   return found(lines.find((line) => areEqual(line.breakdown, breakdown))).members
 }
 
