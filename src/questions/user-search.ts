@@ -1,3 +1,4 @@
+import { isText, repaired, textOf, unmarked } from './json-sql.js'
 import type { Query } from './kind.js'
 import { type Asked, Statement } from './statement.js'
 import { aliasEnds } from './users-join.js'
@@ -43,12 +44,18 @@ export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Q
 }
 
 /**
- * Whether a text at the top level of properties holds what is sought. Most are ruled out without being parsed; of those that
- * ClickHouse's parser refuses, any place in them will do.
+ * Whether a text at the top level of properties holds what is sought. Most are ruled out without being parsed, and only
+ * those that ClickHouse's parser refuses are repaired.
  */
 function hasText(properties: string, holds: (value: string) => string): string {
-  const isText = `startsWith(m.2, '"') AND ${holds('JSONExtractString(m.2)')}`
-  const found = `arrayExists(m -> ${isText}, JSONExtractKeysAndValuesRaw(${properties}))`
+  const member = unmarked('m.2')
+  const found = someMember(properties, `${isText('m.2')} AND ${holds(textOf('m.2', false))}`)
+  const foundRepaired = someMember(repaired(properties), `${isText(member)} AND ${holds(textOf(member, true))}`)
   const may = `(${holds(properties)} OR position(${properties}, '\\\\') > 0)`
-  return `(${may} AND (${found} OR (NOT isValidJSON(${properties}) AND ${holds(properties)})))`
+  return `(${may} AND (${found} OR (NOT isValidJSON(${properties}) AND ${foundRepaired})))`
+}
+
+/** @param condition on `m.2`, the token of a member */
+function someMember(object: string, condition: string): string {
+  return `arrayExists(m -> ${condition}, JSONExtractKeysAndValuesRaw(${object}))`
 }

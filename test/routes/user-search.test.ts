@@ -76,9 +76,11 @@ t.test('one store', async (t) => {
   })
 
   t.test('texts that ClickHouse’s parser refuses are looked through, too', async (t) => {
-    const properties = `{"half":"\\ud800 needle","n":1}`
+    const properties = String.raw`{"half":"\ud800 needle","n":1e400,"name":"caf\u00e9 \"x\"","id":123456789012345678901}`
     await call('POST', '/public/users/identify', `{"distinct_id":"refused","properties":${properties}}`)
-    t.strictSame(await search(client, 'NEEDLE'), ['refused'])
+    for (const text of ['NEEDLE', 'CAFÉ "', ' needle']) t.strictSame(await search(client, text), ['refused'], text)
+    for (const none of ['half', '1e400', '456789', 'd800', '","', 'u00e9'])
+      t.strictSame(await search(client, none), [], none)
   })
 
   t.test('any text of a profile is found by any part of it', async () => {
