@@ -100,6 +100,12 @@ export class Authentication {
     admitBy(request, grant, key)
   }
 
+  /** Why the key in the header may not make the call; null if it may, or if there is no known key in it. */
+  refusalOf(request: FastifyRequest): ApiError | null {
+    const { keyKind, grant } = request
+    return keyKind !== null && grant === null ? wrongKind(this.#accessTo(request), keyKind) : null
+  }
+
   /** @throws ApiError `wrong_key_kind`, for a session that was begun with a read key */
   #admitSession(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
     identify(request, reply, grant)

@@ -42,6 +42,14 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
   app.decorateRequest('account', null)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
+    try {
+      return await read(request, payload)
+    } catch (error) {
+      // A body that cannot be read holds no key, so the header's decides.
+      throw keys.refusalOf(request) ?? error
+    }
+  })
+  async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
     const raw = await readBody(request, payload, intake, keys)
     const { account } = request
     const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
@@ -59,7 +67,7 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
     // Some clients send a Content-Type with every request, even without a body.
     if (raw.length === 0 && request.method === 'DELETE') return undefined
     return parseJson(raw, request)
-  })
+  }
 }
 
 /**

@@ -115,7 +115,7 @@ for (const storage of STORAGES) {
         }
         const accepted = await send(method, `${url}?apiKey=${wrong}`, body, { 'x-api-key': right })
         // Calls that read their query name the unknown parameter.
-        const statuses = method === 'GET' ? [400] : [200, 404, 409]
+        const statuses = method === 'GET' || method === 'DELETE' ? [400] : [200, 404, 409]
         t.ok(statuses.includes(accepted.statusCode), `${method} ${url}: ${accepted.body}`)
         if (accepted.statusCode === 400) t.match(accepted.json().details, [{ path: '/apiKey' }])
       }
@@ -145,6 +145,20 @@ for (const storage of STORAGES) {
         isRefused(t, await send(method, url, body, { 'x-api-key': PUBLIC_KEY }), 403, 'wrong_key_kind', what)
         const accepted = await send(method, url, body, { 'x-api-key': SECRET_KEY })
         t.ok([400, 404].includes(accepted.statusCode), `${what}: ${accepted.body}`)
+      }
+      for (const [body, more] of [
+        ['{'],
+        [''],
+        ['x'.repeat(2 ** 21)],
+        ['{}', { 'content-encoding': 'gzip' }],
+      ] as const) {
+        const what = body.slice(0, 10)
+        const wrong = { 'x-api-key': PUBLIC_KEY, ...more }
+        isRefused(t, await send('POST', '/public/track', body, wrong), 403, 'wrong_key_kind', what)
+        const session = await send('POST', '/public/sessions/start', body, { ...more, 'x-api-key': SECRET_KEY })
+        isRefused(t, session, 403, 'wrong_key_kind', what)
+        const right = await send('POST', '/public/track', body, { ...more, 'x-api-key': SECRET_KEY })
+        t.ok([400, 413].includes(right.statusCode), what)
       }
       isRefused(t, await send('POST', '/public/sessions/start', {}), 401, 'unauthorized')
       isRefused(t, await send('POST', '/public/sessions/start', { apiKey: SECRET_KEY }), 403, 'wrong_key_kind')
