@@ -1,14 +1,16 @@
 import type { ComponentType } from 'preact'
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
-import { CallError, whenSignedOut } from './api/call.js'
-import { currentSession, type Session, signOut } from './api/session.js'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { CallError, endSession, resumeSession, whenSignedOut } from './api/call.js'
+import { currentSession, type Session, signOut, whenOtherTab } from './api/session.js'
+import { BASE } from './lib/base.js'
 import { parseRoute } from './lib/link.js'
-import { type Route, useRoute } from './lib/route.js'
+import { isGuarded, type Route, useRoute } from './lib/route.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { usePoll } from './lib/use-poll.js'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
+import { Trouble } from './ui/trouble.js'
 import { NeedsEvents } from './views/needs-events.js'
-import { SignIn } from './views/sign-in.js'
+import { SignIn, SignInAgain } from './views/sign-in.js'
 
 const DAY_MS = 86_400_000
 
@@ -41,35 +43,63 @@ export function App() {
   useEffect(() => void VIEWS[nameOf(parseRoute(location.hash))]?.load().catch(() => undefined), [])
   const [failure, setFailure] = useState<Error | null>(null)
   const [session, setSession] = useState<Session | null>(null)
-  const [reason, setReason] = useState('')
+  const [ending, setEnding] = useState('')
   // Before anything is drawn: no form to sign in for somebody who is signed in.
   useLayoutEffect(() => setSession(found.value), [found.value])
+  useEffect(() => whenSignedOut(setEnding), [])
+  const begin = (next: Session) => {
+    setSession(next)
+    setEnding('')
+  }
   useEffect(() => {
-    whenSignedOut((why) => {
-      setSession(null)
-      setReason(why)
-    })
-  }, [])
+    // Not before the view of another project is gone, which waits for the next session, too.
+    if (session && ending === '') resumeSession()
+  }, [session, ending])
+  useOtherTabs(session, begin)
   if (found.error) return <Failure error={found.error} onRetry={found.reload} />
   if (found.isLoading) return <Loading what="the page" />
-  if (!session) return <SignIn reason={reason} onSignedIn={setSession} />
+  if (!session) {
+    return (
+      <main class="sign-in">
+        <SignIn onSignedIn={begin} />
+      </main>
+    )
+  }
   return (
-    <Shell
-      session={session}
-      failure={failure}
-      onSignOut={async () => {
-        try {
-          await signOut()
-        } catch (error) {
-          // The cookie is still good: somebody at a shared computer has to know.
-          if (!(error instanceof CallError && error.status === 401)) return setFailure(error as Error)
-        }
-        setFailure(null)
-        setReason('')
-        setSession(null)
-      }}
-    />
+    <>
+      <Shell
+        session={session}
+        failure={failure}
+        onSignOut={async () => {
+          try {
+            await signOut()
+          } catch (error) {
+            // The cookie is still good: somebody at a shared computer has to know.
+            if (!(error instanceof CallError && error.status === 401)) return setFailure(error as Error)
+          }
+          setFailure(null)
+          setEnding('')
+          setSession(null)
+        }}
+      />
+      {ending !== '' && <SignInAgain reason={ending} onSignedIn={begin} />}
+    </>
   )
+}
+
+/** Follows what people do in other tabs, which have the same session; what is not saved yet stays. */
+function useOtherTabs(session: Session | null, begin: (session: Session) => void): void {
+  const latest = useRef({ session, begin })
+  latest.current = { session, begin }
+  useEffect(() => {
+    whenOtherTab(async () => {
+      const { session, begin } = latest.current
+      const next = await currentSession().catch(() => null)
+      if (next && next.project === session?.project) return begin(next)
+      if (!isGuarded()) return location.reload()
+      endSession(next ? `Another tab is signed in to ${next.project} now.` : 'Somebody signed out in another tab.')
+    })
+  }, [])
 }
 
 interface ShellProps {
@@ -82,7 +112,12 @@ interface ShellProps {
 function Shell({ session, failure, onSignOut }: ShellProps) {
   const route = useRoute()
   // A page that is kept open stays signed in.
-  usePoll(() => void currentSession().catch(() => undefined), DAY_MS)
+  usePoll(() => {
+    currentSession().then(
+      (now) => now ?? endSession('The session has ended: sign in again to go on.'),
+      () => undefined,
+    )
+  }, DAY_MS)
   const name = nameOf(route)
   const title = VIEWS[name]?.title ?? ''
   useEffect(() => {
@@ -108,13 +143,14 @@ function Shell({ session, failure, onSignOut }: ShellProps) {
           <span>
             {session.project} <small>{session.kind} key</small>
           </span>
-          <a href="/docs">API reference</a>
+          <a href={`${BASE}/docs`}>API reference</a>
           <button type="button" class="plain" onClick={onSignOut}>
             Sign out
           </button>
         </div>
       </header>
       <main id="main" tabIndex={-1}>
+        <Trouble />
         {failure && <Failure error={failure} />}
         <CurrentView key={`${name} ${session.project}`} name={name} session={session} route={route} />
       </main>

@@ -116,8 +116,8 @@ function watch(t: Test, page: Page, url: string): void {
   page.on('pageerror', (error) => t.fail(`an error in the page: ${error.message}`))
   page.on('console', (message) => {
     if (message.type() !== 'error') return
-    // What the service answers is told to people by the page itself.
-    if (message.text().startsWith('Failed to load resource: the server responded with a status of')) return
+    // What the service answers, or that it cannot, is told to people by the page itself.
+    if (/^Failed to load resource: (?:the server responded|net::ERR_INTERNET_DISCONNECTED)/.test(message.text())) return
     t.fail(`the console has: ${message.text()}`)
   })
 }

@@ -1,3 +1,6 @@
+import { BASE } from '../lib/base.js'
+import { lookForTrouble, watched } from './trouble.js'
+
 /** A failure that the service answered with, or that kept it from answering. */
 export class CallError extends Error {
   override readonly name = 'CallError'
@@ -28,39 +31,70 @@ export class JsonText {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 const TIMEOUT_MS = 45_000
+const SESSION_PATH = '/session'
+/** A POST that changes nothing. */
+const QUERY_PATH = '/public/query'
+/** Statuses of what passes by itself: no response, and those of a service that is not ready or behind a proxy without it. */
+const PASSING = [0, 502, 503, 504]
 
 let csrfToken = ''
 let onSignedOut: (reason: string) => void = () => undefined
+/** how often somebody has signed in */
+let signIns = 0
+let hasEnded = false
+/** what waits for somebody to sign in again */
+const waiting = new Set<() => void>()
 
 /** The token of the session that has begun, which every change carries. */
 export function useToken(token: string): void {
   csrfToken = token
 }
 
-/** @param listener called when a call shows that the session has ended, as when its key was revoked */
+/** @param listener called when the session has ended, as when its key was revoked */
 export function whenSignedOut(listener: (reason: string) => void): void {
   onSignedOut = listener
 }
 
+/** Notes that the session has ended: what is read waits for the next one. @param reason for people */
+export function endSession(reason: string): void {
+  if (hasEnded) return
+  hasEnded = true
+  onSignedOut(reason)
+}
+
+/** Notes that a session has begun: what has waited for it is read now. */
+export function resumeSession(): void {
+  signIns++
+  hasEnded = false
+  for (const resume of waiting) resume()
+  waiting.clear()
+}
+
+/** Whether a failure passes by itself, and not by another request. */
+export function isPassing(error: Error): boolean {
+  // A part of the page that could not be loaded is a TypeError.
+  return error instanceof CallError ? PASSING.includes(error.status) : error instanceof TypeError
+}
+
 /**
- * Calls the service with the session of the page.
+ * Calls the service with the session of the page. What only reads waits while nobody is signed in.
  * @param path with its query, such as `/public/events?limit=10`
  * @param signal ends the call, which then rejects with an AbortError
  * @throws CallError
  */
 export async function call<T>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const response = await send(method, path, body, signal)
-  return (await response.json()) as T
+  const text = await response.text()
+  try {
+    return JSON.parse(text) as T
+  } catch {
+    throw new CallError(`Something else than Tallyhouse answers at ${BASE}${path}.`, response.status, 'unknown')
+  }
 }
 
 /** As `call`, for a response that is not JSON. */
-export async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-  const limit = AbortSignal.timeout(TIMEOUT_MS)
-  return await request(method, path, {
-    body,
-    signal: signal ? AbortSignal.any([signal, limit]) : limit,
-    caller: signal,
-  })
+export async function send(method: Method, path: string, body?: unknown, caller?: AbortSignal): Promise<Response> {
+  return await request(method, path, { body, caller, limitMs: TIMEOUT_MS })
 }
 
 /** Opens a stream that goes on for as long as both want. @param lastEventId what it resumes behind @throws CallError */
@@ -68,25 +102,46 @@ export async function openStream(
   path: string,
   { lastEventId, signal }: { lastEventId: string; signal: AbortSignal },
 ): Promise<ReadableStream<Uint8Array>> {
-  const { body } = await request('GET', path, { signal, caller: signal, lastEventId })
+  const { body } = await request('GET', path, { caller: signal, lastEventId })
   if (!body) throw new CallError('The service answered with nothing.', 0, 'unreachable')
   return body
 }
 
 interface RequestOptions {
   body?: unknown
-  signal: AbortSignal
   /** the signal of whoever calls, whose end is no failure */
   caller: AbortSignal | undefined
+  /** how long the response may take, ms */
+  limitMs?: number
   lastEventId?: string
 }
 
-async function request(
+async function request(method: Method, path: string, options: RequestOptions): Promise<Response> {
+  const isRead = method === 'GET' || path === QUERY_PATH
+  for (;;) {
+    if (hasEnded && isRead && path !== SESSION_PATH) await untilSignedIn(options.caller)
+    const before = signIns
+    const response = await watched(() => attempt(method, path, options)).catch((error) => {
+      if (error instanceof CallError) lookForTrouble()
+      throw error
+    })
+    if (response.ok) return response
+    const error = await failureOf(response)
+    if (isPassing(error)) lookForTrouble()
+    if (error.status !== 401 || path === SESSION_PATH) throw error
+    // Whoever has signed in meanwhile has another session.
+    if (before === signIns) endSession('The session has ended: sign in again to go on.')
+    if (!isRead) throw new CallError('The session had ended. Sign in, then do it again.', 401, error.code)
+  }
+}
+
+async function attempt(
   method: Method,
   path: string,
-  { body, signal, caller, lastEventId = '' }: RequestOptions,
+  { body, caller, limitMs, lastEventId = '' }: RequestOptions,
 ): Promise<Response> {
-  const response = await fetch(path, {
+  const ends = [caller, limitMs === undefined ? undefined : AbortSignal.timeout(limitMs)]
+  return await fetch(`${BASE}${path}`, {
     method,
     credentials: 'same-origin',
     headers: {
@@ -95,18 +150,31 @@ async function request(
       ...(lastEventId && { 'last-event-id': lastEventId }),
     },
     ...(body !== undefined && { body: body instanceof JsonText ? body.text : JSON.stringify(body) }),
-    signal,
+    signal: AbortSignal.any(ends.filter((signal) => signal !== undefined)),
   }).catch((error: unknown) => {
     if (caller?.aborted) throw error
     throw new CallError('The service cannot be reached. Check that it is running, then try again.', 0, 'unreachable')
   })
-  if (!response.ok) throw await failureOf(response, path)
-  return response
 }
 
-async function failureOf(response: Response, path: string): Promise<CallError> {
-  const body = await response.json().catch(() => ({}))
-  const message = typeof body.error === 'string' ? body.error : `The service answered with ${response.status}.`
-  if (response.status === 401 && path !== '/session') onSignedOut('The session has ended: sign in again.')
-  return new CallError(message, response.status, body.code ?? 'unknown', body.details)
+async function failureOf(response: Response): Promise<CallError> {
+  const { error, code = 'unknown', details } = await response.json().catch(() => ({}))
+  const message = typeof error === 'string' ? error : `The service answered with ${response.status}.`
+  return new CallError(message, response.status, code, details)
+}
+
+async function untilSignedIn(signal: AbortSignal | undefined): Promise<void> {
+  signal?.throwIfAborted()
+  return new Promise((resolve, reject) => {
+    const resume = () => {
+      signal?.removeEventListener('abort', stop)
+      resolve()
+    }
+    const stop = () => {
+      waiting.delete(resume)
+      reject(signal?.reason)
+    }
+    waiting.add(resume)
+    signal?.addEventListener('abort', stop, { once: true })
+  })
 }

@@ -2,6 +2,7 @@ import { FrameParser } from '../lib/frames.js'
 import type { Latest } from '../lib/recent.js'
 import { CallError, openStream } from './call.js'
 import { type ExactEvent, exactEvent, readEvents } from './events.js'
+import { whenRecovered } from './trouble.js'
 
 /** Which events are wanted; what is empty filters nothing. */
 export interface LiveFilter {
@@ -182,16 +183,18 @@ function untilHidden(signal: AbortSignal): AbortSignal {
   return AbortSignal.any([signal, stop.signal])
 }
 
-/** Ends early when the browser finds a network again, as a laptop does that was asleep. */
+/** Ends early when the service is ready again, or the browser finds a network, as a laptop does that was asleep. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const stop = new AbortController()
     const end = () => {
       clearTimeout(timer)
+      forget()
       stop.abort()
       resolve()
     }
     const timer = setTimeout(end, ms)
+    const forget = whenRecovered(end)
     addEventListener('online', end, { signal: stop.signal })
     signal.addEventListener('abort', end, { signal: stop.signal })
   })

@@ -10,9 +10,13 @@ interface SessionAnswer {
   session: { project: string; key_kind: Session['kind']; csrf_token: string; expires_at: number } | null
 }
 
-/** All tabs have one session: the others load anew when it becomes another one. */
+/** All tabs have one session. */
 const tabs = new BroadcastChannel('session')
-tabs.onmessage = () => location.reload()
+
+/** @param listener called when somebody has signed in or out in another tab */
+export function whenOtherTab(listener: () => void): void {
+  tabs.onmessage = listener
+}
 
 /** The session of this browser; null if nobody is signed in. */
 export async function currentSession(): Promise<Session | null> {
@@ -21,8 +25,12 @@ export async function currentSession(): Promise<Session | null> {
 
 /** @throws CallError if the key is unknown or may not read */
 export async function signIn(key: string): Promise<Session> {
-  const session = begin(await call<SessionAnswer>('POST', '/session', { apiKey: key }))
-  if (!session) throw new Error('The service began no session.')
+  await call<SessionAnswer>('POST', '/session', { apiKey: key })
+  const session = await currentSession()
+  if (!session) {
+    const hint = `Allow cookies for ${location.host} in the settings of the browser, then sign in.`
+    throw new Error(`The key is right, but the browser has not kept the cookie of the session. ${hint}`)
+  }
   tabs.postMessage('signed in')
   return session
 }

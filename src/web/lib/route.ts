@@ -22,6 +22,11 @@ export function guardRoute(next: Guard | null): void {
   guard = next
 }
 
+/** Whether something of the shown route is not saved yet. */
+export function isGuarded(): boolean {
+  return guard !== null
+}
+
 /** The route of the page, as it changes. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash)

@@ -16,14 +16,15 @@ const KEY = 'YOUR_WRITE_KEY'
 
 /**
  * How the service's own clients and the SDKs of other products send a first event; docs/vendors has what else they can.
- * @param origin of the service, such as `https://events.example`
+ * @param base where the service is, such as `https://events.example`
  */
-export function snippetsFor(origin: string): Snippet[] {
-  const { host, protocol } = new URL(origin)
+export function snippetsFor(base: string): Snippet[] {
+  const { host, origin, protocol, pathname } = new URL(base)
+  const below = pathname === '/' ? '' : pathname
   return [
     {
       title: 'curl',
-      code: `curl ${origin}/public/track \\
+      code: `curl ${base}/public/track \\
   -H 'content-type: application/json' \\
   -H 'x-api-key: ${KEY}' \\
   -d '{"event":"signed up","distinct_id":"ada","properties":{"plan":"pro"}}'`,
@@ -33,13 +34,13 @@ export function snippetsFor(origin: string): Snippet[] {
       install: 'npm install tallyhouse-client',
       code: `import { Tallyhouse } from 'tallyhouse-client'
 
-const tallyhouse = new Tallyhouse({ url: '${origin}', secretKey: '${KEY}' })
+const tallyhouse = new Tallyhouse({ url: '${base}', secretKey: '${KEY}' })
 await tallyhouse.track({ event: 'signed up', distinct_id: 'ada', properties: { plan: 'pro' } })
 await tallyhouse.close()`,
     },
     {
       title: 'Browser',
-      code: `await fetch('${origin}/public/track', {
+      code: `await fetch('${base}/public/track', {
   method: 'POST',
   headers: { 'content-type': 'application/json', 'x-api-key': '${KEY}' },
   body: JSON.stringify({ event: 'page viewed', distinct_id: 'ada', properties: { path: location.pathname } }),
@@ -51,39 +52,39 @@ await tallyhouse.close()`,
       install: 'npm install @segment/analytics-node',
       code: `import { Analytics } from '@segment/analytics-node'
 
-const analytics = new Analytics({ writeKey: '${KEY}', host: '${origin}', path: '/segment/v1/batch' })
+const analytics = new Analytics({ writeKey: '${KEY}', host: '${origin}', path: '${below}/segment/v1/batch' })
 analytics.track({ userId: 'ada', event: 'signed up', properties: { plan: 'pro' } })
 await analytics.closeAndFlush()`,
-      page: `AnalyticsBrowser.load({ writeKey: '${KEY}', cdnURL: '${origin}/segment' })`,
+      page: `AnalyticsBrowser.load({ writeKey: '${KEY}', cdnURL: '${base}/segment' })`,
     },
     {
       title: 'PostHog',
       install: 'npm install posthog-node',
       code: `import { PostHog } from 'posthog-node'
 
-const posthog = new PostHog('${KEY}', { host: '${origin}/posthog' })
+const posthog = new PostHog('${KEY}', { host: '${base}/posthog' })
 posthog.capture({ distinctId: 'ada', event: 'signed up', properties: { plan: 'pro' } })
 await posthog.shutdown()`,
-      page: `posthog.init('${KEY}', { api_host: '${origin}/posthog' })`,
+      page: `posthog.init('${KEY}', { api_host: '${base}/posthog' })`,
     },
     {
       title: 'Mixpanel',
       install: 'npm install mixpanel',
       code: `import Mixpanel from 'mixpanel'
 
-const mixpanel = Mixpanel.init('${KEY}', { host: '${host}', path: '/mixpanel', protocol: '${protocol.slice(0, -1)}' })
+const mixpanel = Mixpanel.init('${KEY}', { host: '${host}', path: '${below}/mixpanel', protocol: '${protocol.slice(0, -1)}' })
 mixpanel.track('signed up', { distinct_id: 'ada', plan: 'pro' })`,
-      page: `mixpanel.init('${KEY}', { api_host: '${origin}/mixpanel' })`,
+      page: `mixpanel.init('${KEY}', { api_host: '${base}/mixpanel' })`,
     },
     {
       title: 'Amplitude',
       install: 'npm install @amplitude/analytics-node',
       code: `import * as amplitude from '@amplitude/analytics-node'
 
-await amplitude.init('${KEY}', { serverUrl: '${origin}/amplitude/2/httpapi' }).promise
+await amplitude.init('${KEY}', { serverUrl: '${base}/amplitude/2/httpapi' }).promise
 await amplitude.track('signed up', { plan: 'pro' }, { user_id: 'ada' }).promise`,
       page: `amplitude.init('${KEY}', {
-  serverUrl: '${origin}/amplitude/2/httpapi',
+  serverUrl: '${base}/amplitude/2/httpapi',
   remoteConfig: { fetchRemoteConfig: false },
 })`,
     },

@@ -1,4 +1,7 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
+import { isPassing } from '../api/call.js'
+import { hasRecoveredSince, lookForTrouble } from '../api/trouble.js'
+import { useRecovery } from './use-recovery.js'
 
 /** What is being loaded: the last value stays while the next one is on its way. */
 export interface Loaded<T> {
@@ -9,7 +12,8 @@ export interface Loaded<T> {
 }
 
 /**
- * Loads something when the component appears and whenever `key` changes; what is no longer wanted is cancelled.
+ * Loads something when the component appears and whenever `key` changes; what is no longer wanted is cancelled. What failed
+ * as the service was not ready is loaded again once that is.
  * @param key names what is loaded; null loads nothing
  */
 export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
@@ -23,12 +27,21 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
     }
     const stop = new AbortController()
     setState(({ value }) => ({ value, error: null, isLoading: true }))
+    const begunAt = performance.now()
     load(stop.signal).then(
       (value) => !stop.signal.aborted && setState({ value, error: null, isLoading: false }),
-      (error) => !stop.signal.aborted && setState({ value: null, error, isLoading: false }),
+      (error) => {
+        if (stop.signal.aborted) return
+        // It was asked while the service was not ready, and gave up just after that was over.
+        if (isPassing(error) && hasRecoveredSince(begunAt)) return reload()
+        // A part of the page is loaded by no call.
+        if (error instanceof TypeError) lookForTrouble()
+        setState({ value: null, error, isLoading: false })
+      },
     )
     return () => stop.abort()
     // `load` is another function at each call; what it loads is named by `key`.
   }, [key, round])
+  useRecovery(state.error !== null && isPassing(state.error), reload)
   return { ...state, reload }
 }

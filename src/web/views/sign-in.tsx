@@ -1,10 +1,10 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { type Session, signIn } from '../api/session.js'
 import { Failure } from '../ui/notice.js'
 
 interface SignInProps {
   /** why somebody who was signed in is asked again */
-  reason: string
+  reason?: string
   onSignedIn: (session: Session) => void
 }
 
@@ -25,21 +25,37 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
     }
   }
   return (
-    <main class="sign-in">
-      <form onSubmit={submit}>
-        <h1>Tallyhouse</h1>
-        {reason && <p role="status">{reason}</p>}
-        <label for="key">Key of the project</label>
-        <input id="key" name="key" type="password" autocomplete="off" spellcheck={false} required autofocus />
-        <p class="hint">
-          A read key (<code>rk_…</code>) to look, a secret key (<code>sk_…</code>) to edit and delete, too. The first
-          start printed one; <code>npx tallyhouse keys create --project default --kind read</code> makes another.
-        </p>
-        {error && <Failure error={error} />}
-        <button type="submit" class="primary" disabled={isBusy}>
-          Sign in
-        </button>
-      </form>
-    </main>
+    <form onSubmit={submit}>
+      <h1>Tallyhouse</h1>
+      {reason && <p role="status">{reason}</p>}
+      <label for="key">Key of the project</label>
+      <input id="key" name="key" type="password" autocomplete="off" spellcheck={false} required autofocus />
+      <p class="hint">
+        A read key (<code>rk_…</code>) to look, a secret key (<code>sk_…</code>) to edit and delete, too. The first
+        start printed one; <code>npx tallyhouse keys create --project default --kind read</code> makes another.
+      </p>
+      {error && <Failure error={error} />}
+      <button type="submit" class="primary" disabled={isBusy}>
+        Sign in
+      </button>
+    </form>
+  )
+}
+
+/** Asks over the whole page, which stays below it with all that was typed there. */
+export function SignInAgain(props: Required<SignInProps>) {
+  const element = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const before = document.activeElement
+    element.current?.showModal()
+    return () => {
+      if (before instanceof HTMLElement) before.focus()
+    }
+  }, [])
+  return (
+    // Escape would uncover the page.
+    <dialog ref={element} class="sign-in" aria-label="Sign in again" onClose={() => element.current?.showModal()}>
+      <SignIn {...props} />
+    </dialog>
   )
 }

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { followEvents } from '../api/live-events.js'
 import type { Session } from '../api/session.js'
+import { BASE } from '../lib/base.js'
 import { snippetsFor } from '../lib/snippets.js'
 import { Code } from '../ui/code.js'
 import { Tabs } from '../ui/tabs.js'
@@ -26,7 +27,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
     void followEvents({ event: '', distinctId: '' }, listener, stop.signal)
     return () => stop.abort()
   }, [])
-  const snippets = snippetsFor(location.origin)
+  const snippets = snippetsFor(BASE)
   const { title = '', install, code = '', page, note } = snippets[selected] ?? {}
   return (
     <div class="welcome">
@@ -70,7 +71,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
         <Code text="npx tallyhouse demo" label="How to get a project to look at" />
       </section>
       <p class="hint">
-        Other languages send the same JSON as curl does: see the <a href="/docs">API reference</a>.
+        Other languages send the same JSON as curl does: see the <a href={`${BASE}/docs`}>API reference</a>.
       </p>
     </div>
   )

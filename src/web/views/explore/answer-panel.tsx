@@ -3,6 +3,7 @@ import type { Asked } from '../../api/ask.js'
 import { AnswerView } from '../../charts/answer-view.js'
 import { useUsersBehind } from '../../charts/users-behind.js'
 import { rawRows, tablesOf } from '../../lib/answer-table.js'
+import { BASE } from '../../lib/base.js'
 import { parseRoute } from '../../lib/link.js'
 import { type Display, type Draft, type Drawing, drawingOf, drawingsOf, exploreLink } from '../../lib/question.js'
 import { requestOf } from '../../lib/request.js'
@@ -142,11 +143,11 @@ function Actions({ question, display, asked }: { question: unknown; display: Dis
 /** The page's own link, unless it says nothing of the question, which was made of this project's data and this browser's time zone. */
 function linkOf(question: unknown, display: Display): string {
   const saysAll = question === undefined || parseRoute(location.hash).query.has('q')
-  return saysAll ? location.href : `${location.origin}${location.pathname}${exploreLink(question, display)}`
+  return saysAll ? location.href : `${BASE}/${exploreLink(question, display)}`
 }
 
 /** The same call from a terminal. */
 function curlOf(request: unknown): string {
   const body = JSON.stringify(request).replaceAll("'", "'\\''")
-  return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${location.origin}/public/query -d '${body}'`
+  return `curl -H 'content-type: application/json' -H "x-api-key: $KEY" ${BASE}/public/query -d '${body}'`
 }

@@ -1,12 +1,17 @@
+import { lookForTrouble } from '../../api/trouble.js'
 import type { ViewProps } from '../../app.js'
 import { numberText } from '../../lib/format.js'
 import { matches } from '../../lib/matching.js'
 import { go, linkTo } from '../../lib/route.js'
+import { usePoll } from '../../lib/use-poll.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
 import { EventRows } from './event-rows.js'
 import { Filters, isEmpty, readWish, type Wish } from './filters.js'
 import { type Live, useLive } from './use-live.js'
+
+/** A stream that is silent may be one without a store. */
+const LOOK_MS = 15_000
 
 /** Events as they become visible, newest first. */
 export default function LiveView({ session, route }: ViewProps) {
@@ -18,6 +23,7 @@ export default function LiveView({ session, route }: ViewProps) {
     distinctId: user,
     ...(property && { isWanted: ({ text }) => matches(text, { name: property, value }) }),
   })
+  usePoll(lookForTrouble, LOOK_MS)
   const show = (next: Wish) => go(linkTo(['live'], { ...next }), 'replace')
   return (
     <div class="live">

@@ -1,6 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { isPassing } from '../../api/call.js'
 import { type ExactEvent, readEvents } from '../../api/events.js'
 import { type Strand, takeFalling } from '../../lib/falling.js'
+import { useRecovery } from '../../lib/use-recovery.js'
 
 /** Of each name, so many are read at a time. */
 const LIMIT = 50
@@ -55,6 +57,7 @@ export function useEvents(names: string[]): UserEvents {
     return () => stop.current.abort()
   }, [key])
 
+  useRecovery(error !== null && isPassing(error), () => void read(strands))
   return {
     events,
     hasMore: strands.some(({ isOver, items }) => !isOver || items.length > 0),
