@@ -70,6 +70,7 @@ export function App() {
       <Shell
         session={session}
         failure={failure}
+        isCovered={ending !== ''}
         onSignOut={async () => {
           try {
             await signOut()
@@ -106,15 +107,17 @@ interface ShellProps {
   session: Session
   /** why signing out failed */
   failure: Error | null
+  /** whether nobody may see it for now */
+  isCovered: boolean
   onSignOut: () => void
 }
 
-function Shell({ session, failure, onSignOut }: ShellProps) {
+function Shell({ session, failure, isCovered, onSignOut }: ShellProps) {
   const route = useRoute()
   // A page that is kept open stays signed in.
   usePoll(() => {
     currentSession().then(
-      (now) => now ?? endSession('The session has ended: sign in again to go on.'),
+      (now) => now ?? endSession('The session has ended: sign in again.'),
       () => undefined,
     )
   }, DAY_MS)
@@ -124,7 +127,7 @@ function Shell({ session, failure, onSignOut }: ShellProps) {
     document.title = `${title} – Tallyhouse`
   }, [title])
   return (
-    <div class="shell">
+    <div class={isCovered ? 'shell covered' : 'shell'}>
       <a class="skip" href={`${location.hash || '#/'}`} onClick={focusMain}>
         Skip to the content
       </a>
@@ -143,7 +146,7 @@ function Shell({ session, failure, onSignOut }: ShellProps) {
           <span>
             {session.project} <small>{session.kind} key</small>
           </span>
-          <a href={`${BASE}/docs`}>API reference</a>
+          <a href={`${BASE}/docs/`}>API reference</a>
           <button type="button" class="plain" onClick={onSignOut}>
             Sign out
           </button>

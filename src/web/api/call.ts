@@ -130,7 +130,7 @@ async function request(method: Method, path: string, options: RequestOptions): P
     if (isPassing(error)) lookForTrouble()
     if (error.status !== 401 || path === SESSION_PATH) throw error
     // Whoever has signed in meanwhile has another session.
-    if (before === signIns) endSession('The session has ended: sign in again to go on.')
+    if (before === signIns) endSession('The session has ended: sign in again.')
     if (!isRead) throw new CallError('The session had ended. Sign in, then do it again.', 401, error.code)
   }
 }

@@ -1,5 +1,5 @@
 import uPlot from 'uplot'
-import { compactText } from '../lib/format.js'
+import { tickText } from '../lib/format.js'
 import { openPart, overPart, type PlotData, type PlotLine, stacked, sumOf, type Value } from '../lib/plot-data.js'
 import type { Colors } from './colors.js'
 
@@ -109,7 +109,7 @@ export function plotOptions(
         ...axis,
         grid: { stroke: colors.line, width: 1 },
         size: 52,
-        values: (_, splits) => splits.map(compactText),
+        values: (_, splits, __, ___, step) => splits.map((at) => tickText(at, step)),
       },
     ],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 }, focus: { prox: -1 } },

@@ -4,7 +4,7 @@ import type { AnswerTo } from '../../contract/question-input.js'
 import { bucketText } from '../lib/answer-names.js'
 import { lineBehind, lineOf } from '../lib/answer-table.js'
 import type { AnswerBefore } from '../lib/period-before.js'
-import { type PlotData, type PlotLine, plotData } from '../lib/plot-data.js'
+import { type PlotData, type PlotLine, partAt, plotData } from '../lib/plot-data.js'
 import { visible } from '../lib/visible.js'
 import type { OnNumber } from './answer-view.js'
 import { colorsAt } from './colors.js'
@@ -147,7 +147,13 @@ function nearest(
   top: number,
 ): Hit | undefined {
   if (shape !== 'line') {
-    const line = lines.find((_, i) => plot.valToPos(tops[i]?.[index] ?? 0, 'y') <= top) ?? lines.at(-1)
+    const line =
+      lines[
+        partAt(
+          tops.map((values) => values[index] ?? null),
+          plot.posToVal(top, 'y'),
+        )
+      ]
     return line && { line, isBefore: false }
   }
   const hits = lines.flatMap((line) => [

@@ -61,6 +61,15 @@ export function bucketText(at: string, interval: Interval): string {
   }
 }
 
+/** As `bucketText`, for buckets that follow each other: where clocks go back, the offset tells two hours apart. */
+export function bucketTexts(ats: string[], interval: Interval): string[] {
+  const texts = ats.map((at) => bucketText(at, interval))
+  return texts.map((text, i) => {
+    const isTwice = text === texts[i - 1] || text === texts[i + 1]
+    return isTwice ? `${text} (UTC${ats[i]?.slice(-6)})` : text
+  })
+}
+
 /** The same below a chart, where there is little room. */
 export function axisText(at: string, interval: Interval): string {
   const local = Date.parse(`${at.slice(0, 16)}Z`)

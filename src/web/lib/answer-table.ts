@@ -1,6 +1,6 @@
 import type { AnswerTo, AnyAnswer } from '../../contract/question-input.js'
 import type { AnyQuestion, Cell, FunnelCell, FunnelStep, SeriesCell } from '../../contract/questions.js'
-import { bucketText, dateText, eventText, lineNames, seriesText } from './answer-names.js'
+import { bucketTexts, dateText, eventText, lineNames, seriesText } from './answer-names.js'
 import type { CsvRow } from './csv.js'
 import { breakdownText, fieldLabel } from './fields.js'
 import { durationText, numberText, shareText } from './format.js'
@@ -77,8 +77,10 @@ function seriesTable(answer: SeriesAnswer, before: AnswerBefore | null): AnswerT
     const by = query.breakdown.length > 0 ? [query.breakdown.map(fieldLabel).join(', ')] : []
     return { title, columns: ['Series', ...by, 'Total', ...(before ? ['Period before'] : [])], rows }
   }
-  const rows = (results[0]?.points ?? []).map(({ at }, index) => [
-    { text: bucketText(at, query.interval), raw: at },
+  const ats = (results[0]?.points ?? []).map(({ at }) => at)
+  const texts = bucketTexts(ats, query.interval)
+  const rows = ats.map((at, index) => [
+    { text: texts[index] ?? '', raw: at },
     ...results.flatMap((line, i) => {
       const now = pointIn(answer, line, index)
       return before ? [now, pointIn(before, lineOf(before, i), index)] : [now]

@@ -1,5 +1,10 @@
 const WHOLE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 })
 const COMPACT = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 })
+/** For numbers that would be nothing, or very long, otherwise. */
+const SIGNIFICANT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 })
+const SCIENTIFIC = new Intl.NumberFormat(undefined, { notation: 'scientific', maximumSignificantDigits: 3 })
+const HUGE = 1e18
+const TINY = 1e-6
 const SHARE = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
 const SIGNED_SHARE = new Intl.NumberFormat(undefined, {
   style: 'percent',
@@ -15,12 +20,28 @@ const BYTE_UNITS = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
 
 /** A number as people write it. */
 export function numberText(value: number): string {
-  return WHOLE.format(value)
+  return formatOf(value, WHOLE).format(value)
 }
 
 /** A number where there is little room, such as `1.2M`. */
 export function compactText(value: number): string {
-  return COMPACT.format(value)
+  return formatOf(value, COMPACT).format(value)
+}
+
+/** A number beside a line of a chart. @param step to the next line: as many digits as tell them apart */
+export function tickText(value: number, step: number): string {
+  if (value === 0) return '0'
+  // Steps are 1, 2, 2.5 or 5, or those times a power of ten.
+  const digits = Math.max(0, 1 - Math.floor(Math.log10(step)))
+  if (step < TINY || Math.abs(value) >= HUGE) return SCIENTIFIC.format(value)
+  const notation = step < 1 ? 'standard' : 'compact'
+  return new Intl.NumberFormat(undefined, { notation, maximumFractionDigits: Math.max(2, digits) }).format(value)
+}
+
+function formatOf(value: number, usual: Intl.NumberFormat): Intl.NumberFormat {
+  const size = Math.abs(value)
+  if (size >= HUGE || (size < TINY && size > 0)) return SCIENTIFIC
+  return size < 0.1 && size > 0 ? SIGNIFICANT : usual
 }
 
 /** A share of 0 to 1. */

@@ -1,5 +1,5 @@
 import type { AnswerTo } from '../../contract/question-input.js'
-import { axisText, bucketText, lineNames } from './answer-names.js'
+import { axisText, bucketTexts, lineNames } from './answer-names.js'
 import { lineOf } from './answer-table.js'
 import type { AnswerBefore } from './period-before.js'
 
@@ -38,7 +38,10 @@ export function plotData(answer: SeriesAnswer, before: AnswerBefore | null, now:
   return {
     at: points.map(({ at }) => at),
     ticks: points.map(({ at }) => axisText(at, query.interval)),
-    labels: points.map(({ at }) => bucketText(at, query.interval)),
+    labels: bucketTexts(
+      points.map(({ at }) => at),
+      query.interval,
+    ),
     complete: points.map(({ complete }) => complete),
     lines: results.map((line, index) => ({
       name: names[index] ?? '',
@@ -49,15 +52,24 @@ export function plotData(answer: SeriesAnswer, before: AnswerBefore | null, now:
   }
 }
 
-/** Each line on top of those before it, the first at the bottom. */
+/** Each line on top of those before it, the first at the bottom; what is negative grows downwards from 0, apart from the rest. */
 export function stacked(lines: Value[][]): Value[][] {
-  const sums: number[] = []
+  const sums = { above: [] as number[], below: [] as number[] }
   return lines.map((values) => {
     return values.map((value, i) => {
-      sums[i] = (sums[i] ?? 0) + (value ?? 0)
-      return value === null ? null : (sums[i] ?? 0)
+      if (value === null) return null
+      const side = value < 0 ? sums.below : sums.above
+      side[i] = (side[i] ?? 0) + value
+      return side[i] ?? 0
     })
   })
+}
+
+/** Which part of a stack is at a height: the index of its line; the last line beyond all of them. @param tops of `stacked`, in one bucket */
+export function partAt(tops: Value[], height: number): number {
+  const isAt = (top: Value) => top !== null && (height < 0 ? top <= height : top >= height)
+  const found = tops.findIndex(isAt)
+  return found < 0 ? tops.length - 1 : found
 }
 
 /** The part of a line that may still change, joined to the part that is over. */

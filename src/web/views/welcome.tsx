@@ -71,7 +71,7 @@ export default function Welcome({ session, onFirstEvent }: WelcomeProps) {
         <Code text="npx tallyhouse demo" label="How to get a project to look at" />
       </section>
       <p class="hint">
-        Other languages send the same JSON as curl does: see the <a href={`${BASE}/docs`}>API reference</a>.
+        Other languages send the same JSON as curl does: see the <a href={`${BASE}/docs/`}>API reference</a>.
       </p>
     </div>
   )

@@ -1,11 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Filter } from '../../../src/contract/questions.js'
+import { bucketTexts } from '../../../src/web/lib/answer-names.js'
 import { csvOf } from '../../../src/web/lib/csv.js'
 import { fieldOf, fieldText, typedValue, valueText } from '../../../src/web/lib/fields.js'
 import { filterOf, groupOf, isFilter, OPERATORS, type Operator, withOperator } from '../../../src/web/lib/filters.js'
 import { flowLayout } from '../../../src/web/lib/flow-layout.js'
-import { openPart, overPart, stacked, sumOf } from '../../../src/web/lib/plot-data.js'
+import { compactText, numberText, tickText } from '../../../src/web/lib/format.js'
+import { openPart, overPart, partAt, stacked, sumOf } from '../../../src/web/lib/plot-data.js'
 import { hasBegun } from '../../../src/web/lib/range.js'
 
 const scalar = fc.oneof(
@@ -83,6 +85,54 @@ t.test('a file has no formulas, and each row its fields', (t) => {
   )
   for (const text of ['=a', '+a', '-a', '@a', '\ta', '\r=a', ' =a', '＝a']) t.match(csvOf([[text]]), /^"?'/)
   t.equal(csvOf([['a "b", c\nd']]), '"a ""b"", c\nd"\r\n')
+  t.end()
+})
+
+t.test('a number is shown with digits that say something, however small or large it is', (t) => {
+  t.equal(numberText(0.1 + 0.2), '0.3')
+  t.equal(numberText(1234.567), '1,234.57')
+  t.equal(numberText(0.004), '0.004')
+  t.equal(compactText(0.0123), '0.0123')
+  t.equal(numberText(-0.000_000_002), '-2E-9')
+  t.equal(numberText(1e15), '1,000,000,000,000,000')
+  t.equal(numberText(1.5e300), '1.5E300')
+  t.equal(numberText(0), '0')
+  // No two lines of a chart have the same number, and each has its own.
+  const steps = fc.tuple(fc.constantFrom(1, 2, 2.5, 5), fc.integer({ min: -12, max: 20 }))
+  fc.assert(
+    fc.property(steps, fc.integer({ min: -12, max: 0 }), ([factor, power], first) => {
+      const step = Number(`${factor}e${power}`)
+      const texts = Array.from({ length: 13 }, (_, i) => tickText((first + i) * step, step))
+      t.equal(new Set(texts).size, 13, `${step}: ${texts}`)
+    }),
+  )
+  t.end()
+})
+
+t.test('what is negative is stacked below what is not', (t) => {
+  const tops = stacked([
+    [-5, 1],
+    [3, 2],
+    [-2, null],
+  ])
+  t.strictSame(tops, [
+    [-5, 1],
+    [3, 3],
+    [-7, null],
+  ])
+  const first = tops.map(([top]) => top ?? null)
+  const parts = [-4, -6, -9, 1, 9].map((height) => partAt(first, height))
+  t.strictSame(parts, [0, 2, 2, 1, 2])
+  t.end()
+})
+
+t.test('the two hours of which clocks have one are told apart', (t) => {
+  const ats = ['01:00:00+02:00', '02:00:00+02:00', '02:00:00+01:00', '03:00:00+01:00'].map((at) => `2026-10-25T${at}`)
+  const texts = bucketTexts(ats, 'hour')
+  t.match(texts[1], /\(UTC\+02:00\)$/)
+  t.match(texts[2], /\(UTC\+01:00\)$/)
+  t.notMatch(texts[0], /UTC/)
+  t.equal(new Set(texts).size, 4)
   t.end()
 })
 

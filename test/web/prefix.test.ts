@@ -1,0 +1,56 @@
+import { once } from 'node:events'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { startChromium } from '../browser/chromium.js'
+import { SECRET_KEY } from '../helper.js'
+import { startSite } from './page.js'
+
+const PREFIX = '/analytics'
+
+/** A proxy that has a service below a path, and something else everywhere else. @returns its URL */
+async function startProxy(t: Test, target: string): Promise<string> {
+  const server = createServer((incoming, answer) => {
+    const { url = '', method, headers } = incoming
+    if (!url.startsWith(`${PREFIX}/`))
+      return answer.writeHead(404, { 'content-type': 'text/html' }).end('<h1>Shop</h1>')
+    const outgoing = request(`${target}${url.slice(PREFIX.length)}`, { method, headers }, (response) => {
+      response.pipe(answer.writeHead(response.statusCode ?? 500, response.headers))
+    })
+    outgoing.on('error', () => answer.destroy())
+    answer.on('close', () => outgoing.destroy())
+    incoming.pipe(outgoing)
+  })
+  server.listen(0)
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://localhost:${(server.address() as AddressInfo).port}${PREFIX}`
+}
+
+t.test('a proxy may have the page below a path', async (t) => {
+  const { url, call } = await startSite(t)
+  const page = await (await startChromium(t)).newPage()
+  const base = await startProxy(t, url)
+  await page.goto(`${base}/#/live`)
+  await page.getByLabel('Key of the project').fill(SECRET_KEY)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
+  t.match(await page.getByRole('region', { name: 'An event from curl' }).textContent(), `curl ${base}/public/track`)
+  await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada' })
+  await page.getByRole('link', { name: 'signed up' }).waitFor()
+  for (const [view, content] of [
+    ['Boards', page.getByRole('heading', { name: 'Overview' })],
+    ['Explore', page.getByRole('button', { name: 'Download CSV' })],
+    ['Users', page.getByText('No profiles yet')],
+    ['Data', page.getByRole('cell', { name: 'signed up' })],
+    ['Health', page.getByRole('region', { name: 'Intake' })],
+  ] as const) {
+    await page.getByRole('link', { name: view, exact: true }).click()
+    await content.first().waitFor()
+  }
+  await page.getByRole('link', { name: 'API reference' }).click()
+  await page.getByText('/public/track', { exact: true }).first().waitFor()
+})
