@@ -103,8 +103,8 @@ interface Looked {
 
 /**
  * What there is to ask about. The events of a project are counted by name once, and then only those that come; a deletion
- * makes those months be counted again in which something was changed: of a large project in the background, so that who asks
- * first after it gets the counts from before. Properties and values are those of the newest events.
+ * makes those months be counted again in which something was changed, and whoever asks waits for that: nothing deleted is in a
+ * later response. Properties and values are those of the newest events.
  */
 export class Catalog {
   readonly #options: CatalogOptions
@@ -210,17 +210,14 @@ export class Catalog {
       const added = addTo(names, rows)
       return { ...known, stored, names, total: known.total + added }
     })
-    if (counts.deletions !== deletions || this.#clock() - counts.countedAt >= RECOUNT_MS)
-      this.#recount(projectId, point, counts)
+    if (this.#clock() - counts.countedAt >= RECOUNT_MS) this.#recount(projectId, point, counts)
     return counts
   }
 
   /** Whether what has come since is all that has to be counted now. */
   #canGoOn({ names, total, countedAt, deletions }: Counts, point: ReadPoint): boolean {
-    if (names.size > MAX_NAMES) return false
-    const age = this.#clock() - countedAt
-    if (total <= LARGE) return deletions === point.deletions && age < RECOUNT_MS
-    return deletions === point.deletions || age < MAX_OLD_MS
+    if (names.size > MAX_NAMES || deletions !== point.deletions) return false
+    return total > LARGE || this.#clock() - countedAt < RECOUNT_MS
   }
 
   /** Counts all in the background, once at a time. If that fails, the next who asks begins it again. */

@@ -157,7 +157,7 @@ t.test('where the newest events of a name begin is found again when half as many
   t.equal(await sampled('b'), 20_000)
 })
 
-t.test('the counts of a large project are made anew in the background', async (t) => {
+t.test('the counts of a large project are made anew in the background, but at once after a deletion', async (t) => {
   const { projectId, catalog, clock, point, insert, counts } = project()
   await insert(200_000, `if(number < 3, 'rare', 'often')`, 10)
   const known = [
@@ -171,9 +171,8 @@ t.test('the counts of a large project are made anew in the background', async (t
   }
   await remove('rare')
   await insert(2, `'new'`, 20)
-  t.strictSame(await counts(), [...known, ['new', 2]], 'those from before, and what has come')
+  t.strictSame(await counts(), [known[0], ['new', 2]], 'nothing that was deleted')
   await insert(1, `'newer'`, 30)
-  await catalog.settled()
   const now = [
     ['often', 199_997],
     ['new', 2],
@@ -187,7 +186,7 @@ t.test('the counts of a large project are made anew in the background', async (t
   t.strictSame(await counts(), [...now, ['older', 1]])
   await remove('new')
   clock.ms += 20 * 60 * SECOND
-  t.strictSame(await counts(), [now[0], ['newer', 1], ['older', 1]], 'not those from long before')
+  t.strictSame(await counts(), [now[0], ['newer', 1], ['older', 1]])
   await catalog.settled()
 })
 
