@@ -1,8 +1,9 @@
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
+import { type Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Readable } from 'node:stream'
 import { urlToHttpOptions } from 'node:url'
 import { type ClickHouseSettings, parseError } from '@clickhouse/client'
+import { BlockAgent } from './block-agent.js'
 import { MAX_ERROR_BYTES } from './errors.js'
 import type { Scalars } from './parameters.js'
 
@@ -33,7 +34,7 @@ export class QueryStreams {
     this.#silentMs = silentMs
     const url = new URL(origin)
     const isSecure = url.protocol === 'https:'
-    const Agent = isSecure ? HttpsAgent : HttpAgent
+    const Agent = isSecure ? HttpsAgent : BlockAgent
     this.#request = isSecure ? httpsRequest : httpRequest
     this.#agent = new Agent({ keepAlive: true, maxSockets: connections, timeout: idleMs })
     const { hostname, port } = urlToHttpOptions(url)

@@ -38,6 +38,26 @@ t.test('answers that are passed on', async (t) => {
     await t.resolves(fc.assert(property))
   })
 
+  await t.test('large ones that are read in turns, some slowly, are what was sent', async (t) => {
+    const rows = 600_000
+    const read = async (first: number) => {
+      const query = `SELECT number FROM numbers(${first}, ${rows})`
+      const answer = await clickhouse.bytes(query, {}, { wait_end_of_query: first % 2 === 0 ? 1 : 0 })
+      const chunks: Buffer[] = []
+      for await (const chunk of answer) {
+        chunks.push(chunk)
+        if (first % 3 === 0) await new Promise((resolve) => setImmediate(resolve))
+      }
+      return Buffer.concat(chunks).toString()
+    }
+    const firsts = [1_000_000, 2_000_001, 3_000_003, 4_000_002]
+    const answers = await Promise.all(firsts.map(read))
+    for (const [i, first] of firsts.entries()) {
+      const sent = Array.from({ length: rows }, (_, number) => `${first + number}\n`).join('')
+      t.ok(answers[i] === sent, `the numbers from ${first}`)
+    }
+  })
+
   await t.test('an error has the number that ClickHouse gave it', async (t) => {
     const error = await clickhouse.bytes('SELECT throwIf(1)').catch((error: unknown) => error)
     t.ok(error instanceof StoreError)
