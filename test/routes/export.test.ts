@@ -96,6 +96,29 @@ for (const storage of ['embedded', 'lanes'] as const) {
       t.equal(head.body, '')
     })
 
+    t.test('where a limit ends it is known to the event, also after one was deleted', async (t) => {
+      const end = async (query: string) => {
+        const { headers } = await call('HEAD', `/public/export?${query}`)
+        return [headers['x-has-more'], headers['x-next-cursor']]
+      }
+      const all = (await exported()).body.trimEnd().split('\n')
+      const { eventId, event } = JSON.parse(all.at(-1) ?? '')
+      const whole = (await exported()).next
+      for (const filter of ['', `event=${encodeURIComponent(event)}&`]) {
+        const { body, next } = await exported(filter)
+        const rows = body.trimEnd().split('\n').length
+        t.same(await end(`${filter}limit=${rows}`), ['false', next])
+        t.equal((await end(`${filter}limit=${rows - 1}`))[0], 'true')
+        t.equal(
+          (await exported(`${filter}cursor=${(await end(`${filter}limit=${rows - 1}`))[1]}`)).body,
+          `${all.at(-1)}\n`,
+        )
+      }
+      t.equal((await call('DELETE', `/public/events/${eventId}`)).statusCode, 200)
+      t.same(await end(`limit=${all.length - 1}`), ['false', whole])
+      t.equal((await end(`limit=${all.length - 2}`))[0], 'true')
+    })
+
     t.test('a client that hangs up ends the query', async (t) => {
       await app.listen({ host: '127.0.0.1', port: 0 })
       const { port } = app.server.address() as AddressInfo
