@@ -241,10 +241,11 @@ function parseHead(text: string): Head {
 
 /** @throws TallyhouseError if a proxy compressed the response */
 function refuseCompressed({ status, headers }: Head): void {
-  const coding = headers.get('content-encoding') ?? ''
-  if (/^(identity)?$/i.test(coding)) return
+  const codings = [headers.get('content-encoding') ?? 'identity', headers.get('transfer-encoding') ?? 'chunked']
+  const coding = codings.find((one) => !/^(identity|chunked)?$/i.test(one))
+  if (coding === undefined) return
   const message = `The response, with status ${status}, is compressed (${coding}). Check the proxies in front of the service.`
-  throw new TallyhouseError('unexpected_answer', message, { status })
+  throw new TallyhouseError('compressed', message, { status })
 }
 
 /** What a TLS server is asked for; an address is not a name. */

@@ -1,7 +1,9 @@
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
 import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -20,6 +22,16 @@ import {
   until,
 } from '../../helper.js'
 import { runCommand, startCommand } from '../command-line.js'
+
+/** A certificate for this machine that nobody else has signed; null without openssl. */
+async function ownCertificate(t: Test) {
+  const folder = await temporaryFolder(t)
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  const names = 'subjectAltName=DNS:localhost,IP:127.0.0.1'
+  const options = ['-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost', '-addext', names]
+  const { status } = spawnSync('openssl', ['req', '-x509', ...options, '-keyout', key, '-out', cert])
+  return status === 0 ? { path: cert, key: await readFile(key), cert: await readFile(cert) } : null
+}
 
 /** What must come out as it went in. */
 function essence(text: string): string {
@@ -131,6 +143,34 @@ t.test('what was imported is exported', async (t) => {
       await rm(file)
       t.match(await again(), { code: 1, stderr: /has 0 bytes/ })
     }
+  })
+
+  t.test('over TLS, with a certificate that is trusted', async (t) => {
+    const own = await ownCertificate(t)
+    if (!own) return t.skip('needs openssl')
+    const server = createTlsServer(own, ({ method, headers, url }, reply) => {
+      const onward = request(service.url + url, { method, headers }, (answer) => {
+        reply.writeHead(answer.statusCode ?? 0, answer.headers)
+        answer.pipe(reply)
+      })
+      onward.end()
+    }).listen(0)
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const { port } = server.address() as AddressInfo
+    for (const host of ['localhost', '127.0.0.1']) {
+      const args = ['export', '--url', `https://${host}:${port}`]
+      const trusted = await runCommand(args, '', { SECRET_KEY, NODE_EXTRA_CA_CERTS: own.path })
+      t.equal(trusted.code, 0, trusted.stderr)
+      t.ok(trusted.stdout === whole.stdout, 'the same bytes')
+      t.match(await runCommand(args), { code: 1, stdout: '', stderr: /its TLS certificate is not accepted/ })
+    }
+    t.match(await runCommand(['export', '--url', `http://localhost:${port}`]), { code: 1, stderr: /cannot be reached/ })
+  })
+
+  t.test('an address with a password is refused', async (t) => {
+    const url = service.url.replace('//', '//ada:secret@')
+    t.match(await runCommand(['export', '--url', url]), { code: 2, stderr: /must not have a user or a password/ })
   })
 
   t.test('CSV, which can be imported again', async (t) => {
