@@ -62,10 +62,12 @@ export function wrapRows(rows: Readable, head: string, tail: (nextId: string | n
   let held: Buffer = Buffer.alloc(0)
   const around = new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      const last = chunk.length > MARK_BYTES ? chunk : Buffer.concat([held, chunk])
-      if (last === chunk && held.length > 0) this.push(held)
-      // What is held is a chunk as it came, so that each makes one write to the socket.
-      held = last
+      const bytes = chunk.length > MARK_BYTES ? chunk : Buffer.concat([held, chunk])
+      if (bytes === chunk && held.length > 0) this.push(held)
+      // Of a large chunk no more than may be the mark and the comma before it: the client is to wait for as little as can be.
+      const heldFrom = Math.max(bytes.length - MARK_BYTES - 1, 0)
+      if (heldFrom > 0) this.push(bytes.subarray(0, heldFrom))
+      held = bytes.subarray(heldFrom)
       done()
     },
     flush(done) {
