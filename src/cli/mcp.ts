@@ -27,8 +27,8 @@ ${TARGET_USAGE}
 It ends when the assistant closes its input, or by Ctrl-C. The service need not run yet when it
 starts. The exit code is 0, or 2 for a usage error.`
 
-/** Somebody waits for the answer, and can ask again. */
-const RETRY = { attempts: 3 }
+/** Somebody waits for the answer, and can ask again. Clients of MCP wait for a minute, and a silent store is told of after half of it. */
+const RETRY = { attempts: 3, withinMs: 15_000 }
 
 export const command: Command = {
   summary: 'lets an assistant ask a running service, by MCP',

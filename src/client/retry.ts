@@ -10,6 +10,8 @@ export interface RetryPolicy {
   baseDelayMs: number
   /** limit of the backoff, and of a `Retry-After` that the service asks for, in milliseconds */
   maxDelayMs: number
+  /** no attempt begins later than this after the first one, in milliseconds; default: any time */
+  withinMs?: number
 }
 
 /** For a call that a caller waits for: at most half a minute of pauses. */
@@ -45,16 +47,18 @@ export function mayBeDone(error: unknown): boolean {
 }
 
 /**
- * Retries until an attempt succeeds, fails permanently, or none is left.
+ * Retries until an attempt succeeds, fails permanently, or none is left or in time.
  * @param attempt must send the same bytes with the same key each time
  * @throws what the last attempt threw; TallyhouseError `aborted` if the signal ends a pause
  */
 export async function retry<T>(attempt: () => Promise<T>, policy: RetryPolicy, signal?: AbortSignal): Promise<T> {
+  const begun = performance.now()
   for (let failures = 1; ; failures++) {
     try {
       return await attempt()
     } catch (error) {
-      if (!isRetryable(error) || failures >= policy.attempts) throw error
+      const isLate = performance.now() - begun > (policy.withinMs ?? Number.POSITIVE_INFINITY)
+      if (!isRetryable(error) || isLate || failures >= policy.attempts) throw error
       await wait(pauseMs(policy, failures, error.retryAfterMs), undefined, { ...(signal && { signal }) }).catch(() => {
         throw new TallyhouseError('aborted', 'The call was aborted between two attempts.', { cause: error })
       })

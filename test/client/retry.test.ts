@@ -31,6 +31,10 @@ t.test('it retries until it succeeds, fails permanently, or has no attempt left'
   await t.rejects(retry(always.attempt, AT_ONCE), { code: 'network' })
   t.equal(always.calls(), 4)
 
+  const late = failing(Number.POSITIVE_INFINITY, away())
+  await t.rejects(retry(late.attempt, { ...AT_ONCE, withinMs: -1 }), { code: 'network' })
+  t.equal(late.calls(), 1, 'none is left in time')
+
   const refused = failing(1, new TallyhouseError('unauthorized', 'no', { status: 401 }))
   await t.rejects(retry(refused.attempt, AT_ONCE), { code: 'unauthorized' })
   t.equal(refused.calls(), 1)
