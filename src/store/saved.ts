@@ -124,7 +124,11 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const before = await newest(clickhouse, place)
     const revision = before.isDeleted ? 0 : before.version
-    if (expected !== undefined && expected !== revision) return 'conflict'
+    if (expected !== undefined && expected !== revision) {
+      // Whoever repeats a change because its response was lost has made it already.
+      const stored = await revisionOf(clickhouse, place, row)
+      return stored === null ? 'conflict' : { revision: stored }
+    }
     if (revision === 0 && row.isDeleted) return 'missing'
     if (revision === 0 && (await countSaved(clickhouse, place)) >= MAX_SAVED) return 'full'
     if (before.version !== last.version) last = { version: before.version, staleTokens: 0 }
@@ -152,6 +156,16 @@ async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Ro
   const taken = await change(clickhouse, place, { ...row, ...NOTHING }, version)
   // Somebody has replaced it meanwhile, so it is somebody's.
   return taken === 'conflict' ? { revision: version } : 'full'
+}
+
+/** The revision of what is stored if it is the same as the row; null if it is not. */
+async function revisionOf(clickhouse: ClickHouse, place: SavedPlace, row: Row): Promise<number | null> {
+  const [stored] = await clickhouse.rows<Pick<Row, 'name' | 'content' | 'display'> & { version: string }>(
+    `SELECT name, content, display, version FROM saved FINAL WHERE ${ONE}`,
+    valuesOf(place),
+  )
+  const isSame = stored?.name === row.name && stored.content === row.content && stored.display === row.display
+  return isSame ? Number(stored.version) : null
 }
 
 interface Newest {

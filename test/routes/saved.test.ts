@@ -151,6 +151,21 @@ t.test('the calls', async (t) => {
     await remove('questions', 'kinds')
   })
 
+  t.test('a change whose response was lost can be repeated', async (t) => {
+    for (const kind of KINDS) {
+      const id = randomName('again')
+      const first = bodyOf(kind, 'n', { revision: 0 })
+      t.equal(await save(kind, id, first), 1)
+      t.equal(await save(kind, id, first), 1)
+      const next = bodyOf(kind, 'm', { revision: 1 })
+      t.equal(await save(kind, id, next), 2)
+      t.equal(await save(kind, id, next), 2)
+      isRefused(t, await put(kind, id, first), 409, 'revision_conflict')
+      t.equal((await remove(kind, id)).statusCode, 200)
+      isRefused(t, await put(kind, id, next), 409, 'revision_conflict')
+    }
+  })
+
   t.test('a revision that is not the stored one is a conflict', async (t) => {
     for (const kind of KINDS) {
       const id = 'revised'
