@@ -29,7 +29,8 @@ interface AnswerViewProps {
 export function AnswerView({ answer, before = null, display, onNumber }: AnswerViewProps) {
   const drawing = drawingOf(answer.query, display)
   const tables = useMemo(() => tablesOf(answer, before), [answer, before])
-  if (tables.every(({ rows }) => rows.length === 0)) return <p class="hint">Nothing was found in this time.</p>
+  const isEmpty = tables.every(({ rows }) => rows.length === 0) || (before === null && !hasNumbers(answer))
+  if (isEmpty) return <p class="hint">Nothing was found in this time.</p>
   if (drawing === 'table') return <AnswerTables tables={tables} onNumber={onNumber} />
   return (
     <>
@@ -37,6 +38,12 @@ export function AnswerView({ answer, before = null, display, onNumber }: AnswerV
       {isPicture(answer, drawing) && <AnswerTables tables={tables} isForReaders />}
     </>
   )
+}
+
+/** Whether there is a number in it: an average of nothing is none. */
+function hasNumbers(answer: DrawnAnswer): boolean {
+  if (answer.kind !== 'series') return true
+  return answer.results.some(({ points }) => points.some(({ value }) => value !== null))
 }
 
 /** Whether a screen reader finds no numbers in it. */

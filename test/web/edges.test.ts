@@ -1,0 +1,48 @@
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { isUsable, startSite } from './page.js'
+
+const link = (question: object, as: string) => `#/explore?${new URLSearchParams({ q: JSON.stringify(question), as })}`
+
+t.test('numbers and names at their edges', async (t) => {
+  const { call, visit, url } = await startSite(t)
+  const names = [
+    '',
+    ' ',
+    'x'.repeat(255),
+    'مرحبا بالعالم',
+    '👩‍👩‍👧‍👦',
+    '<b>',
+    ...Array.from({ length: 30 }, (_, i) => `value ${i}`),
+  ]
+  const events = names.map((name, i) => {
+    return {
+      event: 'sold',
+      distinct_id: `u${i}`,
+      properties: { name, text: 'none', small: 0.004, sum: i % 2 ? -1e12 : 7 },
+    }
+  })
+  t.equal((await call('POST', '/public/track/batch', { events })).statusCode, 200)
+  const page = await visit('#/explore')
+  const show = async (page: Page, question: object, as: string) => {
+    await page.goto(`${url}/${link(question, as)}`)
+    await page.getByText('Answered in').waitFor()
+  }
+  const sold = (metric: string, property: string) => ({ kind: 'series', series: [{ event: 'sold', metric, property }] })
+
+  await show(page, sold('avg', 'properties.text'), 'line')
+  await page.getByText('Nothing was found in this time.').waitFor()
+  await show(page, sold('avg', 'properties.small'), 'number')
+  await page.getByRole('button', { name: '0.004' }).waitFor()
+  const split = { ...sold('sum', 'properties.sum'), breakdown: ['properties.name'], limit: 40 }
+  for (const as of ['line', 'area', 'bar', 'number', 'table']) {
+    await show(page, split, as)
+    await isUsable(t, page, as)
+  }
+  await page.setViewportSize({ width: 390, height: 844 })
+  const table = page.getByRole('region', { name: 'Table: Numbers' })
+  const heights = await table
+    .locator('tbody tr')
+    .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect().height))
+  t.ok(Math.max(...heights) < 60, `no number is broken into lines: ${heights}`)
+})
