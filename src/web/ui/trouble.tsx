@@ -5,13 +5,12 @@ import { currentTrouble, whenTroubleChanges } from '../api/trouble.js'
 export function Trouble() {
   const [trouble, setTrouble] = useState(currentTrouble())
   useEffect(() => whenTroubleChanges(() => setTrouble(currentTrouble())), [])
+  if (trouble === null) return null
   return (
-    <div role="alert" class={trouble === null ? 'hidden' : 'notice failure'}>
-      {trouble !== null && (
-        <p>
-          {trouble} This page goes on by itself once that is over; <a href="#/health">Health</a> says more.
-        </p>
-      )}
+    <div role="alert" class="notice failure">
+      <p>
+        {trouble} This page goes on by itself once that is over; <a href="#/health">Health</a> says more.
+      </p>
     </div>
   )
 }
