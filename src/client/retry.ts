@@ -57,9 +57,10 @@ export async function retry<T>(attempt: () => Promise<T>, policy: RetryPolicy, s
     try {
       return await attempt()
     } catch (error) {
-      const isLate = performance.now() - begun > (policy.withinMs ?? Number.POSITIVE_INFINITY)
-      if (!isRetryable(error) || isLate || failures >= policy.attempts) throw error
-      await wait(pauseMs(policy, failures, error.retryAfterMs), undefined, { ...(signal && { signal }) }).catch(() => {
+      if (!isRetryable(error) || failures >= policy.attempts) throw error
+      const pause = pauseMs(policy, failures, error.retryAfterMs)
+      if (performance.now() + pause - begun > (policy.withinMs ?? Number.POSITIVE_INFINITY)) throw error
+      await wait(pause, undefined, { ...(signal && { signal }) }).catch(() => {
         throw new TallyhouseError('aborted', 'The call was aborted between two attempts.', { cause: error })
       })
     }

@@ -34,6 +34,10 @@ t.test('it retries until it succeeds, fails permanently, or has no attempt left'
   const late = failing(Number.POSITIVE_INFINITY, away())
   await t.rejects(retry(late.attempt, { ...AT_ONCE, withinMs: -1 }), { code: 'network' })
   t.equal(late.calls(), 1, 'none is left in time')
+  const asked = new TallyhouseError('unavailable', 'no', { status: 503, retryAfterMs: 60_000 })
+  const paused = failing(Number.POSITIVE_INFINITY, asked)
+  await t.rejects(retry(paused.attempt, { attempts: 4, baseDelayMs: 0, maxDelayMs: 60_000, withinMs: 30_000 }), asked)
+  t.equal(paused.calls(), 1, 'the pause counts, too')
 
   const refused = failing(1, new TallyhouseError('unauthorized', 'no', { status: 401 }))
   await t.rejects(retry(refused.attempt, AT_ONCE), { code: 'unauthorized' })
