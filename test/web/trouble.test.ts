@@ -60,7 +60,7 @@ t.test('a page without a network says so, and goes on once there is one', async 
   await page.context().setOffline(true)
   // Its code was not loaded yet.
   await page.getByRole('link', { name: 'Users', exact: true }).click()
-  await page.getByRole('alert').getByText('The service cannot be reached.').first().waitFor()
+  await page.getByRole('alert').getByText('The service cannot be reached. This page goes on by itself').waitFor()
   await page.context().setOffline(false)
   await page.getByRole('link', { name: 'ada' }).waitFor()
 })
