@@ -91,8 +91,9 @@ interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
 /** Where the newest events of a name begin. */
 interface Start {
   id: string | null
-  /** how many there were of the name */
+  /** how many there were of the name, and how many of the newest are from there on */
   count: number
+  size: number
 }
 
 /** The events that are looked at, and of what project. */
@@ -149,8 +150,8 @@ export class Catalog {
   }
 
   /**
-   * Counts the events of the largest projects and samples their properties, so that the first who asks does not wait for
-   * that. Without the store it does nothing.
+   * Counts the events of the largest projects by name, so that the first who asks does not wait for that. Never rejects:
+   * what the store keeps it from counting is left to whoever asks.
    */
   async prepare(): Promise<void> {
     const { shards, log } = this.#options
@@ -338,9 +339,10 @@ export class Catalog {
   ): Promise<string | null> {
     const newest = { projectId, order: 'desc' as const, upTo, offset: size }
     if (event === undefined) return await findPageStart(this.#options.shards, newest)
-    const isCurrent = (known: Start) => Math.abs(count - known.count) <= size / 2
+    // A name gets rare as others come: then its sample is spread over too many rows.
+    const isCurrent = (known: Start) => Math.abs(count - known.count) <= size / 2 && known.size <= 2 * size
     const start = await this.#starts.get(JSON.stringify([projectId, event]), isCurrent, async () => {
-      return { id: await findPageStart(this.#options.shards, { ...newest, event }), count }
+      return { id: await findPageStart(this.#options.shards, { ...newest, event }), count, size }
     })
     return start.id
   }

@@ -155,6 +155,9 @@ t.test('where the newest events of a name begin is found again when half as many
   t.equal(await sampled('b'), 29_000)
   await insert(2_000, `'b'`, 30)
   t.equal(await sampled('b'), 20_000)
+  t.equal(await sampled('a'), 20_000)
+  await insert(1_300_000, `'c'`, 40)
+  t.equal(await sampled('a'), 9310, 'fewer of what is rare by now')
 })
 
 t.test('the counts of a large project are made anew in the background, but at once after a deletion', async (t) => {
