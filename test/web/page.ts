@@ -18,7 +18,7 @@ const NARROW = { width: 390, height: 844 }
 const ZONE = 'Europe/Berlin'
 const KEYS_REFRESH_MS = 200
 /** As `until` has it. */
-const WAIT_LIMIT_MS = 90_000
+export const WAIT_LIMIT_MS = 90_000
 
 export interface Site extends Client {
   /** without a slash at its end */
