@@ -24,7 +24,7 @@ async function transfer(move: typeof exportAll, folder: string, env: NodeJS.Proc
     const stop = new AbortController()
     const { io, end } = ioOf(env, stop.signal)
     const isDone = async () => {
-      const name = move === exportAll ? /^manifest\.json$/ : /^imported-/
+      const name = move === exportAll ? /^manifest\.json$/ : /^imported-.*\.json$/
       return (await countDone(folder, name)) >= after
     }
     const moving = move(folder, loadConfig(env), io)
