@@ -10,8 +10,8 @@ interface DialogProps {
   children: ComponentChildren
 }
 
-/** A modal dialog; Escape closes it, and the focus returns to where it was. */
-export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
+/** Opens a dialog over the page; once it is gone, the focus returns to where it was. @returns the ref of the dialog */
+export function useModal() {
   const element = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const before = document.activeElement
@@ -20,6 +20,12 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
+  return element
+}
+
+/** A modal dialog; Escape closes it, and the focus returns to where it was. */
+export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
+  const element = useModal()
   return (
     <dialog ref={element} aria-label={title} onClose={onClose} class={isWide ? 'dialog wide' : 'dialog'}>
       <header>

@@ -1,5 +1,6 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { type Session, signIn } from '../api/session.js'
+import { useModal } from '../ui/dialog.js'
 import { Failure } from '../ui/notice.js'
 
 interface SignInProps {
@@ -44,14 +45,7 @@ export function SignIn({ reason, onSignedIn }: SignInProps) {
 
 /** Asks over the whole page, which stays below it with all that was typed there. */
 export function SignInAgain(props: Required<SignInProps>) {
-  const element = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
-    const before = document.activeElement
-    element.current?.showModal()
-    return () => {
-      if (before instanceof HTMLElement) before.focus()
-    }
-  }, [])
+  const element = useModal()
   return (
     // Escape would uncover the page.
     <dialog ref={element} class="sign-in" aria-label="Sign in again" onClose={() => element.current?.showModal()}>
