@@ -168,9 +168,12 @@ export class Scan {
   }
 
   #body(end: number, count: number): ScannedBody | null {
-    if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length || this.#weight > this.#maxWeight) return null
+    if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length) return null
+    const hasOthers = (this.#seen & OTHER) !== 0
+    // Only such a body may have to be parsed; any other one is stored as it is.
+    if (hasOthers && this.#weight > this.#maxWeight) return null
     const found = (this.#seen & INSERT_ID) === 0 ? null : places.slice(0, count * PLACE_FIELDS)
-    return new ScannedBody(count, this.#apiKey, this.#keyStart, (this.#seen & OTHER) !== 0, found)
+    return new ScannedBody(count, this.#apiKey, this.#keyStart, hasOthers, found)
   }
 
   /** The offset after the event that begins at `at`; `known` has a bit for each field that has a meaning in it. */

@@ -15,7 +15,7 @@ t.test('a field weighs 8, an element 1, a string 0 whatever it contains', async 
   t.equal(weigh(Buffer.from('['.repeat(10_000)), 100), 101, 'stops above the limit')
 })
 
-t.test('the scanner weighs a body as weigh does', async () => {
+t.test('the scanner weighs a body with unknown fields as weigh does', async () => {
   const properties = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 6 }))
   const filled = (around: object, max: number, given: object) => {
     const weight = weigh(Buffer.from(JSON.stringify({ ...around, x: [0] })), max)

@@ -1,0 +1,31 @@
+import t from 'tap'
+import { LAYOUTS, SECRET_KEY, settingsFor, startApp } from '../helper.js'
+
+const numbered = (count: number) =>
+  `{${Array.from({ length: count }, (_, n) => `"f${n.toString(36)}":${n % 10}`).join(',')}}`
+
+for (const storage of LAYOUTS) {
+  t.test(storage, async (t) => {
+    const { call } = await startApp(t, await settingsFor(t, storage))
+
+    t.test('an event may have as many fields and elements as the body limit allows', async (t) => {
+      const all = [numbered(100_000), `{"list":[${'0,'.repeat(500_000)}0]}`, `{"lists":[${'[],'.repeat(300_000)}[]]}`]
+      for (const [n, properties] of all.entries()) {
+        const body = `{"apiKey":"${SECRET_KEY}","event":"many","distinct_id":"of-one-${n}","properties":${properties}}`
+        const tracked = await call('POST', '/public/track', body)
+        t.equal(tracked.body, '{"status":1,"error":null}')
+        const page = await call('GET', `/public/events?distinct_id=of-one-${n}`)
+        t.ok(page.body.includes(`"properties":${properties}`), 'it comes back as it was')
+      }
+    })
+
+    t.test('so may the events of a full batch', async (t) => {
+      const properties = numbered(400)
+      const event = `{"event":"wide","distinct_id":"of-batch","properties":${properties}}`
+      const taken = await call('POST', '/public/track/batch', `{"events":[${Array(1000).fill(event).join(',')}]}`)
+      t.equal(taken.body, '{"status":1,"error":null,"accepted":1000}')
+      const page = await call('GET', '/public/events?limit=10000&distinct_id=of-batch')
+      t.equal(page.body.split(`"properties":${properties}`).length - 1, 1000)
+    })
+  })
+}
