@@ -136,7 +136,7 @@ const Settings = Type.Object({
     message: 'bytes, at least 1048576',
   }),
   MAX_PROPERTY_DEPTH: Type.Integer({
-    default: 64,
+    default: MAX_SCAN_DEPTH,
     minimum: 1,
     maximum: MAX_SCAN_DEPTH,
     message: `levels, 1 to ${MAX_SCAN_DEPTH}`,

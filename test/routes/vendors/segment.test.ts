@@ -208,15 +208,15 @@ t.test("Segment's calls", async (t) => {
     const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) })
     const count = async () => (await events('&distinct_id=deep')).length
     for (const [message, stored] of [
-      [{ properties: nested(64) }, 1],
-      [{ properties: nested(65) }, 1],
-      [{ context: nested(62) }, 2],
-      [{ context: nested(63) }, 2],
+      [{ properties: nested(256) }, 1],
+      [{ properties: nested(257) }, 1],
+      [{ context: nested(254) }, 2],
+      [{ context: nested(255) }, 2],
     ] as const) {
       t.equal((await post('/segment/v1/t', track({ userId: 'deep', ...message }))).statusCode, 200)
       t.equal(await count(), stored)
     }
-    t.equal((await post('/segment/v1/i', { userId: 'deep', traits: nested(65) })).statusCode, 200)
+    t.equal((await post('/segment/v1/i', { userId: 'deep', traits: nested(257) })).statusCode, 200)
     t.equal(await user('deep'), undefined)
   })
 
