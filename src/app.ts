@@ -221,7 +221,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
     async (scope) => {
       allowOrigins(scope, splitList(config.CORS_ORIGIN))
       admission.guard(scope, ['application/json'])
-      scope.register(track, { ...data, limits: config })
+      scope.register(track, { ...data, admission, limits: config })
       scope.register(exports, data)
       scope.register(events, { ...data, ...reading })
       scope.register(questions, reading)

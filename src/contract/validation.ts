@@ -5,7 +5,7 @@ import { MAX_BATCH } from './limits.js'
 import { deepProperties } from './nesting.js'
 
 /** The most fields at fault that one error names. */
-const MAX_DETAILS = 100
+export const MAX_DETAILS = 100
 
 /** @returns null for a valid value, otherwise the error to send */
 export type Check = (value: unknown) => ApiError | null
@@ -27,7 +27,7 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
   const details = new Map<string, ErrorDetail>()
   for (const error of errors) {
     if (error.type === ValueErrorType.ArrayMaxItems && error.path === '/events') {
-      return new ApiError('too_many_events', `A batch holds at most ${MAX_BATCH} events. Split it.`)
+      return tooManyEvents()
     }
     const place = placeOf(error.path)
     if (!details.has(place)) details.set(place, { path: error.path, message: message(error) })
@@ -42,6 +42,10 @@ function describe(errors: Iterable<ValueError>, tooDeep: ErrorDetail[]): ApiErro
   return new ApiError('invalid_request', `${where}${first?.message ?? 'is not valid'}.`, {
     details: [...details.values()],
   })
+}
+
+export function tooManyEvents(): ApiError {
+  return new ApiError('too_many_events', `A batch holds at most ${MAX_BATCH} events. Split it.`)
 }
 
 /** Only the first fault of an event is reported, so that the details can name a hundred events. */

@@ -6,6 +6,7 @@ import { Authentication } from './authenticate.js'
 import { acceptJson, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import type { ClientLimits } from './connection-limits.js'
+import { acceptLines } from './line-body.js'
 import { PageSessions } from './page-sessions.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
@@ -45,6 +46,7 @@ export class Admission {
   readonly sessions: PageSessions
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
+  readonly #authentication: Authentication
   readonly #intake: Intake
   readonly #isRateLimited: boolean
   readonly #counters: Counters | null
@@ -57,6 +59,7 @@ export class Admission {
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
     this.#intake = { pool: buffers, budget: new BodyBudget(settings.BODY_MEMORY), clientLimits }
     const limit = { ofAddress: settings.SESSION_ADDRESS_LIMIT, ofKey: settings.SESSION_KEY_LIMIT }
+    this.#authentication = new Authentication(keys, this.#wrongKeys, this.sessions)
     this.sessionCalls = new SessionCalls(limit, log)
     this.#isRateLimited = settings.RATE_LIMIT > 0
     this.#counters = counters
@@ -73,11 +76,16 @@ export class Admission {
    * reach the routes of a scope. A session of the page stands for its key.
    */
   guard(scope: FastifyInstance, contentTypes: string[]): void {
-    const authentication = new Authentication(this.#keys, this.#wrongKeys, this.sessions)
+    const authentication = this.#authentication
     scope.addHook('preParsing', authentication.beforeBody)
     acceptJson(scope, contentTypes, this.#intake, authentication)
     scope.addHook('preValidation', authentication.afterBody)
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  /** In a scope within a guarded one, takes bodies of lines instead, one event each (see http/line-body.ts). */
+  takeLines(scope: FastifyInstance): void {
+    acceptLines(scope, this.#intake, this.#authentication)
   }
 
   /** As `guard`, for the requests of another vendor's SDKs. */

@@ -31,15 +31,38 @@ export interface Intake extends BodyBounds {
   pool: BufferPool
 }
 
-/**
- * Parses bodies of these types as JSON, and keeps the bytes beside the value. Other types get a
- * 415. A large body is not parsed before its key is verified: if the key is unknown, the value is
- * an `UnreadBody`, and `Authentication.afterBody` refuses the request.
- */
+/** How bodies are read. */
+export interface BodyForm {
+  /** what comes before and behind the body's own bytes in `rawBody` */
+  frame: readonly [head: Buffer, tail: Buffer] | null
+  /** the key that a body holds, if it may hold one */
+  keyOf(raw: Buffer): unknown
+  /** @throws ApiError for a body that is not valid */
+  parse(raw: Buffer, request: FastifyRequest): unknown
+}
+
+const JSON_FORM: BodyForm = { frame: null, keyOf: (raw) => findBodyKey(raw), parse: parseJson }
+
+/** Parses bodies of these types as JSON. */
 export function acceptJson(app: FastifyInstance, contentTypes: string[], intake: Intake, keys: Authentication): void {
-  const { pool } = intake
   app.decorateRequest('rawResponse')
   app.decorateRequest('account', null)
+  acceptBodies(app, contentTypes, intake, keys, JSON_FORM)
+}
+
+/**
+ * Parses bodies of these types, and keeps the bytes beside the value. Other types get a 415. A large
+ * body is not parsed before its key is verified: if the key is unknown, the value is an
+ * `UnreadBody`, and `Authentication.afterBody` refuses the request.
+ */
+export function acceptBodies(
+  app: FastifyInstance,
+  contentTypes: string[],
+  intake: Intake,
+  keys: Authentication,
+  { frame, keyOf, parse }: BodyForm,
+): void {
+  const { pool } = intake
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
     try {
@@ -50,11 +73,11 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
     }
   })
   async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
-    const raw = await readBody(request, payload, intake, keys)
+    const raw = await readBody(request, payload, intake, keys, frame)
     const { account } = request
     const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (account && !account.isKnown) {
-      const apiKey = scanned ? scanned.apiKey : findBodyKey(raw)
+      const apiKey = scanned ? scanned.apiKey : keyOf(raw)
       const projectId = await keys.projectOfNew(request, apiKey)
       if (projectId === null) {
         pool.release(raw)
@@ -66,7 +89,7 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
     if (scanned) return scanned
     // Some clients send a Content-Type with every request, even without a body.
     if (raw.length === 0 && request.method === 'DELETE') return undefined
-    return parseJson(raw, request)
+    return parse(raw, request)
   }
 }
 
@@ -110,6 +133,7 @@ interface Payload extends Readable {
 /**
  * Reads a body as Fastify does, but counts it against the budget, and uses a pooled buffer for
  * some routes.
+ * @param frame put around the body, and not counted
  * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong
  * Content-Length, `overloaded` if the budget is exhausted
  */
@@ -118,6 +142,7 @@ export function readBody(
   payload: Payload,
   intake: Intake,
   keys: Authentication,
+  frame: BodyForm['frame'] = null,
 ): Promise<Buffer> {
   const limit = request.routeOptions.bodyLimit ?? 0
   const pooledFrom = request.routeOptions.config.pooledFrom ?? Number.POSITIVE_INFINITY
@@ -164,9 +189,11 @@ export function readBody(
       watch?.end()
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
         reject(new ApiError('invalid_request', 'The body is not as long as its Content-Length says.'))
-      } else {
-        resolve(length < pooledFrom ? joined(chunks, length) : intake.pool.concat(chunks, length))
+        return
       }
+      const all = frame ? [frame[0], ...chunks, frame[1]] : chunks
+      const size = frame ? length + frame[0].length + frame[1].length : length
+      resolve(size < pooledFrom ? joined(all, size) : intake.pool.concat(all, size))
     })
     // A decompressing stream arrives paused.
     payload.resume()
@@ -183,16 +210,9 @@ function tooLarge(): ApiError {
   return new ApiError('payload_too_large', 'The body is over the limit. Send less at once.')
 }
 
-function parseJson(raw: Buffer, { routeOptions, account }: FastifyRequest): unknown {
+function parseJson(raw: Buffer, request: FastifyRequest): unknown {
   if (!isUtf8(raw)) throw new ApiError('invalid_json', 'The body is not valid UTF-8.')
-  const { maxWeight = MAX_WEIGHT } = routeOptions.config
-  // A small body has no account; it weighs little.
-  const weight = account ? weigh(raw, maxWeight) : 0
-  if (weight > maxWeight) {
-    const message = `The body holds too many values: a field counts for 8, an element of a list for 1, ${maxWeight} is the most. Send less at once.`
-    throw new ApiError('invalid_request', message)
-  }
-  account?.take(weight * WEIGHT_BYTES)
+  weighBody([raw], request)
   try {
     // Most bodies are ASCII, which reads the same as Latin-1, and Latin-1 needs no decoding.
     return JSON.parse(raw.toString(isAscii(raw) ? 'latin1' : 'utf8'))
@@ -202,4 +222,20 @@ function parseJson(raw: Buffer, { routeOptions, account }: FastifyRequest): unkn
     const where = position === undefined ? '' : ` at position ${position}`
     throw new ApiError('invalid_json', `The body is not valid JSON${where}.`)
   }
+}
+
+/**
+ * Counts what a body takes once it is parsed.
+ * @param texts those that are parsed by themselves
+ * @throws ApiError `invalid_request` if it holds too many values, `overloaded`
+ */
+export function weighBody(texts: readonly Buffer[], { routeOptions, account }: FastifyRequest): void {
+  const { maxWeight = MAX_WEIGHT } = routeOptions.config
+  // A small body has no account; it weighs little.
+  const weight = account ? texts.reduce((sum, text) => sum + weigh(text, maxWeight - sum), 0) : 0
+  if (weight > maxWeight) {
+    const message = `The body holds too many values: a field counts for 8, an element of a list for 1, ${maxWeight} is the most. Send less at once.`
+    throw new ApiError('invalid_request', message)
+  }
+  account?.take(weight * WEIGHT_BYTES)
 }

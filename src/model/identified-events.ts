@@ -1,4 +1,5 @@
 import { elements, members } from '../json/spans.js'
+import { BATCH_HEAD, BATCH_TAIL } from './batch-frame.js'
 import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from './insert-id.js'
 import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 import type { ParsedEvent } from './verbatim.js'
@@ -75,9 +76,7 @@ export interface Part {
   digests: Buffer | null
 }
 
-const OPEN = Buffer.from('{"events":[')
 const COMMA = Buffer.from(',')
-const CLOSE = Buffer.from(']}')
 
 /** Splits a batch by the lanes that remember its ids. @param body JSON `{"events":[…]}` */
 export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: number): Part[] {
@@ -90,11 +89,11 @@ export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: 
       part = { lane, count: 0, pieces: [], digests: null, ids: [] }
       parts.set(lane, part)
     }
-    part.pieces.push(part.count++ === 0 ? OPEN : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
+    part.pieces.push(part.count++ === 0 ? BATCH_HEAD : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
     if (lane !== null) part.ids.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
   }
   return [...parts.values()].map(({ ids, ...part }) => {
-    part.pieces.push(CLOSE)
+    part.pieces.push(BATCH_TAIL)
     return { ...part, digests: part.lane === null ? null : Buffer.concat(ids) }
   })
 }

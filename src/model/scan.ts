@@ -25,8 +25,10 @@ import {
   UNKNOWN,
   ZERO,
 } from '../json/tokens.js'
+import { BATCH_HEAD, BATCH_TAIL } from './batch-frame.js'
 import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
 
+const LINE_FEED = 0x0a
 const MAX_NAME_BYTES = 255
 /** Digits of the greatest timestamp, 9 999 999 999 999. */
 const MAX_TIMESTAMP_DIGITS = 13
@@ -84,6 +86,15 @@ export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
   return new Scan(raw, maxDepth, MAX_BATCH_WEIGHT).batch(maxEvents)
 }
 
+/**
+ * Scans lines of one event each, as `scanBatch` does its body, and makes them a batch: a comma replaces each line end
+ * between two events. Null where they are unknown; they are left as they are then.
+ * @param raw valid UTF-8: BATCH_HEAD, the lines, BATCH_TAIL
+ */
+export function scanLines(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
+  return new Scan(raw, maxDepth, MAX_BATCH_WEIGHT).lines(maxEvents)
+}
+
 /** The closing brackets of the containers around a value. All scans share it, as none of them is asynchronous. */
 const stack = new Uint8Array(MAX_SCAN_DEPTH)
 
@@ -92,6 +103,9 @@ const stack = new Uint8Array(MAX_SCAN_DEPTH)
  * where one has an id: so the others cost nothing.
  */
 const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
+
+/** Where the lines of the last scan end; shared, too. */
+const lineEnds = new Uint32Array(MAX_BATCH)
 
 /** One pass over a buffer; only for this file and event-scan.ts. */
 export class Scan {
@@ -165,6 +179,32 @@ export class Scan {
       at = space(raw, at + 1)
     }
     return count === 0 ? null : this.#body(at + 1, count)
+  }
+
+  lines(maxEvents: number): ScannedBody | null {
+    const raw = this.#raw
+    const end = raw.length - BATCH_TAIL.length
+    // Of the frame and, below, of the commas that are to come.
+    this.#weight += 2 + COLON_WEIGHT
+    let count = 0
+    let at = space(raw, BATCH_HEAD.length)
+    while (at < end) {
+      if (count === maxEvents) return null
+      const next = this.#event(at, OF_EVENT, count)
+      // Fields that are no event's would be lost, so the line is refused; by what finds the message.
+      if (next === UNKNOWN || (this.fields & (OTHER | PROPERTIES)) === OTHER) return null
+      const found = raw.indexOf(LINE_FEED, at)
+      const lineEnd = found === -1 ? end : found
+      at = space(raw, next)
+      // An event ends in the line that it begins in, and the next one does not follow before its end.
+      if (next > lineEnd || at < lineEnd) return null
+      lineEnds[count++] = lineEnd
+    }
+    if (count === 0) return null
+    this.#weight += count - 1
+    const body = this.#body(raw.length, count)
+    if (body) for (let i = 0; i < count - 1; i++) raw[lineEnds[i] ?? 0] = COMMA
+    return body
   }
 
   #body(end: number, count: number): ScannedBody | null {

@@ -1,12 +1,15 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyPluginAsyncTypebox, TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { Static } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
 import { MAX_BATCH } from '../contract/limits.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
+import type { Admission } from '../http/admission.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
 import { insertIdsOf } from '../model/identified-events.js'
-import { scanBatch, scanEvent } from '../model/scan.js'
+import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
 import type { Appended } from '../pipeline/commit-parts.js'
@@ -25,6 +28,7 @@ export interface TrackOptions {
   /** has the bodies of requests */
   buffers: BufferPool
   commits: Appends
+  admission: Admission
   limits: {
     /** bytes */
     BATCH_BODY_LIMIT: number
@@ -36,7 +40,7 @@ export interface TrackOptions {
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { all, buffers, commits, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
+  { all, buffers, commits, admission, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
 ) => {
   const formatters = new Map<number, (appended: Appended) => string>()
   const idOf = (appended: Appended) => (formatters.get(appended.journalId) ?? formatterOf(appended))(appended)
@@ -72,25 +76,29 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     return { status: 1, error: null } as const
   })
 
+  const many = (scan: (raw: Buffer) => ScannedBody | null) => ({
+    bodyLimit,
+    config: { access: 'send' as const, scan, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
+    schema: { body: BatchBody, response: { 200: Accepted } },
+  })
+  const append = async (request: FastifyRequest, body: Static<typeof BatchBody> | ScannedBody) => {
+    const { projectId, key, rawBody } = request
+    const idempotencyKey = idempotencyKeyOf(request)
+    const count = body instanceof ScannedBody ? body.count : body.events.length
+    const found = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : body.events)
+    const entry = verbatimBatch(rawBody, body, key)
+    const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
+    releaseUnless(entry, rawBody)
+    await commits.appendBatch(projectId, entry, count, { idempotencyKey, insertIds })
+    return { status: 1, error: null, accepted: count } as const
+  }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
-  app.post(
-    '/track/batch',
-    {
-      bodyLimit,
-      config: { access: 'send', scan: scanAll, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
-      schema: { body: BatchBody, response: { 200: Accepted } },
-    },
-    async (request) => {
-      const { projectId, key, rawBody } = request
-      const body: typeof request.body | ScannedBody = request.body
-      const idempotencyKey = idempotencyKeyOf(request)
-      const count = body instanceof ScannedBody ? body.count : body.events.length
-      const found = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : body.events)
-      const entry = verbatimBatch(rawBody, body, key)
-      const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
-      releaseUnless(entry, rawBody)
-      await commits.appendBatch(projectId, entry, count, { idempotencyKey, insertIds })
-      return { status: 1, error: null, accepted: count } as const
-    },
-  )
+  app.post('/track/batch', many(scanAll), (request) => append(request, request.body))
+  app.register(async (lines) => {
+    admission.takeLines(lines)
+    const scan = (raw: Buffer) => scanLines(raw, MAX_BATCH, maxPropertyDepth)
+    lines
+      .withTypeProvider<TypeBoxTypeProvider>()
+      .post('/import', many(scan), (request) => append(request, request.body))
+  })
 }

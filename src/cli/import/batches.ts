@@ -1,4 +1,5 @@
 import { COMMA } from '../../json/bytes.js'
+import { BATCH_HEAD, BATCH_TAIL } from '../../model/batch-frame.js'
 import type { ProfileChange } from '../../vendors/row.js'
 import type { EventSource } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
@@ -35,8 +36,6 @@ export interface Batch {
   end: InputOffset
 }
 
-const HEAD = Buffer.from('{"events":[')
-const TAIL = Buffer.from(']}')
 const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
 const MAX_PROFILES = 1000
@@ -124,7 +123,7 @@ export class Batches {
     const count = this.#lines.length
     if (count === 0) return true
     const run = this.#run ? this.#run.end - this.#run.start + 1 : 0
-    return count < this.#limits.events && this.#length + run + bytes + 1 + TAIL.length <= this.#limits.bytes
+    return count < this.#limits.events && this.#length + run + bytes + 1 + BATCH_TAIL.length <= this.#limits.bytes
   }
 
   /** Most rows are one byte apart, a line end or a comma. With a comma written there, they can be copied as one run. */
@@ -145,13 +144,13 @@ export class Batches {
   }
 
   #copy(bytes: Buffer, start: number, end: number): void {
-    const needed = this.#length + end - start + 1 + TAIL.length
+    const needed = this.#length + end - start + 1 + BATCH_TAIL.length
     if (needed > this.#body.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#body.length))
       this.#body.copy(larger, 0, 0, this.#length)
       this.#body = larger
     }
-    if (this.#length > HEAD.length) this.#body[this.#length++] = COMMA
+    if (this.#length > BATCH_HEAD.length) this.#body[this.#length++] = COMMA
     this.#length += bytes.copy(this.#body, this.#length, start, end)
   }
 
@@ -161,7 +160,7 @@ export class Batches {
 
   #close(): Batch {
     this.#copyRun()
-    this.#length += TAIL.copy(this.#body, this.#length)
+    this.#length += BATCH_TAIL.copy(this.#body, this.#length)
     const batch = {
       index: this.#index++,
       body: this.#body.subarray(0, this.#length),
@@ -178,7 +177,7 @@ export class Batches {
   }
 
   #begin(): void {
-    this.#length = HEAD.copy(this.#body)
+    this.#length = BATCH_HEAD.copy(this.#body)
     this.#lines = []
     this.#rejects = []
     this.#profiles = []

@@ -12,8 +12,8 @@ export interface Call {
   description?: string
   /** null if the call needs no key */
   access: Access | null
-  /** an example of the body */
-  example?: object
+  /** an example of the body; a text for a body of lines */
+  example?: object | string
   /** a closer schema of the body than the one that the route checks */
   body?: TSchema
   /** further examples of the body and its response, by name */

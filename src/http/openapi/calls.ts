@@ -72,6 +72,24 @@ export const CALLS: Record<string, Call> = {
     response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
     errors: ['too_many_events', 'overloaded'],
   },
+  'POST /public/import': {
+    id: 'importEvents',
+    tag: 'Events',
+    summary: 'Ingest 1 to 1000 lines, one event each, all or none',
+    description:
+      'NDJSON: each line holds an event as `/public/track/batch` takes it, or as `/public/export` gives it; blank lines are skipped. ' +
+      'Everything else is as for a batch: `/events/0` in `details` is the first line that is not blank. A line that has fields that ' +
+      'no event has, and no `properties`, is refused. The key comes in the header.',
+    access: 'send',
+    example: `${JSON.stringify({ event: 'signed up', distinct_id: 'ada', timestamp: DAY_MS })}\n${JSON.stringify({
+      event: 'order paid',
+      distinct_id: 'grace',
+      properties: { total: 12.5 },
+    })}\n`,
+    isIdempotent: true,
+    response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
+    errors: ['too_many_events', 'overloaded'],
+  },
   'GET /public/events': {
     id: 'readEvents',
     tag: 'Events',

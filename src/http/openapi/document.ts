@@ -161,6 +161,11 @@ function complete({ components, paths }: Document): void {
 }
 
 function addExample(content: Record<string, object>, { access, example, more }: Call): void {
+  if (typeof example === 'string') {
+    delete content[JSON_TYPE]
+    content[TYPES.ndjson] = { schema: { type: 'string', description: 'One event per line.' }, example }
+    return
+  }
   content[JSON_TYPE] = { ...content[JSON_TYPE], ...examples(example, more, 'body') }
   if (access !== 'session') return
   // For navigator.sendBeacon.
