@@ -50,9 +50,9 @@ export interface Call {
   method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
   /** starts with `/public`; includes the query */
   path: string
-  /** JSON; every attempt sends the same bytes */
+  /** JSON, unless `headers` have another type; every attempt sends the same bytes */
   body?: string | Uint8Array<ArrayBuffer>
-  /** 1 to 255 characters; makes retries of `/track`, `/track/batch` and `/users/profile` safe */
+  /** 1 to 255 characters; makes retries of `/track`, `/track/batch`, `/import` and `/users/profile` safe */
   idempotencyKey?: string
   headers?: Record<string, string>
   /** of one attempt; the connection's own holds where it is longer */
@@ -195,9 +195,9 @@ export class Connection {
       const response = await send(this.#url + path, {
         method,
         headers: {
+          ...(body !== undefined && { 'content-type': 'application/json' }),
           ...headers,
           'x-api-key': this.#key,
-          ...(body !== undefined && { 'content-type': 'application/json' }),
           ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
         },
         ...(body !== undefined && { body }),

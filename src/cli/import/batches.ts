@@ -36,13 +36,20 @@ export interface Batch {
   end: InputOffset
 }
 
-const FIRST_BODY_BYTES = 256 * 1024
+export const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
 const MAX_PROFILES = 1000
 const SHOWN_ROW_BYTES = 2000
 
+/** What turns bytes into rows, and rows into events. */
+interface RowParts {
+  reader: RowReader
+  source: EventSource
+}
+
 /** Collects events into the bodies of batch calls. Consecutive rows that are sent verbatim are copied in one piece. */
 export class Batches {
+  readonly #reader: RowReader
   readonly #source: EventSource
   readonly #limits: BatchLimits
   readonly #spare: Buffer<ArrayBuffer>[] = []
@@ -62,7 +69,8 @@ export class Batches {
    * @param start where the first row begins
    * @param index of the first batch
    */
-  constructor(source: EventSource, limits: BatchLimits, start: InputOffset, index: number) {
+  constructor({ reader, source }: RowParts, limits: BatchLimits, start: InputOffset, index: number) {
+    this.#reader = reader
     this.#source = source
     this.#limits = limits
     this.#end = { offset: start.offset, line: start.line }
@@ -71,14 +79,14 @@ export class Batches {
   }
 
   /** @throws Error if the input cannot be read to its end */
-  async *read(chunks: AsyncIterable<Buffer>, reader: RowReader): AsyncGenerator<Batch> {
-    for await (const chunk of chunks) yield* this.#take(reader.read(chunk))
-    yield* this.#take(reader.end())
+  async *read(chunks: AsyncIterable<Buffer> | Iterable<Buffer>): AsyncGenerator<Batch> {
+    for await (const chunk of chunks) yield* this.#take(this.#reader.read(chunk))
+    yield* this.#take(this.#reader.end())
     if (this.#hasRows()) yield this.#close()
   }
 
   /** Returns the body of a batch that was sent, so that its buffer is used again. */
-  release({ body }: Batch): void {
+  release({ body }: Pick<Batch, 'body'>): void {
     this.#spare.push(Buffer.from(body.buffer))
   }
 

@@ -14,6 +14,8 @@ export interface ImportState {
   input: Fingerprint
   /** the options that decide what the batches contain: a batch that is retried must be the same */
   options: unknown
+  /** whether its batches are lines as they are; absent in files of earlier versions, whose batches were not */
+  lines?: boolean
   /** the batches that were acknowledged, from the first one, without a gap */
   done: Done
   /**
@@ -73,7 +75,7 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
   }
 }
 
-export function newImport(about: Pick<ImportState, 'url' | 'key' | 'input' | 'options'>): ImportState {
+export function newImport(about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines'>): ImportState {
   return {
     version: 1,
     importId: randomUUID(),

@@ -64,7 +64,6 @@ export class EventSource {
   readonly #isNative: boolean
   #scan = new EventScan(Buffer.alloc(0))
   #raw: Buffer | null = null
-  /** whether a time was seen in the expected format, or the command named the format */
   #isTimeKnown: boolean
 
   /** @param isBeginning whether the first row is the first one of the input */
@@ -76,9 +75,19 @@ export class EventSource {
     this.#isNative = isOwn && !from && (time === undefined || time === 'ms')
   }
 
+  /** whether a time was seen in the expected format, or the command named the format */
+  get isTimeKnown(): boolean {
+    return this.#isTimeKnown
+  }
+
+  /** Whether a row is sent as it is. */
+  isVerbatim(row: Row): boolean {
+    return this.#isNative && row.isUtf8 && row.table === null && this.#isEvent(row)
+  }
+
   /** @throws Error if the format of the input's times cannot be determined */
   take(row: Row): Outcome {
-    if (this.#isNative && row.isUtf8 && row.table === null && this.#isEvent(row)) {
+    if (this.isVerbatim(row)) {
       if (!this.#isTimeKnown && this.#scan.hasTimestamp) this.#parts(this.#json(row), 'ms')
       return 'verbatim'
     }

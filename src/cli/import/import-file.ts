@@ -10,6 +10,7 @@ import { Checkpoint, type Done } from './checkpoint.js'
 import { EventSource } from './event-source.js'
 import { findFormat, type InputFormat, openReader } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
+import { isSentAsLines, LineBatches } from './line-batches.js'
 import type { ImportOptions } from './options.js'
 import { RejectsFile } from './rejects.js'
 import { beginOrResume, resumeHint } from './resume.js'
@@ -36,14 +37,14 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const input = isStream ? openStream(io.stdin, io.signal) : await openFile(path)
   const format = options.format ?? (await findFormat(input))
   const maxBytes = Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
-  const begun = await beginOrResume(path, { ...options, format, maxBytes }, io)
+  const lines = format === 'ndjson' && (await isSentAsLines(input, new EventSource(options, true)))
+  const begun = await beginOrResume(path, { ...options, format, maxBytes, lines }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }
 
   const checkpoint = new Checkpoint(state, file, Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
   const source = new EventSource(options, state.done.offset === 0)
-  const batches = new Batches(source, { events: MAX_BATCH, bytes: maxBytes }, state.done, state.done.batches)
   const { url, secretKey } = options.target
   const transport = new HttpTransport()
   const connection = new Connection({ url, secretKey, fetch: transport.fetch })
@@ -51,9 +52,13 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   try {
     const { signal } = io
     await checkService(connection, url, 'send', signal)
+    const limits = { events: MAX_BATCH, bytes: maxBytes }
     const reader = await openReader(input, state.done, format, options.delimiter)
+    const batches = state.lines
+      ? new LineBatches(source, limits, state.done, state.done.batches)
+      : new Batches({ reader, source }, limits, state.done, state.done.batches)
     const isWhole = await importInput({
-      ...{ input, reader, batches, checkpoint, rejects, connection, signal },
+      ...{ input, batches, options, checkpoint, rejects, connection, signal },
       parallel: options.parallel,
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,

@@ -108,7 +108,8 @@ export function tooLong(line: number): Error {
   return new Error(`The row that begins in line ${line} is longer than ${MAX_ROW_BYTES} bytes, or its end is missing.`)
 }
 
-function isBlank(raw: Buffer, start: number, end: number): boolean {
+/** Whether there is nothing but white space. */
+export function isBlank(raw: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) if ((raw[at] ?? 0) > 0x20) return false
   return true
 }

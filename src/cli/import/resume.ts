@@ -24,6 +24,8 @@ export interface ResolvedOptions extends ImportOptions {
   format: InputFormat
   /** of a body */
   maxBytes: number
+  /** whether batches are lines as they are; an import that resumes does as it began */
+  lines: boolean
 }
 
 /** An import that is new, resumed, or finished already. */
@@ -82,11 +84,12 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
 }
 
 async function freshState(path: string, options: ResolvedOptions): Promise<ImportState> {
-  const { names, time, from, format, delimiter, maxBytes, target } = options
+  const { names, time, from, format, delimiter, maxBytes, lines, target } = options
   return newImport({
     url: target.url,
     key: target.keyDigest,
     input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
+    lines,
     // As they will be read back from the file.
     options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes })),
   })

@@ -3,18 +3,20 @@ import type { Batch, Batches } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
 import { isStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
-import type { RowReader } from './lines.js'
+import { type LineBatch, type LineBatches, sortLines } from './line-batches.js'
+import type { ImportOptions } from './options.js'
 import { ProfileChanges } from './profiles.js'
 import type { RejectsFile } from './rejects.js'
 import { type Sent, sendBatch } from './send.js'
+import { sendLines } from './send-lines.js'
 
 /** For batches in flight when the import is interrupted. One that takes longer is sent again when the import resumes. */
 const STOP_LIMIT_MS = 5_000
 
 export interface ImportParts {
   input: Input
-  reader: RowReader
-  batches: Batches
+  batches: Batches | LineBatches
+  options: Pick<ImportOptions, 'names' | 'time' | 'from'>
   checkpoint: Checkpoint
   rejects: RejectsFile
   connection: Connection
@@ -29,10 +31,16 @@ export interface ImportParts {
 }
 
 /** A batch that the service has acknowledged. */
-interface Acknowledged extends Sent {
-  batch: Batch
+interface Acknowledged extends Stored {
+  end: Batch['end']
+}
+
+/** What became of a batch. */
+interface Stored extends Sent {
   /** changes of profiles */
   profiles: number
+  /** rows that were never meant to be events */
+  skipped: number
 }
 
 /**
@@ -85,8 +93,8 @@ class BatchSender {
   }
 
   async #sendAll(): Promise<void> {
-    const { input, reader, batches, checkpoint, parallel, signal } = this.#parts
-    for await (const batch of batches.read(input.read(checkpoint.state.done.offset), reader)) {
+    const { input, batches, checkpoint, parallel, signal } = this.#parts
+    for await (const batch of batches.read(input.read(checkpoint.state.done.offset))) {
       if (this.#failure || signal.aborted) break
       await checkpoint.recordSending(batch.index)
       const work = this.#handle(batch).finally(() => this.#inFlight.delete(work))
@@ -101,15 +109,12 @@ class BatchSender {
   }
 
   /** Never rejects: a failure ends the import. */
-  async #handle(batch: Batch): Promise<void> {
+  async #handle(batch: Batch | LineBatch): Promise<void> {
     const { batches, checkpoint } = this.#parts
     try {
-      const changing = this.#profileChanges.apply(batch.profiles, `${checkpoint.state.importId}-${batch.index}-user`)
-      const sent = await this.#send(batch)
-      const refused = await changing
-      const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
-      const profiles = batch.profiles.length - refused.length
-      this.#acknowledged.set(batch.index, { batch, ...sent, rejects, profiles })
+      const key = `${checkpoint.state.importId}-${batch.index}`
+      const stored = await ('start' in batch ? this.#storeLines(batch, key) : this.#storeRows(batch, key))
+      this.#acknowledged.set(batch.index, { ...stored, end: batch.end })
       batches.release(batch)
       while (this.#acknowledged.has(checkpoint.state.done.batches)) {
         this.#recording ??= this.#record().finally(() => {
@@ -122,14 +127,33 @@ class BatchSender {
     }
   }
 
-  async #send(batch: Batch): Promise<Sent> {
-    const { connection, checkpoint, expiredUpTo, unacknowledged } = this.#parts
+  /** The service scans the lines. They are sorted here if it refuses some, or has to be asked which of them it has. */
+  async #storeLines(batch: LineBatch, key: string): Promise<Stored> {
+    const { connection, options, expiredUpTo } = this.#parts
+    const all = { accepted: batch.count, rejects: [], profiles: 0, skipped: 0 }
+    if (batch.count === 0) return all
+    const isNew = batch.index >= expiredUpTo
+    if (isNew && (await sendLines(connection, batch, key, this.#giveUp.signal))) return all
+    // Its events may be other bytes than its lines.
+    return await this.#storeRows(await sortLines(batch, options), `${key}-sorted`)
+  }
+
+  async #storeRows(batch: Batch, key: string): Promise<Stored> {
+    const changing = this.#profileChanges.apply(batch.profiles, `${key}-user`)
+    const sent = await this.#send(batch, key)
+    const refused = await changing
+    const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
+    return { ...sent, rejects, profiles: batch.profiles.length - refused.length, skipped: batch.skipped }
+  }
+
+  async #send(batch: Batch, key: string): Promise<Sent> {
+    const { connection, expiredUpTo, unacknowledged } = this.#parts
     const { signal } = this.#giveUp
     if (batch.index < expiredUpTo && batch.count > 0 && unacknowledged !== 'send') {
       const isDone = unacknowledged === 'skip' || (await isStored(connection, batch, signal))
       if (isDone) return { accepted: batch.count, rejects: batch.rejects }
     }
-    return await sendBatch(connection, batch, `${checkpoint.state.importId}-${batch.index}`, signal)
+    return await sendBatch(connection, batch, key, signal)
   }
 
   /** Records the acknowledged batches up to the first gap. Only one call runs at a time. */
@@ -143,10 +167,10 @@ class BatchSender {
       const rejectsBytes = await rejects.write(next.rejects)
       checkpoint.recordDone({
         batches: done.batches + 1,
-        ...next.batch.end,
+        ...next.end,
         accepted: done.accepted + next.accepted,
         rejected: done.rejected + next.rejects.length,
-        passedOver: done.passedOver + next.batch.skipped,
+        passedOver: done.passedOver + next.skipped,
         profiles: (done.profiles ?? 0) + next.profiles,
         rejectsBytes,
       })

@@ -1,4 +1,4 @@
-import type { Connection } from '../../client/connection.js'
+import type { CallResult, Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import { elementTexts, memberText } from '../../json/spans.js'
@@ -33,11 +33,8 @@ export async function sendBatch(
   async function send(body: Uint8Array<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
     try {
       const call = { method: 'POST', path: '/public/track/batch', body, idempotencyKey: key } as const
-      const { value } = await connection.call(call, { signal }, IMPORT_RETRY)
-      if (value.accepted === lines.length) return []
-      throw new Error(
-        `The service accepted ${value.accepted} of ${lines.length} events, but a batch must be all or nothing.`,
-      )
+      requireAll(await connection.call(call, { signal }, IMPORT_RETRY), lines.length)
+      return []
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       const events = isTooMuch(error) || error.status === 400 ? eventsOf(body) : []
@@ -59,6 +56,12 @@ export async function sendBatch(
       }
     }
   }
+}
+
+/** @throws Error if the service has not accepted so many events */
+export function requireAll({ value: { accepted } }: CallResult, count: number): void {
+  if (accepted === count) return
+  throw new Error(`The service accepted ${accepted} of ${count} events, but a batch must be all or nothing.`)
 }
 
 /** The texts of the events in a body. */

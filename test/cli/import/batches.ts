@@ -12,10 +12,10 @@ const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefin
 /** The batches of an input from `start` on. Bodies are copied, since their buffers are reused. */
 export async function batchesOf(input: Input, options: Partial<SourceOptions> = {}, start = START, events = 1000) {
   const source = new EventSource({ ...NATIVE, ...options }, start.offset === 0)
-  const batches = new Batches(source, { events, bytes: 100_000 }, start, 0)
   const reader = await openReader(input, start, await findFormat(input), ',')
+  const batches = new Batches({ reader, source }, { events, bytes: 100_000 }, start, 0)
   const all: Batch[] = []
-  for await (const batch of batches.read(input.read(start.offset), reader)) {
+  for await (const batch of batches.read(input.read(start.offset))) {
     all.push({ ...batch, body: Buffer.from(batch.body) })
     batches.release(batch)
   }
