@@ -1,11 +1,8 @@
-import { connect, type OnReadOpts, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import { urlToHttpOptions } from 'node:url'
-import type { Fetch, FetchHeaders, FetchResponse } from '../../client/connection.js'
-import { TallyhouseError } from '../../client/errors.js'
-import { HeaderFields } from '../header-fields.js'
+import type { OnReadOpts, Socket } from 'node:net'
+import type { Fetch, FetchResponse } from '../../client/connection.js'
+import { type Framing, framingOf } from '../framing.js'
+import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from '../http-head.js'
 import type { Blocks } from './blocks.js'
-import { type Framing, framingOf, notHttp } from './framing.js'
 
 /** Blocks that are read before the reader asks for them. */
 const READ_AHEAD = 2
@@ -13,11 +10,7 @@ const READ_AHEAD = 2
 const MIN_ROOM_BYTES = 64 * 1024
 /** For how long a reader waits for a full block. Then it gets what is there. */
 const PATIENCE_MS = 500
-const MAX_HEAD_BYTES = 64 * 1024
-const HEAD_END = '\r\n\r\n'
 const EMPTY = Buffer.alloc(0)
-/** A response is not decompressed. Some firewalls refuse a request that names no program. */
-const OWN_HEADERS = { 'accept-encoding': 'identity', 'user-agent': 'tallyhouse' }
 
 /**
  * A `fetch` for GET and HEAD that reads the socket into large blocks, each on a connection of its own. Node's HTTP client
@@ -30,11 +23,6 @@ export function blockFetch(blocks: Blocks): Fetch {
     if (body !== undefined) throw new TypeError('a request with a body is not supported')
     return new BlockCall(blocks, method, signal).send(new URL(url), headers)
   }
-}
-
-interface Head {
-  status: number
-  headers: FetchHeaders
 }
 
 class BlockCall {
@@ -62,12 +50,12 @@ class BlockCall {
   }
 
   async send(url: URL, headers: Record<string, string>): Promise<FetchResponse> {
-    const lines = Object.entries({ host: url.host, ...OWN_HEADERS, ...headers, connection: 'close' }).map(field)
+    const text = requestHead(this.#method, url, { ...headers, connection: 'close' })
     const head = new Promise<Head>((resolve, reject) => {
       this.#onHead = resolve
       this.#wake = () => this.#failure && reject(this.#failure.error)
     })
-    this.#open(url).write(`${this.#method} ${url.pathname}${url.search} HTTP/1.1\r\n${lines.join('')}\r\n`, 'latin1')
+    this.#open(url).write(text, 'latin1')
     const { status, headers: found } = await head
     return {
       status,
@@ -78,14 +66,11 @@ class BlockCall {
   }
 
   #open(url: URL): Socket {
-    const { hostname, port } = urlToHttpOptions(url)
-    const isSecure = url.protocol === 'https:'
     const onread: OnReadOpts = {
       buffer: () => this.#block.subarray(this.#at),
       callback: (bytes) => this.#take(bytes),
     }
-    const address = { host: hostname ?? '', port: Number(port || (isSecure ? 443 : 80)), onread }
-    const socket = isSecure ? connectTls({ ...address, servername: nameOf(hostname) }) : connect(address)
+    const socket = openSocket(url, { onread })
     this.#socket = socket
     const abort = () => socket.destroy(this.#signal.reason)
     if (this.#signal.aborted) abort()
@@ -133,8 +118,7 @@ class BlockCall {
     this.#head += this.#block.toString('latin1', 0, end)
     const headEnd = this.#head.indexOf(HEAD_END)
     if (headEnd === -1) {
-      if (!'HTTP/'.startsWith(this.#head.slice(0, 5))) throw notHttp('no status')
-      if (this.#head.length > MAX_HEAD_BYTES) throw notHttp('too many headers')
+      checkBeginning(this.#head)
       return
     }
     const bodyStart = headEnd + HEAD_END.length - before
@@ -147,7 +131,6 @@ class BlockCall {
       if (rest > 0) this.#takeHead(rest)
       return
     }
-    refuseCompressed(head)
     this.#framing = framingOf(this.#method, head.status, head.headers)
     this.#at = this.#framing.take(this.#block, 0, rest)
     this.#onHead(head)
@@ -219,36 +202,4 @@ class BlockCall {
       }
     }
   }
-}
-
-function field([name, value]: [string, string]): string {
-  if (/[^\t -~\x80-\xff]/.test(value)) throw new TypeError(`the header ${name} has a character that it must not have`)
-  return `${name}: ${value}\r\n`
-}
-
-function parseHead(text: string): Head {
-  const [first = '', ...lines] = text.split('\r\n')
-  const [, status] = /^HTTP\/1\.[01] (\d{3})(?: |$)/.exec(first) ?? []
-  if (status === undefined) throw notHttp('no status')
-  const headers = new HeaderFields()
-  for (const line of lines) {
-    const colon = line.indexOf(':')
-    if (colon < 1) throw notHttp('a header without a name')
-    headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
-  }
-  return { status: Number(status), headers }
-}
-
-/** @throws TallyhouseError if a proxy compressed the response */
-function refuseCompressed({ status, headers }: Head): void {
-  const codings = [headers.get('content-encoding') ?? 'identity', headers.get('transfer-encoding') ?? 'chunked']
-  const coding = codings.find((one) => !/^(identity|chunked)?$/i.test(one))
-  if (coding === undefined) return
-  const message = `The response, with status ${status}, is compressed (${coding}). Check the proxies in front of the service.`
-  throw new TallyhouseError('compressed', message, { status })
-}
-
-/** What a TLS server is asked for; an address is not a name. */
-function nameOf(hostname: string | null | undefined): string {
-  return hostname && !/^[\d.]+$|:/.test(hostname) ? hostname : ''
 }

@@ -49,6 +49,8 @@ interface RowParts {
 
 /** Collects events into the bodies of batch calls. Consecutive rows that are sent verbatim are copied in one piece. */
 export class Batches {
+  /** rows may keep the chunks that they are in */
+  readonly isBrief = false
   readonly #reader: RowReader
   readonly #source: EventSource
   readonly #limits: BatchLimits

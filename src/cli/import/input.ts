@@ -6,6 +6,8 @@ import { Decompress, ZstdErrorCode } from 'fzstd'
 import { unzip } from './zip.js'
 
 const CHUNK_BYTES = 256 * 1024
+/** Of a buffer that is read into again and again. */
+const BLOCK_BYTES = 512 * 1024
 /** Compressed bytes given to fzstd at a time, since they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
@@ -25,8 +27,10 @@ export interface Input {
   /**
    * Its text, decompressed, without a byte order mark.
    * @param offset bytes of this text to skip; a stream can only be read once, from 0
+   * @param isBrief whether each chunk may be overwritten when the next one is asked for, which spares the garbage collector
+   * most of its work
    */
-  read(offset: number): AsyncIterable<Buffer>
+  read(offset: number, isBrief?: boolean): AsyncIterable<Buffer>
 }
 
 type Chunks = AsyncIterable<Buffer>
@@ -61,14 +65,14 @@ export async function openFile(path: string): Promise<Input> {
       for await (const chunk of input.read(0)) return chunk
       return EMPTY
     },
-    async *read(offset: number): Chunks {
+    async *read(offset: number, isBrief = false): Chunks {
       const counted = (chunk: Buffer): Buffer => {
         input.bytesRead += chunk.length
         return chunk
       }
       if (isPlain) {
         input.bytesRead = mark + offset
-        yield* file(path, mark + offset, counted)
+        yield* isBrief ? blocks(path, mark + offset, counted) : file(path, mark + offset, counted)
       } else {
         input.bytesRead = 0
         yield* skip(named(text(path, start, counted), path), offset)
@@ -109,6 +113,28 @@ export function openStream(stream: Readable, signal?: AbortSignal): Input {
 
 async function* file(path: string, start: number, counted: (chunk: Buffer) => Buffer): Chunks {
   for await (const chunk of createReadStream(path, { start, highWaterMark: CHUNK_BYTES })) yield counted(chunk)
+}
+
+/** Reads one of two blocks while the other is looked at. */
+async function* blocks(path: string, start: number, counted: (chunk: Buffer) => Buffer): Chunks {
+  const handle = await open(path)
+  const pair = [Buffer.allocUnsafeSlow(BLOCK_BYTES), Buffer.allocUnsafeSlow(BLOCK_BYTES)] as const
+  let position = start
+  let reading = handle.read(pair[0], 0, BLOCK_BYTES, position)
+  try {
+    for (let i = 1; ; i ^= 1) {
+      const { bytesRead, buffer } = await reading
+      if (bytesRead === 0) return
+      position += bytesRead
+      reading = handle.read(pair[i === 1 ? 1 : 0], 0, BLOCK_BYTES, position)
+      // Whoever asks for the next block gets its failure.
+      reading.catch(() => undefined)
+      yield counted(buffer.subarray(0, bytesRead))
+    }
+  } finally {
+    await reading.catch(() => undefined)
+    await handle.close()
+  }
 }
 
 async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {

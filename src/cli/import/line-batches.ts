@@ -32,6 +32,8 @@ export async function isSentAsLines(input: Input, source: EventSource): Promise<
 
 /** Cuts an input into batches at its line ends. */
 export class LineBatches {
+  /** chunks are copied at once */
+  readonly isBrief = true
   readonly #source: EventSource
   readonly #limits: BatchLimits
   readonly #spare: Buffer<ArrayBuffer>[] = []

@@ -94,7 +94,7 @@ class BatchSender {
 
   async #sendAll(): Promise<void> {
     const { input, batches, checkpoint, parallel, signal } = this.#parts
-    for await (const batch of batches.read(input.read(checkpoint.state.done.offset))) {
+    for await (const batch of batches.read(input.read(checkpoint.state.done.offset, batches.isBrief))) {
       if (this.#failure || signal.aborted) break
       await checkpoint.recordSending(batch.index)
       const work = this.#handle(batch).finally(() => this.#inFlight.delete(work))
