@@ -23,7 +23,10 @@ export const TARGET_USAGE = `  --url URL          address of the service (defaul
 export async function readTarget(values: { url?: string; 'key-file'?: string }, io: CommandIo): Promise<Target> {
   const url = urlOf(values.url ?? (await defaultUrl(io.env)))
   const file = values['key-file']
-  const secretKey = file === undefined ? (await readSettings(io.env)).SECRET_KEY : (await readFile(file, 'utf8')).trim()
+  // With an address, no other setting matters, and the service checks the key.
+  const given = values.url === undefined ? undefined : io.env.SECRET_KEY
+  const secretKey =
+    file === undefined ? given || (await readSettings(io.env)).SECRET_KEY : (await readFile(file, 'utf8')).trim()
   if (!secretKey) {
     throw new UsageError('The secret key is missing. Set SECRET_KEY, or name a file that contains it with --key-file.')
   }

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import type { SourceOptions } from '../../src/cli/import/event-source.js'
 import { openFile } from '../../src/cli/import/input.js'
+import type { SourceOptions } from '../../src/cli/import/native-rows.js'
 import { batchesOf, eventsOf, pieces, rejectsOf } from '../cli/import/batches.js'
 
 const DATA = fileURLToPath(new URL('../data/', import.meta.url))

@@ -4,11 +4,11 @@ import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { type Command, type CommandIo, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
-import { type FieldNames, OWN_NAMES } from './event-source.js'
 import { UNACKNOWLEDGED } from './find-stored.js'
 import { INPUT_FORMATS } from './formats.js'
 import { type Imported, importFile } from './import-file.js'
 import { findInputs } from './input-files.js'
+import { type FieldNames, OWN_NAMES } from './native-rows.js'
 import type { ImportOptions } from './options.js'
 
 const USAGE = `Usage: tallyhouse import [options] [FILE...]

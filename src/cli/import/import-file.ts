@@ -5,12 +5,12 @@ import { checkService } from '../first-call.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
 import { readSettings } from '../target.js'
-import { Batches } from './batches.js'
-import { Checkpoint, type Done } from './checkpoint.js'
-import { EventSource } from './event-source.js'
-import { findFormat, type InputFormat, openReader } from './formats.js'
+import type { Batches } from './batches.js'
+import { Checkpoint, type Done, type ImportState } from './checkpoint.js'
+import { findFormat, type InputFormat } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
 import { isSentAsLines, LineBatches } from './line-batches.js'
+import { FirstTime } from './native-rows.js'
 import type { ImportOptions } from './options.js'
 import { RejectsFile } from './rejects.js'
 import { beginOrResume, resumeHint } from './resume.js'
@@ -36,15 +36,16 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const isStream = path === '-'
   const input = isStream ? openStream(io.stdin, io.signal) : await openFile(path)
   const format = options.format ?? (await findFormat(input))
-  const maxBytes = Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
-  const lines = format === 'ndjson' && (await isSentAsLines(input, new EventSource(options, true)))
+  const maxBytes = io.env.BATCH_BODY_LIMIT
+    ? Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
+    : MAX_BODY_BYTES
+  const lines = format === 'ndjson' && (await isSentAsLines(input, options))
   const begun = await beginOrResume(path, { ...options, format, maxBytes, lines }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }
 
   const checkpoint = new Checkpoint(state, file, Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
-  const source = new EventSource(options, state.done.offset === 0)
   const { url, secretKey } = options.target
   const transport = new HttpTransport()
   const connection = new Connection({ url, secretKey, fetch: transport.fetch })
@@ -52,11 +53,7 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   try {
     const { signal } = io
     await checkService(connection, url, 'send', signal)
-    const limits = { events: MAX_BATCH, bytes: maxBytes }
-    const reader = await openReader(input, state.done, format, options.delimiter)
-    const batches = state.lines
-      ? new LineBatches(source, limits, state.done, state.done.batches)
-      : new Batches({ reader, source }, limits, state.done, state.done.batches)
+    const batches = await batchesOf(input, state, { ...options, format, maxBytes })
     const isWhole = await importInput({
       ...{ input, batches, options, checkpoint, rejects, connection, signal },
       parallel: options.parallel,
@@ -74,6 +71,22 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
     const { rejected } = checkpoint.state.done
     if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)
   }
+}
+
+/** What reads rows is loaded only where it is needed, as that takes longer than a small import. */
+async function batchesOf(
+  input: Input,
+  { lines, done }: ImportState,
+  options: ImportOptions & { format: InputFormat; maxBytes: number },
+): Promise<Batches | LineBatches> {
+  const limits = { events: MAX_BATCH, bytes: options.maxBytes }
+  const firstTime = new FirstTime(options, done.offset === 0)
+  if (lines) return new LineBatches(firstTime, limits, done, done.batches)
+  const { openReader } = await import('./readers.js')
+  const { EventSource } = await import('./event-source.js')
+  const { Batches } = await import('./batches.js')
+  const reader = await openReader(input, done, options.format, options.delimiter)
+  return new Batches({ reader, source: new EventSource(options, firstTime) }, limits, done, done.batches)
 }
 
 function progressOf({ state }: Checkpoint, { size, bytesRead }: Input) {

@@ -2,8 +2,6 @@ import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { addAbortSignal, pipeline, Readable, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip } from 'node:zlib'
-import { Decompress, ZstdErrorCode } from 'fzstd'
-import { unzip } from './zip.js'
 
 const CHUNK_BYTES = 256 * 1024
 /** Of a buffer that is read into again and again. */
@@ -139,6 +137,7 @@ async function* blocks(path: string, start: number, counted: (chunk: Buffer) => 
 
 async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Buffer): Chunks {
   if (compressionOf(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
+  const { unzip } = await import('./zip.js')
   for await (const { name, content } of unzip(path)) {
     yield* decompress(map(content, counted), name)
     // The last line of a file may have no line end.
@@ -217,6 +216,7 @@ async function* inflate(chunks: Chunks, inflating: Transform): Chunks {
  * `zstd --test` does that.
  */
 async function* unzstd(chunks: Chunks): Chunks {
+  const { Decompress, ZstdErrorCode } = await import('fzstd')
   const out: Buffer[] = []
   const decompress = new Decompress((piece) => out.push(Buffer.from(piece)))
   const push = (chunk: Uint8Array, isLast = false) => {
@@ -246,6 +246,7 @@ async function* named(chunks: Chunks, input: string): Chunks {
     const isOfData =
       typeof code === 'number' || (typeof code === 'string' && /^(Z_|ERR__ERROR_|ERR_BROTLI_)/.test(code))
     if (!isOfData) throw error
+    const { ZstdErrorCode } = await import('fzstd')
     throw new CompressedDataError(input, code === 'Z_BUF_ERROR' || code === ZstdErrorCode.UnexpectedEOF, error as Error)
   }
 }

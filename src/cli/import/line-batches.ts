@@ -1,12 +1,9 @@
-import { isUtf8 } from 'node:buffer'
-import { MAX_BATCH } from '../../contract/limits.js'
 import { LINE_FEED } from '../../json/bytes.js'
-import { type Batch, Batches, type BatchLimits, FIRST_BODY_BYTES } from './batches.js'
-import { EventSource, type SourceOptions } from './event-source.js'
+import { RowFault, readRow } from '../../vendors/row.js'
+import { type BatchLimits, FIRST_BODY_BYTES } from './batches.js'
 import type { Input } from './input.js'
-import { type InputOffset, isBlank, LineReader, MAX_ROW_BYTES, newRow, tooLong } from './lines.js'
-
-const CARRIAGE_RETURN = 0x0d
+import { type InputOffset, isBlank, LineReader, MAX_ROW_BYTES, tooLong } from './lines.js'
+import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
 
 /** Consecutive lines of the input, byte for byte: the body of a call that sends them. */
 export interface LineBatch {
@@ -25,16 +22,16 @@ export interface LineBatch {
  * Whether an input is sent as lines, which the service scans, so that nothing does so here. The first row decides: where
  * it has to be rewritten, the others have to be as well. The same file always gets the same answer.
  */
-export async function isSentAsLines(input: Input, source: EventSource): Promise<boolean> {
+export async function isSentAsLines(input: Input, options: SourceOptions): Promise<boolean> {
   const [first] = new LineReader({ offset: 0, line: 0 }).read(await input.beginning())
-  return first !== undefined && source.isVerbatim(first)
+  return first !== undefined && new NativeRows(options).has(first)
 }
 
 /** Cuts an input into batches at its line ends. */
 export class LineBatches {
   /** chunks are copied at once */
   readonly isBrief = true
-  readonly #source: EventSource
+  readonly #firstTime: FirstTime
   readonly #limits: BatchLimits
   readonly #spare: Buffer<ArrayBuffer>[] = []
   #index: number
@@ -47,12 +44,11 @@ export class LineBatches {
   #line: number
 
   /**
-   * @param source looks at the first time in the input
    * @param start of the first line
    * @param index of the first batch
    */
-  constructor(source: EventSource, limits: BatchLimits, start: InputOffset, index: number) {
-    this.#source = source
+  constructor(firstTime: FirstTime, limits: BatchLimits, start: InputOffset, index: number) {
+    this.#firstTime = firstTime
     this.#limits = limits
     this.#start = { offset: start.offset, line: start.line }
     this.#line = start.line
@@ -87,7 +83,7 @@ export class LineBatches {
         from = at
         yield this.#close()
       }
-      if (!this.#source.isTimeKnown) {
+      if (!this.#firstTime.isKnown) {
         this.#copy(chunk, from, end)
         from = end
         this.#askForTime()
@@ -121,14 +117,15 @@ export class LineBatches {
     if (hasText) this.#count++
   }
 
-  /** Shows the source the line that the body ends with. */
+  /** Looks for a time in the line that the body ends with. */
   #askForTime(): void {
-    const raw = this.#body
-    const end = this.#length - (raw[this.#length - 2] === CARRIAGE_RETURN ? 2 : 1)
-    const start = this.#whole
-    if (isBlank(raw, start, end)) return
-    const isText = isUtf8(raw.subarray(start, end))
-    this.#source.take({ ...newRow(), raw, start, end, line: this.#line + 1, isUtf8: isText })
+    try {
+      const written = readRow(this.#body.subarray(this.#whole, this.#length)).textOf(OWN_NAMES.timestamp)
+      if (written !== undefined) this.#firstTime.see(written)
+    } catch (error) {
+      // The service refuses the line.
+      if (!(error instanceof RowFault)) throw error
+    }
   }
 
   #copy(bytes: Buffer, start: number, end: number): void {
@@ -157,16 +154,6 @@ export class LineBatches {
     this.#count = 0
     return batch
   }
-}
-
-/** Sorts the lines of a batch into events, which may have to be rewritten, and rejects. */
-export async function sortLines({ body, start, index }: LineBatch, options: SourceOptions): Promise<Batch> {
-  const parts = { reader: new LineReader(start), source: new EventSource(options, false) }
-  const limits = { events: MAX_BATCH, bytes: Number.POSITIVE_INFINITY }
-  const batches = new Batches(parts, limits, start, index)
-  // Of a copy, as it is written into, and the lines may be sorted again.
-  for await (const batch of batches.read([Buffer.from(body)])) return batch
-  throw new Error('the batch has no lines')
 }
 
 function enlarged(body: Buffer<ArrayBuffer>, needed: number, length: number): Buffer<ArrayBuffer> {

@@ -1,7 +1,7 @@
 import type { Target } from '../target.js'
-import type { SourceOptions } from './event-source.js'
 import type { Unacknowledged } from './find-stored.js'
 import type { InputFormat } from './formats.js'
+import type { SourceOptions } from './native-rows.js'
 
 /** The options of an import, as the command line gives them. */
 export interface ImportOptions extends SourceOptions {

@@ -3,7 +3,7 @@ import type { Batch, Batches } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
 import { isStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
-import { type LineBatch, type LineBatches, sortLines } from './line-batches.js'
+import type { LineBatch, LineBatches } from './line-batches.js'
 import type { ImportOptions } from './options.js'
 import { ProfileChanges } from './profiles.js'
 import type { RejectsFile } from './rejects.js'
@@ -134,6 +134,8 @@ class BatchSender {
     if (batch.count === 0) return all
     const isNew = batch.index >= expiredUpTo
     if (isNew && (await sendLines(connection, batch, key, this.#giveUp.signal))) return all
+    // Most imports need no more than sends the lines.
+    const { sortLines } = await import('./sort-lines.js')
     // Its events may be other bytes than its lines.
     return await this.#storeRows(await sortLines(batch, options), `${key}-sorted`)
   }

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { type Batch, Batches } from '../../../src/cli/import/batches.js'
-import { EventSource, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/event-source.js'
-import { findFormat, openReader } from '../../../src/cli/import/formats.js'
+import { EventSource } from '../../../src/cli/import/event-source.js'
+import { findFormat } from '../../../src/cli/import/formats.js'
 import { type Input, openStream } from '../../../src/cli/import/input.js'
+import { FirstTime, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/native-rows.js'
+import { openReader } from '../../../src/cli/import/readers.js'
 import { elementTexts, memberText } from '../../../src/json/spans.js'
 
 export const START = { offset: 0, line: 0 }
@@ -11,15 +13,16 @@ const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefin
 
 /** The batches of an input from `start` on. Bodies are copied, since their buffers are reused. */
 export async function batchesOf(input: Input, options: Partial<SourceOptions> = {}, start = START, events = 1000) {
-  const source = new EventSource({ ...NATIVE, ...options }, start.offset === 0)
+  const all = { ...NATIVE, ...options }
+  const source = new EventSource(all, new FirstTime(all, start.offset === 0))
   const reader = await openReader(input, start, await findFormat(input), ',')
   const batches = new Batches({ reader, source }, { events, bytes: 100_000 }, start, 0)
-  const all: Batch[] = []
+  const found: Batch[] = []
   for await (const batch of batches.read(input.read(start.offset))) {
-    all.push({ ...batch, body: Buffer.from(batch.body) })
+    found.push({ ...batch, body: Buffer.from(batch.body) })
     batches.release(batch)
   }
-  return all
+  return found
 }
 
 export function eventsOf(batches: Batch[]): string[] {

@@ -1,16 +1,17 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Batch } from '../../../src/cli/import/batches.js'
-import { EventSource, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/event-source.js'
-import { isSentAsLines, type LineBatch, LineBatches, sortLines } from '../../../src/cli/import/line-batches.js'
+import { isSentAsLines, type LineBatch, LineBatches } from '../../../src/cli/import/line-batches.js'
 import type { InputOffset } from '../../../src/cli/import/lines.js'
+import { FirstTime, OWN_NAMES, type SourceOptions } from '../../../src/cli/import/native-rows.js'
+import { sortLines } from '../../../src/cli/import/sort-lines.js'
 import { batchesOf, eventsOf, pieces, rejectsOf, START } from './batches.js'
 
 const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }
 const LIMITS = { events: 3, bytes: 400 }
 
 async function lineBatchesOf(text: string | Buffer, sizes?: number[], start: InputOffset = START) {
-  const batches = new LineBatches(new EventSource(NATIVE, start.offset === 0), LIMITS, start, 0)
+  const batches = new LineBatches(new FirstTime(NATIVE, start.offset === 0), LIMITS, start, 0)
   const all: LineBatch[] = []
   for await (const batch of batches.read(pieces(Buffer.from(text).subarray(start.offset), sizes).read(0))) {
     all.push({ ...batch, body: Buffer.from(batch.body) })
@@ -78,8 +79,7 @@ t.test('the first time decides how times are written, wherever it is', async (t)
 })
 
 t.test('an input is sent as lines if its first row is an event', async (t) => {
-  const decide = (text: string, options = {}) =>
-    isSentAsLines(pieces(text), new EventSource({ ...NATIVE, ...options }, true))
+  const decide = (text: string, options = {}) => isSentAsLines(pieces(text), { ...NATIVE, ...options })
   t.equal(await decide(`\n${good}\r\n{`), true)
   t.equal(await decide('{"eventId":"x","event":"a","distinct_id":"u","properties":null}\n'), true)
   for (const text of ['', good, '{\n', '{"event":"a","distinct_id":"u","price":1}\n', `${good},${good}\n`]) {

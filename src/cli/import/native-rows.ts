@@ -1,0 +1,88 @@
+import { EventScan } from '../../model/event-scan.js'
+import type { TimeFormat } from '../../vendors/time.js'
+import type { VendorName } from '../../vendors/vendors.js'
+import type { Row } from './lines.js'
+
+/** Which fields of a row are those of the event. */
+export interface FieldNames {
+  event: string
+  distinct_id: string
+  timestamp: string
+  properties: string
+}
+
+/** The field names of the API, which are the default. */
+export const OWN_NAMES: FieldNames = {
+  event: 'event',
+  distinct_id: 'distinct_id',
+  timestamp: 'timestamp',
+  properties: 'properties',
+}
+
+export interface SourceOptions {
+  names: FieldNames
+  /** how times are written; undefined if the command does not say */
+  time: TimeFormat | undefined
+  from: VendorName | undefined
+}
+
+/** Finds the rows that are valid events already, which are sent byte for byte. */
+export class NativeRows {
+  readonly #isPossible: boolean
+  #scan = new EventScan(Buffer.alloc(0))
+  #raw: Buffer | null = null
+
+  constructor({ names, time, from }: SourceOptions) {
+    const isOwn = Object.entries(OWN_NAMES).every(([field, name]) => names[field as keyof FieldNames] === name)
+    this.#isPossible = isOwn && !from && (time === undefined || time === 'ms')
+  }
+
+  has({ raw, start, end, isUtf8, table }: Row): boolean {
+    if (!this.#isPossible || !isUtf8 || table !== null) return false
+    if (raw !== this.#raw) {
+      this.#raw = raw
+      this.#scan = new EventScan(raw)
+    }
+    const found = this.#scan.endOf(start)
+    // White space may follow the event, and other fields may have to become the properties.
+    return found === end && (!this.#scan.hasOthers || this.#scan.hasProperties)
+  }
+
+  /** Whether the row that was asked for last has a time. */
+  get hasTimestamp(): boolean {
+    return this.#scan.hasTimestamp
+  }
+}
+
+/** As milliseconds, a time before 1973; as seconds, one in the year 5138. */
+const FIRST_PLAUSIBLE_MS = 1e11
+
+/** Looks at the first time of an input, unless the command says how times are written. */
+export class FirstTime {
+  #isKnown: boolean
+
+  /** @param isBeginning whether the first row is the first one of the input */
+  constructor({ time, from }: SourceOptions, isBeginning: boolean) {
+    this.#isKnown = !isBeginning || time !== undefined || from !== undefined
+  }
+
+  /** Whether a time was seen in the expected format, or the command named the format. */
+  get isKnown(): boolean {
+    return this.#isKnown
+  }
+
+  /**
+   * @param text of the time of a row
+   * @throws Error if it is the first one, and does not look like milliseconds
+   */
+  see(text: string): void {
+    if (this.#isKnown) return
+    const number = Number(text.replaceAll('"', ''))
+    const fault = (what: string) => new Error(`The first timestamp of the input is ${text.slice(0, 100)}, ${what}`)
+    if (Number.isNaN(number)) throw fault('which is not a number: --time iso reads ISO 8601.')
+    if (number < FIRST_PLAUSIBLE_MS) {
+      throw fault('which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.')
+    }
+    this.#isKnown = true
+  }
+}
