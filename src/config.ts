@@ -142,7 +142,7 @@ const Settings = Type.Object({
     message: `levels, 1 to ${MAX_SCAN_DEPTH}`,
   }),
   MAX_PROFILE_BYTES: Type.Integer({
-    default: MIB / 4,
+    default: MIB,
     minimum: 1024,
     maximum: 4 * MIB,
     message: 'bytes, 1024 to 4194304',

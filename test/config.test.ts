@@ -30,7 +30,7 @@ t.test('the defaults', async (t) => {
     LOG_LEVEL: 'info',
     BODY_LIMIT: 1024 * 1024,
     BATCH_BODY_LIMIT: 20 * 1024 * 1024,
-    MAX_PROFILE_BYTES: 256 * 1024,
+    MAX_PROFILE_BYTES: 1024 * 1024,
     MAX_IDEMPOTENCY_KEYS: 10_000_000,
   })
   for (const name of ['CLICKHOUSE_URL', 'REDIS_URL', 'PUBLIC_API_KEY', 'SECRET_KEY'] as const) {
