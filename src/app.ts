@@ -120,13 +120,13 @@ async function open(
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
+  const keys = new KeyRing(environmentKeys(config))
   const store = opened.add(await openOwnStore(config, { log, slotLimits }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
   const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
   const { buffers, barrier } = lanes
-  const keys = new KeyRing(environmentKeys(config))
   const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs })
   const purge = opened.add(
     new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }),

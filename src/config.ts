@@ -268,7 +268,7 @@ function withLanes(settings: Static<typeof Settings>): Config {
   if (LANES > MAX_LANES) throw new ConfigError(`REDIS_URL names ${LANES} servers; at most ${MAX_LANES} are possible.`)
   if (shards.length > LANES) {
     throw new ConfigError(
-      `CLICKHOUSE_URL names ${shards.length} shards, but there are only ${LANES} lanes, each of which writes to one. Set LANES to ${shards.length} or more.`,
+      `CLICKHOUSE_URL names ${shards.length} shards, but LANES is only ${LANES}, and each lane writes to one. Set LANES to ${shards.length} or more.`,
     )
   }
   const servers = shards

@@ -284,7 +284,7 @@ t.test('several ClickHouse are shards, each with replicas', async (t) => {
   }
   t.strictSame(shardUrls(loadConfig({})), [])
   const two = 'http://a,http://b'
-  t.match(refusal({ CLICKHOUSE_URL: two }), /^CLICKHOUSE_URL names 2 shards, but there are only 1 lanes/)
+  t.match(refusal({ CLICKHOUSE_URL: two }), /^CLICKHOUSE_URL names 2 shards, but LANES is only 1,/)
   t.match(refusal({ CLICKHOUSE_URL: two, REDIS_URL: 'redis://a' }), /Set LANES to 2 or more\.$/)
   t.equal(refusal({ CLICKHOUSE_URL: two, REDIS_URL: 'redis://a,redis://b' }), undefined)
   const LANES = '4'

@@ -9,7 +9,7 @@ import { given } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import { type Command, UsageError } from './command.js'
 import { callFailure } from './first-call.js'
-import { readTarget, TARGET_USAGE, type Target } from './target.js'
+import { READ_TARGET_USAGE, readTarget, type Target } from './target.js'
 
 const USAGE = `Usage: tallyhouse mcp [options]
 
@@ -21,8 +21,7 @@ machine, they connect to the service's own /mcp.
 The tools only read: names of events, properties and values, answers to questions, one user, recent
 events. So give it a read key, which "tallyhouse keys create --project NAME --kind read" makes.
 
-${TARGET_USAGE}
-                     A read key is enough.
+${READ_TARGET_USAGE}
 
 It ends when the assistant closes its input, or by Ctrl-C. The service need not run yet when it
 starts. The exit code is 0, or 2 for a usage error.`

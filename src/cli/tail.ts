@@ -7,7 +7,7 @@ import { given } from '../lib/given.js'
 import { parseEventId } from '../model/event-id.js'
 import { type Command, type CommandIo, UsageError } from './command.js'
 import { parseEventOptions } from './event-options.js'
-import { readTarget, TARGET_USAGE } from './target.js'
+import { READ_TARGET_USAGE, readTarget } from './target.js'
 import { readTime } from './time.js'
 
 const USAGE = `Usage: tallyhouse tail [options]
@@ -15,7 +15,7 @@ const USAGE = `Usage: tallyhouse tail [options]
 Prints events as they come, until Ctrl-C. A stream that breaks off is opened again where it ended,
 so no event is skipped and none is printed twice.
 
-${TARGET_USAGE}
+${READ_TARGET_USAGE}
   --format FORMAT    ndjson (default), an event per line as export writes it, or short: time, name,
                      user and properties
   --event NAME       only events with this name

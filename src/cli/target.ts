@@ -16,6 +16,10 @@ export const TARGET_USAGE = `  --url URL          address of the service (defaul
   --key-file FILE    a file that contains the secret key (default: the variable SECRET_KEY); no
                      option takes the key itself, as other users of the machine could read it`
 
+/** The same for a command that only reads. */
+export const READ_TARGET_USAGE = `${TARGET_USAGE}. A
+                     read key is enough`
+
 /**
  * @throws UsageError if there is no key, or the URL is not valid
  * @throws ConfigError if a setting is needed and one is not valid

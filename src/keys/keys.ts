@@ -67,14 +67,20 @@ export function storedKey(key: string, { projectId, kind }: Grant): StoredKey {
 /**
  * The keys of the environment. Each is identified by its setting: of a short key, the first
  * characters would give too much away.
+ * @throws Error that names the setting if its key was made as another kind: commands take a read key in SECRET_KEY, and a
+ *   service started from the same shell would let whoever has that key change everything in its default project
  */
 export function environmentKeys(settings: { PUBLIC_API_KEY?: string; SECRET_KEY?: string }): StoredKey[] {
-  const { PUBLIC_API_KEY, SECRET_KEY } = settings
-  const projectId = DEFAULT_PROJECT
-  const keys: StoredKey[] = []
-  if (PUBLIC_API_KEY) {
-    keys.push({ ...storedKey(PUBLIC_API_KEY, { projectId, kind: 'public' }), id: 'PUBLIC_API_KEY' })
-  }
-  if (SECRET_KEY) keys.push({ ...storedKey(SECRET_KEY, { projectId, kind: 'secret' }), id: 'SECRET_KEY' })
-  return keys
+  const kinds = { PUBLIC_API_KEY: 'public', SECRET_KEY: 'secret' } as const
+  return Object.entries(kinds).flatMap(([id, kind]) => {
+    const key = settings[id as keyof typeof kinds]
+    if (!key) return []
+    const made = KEY_KINDS.find((other) => key.startsWith(PREFIX[other])) ?? kind
+    if (made !== kind) {
+      throw new Error(
+        `${id} is a ${made} key, but a service takes it for a ${kind} one. Unset it, or set a ${kind} key.`,
+      )
+    }
+    return [{ ...storedKey(key, { projectId: DEFAULT_PROJECT, kind }), id }]
+  })
 }

@@ -2,7 +2,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { KeyRefresh } from '../../src/keys/key-refresh.js'
 import { KeyRing } from '../../src/keys/key-ring.js'
-import { makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
+import { environmentKeys, makeKey, type StoredKey, storedKey } from '../../src/keys/keys.js'
 
 t.test('a new key has 256 random bits and a prefix for its kind', async (t) => {
   const keys = new Set(Array.from({ length: 1000 }, () => makeKey('secret')))
@@ -17,6 +17,19 @@ t.test('a stored key does not reveal the key', async (t) => {
   const { id, hash } = storedKey(key, { projectId: 'p', kind: 'secret' })
   t.equal(id, key.slice(0, 11))
   t.match(hash, /^[\da-f]{64}$/)
+})
+
+t.test('a key of the environment that was made as another kind is refused', async (t) => {
+  t.throws(() => environmentKeys({ SECRET_KEY: makeKey('read') }), /^SECRET_KEY is a read key, but .* a secret one/)
+  t.throws(() => environmentKeys({ PUBLIC_API_KEY: makeKey('secret') }), /^PUBLIC_API_KEY is a secret key, but/)
+  const keys = environmentKeys({ SECRET_KEY: 'a secret without a prefix', PUBLIC_API_KEY: makeKey('public') })
+  t.strictSame(
+    keys.map(({ id, kind }) => [id, kind]),
+    [
+      ['PUBLIC_API_KEY', 'public'],
+      ['SECRET_KEY', 'secret'],
+    ],
+  )
 })
 
 t.test('several keys of a kind are valid at a time, and a revoked one is refused', async (t) => {

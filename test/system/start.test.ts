@@ -6,6 +6,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { makeKey } from '../../src/keys/keys.js'
 import { PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startService, temporaryFolder, until } from '../helper.js'
 
 const run = promisify(execFile)
@@ -59,6 +60,10 @@ t.test('a start that fails prints the reason and exits', async (t) => {
   const { port } = new URL(url)
   const other = { ...env, DATA_DIR: await temporaryFolder(t) }
   await t.rejects(startService(t, { ...other, PORT: port }), new RegExp(`PORT=${port}\\..*EADDRINUSE`))
+  await t.rejects(
+    startService(t, { ...other, SECRET_KEY: makeKey('read') }),
+    /could not start: SECRET_KEY is a read key/,
+  )
   await t.rejects(startService(t, { ...other, HOST: '192.0.2.1' }), /Cannot listen on HOST=192\.0\.2\.1 /)
 })
 

@@ -4,7 +4,7 @@ import { parseCursor } from '../../model/cursor.js'
 import { type Command, UsageError } from '../command.js'
 import { parseEventOptions } from '../event-options.js'
 import { counted, number } from '../progress.js'
-import { readTarget, TARGET_USAGE } from '../target.js'
+import { READ_TARGET_USAGE, readTarget } from '../target.js'
 import { readTime } from '../time.js'
 import { exportEvents } from './export-file.js'
 
@@ -17,7 +17,7 @@ const USAGE = `Usage: tallyhouse export [options]
 
 Exports the events of a project, or a selection of them, in the order in which they were accepted.
 
-${TARGET_USAGE}
+${READ_TARGET_USAGE}
   --format FORMAT    ndjson (default), csv or parquet
   --output FILE      where the events are written (default: standard output). Parquet needs a
                      folder: it is written as numbered files, which Parquet readers read as one

@@ -7,7 +7,7 @@ import type { AnyAnswer } from '../../contract/question-input.js'
 import { type Command, type CommandIo, UsageError } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted } from '../progress.js'
-import { readTarget, TARGET_USAGE } from '../target.js'
+import { READ_TARGET_USAGE, readTarget } from '../target.js'
 import { flatTable, showAnswer } from './answers.js'
 import { json, questionOf, readArguments } from './question.js'
 import { csvText, tableText } from './table.js'
@@ -44,8 +44,7 @@ docs/questions.md explains all of it. Options make simpler ones:
                      a date, an ISO time or milliseconds since 1970 (default: the last 30 days)
   --timezone ZONE    of dates and days, such as Europe/Vienna (default: UTC); --week-start sunday
 
-${TARGET_USAGE}
-                     A read key is enough.
+${READ_TARGET_USAGE}
   --format FORMAT    table (default on a terminal), csv or json (default otherwise), the answer as it
                      came. CSV has one number per row and follows RFC 4180; what begins with =, +, -
                      or @ stays as it is, so import it into a spreadsheet as text
