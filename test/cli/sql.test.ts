@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
@@ -50,6 +51,32 @@ t.test('queries on the store of a running service, and of one that was stopped',
   t.equal(await run(env, [profiles]), '{"plan":"pro"}\n', 'the newest version alone')
   await client.app.close()
   t.equal(await run(env, [query]), 'event\tprice\nsigned up\t9.9\n', 'and after the service has ended')
+})
+
+t.test('the queries in the manuals run as they are printed', async (t) => {
+  const env = await settingsFor(t, 'embedded')
+  const client = await startApp(t, env)
+  await fill(client)
+  await client.call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'visitor-7' })
+  await client.call('POST', '/public/users/alias', { distinct_id: 'visitor-7', alias: 'visitor-6' })
+  for (const distinct_id of ['ada', 'visitor-7', 'visitor-6', '$anonymous', 'bob']) {
+    await client.call('POST', '/public/track', { event: 'signed up', distinct_id })
+  }
+  await client.call('GET', '/public/events')
+  const results = new Map<string, string>()
+  for (const document of ['docs/sql.md', 'docs/operations.md']) {
+    for (const [, query = ''] of (await readFile(document, 'utf8')).matchAll(/^```sql\n([\s\S]*?)^```$/gm)) {
+      // Of one shard there are no such tables.
+      if (!query.includes('_all')) results.set(query, await run(env, [query]))
+    }
+  }
+  t.ok(results.size > 4)
+  const users = [...results].filter(([query]) => query.includes(' AS users\nFROM events AS e'))
+  t.strictSame(
+    users.map(([, result]) => result),
+    ['users\n2\n'],
+    'names of one user count once',
+  )
 })
 
 t.test('on a server too, queries cannot change anything', async (t) => {
