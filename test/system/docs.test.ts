@@ -81,7 +81,7 @@ t.test('every log line that the manual explains is written somewhere', async (t)
 
 t.test('lines of prose are short', async (t) => {
   for (const [document, text] of await documents()) {
-    const prose = text.replace(/^```[\s\S]*?^```/gm, (code) => code.replace(/[^\n]/g, ''))
+    const prose = text.replace(/^ *```[\s\S]*?^ *```/gm, (code) => code.replace(/[^\n]/g, ''))
     const long = prose.split('\n').flatMap((line, i) => {
       return line.length > MAX_LINE && !line.startsWith('|') && !line.includes('](http') ? [`line ${i + 1}`] : []
     })
