@@ -175,7 +175,7 @@ async function open(
   const metrics = opened.add(
     new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, live, storage }),
   )
-  return { store, lanes, purge, admission, live, metrics: { read: shareMetrics(() => metrics.read()) } }
+  return { store, lanes, purge, admission, live, closing, metrics: { read: shareMetrics(() => metrics.read()) } }
 }
 
 /** Every role serves these, without a key. */
@@ -210,7 +210,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const asking = new Questions({ ...data, limits: config, now, load })
   const catalog = new Catalog({ ...data, questions: asking, log })
   server.addHook('onListen', () => {
-    catalog.prepare()
+    catalog.prepare(parts.closing)
   })
   const reading = { questions: asking, catalog, reads: new EventReads(shards, lanes.barrier, searchLimits) }
   server.register(async (scope) => {

@@ -203,7 +203,10 @@ export const EventPage = withFields(
     pending: Type.Integer(),
   }),
 )
-const sampled = Type.Integer({ description: 'How many events were looked at: the newest, at most 20 000.' })
+const sampled = Type.Integer({
+  description:
+    'How many events were looked at: the newest, at most 20 000; for the first list of a large project, at most 1000.',
+})
 const shareOf = (what: string) => Type.Number({ minimum: 0, maximum: 1, description: `${what}, from 0 to 1.` })
 const EventName = Type.Object(
   fieldsOf<responses.EventName>({

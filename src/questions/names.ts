@@ -2,7 +2,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { FieldName } from '../contract/questions.js'
 import type { PropertyName, PropertyType } from '../contract/responses.js'
-import { parseEventId } from '../model/event-id.js'
+import { lastIdAt, parseEventId } from '../model/event-id.js'
 import { millisecondsOf, START } from '../model/position.js'
 import { failureIf, repaired, unmarked, unmarkedName } from './json-sql.js'
 import type { Query } from './kind.js'
@@ -16,6 +16,8 @@ export interface IdRange {
   upTo: string
   /** only events of this name */
   event?: string | undefined
+  /** only so many of the newest */
+  newest?: number | undefined
 }
 
 /** Of a project with more names than this the most frequent ones are known. */
@@ -138,6 +140,22 @@ export function monthOf(id: string): string {
   return new Date(ms).toISOString().slice(0, 7).replace('-', '')
 }
 
+/** The greatest id before a month. */
+export function lastIdBefore(month: string): string {
+  return lastIdAt((BigInt(startOf(month)) << 16n) - 1n)
+}
+
+/** @param month as 202604 */
+export function monthAfter(month: string): string {
+  const ms = startOf(month, 1)
+  return new Date(ms).toISOString().slice(0, 7).replace('-', '')
+}
+
+/** Epoch ms. */
+function startOf(month: string, later = 0): number {
+  return Date.UTC(Number(month.slice(0, 4)), Number(month.slice(4)) - 1 + later)
+}
+
 /** Of one type of a property's values, `none` of all events; `examples` are `[count, token]`, the most frequent first. */
 export interface PropertyRow {
   name: string
@@ -175,8 +193,16 @@ function memberRows(statement: Statement, range: IdRange): string {
     ? `if(${isRefused}, ${repairedMembers}, found)`
     : `if(${failureIf(isRefused)}, [], found)`
   return `SELECT ${parsed('properties')} AS found, ${members} AS members
-    FROM ${statement.asked.shards.table('events')}
+    FROM ${sampleOf(statement, range)}`
+}
+
+/** Behind FROM: the events of a range. */
+function sampleOf(statement: Statement, range: IdRange): string {
+  const events = `SELECT event, distinct_id, timestamp, properties FROM ${statement.asked.shards.table('events')}
     PREWHERE project_id = ${statement.project} AND ${conditions(statement, range).join(' AND ')}`
+  if (range.newest === undefined) return `(${events})`
+  // As the table is sorted, so it is read from its end until there are enough.
+  return `(${events} ORDER BY project_id DESC, toUInt128(event_id) DESC LIMIT ${statement.count(range.newest)})`
 }
 
 /** `value` is a JSON text: `null` where the field is not set, empty where it is too long. */
@@ -190,7 +216,7 @@ export function fieldValues(asked: Asked, range: IdRange, field: FieldName): Que
   const statement = new Statement(asked)
   const rows = new EventRows(statement)
   const value = fieldJson(rows.field(field), asked)
-  const sample = rows.sql(conditions(statement, range), ['event', 'distinct_id', 'timestamp'])
+  const sample = rows.of(sampleOf(statement, range), ['event', 'distinct_id', 'timestamp'])
   const sql = `SELECT if(length(json) <= ${MAX_VALUE_BYTES}, json, '') AS value, count() AS count
     FROM (SELECT ${value} AS json FROM ${sample} AS rows)
     GROUP BY value ORDER BY count DESC, value`

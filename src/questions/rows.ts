@@ -65,6 +65,12 @@ export class EventRows {
 
   /** Behind FROM. @param narrow conditions on columns other than `properties` and the user */
   sql(narrow: readonly string[], columns: readonly string[]): string {
+    const { asked, project } = this.statement
+    return this.of(asked.shards.table('events'), columns, [`project_id = ${project}`, ...narrow])
+  }
+
+  /** Behind FROM. @param events a table, or a subquery with the columns that are needed @param narrow as `sql` has it */
+  of(events: string, columns: readonly string[], narrow: readonly string[] = []): string {
     const { statement } = this
     const joins = this.#hasUser
       ? usersJoin(statement, this.#profile.isEmpty ? null : this.#profile.select(statement))
@@ -76,8 +82,8 @@ export class EventRows {
       ...this.#properties.raws(statement, 'properties'),
       ...(this.#properties.isEmpty ? [] : ['properties']),
     ]
-    const rows = `SELECT ${all.join(', ')} FROM ${statement.asked.shards.table('events')} AS e ${joins}
-      PREWHERE ${[`project_id = ${statement.project}`, ...narrow].join(' AND ')}`
+    const prewhere = narrow.length > 0 ? `PREWHERE ${narrow.join(' AND ')}` : ''
+    const rows = `SELECT ${all.join(', ')} FROM ${events} AS e ${joins} ${prewhere}`
     return this.#properties.isEmpty
       ? `(${rows})`
       : `(SELECT *, ${this.#properties.tokens(statement, 'properties').join(', ')} FROM (${rows}))`

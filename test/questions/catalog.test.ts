@@ -5,7 +5,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { Catalog } from '../../src/questions/catalog.js'
 import { Questions } from '../../src/questions/run.js'
-import { silent, startClickHouse } from '../helper.js'
+import { startClickHouse, until } from '../helper.js'
 
 const SECOND = 1000
 const DAY = 86_400 * SECOND
@@ -24,10 +24,18 @@ function project() {
   const point = { stored: positionAt(0), pending: 0, deletions: 0 }
   const clock = { ms: 0 }
   const shards = Shards.of(clickhouse)
-  const barrier = { waitForProject: async () => ({ ...point }) }
+  const refused = new Set<string>()
+  const barrier = {
+    waitForProject: async (id: string) => {
+      if (refused.has(id)) throw new Error('refused')
+      return { ...point }
+    },
+  }
   const limits = { QUERY_TIMEOUT: 30, QUERY_MEMORY: 2 ** 31 }
   const questions = new Questions({ shards, barrier, limits, aliases: { hasAny: async () => false } })
-  const catalog = new Catalog({ shards, barrier, questions, log: silent, clock: () => clock.ms })
+  const attempts: unknown[] = []
+  const log = { info: (details: { failures?: number }) => details.failures && attempts.push(details) }
+  const catalog = new Catalog({ shards, barrier, questions, log, clock: () => clock.ms })
   /** @param event SQL for the name, of `number` @param ms of their position, after START */
   const insert = async (count: number, event: string, ms: number, properties = `'{}'`) => {
     const id = formatEventId({ position: positionAt(ms), index: 0, journalId: 1 })
@@ -39,7 +47,8 @@ function project() {
     if (positionAt(ms) > point.stored) point.stored = positionAt(ms)
   }
   const counts = async () => (await catalog.events(projectId)).events.map(({ event, count }) => [event, count])
-  return { projectId, catalog, point, clock, insert, counts }
+  const refuse = (id: string) => refused.add(id)
+  return { projectId, catalog, point, clock, insert, counts, refuse, attempts }
 }
 
 t.test('only events that come are counted, and all again after a while', async (t) => {
@@ -111,7 +120,7 @@ t.test('of more names than are kept the most frequent come', async (t) => {
   t.strictSame((await counts())[0], ['new', 3])
 })
 
-t.test('a large project is sampled, and its lists are kept for a while', async (t) => {
+t.test('of a large project a few events are looked at first, and more behind the call', async (t) => {
   const { projectId, catalog, clock, point, insert } = project()
   await insert(
     2_000_000,
@@ -123,9 +132,19 @@ t.test('a large project is sampled, and its lists are kept for a while', async (
     const { properties, sampled } = await catalog.properties({ projectId, event })
     return [sampled, ...properties.map(({ property, share }) => `${property} ${share}`)]
   }
+  t.strictSame(await names(), [1000, 'n 1'])
+  t.strictSame(await names('often'), [1000, 'n 1'])
+  t.strictSame(await names('rare'), [10, 'n 1'])
+  t.strictSame(await catalog.values(projectId, { field: 'event', limit: 10 }), {
+    values: [{ value: 'often', count: 1000 }],
+    sampled: 1000,
+    pending: 0,
+  })
+  await catalog.settled()
   t.strictSame(await names(), [20_000, 'n 1'])
   t.strictSame(await names('often'), [20_000, 'n 1'])
   t.strictSame(await names('rare'), [200, 'old 0.95', 'n 0.05'])
+  t.equal((await catalog.values(projectId, { field: 'event', limit: 10 })).sampled, 20_000)
   await insert(5, `'more'`, 20, `'{"x":1}'`)
   t.strictSame(await names('more'), [5, 'x 1'])
   t.strictSame(await names(), [20_000, 'n 1'])
@@ -135,29 +154,56 @@ t.test('a large project is sampled, and its lists are kept for a while', async (
   t.strictSame(await names(), [20_000, 'n 0.99975', 'x 0.00025'])
   clock.ms += 20 * 60 * SECOND
   await insert(15_000, `'often'`, 30, `'{"y":1}'`)
-  t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.24975', 'x 0.00025'], 'not as it was long before')
+  t.strictSame(await names(), [1000, 'y 1'], 'not as it was long before')
+  await catalog.settled()
+  t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.24975', 'x 0.00025'])
   await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'more'`)
   point.deletions++
-  t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.25'])
+  t.strictSame(await names(), [1000, 'y 1'], 'nothing that was deleted')
+  t.strictSame(await names('more'), [0])
   await catalog.settled()
+  t.strictSame(await names(), [20_000, 'y 0.75', 'n 0.25'])
   t.strictSame(await names('more'), [0])
 })
 
-t.test('where the newest events of a name begin is found again when half as many more have come', async (t) => {
-  const { projectId, catalog, clock, insert } = project()
+t.test('after a deletion a list has the events that are left, wherever they are', async (t) => {
+  const { projectId, catalog, point, insert } = project()
   const sampled = async (event: string) => {
-    clock.ms += 20 * 60 * SECOND
-    return (await catalog.properties({ projectId, event })).sampled
+    const { properties, sampled } = await catalog.properties({ projectId, event })
+    return [sampled, ...properties.map(({ property }) => property)]
   }
-  await insert(300_000, `if(number % 5 = 0, 'a', 'b')`, 10)
-  t.equal(await sampled('b'), 20_000)
-  await insert(9_000, `'b'`, 20)
-  t.equal(await sampled('b'), 29_000)
-  await insert(2_000, `'b'`, 30)
-  t.equal(await sampled('b'), 20_000)
-  t.equal(await sampled('a'), 20_000)
-  await insert(1_300_000, `'c'`, 40)
-  t.equal(await sampled('a'), 9310, 'fewer of what is rare by now')
+  await insert(30, `'a'`, -90 * DAY, `'{"old":1}'`)
+  await insert(200_000, `if(number % 4000 = 0, 'a', 'b')`, 10, `'{"new":1}'`)
+  t.strictSame(await sampled('a'), [10, 'new'])
+  await clickhouse.command(
+    `DELETE FROM events WHERE project_id = '${projectId}' AND event = 'a' AND timestamp >= ${START}`,
+  )
+  point.deletions++
+  t.strictSame(await sampled('a'), [10, 'old'])
+  await insert(4, `'a'`, 20, `'{"newest":1}'`)
+  await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'b'`)
+  point.deletions++
+  t.strictSame(await sampled('b'), [0])
+  t.strictSame(await sampled('a'), [34, 'old', 'newest'], 'all, as few are left')
+  await catalog.settled()
+})
+
+t.test('a list of a large project that is renewed while something is deleted does not have it', async (t) => {
+  const { projectId, catalog, point, insert } = project()
+  const properties = async () => {
+    const { properties, sampled } = await catalog.properties({ projectId, event: undefined })
+    return [sampled, ...properties.map(({ property }) => property)]
+  }
+  await insert(200_000, `if(number < 190_000, 'a', 'b')`, 10, `if(number < 190_000, '{"a":1}', '{"b":1}')`)
+  t.strictSame(await properties(), [1000, 'b'])
+  const settled = catalog.settled()
+  await clickhouse.command(`DELETE FROM events WHERE project_id = '${projectId}' AND event = 'b'`)
+  point.deletions++
+  t.strictSame(await properties(), [1000, 'a'])
+  await settled
+  t.strictSame((await properties()).slice(1), ['a'])
+  await catalog.settled()
+  t.strictSame(await properties(), [20_000, 'a'])
 })
 
 t.test('the counts of a large project are made anew in the background, but at once after a deletion', async (t) => {
@@ -193,11 +239,39 @@ t.test('the counts of a large project are made anew in the background, but at on
   await catalog.settled()
 })
 
-t.test('large projects are counted before anybody asks', async (t) => {
-  const { catalog, insert, counts } = project()
+t.test('large projects are counted before anybody asks, whatever fails of others', async (t) => {
+  const ones = [project(), project(), project()] as const
+  for (const { insert } of ones) await insert(150_000, `'a'`, 10, `'{"n":1}'`)
+  const [{ catalog, refuse }, second] = ones
+  refuse(second.projectId)
+  await catalog.prepare(new AbortController().signal)
+  await catalog.settled()
+  await clickhouse.command('RENAME TABLE events TO events_away')
+  t.teardown(() => clickhouse.command('RENAME TABLE events_away TO events'))
+  for (const { projectId } of [ones[0], ones[2]]) {
+    t.strictSame((await catalog.events(projectId)).events, [
+      { event: 'a', count: 150_000, first_seen: START + 10, last_seen: START + 10 },
+    ])
+    t.equal((await catalog.properties({ projectId, event: undefined })).sampled, 20_000)
+  }
+  await t.rejects(catalog.events(second.projectId))
+})
+
+t.test('preparing waits for ClickHouse, until the service ends', async (t) => {
+  const { catalog, insert, counts, attempts } = project()
   await insert(150_000, `'a'`, 10)
-  await catalog.prepare()
+  await clickhouse.command('RENAME TABLE events TO events_away')
+  const prepared = catalog.prepare(new AbortController().signal)
+  await until('the first attempt', () => attempts.length > 0)
+  await clickhouse.command('RENAME TABLE events_away TO events')
+  await prepared
   await clickhouse.command('RENAME TABLE events TO events_away')
   t.teardown(() => clickhouse.command('RENAME TABLE events_away TO events'))
   t.strictSame(await counts(), [['a', 150_000]])
+  const closing = new AbortController()
+  const other = project()
+  const ended = other.catalog.prepare(closing.signal)
+  await until('the first attempt', () => other.attempts.length > 0)
+  closing.abort()
+  await ended
 })

@@ -1,61 +1,99 @@
 import t from 'tap'
-import { Kept } from '../../src/questions/kept.js'
+import { Backlog } from '../../src/questions/backlog.js'
+import { Kept, type KeptOptions, type Wanted } from '../../src/questions/kept.js'
+import { until } from '../helper.js'
 
-const current = () => true
-const stale = () => false
+const always = () => true
+const never = () => false
+const fail = async () => {
+  throw new Error('down')
+}
+
+function open({ weigh = () => 1, isOutdated = never }: Partial<KeptOptions<number>> = {}) {
+  const failures: unknown[] = []
+  const backlog = new Backlog({ info: (details: unknown) => failures.push(details) })
+  const kept = new Kept<number>({ room: 10, weigh, isOutdated, backlog })
+  const get = (key: string, wanted: Partial<Wanted<number>> & Pick<Wanted<number>, 'make'>) =>
+    kept.get(key, { isCurrent: never, willDo: never, renew: wanted.make, ...wanted })
+  return { kept, backlog, failures, get }
+}
 
 t.test('what several ask for is made once, and for those who need a later one once more', async (t) => {
-  const kept = new Kept<number>({ weigh: () => 1, room: 10 })
+  const { get } = open()
   let made = 0
   const make = async () => ++made
-  t.strictSame(await Promise.all([1, 2, 3].map(() => kept.get('a', current, make))), [1, 1, 1])
-  t.strictSame(await Promise.all([1, 2, 2].map((least) => kept.get('a', (known) => known >= least, make))), [1, 2, 2])
-  t.equal(await kept.get('a', stale, make), 3)
-  t.equal(await kept.get('a', stale, async (known) => (known ?? 0) * 10), 30)
+  t.strictSame(await Promise.all([1, 2, 3].map(() => get('a', { isCurrent: always, make }))), [1, 1, 1])
+  const least = (wanted: number) => get('a', { isCurrent: (known) => known >= wanted, make })
+  t.strictSame(await Promise.all([1, 2, 2].map(least)), [1, 2, 2])
+  t.equal(await get('a', { make }), 3)
+  t.equal(await get('a', { make: async (known) => (known ?? 0) * 10 }), 30)
 })
 
 t.test('a failure is for all who wait, and leaves the last result', async (t) => {
-  const kept = new Kept<number>({ weigh: () => 1, room: 10 })
-  const fail = async () => {
-    throw new Error('down')
-  }
-  await kept.get('a', current, async () => 7)
-  const results = await Promise.allSettled([1, 2].map(() => kept.get('a', stale, fail)))
+  const { get, kept } = open()
+  await get('a', { isCurrent: always, make: async () => 7 })
+  const results = await Promise.allSettled([1, 2].map(() => get('a', { make: fail })))
   t.strictSame(
     results.map(({ status }) => status),
     ['rejected', 'rejected'],
   )
-  t.equal(await kept.get('a', current, fail), 7)
-  await t.rejects(kept.get('b', current, fail), { message: 'down' })
-  t.equal(await kept.get('b', current, async () => 8), 8)
+  t.equal(await get('a', { isCurrent: always, make: fail }), 7)
+  t.equal(kept.last('a'), 7)
+  await t.rejects(get('b', { isCurrent: always, make: fail }), { message: 'down' })
+  t.equal(await get('b', { isCurrent: always, make: async () => 8 }), 8)
 })
 
-t.test('one that will do comes at once, while it is made anew for the next who asks', async (t) => {
-  const kept = new Kept<number>({ weigh: () => 1, room: 10 })
+t.test('one that will do comes at once, while it is renewed for the next who asks', async (t) => {
+  const { get, backlog, failures } = open()
   let made = 0
   const make = async () => ++made
-  const get = (willDo: (known: number) => boolean, by = make) => kept.get('a', stale, by, willDo)
-  t.equal(await get(current), 1, 'there is none yet')
-  t.strictSame(await Promise.all([get(current), get(current)]), [1, 1])
-  await kept.settled()
-  t.equal(made, 2, 'once for both')
-  const fail = async () => {
-    throw new Error('down')
-  }
-  t.equal(await get(current, fail), 2)
-  await kept.settled()
-  t.equal(await get(current), 2, 'the last result stays')
-  await kept.settled()
-  t.equal(await get((known) => known > 3), 4)
+  const ask = (renew = make) => get('a', { willDo: always, make, renew })
+  t.equal(await ask(), 1, 'there is none yet')
+  await backlog.settled()
+  t.equal(made, 2, 'the first one is renewed, too')
+  t.strictSame(await Promise.all([ask(), ask()]), [2, 2])
+  await backlog.settled()
+  t.equal(made, 3, 'once for both')
+  t.equal(await ask(fail), 3)
+  await backlog.settled()
+  t.equal(failures.length, 1)
+  t.equal(await ask(), 3, 'the last result stays')
+  await backlog.settled()
+  t.equal(await get('a', { willDo: (known) => known > 4, make }), 5)
+})
+
+t.test('nobody waits for a renewal, and what is made meanwhile is not lost', async (t) => {
+  const { get, backlog, kept } = open({ isOutdated: (renewed, by) => renewed < by })
+  let finish: (renewed: number) => void = () => undefined
+  const make = async () => 5
+  const begun = new Promise<void>((resolve) => {
+    const renew = () => {
+      resolve()
+      return new Promise<number>((end) => {
+        finish = end
+      })
+    }
+    get('a', { willDo: always, make, renew })
+  })
+  await until('the first one', () => kept.last('a') === 5)
+  const settled = backlog.settled()
+  await begun
+  t.equal(await get('a', { isCurrent: (known) => known > 5, make: async () => 8 }), 8)
+  finish(7)
+  await settled
+  t.equal(kept.last('a'), 8, 'what was renewed is outdated by then')
 })
 
 t.test('what was asked for the longest ago makes room', async (t) => {
-  const kept = new Kept<number>({ weigh: (_, value) => value, room: 10 })
+  const { get: ask } = open({ weigh: (_, value) => value })
   let made = 0
   const get = (key: string, weight: number) =>
-    kept.get(key, current, async () => {
-      made++
-      return weight
+    ask(key, {
+      isCurrent: always,
+      make: async () => {
+        made++
+        return weight
+      },
     })
   for (const key of ['a', 'b', 'a', 'c']) await get(key, 4)
   t.equal(made, 3)
@@ -66,4 +104,17 @@ t.test('what was asked for the longest ago makes room', async (t) => {
   t.equal(await get('large', 11), 11)
   await get('large', 11)
   t.equal(made, 6, 'what is too large is not kept')
+})
+
+t.test('of too much work behind the calls, what comes last is not taken on', async (t) => {
+  const { backlog } = open()
+  let done = 0
+  const taken = Array.from({ length: 150 }, () =>
+    backlog.add(async () => {
+      done++
+    }),
+  )
+  t.equal(taken.filter(Boolean).length, 100)
+  await backlog.settled()
+  t.equal(done, 100)
 })

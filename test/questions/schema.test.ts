@@ -1,5 +1,7 @@
+import pino from 'pino'
 import t from 'tap'
-import { type Client, PUBLIC_KEY, settingsFor, startApp } from '../helper.js'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { type Client, PUBLIC_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
 
@@ -169,3 +171,29 @@ for (const storage of ['embedded', 'lanes'] as const) {
     })
   })
 }
+
+t.test('a service that listens makes the first lists of large projects before anybody asks', async (t) => {
+  const lines: string[] = []
+  const log = pino({ level: 'info' }, { write: (line: string) => lines.push(JSON.parse(line).msg) })
+  let url = ''
+  const onClickHouse = (found: string) => {
+    url = found
+  }
+  const client = await startApp(t, await settingsFor(t, 'embedded'), { log, onClickHouse })
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+  await clickhouse.command(
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+     SELECT 'default', toUUID(concat('019da82f-d400-7000-8000-', leftPad(hex(toUInt32(number)), 12, '0'))), 'a', 'ada',
+       ${START}, ${START}, '{"n":1}' FROM numbers(150000)`,
+  )
+  await client.app.listen({ port: 0 })
+  await until('the names to be counted', () => lines.includes('the names of events are counted'))
+  await clickhouse.command('RENAME TABLE events TO events_away')
+  t.strictSame(await names(client).counts(), [['a', 150_000]])
+  t.strictSame(
+    (await names(client).properties()).properties.map(({ property }: { property: string }) => property),
+    ['n'],
+  )
+  await clickhouse.command('RENAME TABLE events_away TO events')
+})

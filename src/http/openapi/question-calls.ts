@@ -81,7 +81,8 @@ export const QUESTION_CALLS: Record<string, Call> = {
     summary: 'List the properties of events',
     description:
       'Names at the top level, with the types of their values and examples, in the newest events, or in those of one name ' +
-      '(`sampled` says how many); the most frequent first. In a project of more than 100 000 events, the list may be from the last call.',
+      '(`sampled` says how many); the most frequent first. In a project of more than 100 000 events, the first list ' +
+      'is of a few events and the next one of more; it may be from the last call.',
     access: 'read',
     parameters: { event: 'signed up' },
     response: {
@@ -104,7 +105,8 @@ export const QUESTION_CALLS: Record<string, Call> = {
     summary: 'List the values of a field of events',
     description:
       'In the newest events, or in those of one name (`sampled` says how many); the most frequent first. Values of more than 200 bytes are left ' +
-      'out. In a project of more than 100 000 events, the list may be from the last call.',
+      'out. In a project of more than 100 000 events, the first list is of a few events and the next one of more; ' +
+      'it may be from the last call.',
     access: 'read',
     parameters: { field: 'properties.plan', event: 'signed up', search: 'pr', limit: 10 },
     response: {

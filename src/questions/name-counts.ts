@@ -1,0 +1,188 @@
+import type { Shards } from '../clickhouse/shards.js'
+import type { EventName } from '../contract/responses.js'
+import { lastIdAt } from '../model/event-id.js'
+import type { ReadPoint } from '../pipeline/read-barrier.js'
+import type { Backlog } from './backlog.js'
+import { Kept } from './kept.js'
+import {
+  type EventRow,
+  eventNames,
+  type IdRange,
+  MAX_MONTHLY_NAMES,
+  MAX_NAMES,
+  type MonthRow,
+  monthlyNames,
+  monthOf,
+  partsOfMonths,
+} from './names.js'
+import type { Questions } from './run.js'
+
+/** In projects with more events than this, a list may be a bit old; in others it is always made anew. */
+export const LARGE = 100_000
+export const LARGE_LIST_MS = 15_000
+/** So that events whose ids are late, as those of dead letters that were replayed, are counted, too. */
+export const RECOUNT_MS = 10 * 60_000
+/** Characters of all that is kept. */
+export const ROOM = 32 * 1024 * 1024
+/** What an object takes up beside its texts, in characters. */
+const OBJECT = 50
+
+type Point = Pick<ReadPoint, 'stored' | 'deletions'>
+
+/** How many events a project has of each name, up to a position. */
+export interface Counts extends Point {
+  countedAt: number
+  /** up to where there are months */
+  countedTo: Point['stored']
+  names: Map<string, EventName>
+  total: number
+  /** what was counted at `countedAt`, by the month of the ids; null where there were too many names */
+  months: ReadonlyMap<string, Month> | null
+}
+
+/** The events of a month. */
+export interface Month {
+  /** what its parts were before it was counted */
+  parts: string
+  rows: EventRow[]
+}
+
+export interface NameCountsOptions {
+  shards: Shards
+  questions: Pick<Questions, 'read'>
+  backlog: Backlog
+  /** ms that only rise */
+  clock(): number
+}
+
+/**
+ * The events of projects, counted by name: all of them once, and then only those that come. A deletion makes those months be
+ * counted again in which something was changed, and whoever asks waits for that: nothing deleted is in a later response.
+ */
+export class NameCounts {
+  readonly #options: NameCountsOptions
+  readonly #kept: Kept<Counts>
+
+  constructor(options: NameCountsOptions) {
+    this.#options = options
+    this.#kept = new Kept<Counts>({ room: ROOM, weigh, backlog: options.backlog, isOutdated })
+  }
+
+  /** The counts at a point. @throws ApiError `overloaded`, `query_too_large` */
+  async at(projectId: string, point: Point): Promise<Counts> {
+    const { stored } = point
+    const isUpToDate = (known: Counts) => this.#canGoOn(known, point) && known.stored >= stored
+    return await this.#kept.get(projectId, {
+      isCurrent: (known) =>
+        (isUpToDate(known) && this.#ageOf(known) < RECOUNT_MS) ||
+        (this.#isPartial(known) && known.deletions === point.deletions),
+      willDo: isUpToDate,
+      make: async (known) => {
+        if (!known || !this.#canGoOn(known, point)) return await this.#countAll(projectId, point, known)
+        const rows = await this.#countRange(projectId, { after: lastIdAt(known.stored), upTo: lastIdAt(stored) })
+        const names = new Map(known.names)
+        const added = addTo(names, rows)
+        return { ...known, stored, names, total: known.total + added }
+      },
+      renew: (known) => this.#countAll(projectId, point, known),
+    })
+  }
+
+  /** What was counted last, which a deletion may have changed since. */
+  last(projectId: string): Counts | undefined {
+    return this.#kept.last(projectId)
+  }
+
+  #ageOf({ countedAt }: Counts): number {
+    return this.#options.clock() - countedAt
+  }
+
+  /** Whether what has come since is all that has to be counted now. */
+  #canGoOn(known: Counts, { deletions }: Point): boolean {
+    if (known.names.size > MAX_NAMES || known.deletions !== deletions) return false
+    return known.total > LARGE || this.#ageOf(known) < RECOUNT_MS
+  }
+
+  /** Too many names to go on from: those of a while ago have to do. */
+  #isPartial(known: Counts): boolean {
+    return known.names.size > MAX_NAMES && this.#ageOf(known) < LARGE_LIST_MS
+  }
+
+  /** @param known of these, the months that have not changed since are not counted again */
+  async #countAll(projectId: string, { stored, deletions }: Point, known: Counts | undefined): Promise<Counts> {
+    const countedAt = this.#options.clock()
+    const upTo = lastIdAt(stored)
+    const months = known?.months === null ? null : await this.#countMonths(projectId, upTo, known?.months ?? new Map())
+    const names = new Map<string, EventName>()
+    const rows = months ? [...months.values()].flatMap((month) => month.rows) : null
+    const total = addTo(names, rows ?? (await this.#countRange(projectId, { after: null, upTo })))
+    return { stored, deletions, countedAt, countedTo: stored, names, total, months }
+  }
+
+  /** @returns null if there are too many names */
+  async #countMonths(
+    projectId: string,
+    upTo: string,
+    known: ReadonlyMap<string, Month>,
+  ): Promise<Map<string, Month> | null> {
+    const { shards, questions } = this.#options
+    // Before they are counted, so that what changes meanwhile is counted next time.
+    const parts = await partsOfMonths(shards)
+    const last = monthOf(upTo)
+    const months = new Map<string, Month>()
+    for (const [month, text] of parts) {
+      const before = known.get(month)
+      if (month < last) months.set(month, before?.parts === text ? before : { parts: text, rows: [] })
+    }
+    const changed = [...months].filter(([month, now]) => known.get(month) !== now).map(([month]) => month)
+    const rows = await questions.read(projectId, (asked) => monthlyNames(asked, { upTo, months: changed }))
+    if (rows.length >= MAX_MONTHLY_NAMES) return null
+    for (const { month, ...row } of rows as MonthRow[]) {
+      // The last one has events that are not counted yet, so nothing says whether it has changed.
+      const counted = months.get(month) ?? { parts: '', rows: [] }
+      counted.rows.push(row)
+      months.set(month, counted)
+    }
+    return months
+  }
+
+  async #countRange(projectId: string, range: IdRange): Promise<EventRow[]> {
+    return (await this.#options.questions.read(projectId, (asked) => eventNames(asked, range))) as EventRow[]
+  }
+}
+
+/** Whether something was deleted since it was made. */
+export function isOutdated({ deletions }: Pick<Point, 'deletions'>, by: Pick<Point, 'deletions'>): boolean {
+  return deletions < by.deletions
+}
+
+/** @returns how many events there were */
+function addTo(names: Map<string, EventName>, rows: readonly EventRow[]): number {
+  let total = 0
+  for (const { event, count, first, last } of rows) {
+    const known = names.get(event)
+    total += Number(count)
+    names.set(event, {
+      event,
+      count: (known?.count ?? 0) + Number(count),
+      first_seen: Math.min(known?.first_seen ?? first, first),
+      last_seen: Math.max(known?.last_seen ?? last, last),
+    })
+  }
+  return total
+}
+
+function weigh(key: string, { names, months }: Counts): number {
+  const ofMonths = [...(months?.values() ?? [])].map(({ rows }) =>
+    textsOf(
+      '',
+      rows.map(({ event }) => event),
+    ),
+  )
+  return ofMonths.reduce((sum, one) => sum + one, textsOf(key, [...names.keys()]))
+}
+
+/** What a result with these texts takes up. */
+export function textsOf(key: string, texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + text.length + OBJECT, key.length + OBJECT)
+}

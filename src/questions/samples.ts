@@ -1,0 +1,150 @@
+import type { ClickHouseSettings } from '@clickhouse/client'
+import { lastIdAt } from '../model/event-id.js'
+import type { Barrier } from '../pipeline/level-barrier.js'
+import type { ReadPoint } from '../pipeline/read-barrier.js'
+import type { Backlog } from './backlog.js'
+import { Kept } from './kept.js'
+import type { Query } from './kind.js'
+import {
+  type Counts,
+  isOutdated,
+  LARGE,
+  LARGE_LIST_MS,
+  type NameCounts,
+  RECOUNT_MS,
+  ROOM,
+  textsOf,
+} from './name-counts.js'
+import { type IdRange, MAX_NAMES } from './names.js'
+import type { Questions } from './run.js'
+import { countOf, type Extent, FIRST, newestRange, sampleSize, WHOLE } from './sample-range.js'
+import type { Asked } from './statement.js'
+
+/** For so long, what is known of a large project does while it is made anew, ms. */
+const MAX_OLD_MS = 2 * RECOUNT_MS
+/** Events that are found within so many rows are read by one thread, in small blocks: it stops earlier. */
+const NEAR_ROWS = 100_000
+const NEAR: ClickHouseSettings = { max_threads: 1, max_block_size: '8192' }
+/** Otherwise it reads far ahead in each part. */
+const UNBUFFERED: ClickHouseSettings = { read_in_order_use_buffering: 0 }
+/** Who waits for a list has the other core. */
+const BEHIND: ClickHouseSettings = { max_threads: 1 }
+
+/** The events that are looked at, and of what project. */
+export interface Looked {
+  projectId: string
+  event: string | undefined
+}
+
+/** What a sample had, up to a position. */
+interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
+  begunAt: number
+  rows: Row[]
+  /** whether no more events would be looked at if nobody waited */
+  isWhole: boolean
+}
+
+export interface SamplesOptions<Row> {
+  counts: NameCounts
+  barrier: Pick<Barrier, 'waitForProject'>
+  questions: Pick<Questions, 'read'>
+  backlog: Backlog
+  /** ms that only rise */
+  clock(): number
+  /** of a row, those that it is kept with */
+  texts(row: Row): string[]
+  /** how many events were looked at */
+  sampledIn(rows: readonly Row[]): number
+}
+
+/**
+ * Rows about a project's newest events, or about those of a name. In a large project the first who asks gets few events, which
+ * takes some 30 ms; more are looked at behind the call, for the next one.
+ */
+export class Samples<Row> {
+  readonly #options: SamplesOptions<Row>
+  readonly #kept: Kept<Sample<Row>>
+
+  constructor(options: SamplesOptions<Row>) {
+    const { backlog, texts } = options
+    this.#options = options
+    this.#kept = new Kept<Sample<Row>>({
+      room: ROOM,
+      weigh: (key, { rows }) => textsOf(key, rows.flatMap(texts)),
+      backlog,
+      isOutdated,
+    })
+  }
+
+  /** @param name of what is asked about these events @throws ApiError `overloaded`, `query_too_large` */
+  async take(
+    looked: Looked,
+    name: string,
+    query: (asked: Asked, range: IdRange) => Query,
+  ): Promise<{ rows: Row[]; pending: number }> {
+    const { barrier, clock, counts } = this.#options
+    const { projectId, event } = looked
+    const askedAt = clock()
+    const point = await barrier.waitForProject(projectId)
+    const { stored, deletions, pending } = point
+    const known = await this.#countsFor(looked, point)
+    const isLarge = known.total > LARGE
+    const isYounger = ({ begunAt }: Sample<Row>, ms: number) => clock() - begunAt < ms
+    const { rows } = await this.#kept.get(JSON.stringify([projectId, event, name]), {
+      // What was deleted is in no list.
+      isCurrent: (sample) =>
+        sample.deletions === deletions &&
+        (isLarge
+          ? sample.isWhole && isYounger(sample, LARGE_LIST_MS)
+          : sample.begunAt >= askedAt && sample.stored >= stored),
+      willDo: (sample) => isLarge && sample.deletions === deletions && isYounger(sample, MAX_OLD_MS),
+      make: () => (isLarge ? this.#first(looked, point, known, query) : this.#read(looked, point, known, WHOLE, query)),
+      renew: async () => await this.#read(looked, point, await counts.at(projectId, point), WHOLE, query, BEHIND),
+    })
+    return { rows, pending }
+  }
+
+  /** Those from before a deletion do for a large project: its events are found by them, unless few are left. */
+  async #countsFor({ projectId, event }: Looked, point: ReadPoint): Promise<Counts> {
+    const { counts } = this.#options
+    const last = counts.last(projectId)
+    const willDo = last && last.deletions !== point.deletions && last.total > LARGE && countOf(last, event) > 0
+    return willDo ? last : await counts.at(projectId, point)
+  }
+
+  async #first(
+    looked: Looked,
+    point: ReadPoint,
+    known: Counts,
+    query: (asked: Asked, range: IdRange) => Query,
+  ): Promise<Sample<Row>> {
+    const sample = await this.#read(looked, point, known, FIRST, query)
+    const wanted = Math.min(sampleSize(known, looked.event, FIRST), countOf(known, looked.event))
+    const isEnough = this.#options.sampledIn(sample.rows) >= wanted
+    if (known.deletions === point.deletions || isEnough) return sample
+    return await this.#read(looked, point, await this.#options.counts.at(looked.projectId, point), FIRST, query)
+  }
+
+  async #read(
+    { projectId, event }: Looked,
+    { stored, deletions }: ReadPoint,
+    counts: Counts,
+    extent: Extent,
+    query: (asked: Asked, range: IdRange) => Query,
+    settings: ClickHouseSettings = {},
+  ): Promise<Sample<Row>> {
+    const { clock, questions, sampledIn } = this.#options
+    const begunAt = clock()
+    const count = countOf(counts, event)
+    const isAllKnown = counts.names.size <= MAX_NAMES
+    if (count === 0 && isAllKnown) return { stored, deletions, begunAt, rows: [], isWhole: true }
+    const upTo = lastIdAt(stored)
+    const range = newestRange(counts, event, upTo, extent)
+    const isNear = (sampleSize(counts, event, extent) * counts.total) / Math.max(1, count) <= NEAR_ROWS
+    const rows = (await questions.read(projectId, (asked) => {
+      const asks = query(asked, range)
+      return { ...asks, settings: { ...asks.settings, ...UNBUFFERED, ...(isNear && NEAR), ...settings } }
+    })) as Row[]
+    return { stored, deletions, begunAt, rows, isWhole: extent === WHOLE || (isAllKnown && sampledIn(rows) >= count) }
+  }
+}

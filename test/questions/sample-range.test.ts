@@ -1,0 +1,79 @@
+import t from 'tap'
+import { lastIdAt } from '../../src/model/event-id.js'
+import type { Counts } from '../../src/questions/name-counts.js'
+import { countOf, FIRST, newestRange, sampleSize, WHOLE } from '../../src/questions/sample-range.js'
+
+const at = (day: string) => BigInt(Date.parse(day)) << 16n
+const before = (day: string) => lastIdAt(at(day) - 1n)
+const NOW = lastIdAt(at('2026-05-20'))
+
+/** @param months by name, how many events there were of each; `since`: those that came after them */
+function counted(months: Record<string, Record<string, number>>, since: Record<string, number> = {}): Counts {
+  const names = new Map()
+  let total = 0
+  for (const counts of [...Object.values(months), since]) {
+    for (const [event, count] of Object.entries(counts)) {
+      names.set(event, { event, count: (names.get(event)?.count ?? 0) + count, first_seen: 0, last_seen: 0 })
+      total += count
+    }
+  }
+  const rowsOf = (counts: Record<string, number>) =>
+    Object.entries(counts).map(([event, count]) => ({ event, count: String(count), first: 0, last: 0 }))
+  const byMonth = Object.entries(months).map(([month, counts]) => [month, { parts: '', rows: rowsOf(counts) }] as const)
+  const stored = at('2026-05-20')
+  const countedTo = at('2026-05-10')
+  return { stored, deletions: 0, countedAt: 0, countedTo, names, total, months: new Map(byMonth) }
+}
+
+const YEAR = counted({
+  '202512': { often: 4_000_000, old: 7, rare: 30 },
+  '202601': { often: 4_000_000, rare: 150 },
+  '202602': { often: 4_000_000, rare: 4 },
+  '202605': { often: 1_500, rare: 3 },
+})
+
+t.test('of a rare name fewer events are looked at, but some', async (t) => {
+  t.equal(countOf(YEAR, undefined), 12_001_694)
+  t.equal(countOf(YEAR, 'none'), 0)
+  t.equal(sampleSize(YEAR, undefined, FIRST), 1_000)
+  t.equal(sampleSize(YEAR, 'often', WHOLE), 20_000)
+  t.equal(sampleSize(YEAR, 'rare', FIRST), 10)
+  t.equal(sampleSize(YEAR, 'rare', WHOLE), 200)
+})
+
+t.test('the newest events are looked for in as many months as are needed', async (t) => {
+  const range = (event: string | undefined, extent = FIRST) => newestRange(YEAR, event, NOW, extent)
+  t.strictSame(range(undefined), { after: before('2026-05-01'), upTo: NOW, event: undefined, newest: 1_000 })
+  t.match(range(undefined, WHOLE), { after: before('2026-02-01'), upTo: NOW, newest: 20_000 })
+  t.strictSame(range('rare'), { after: before('2026-01-01'), upTo: NOW, event: 'rare', newest: 10 })
+  t.strictSame(range('rare', WHOLE), { after: before('2025-12-01'), upTo: NOW, event: 'rare', newest: undefined })
+  t.strictSame(range('old'), {
+    after: before('2025-12-01'),
+    upTo: before('2026-01-01'),
+    event: 'old',
+    newest: undefined,
+  })
+})
+
+t.test('for who waits, the search ends once it has found something in many events', async (t) => {
+  const scattered = counted({
+    '202601': { often: 8_000_000, rare: 5 },
+    '202602': { often: 8_000_000, rare: 1 },
+    '202603': { often: 8_000_000 },
+  })
+  t.match(newestRange(scattered, 'rare', NOW, FIRST), { after: before('2026-02-01'), upTo: before('2026-03-01') })
+  t.match(newestRange(scattered, 'rare', NOW, WHOLE), { after: before('2026-01-01'), upTo: before('2026-03-01') })
+})
+
+t.test('what has come since the months were counted is looked at first', async (t) => {
+  const some = counted({ '202604': { a: 300_000, b: 50 } }, { a: 5_000, b: 2, c: 3 })
+  const since = lastIdAt(at('2026-05-10'))
+  t.match(newestRange(some, 'a', NOW, FIRST), { after: since, upTo: NOW, newest: 1_000 })
+  t.match(newestRange(some, 'c', NOW, FIRST), { after: since, upTo: NOW, newest: undefined })
+  t.match(newestRange(some, 'b', NOW, FIRST), { after: before('2026-04-01'), upTo: NOW, newest: 10 })
+})
+
+t.test('where months are not known, all ids are meant', async (t) => {
+  const some = { ...YEAR, months: null }
+  t.strictSame(newestRange(some, 'rare', NOW, FIRST), { after: null, upTo: NOW, event: 'rare', newest: 10 })
+})
