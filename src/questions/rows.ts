@@ -66,15 +66,22 @@ export class EventRows {
   /** Behind FROM. @param narrow conditions on columns other than `properties` and the user */
   sql(narrow: readonly string[], columns: readonly string[]): string {
     const { asked, project } = this.statement
-    return this.of(asked.shards.table('events'), columns, [`project_id = ${project}`, ...narrow])
+    const prewhere = `PREWHERE ${[`project_id = ${project}`, ...narrow].join(' AND ')}`
+    return this.#select(columns, asked.shards.table('events'), this.#joins(null), prewhere)
   }
 
-  /** Behind FROM. @param events a table, or a subquery with the columns that are needed @param narrow as `sql` has it */
-  of(events: string, columns: readonly string[], narrow: readonly string[] = []): string {
+  /** Behind FROM. @param events a subquery that has few rows, and the columns that are needed */
+  of(events: string, columns: readonly string[]): string {
+    return this.#select(columns, events, this.#joins(events), '')
+  }
+
+  #joins(events: string | null): string {
+    if (!this.#hasUser) return ''
+    return usersJoin(this.statement, this.#profile.isEmpty ? null : this.#profile.select(this.statement), events)
+  }
+
+  #select(columns: readonly string[], events: string, joins: string, prewhere: string): string {
     const { statement } = this
-    const joins = this.#hasUser
-      ? usersJoin(statement, this.#profile.isEmpty ? null : this.#profile.select(statement))
-      : ''
     const all = [
       ...columns,
       ...(this.#hasUser ? [`${userOf(statement)} AS person`] : []),
@@ -82,7 +89,6 @@ export class EventRows {
       ...this.#properties.raws(statement, 'properties'),
       ...(this.#properties.isEmpty ? [] : ['properties']),
     ]
-    const prewhere = narrow.length > 0 ? `PREWHERE ${narrow.join(' AND ')}` : ''
     const rows = `SELECT ${all.join(', ')} FROM ${events} AS e ${joins} ${prewhere}`
     return this.#properties.isEmpty
       ? `(${rows})`

@@ -18,14 +18,16 @@ export interface ProfileTokens {
 /**
  * Joins users to event rows `e`: by their aliases, if the project has any, and their profiles, if something of them is
  * asked for.
+ * @param events what stands for the rows in FROM, if they are few: then no other users' profiles are read
  */
-export function usersJoin(statement: Statement, profile: ProfileTokens | null): string {
+export function usersJoin(statement: Statement, profile: ProfileTokens | null, events: string | null): string {
   const { asked, global } = statement
   const aliases = asked.hasAliases
     ? `${global}ANY LEFT JOIN (${aliasEnds(statement)}) AS a ON a.alias = e.distinct_id`
     : ''
   if (!profile) return aliases
-  const keys = `project_id = ${statement.project}`
+  const users = `SELECT ${userOf(statement)} FROM ${events} AS e ${aliases}`
+  const keys = `project_id = ${statement.project}${events === null ? '' : ` AND distinct_id ${global}IN (${users})`}`
   const newest = asked.shards.newest('profiles', { keys, columns: ['properties'] })
   const raws = `SELECT distinct_id AS name, properties, ${profile.raws.join(', ')} FROM ${newest} WHERE ${keys}`
   const tokens = `SELECT name, ${profile.tokens.join(', ')} FROM (${raws})`

@@ -2,6 +2,7 @@ import pino from 'pino'
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { type Client, PUBLIC_KEY, settingsFor, startApp, until } from '../helper.js'
+import { shardsUrl, startNodes } from '../nodes.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
 
@@ -143,7 +144,10 @@ for (const storage of ['embedded', 'lanes'] as const) {
         ['deeper', 1],
       ])
       t.strictSame(await values({ field: '["user","first.name"]', event: 'v' }), [['Ada', 2]])
-      t.equal((await get('values?field=properties.a.b&event=v')).sampled, 4)
+      await call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'countess' })
+      await send(['v', 'countess', '{}'])
+      t.strictSame(await values({ field: '["user","first.name"]', event: 'v' }), [['Ada', 3]])
+      t.equal((await get('values?field=properties.a.b&event=v')).sampled, 5)
       const event = (await client.events(10, '&event=v&order=desc')).at(-1)
       await call('PUT', `/public/events/${event?.eventId}`, { properties: { a: { b: 'edited' } } })
       t.strictSame(await values({ field: 'properties.a.b', event: 'v' }), [
@@ -171,6 +175,39 @@ for (const storage of ['embedded', 'lanes'] as const) {
     })
   })
 }
+
+t.test('of a large project on several shards the newest events of all of them are looked at', async (t) => {
+  const nodes = await startNodes(t, 2)
+  const client = await startApp(t, {
+    ...(await settingsFor(t, 'embedded')),
+    LANES: '2',
+    CLICKHOUSE_URL: shardsUrl(nodes),
+  })
+  const { get, values, send } = names(client)
+  await client.call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { plan: 'pro' } })
+  await client.call('POST', '/public/users/alias', { distinct_id: 'ada', alias: 'countess' })
+  await send(['b', 'ada'])
+  for (const [i, { url }] of nodes.entries()) {
+    const clickhouse = new ClickHouse({ url })
+    t.teardown(() => clickhouse.close())
+    // Every other id is on the other shard, and few have the newest property.
+    await clickhouse.command(
+      `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+       SELECT 'default', toUUID(concat('019da82f-d400-7000-8000-', leftPad(hex(toUInt32(2 * number + ${i})), 12, '0'))), 'a',
+         ['countess', 'bob'][1 + ${i}], ${START}, ${START}, if(number >= 59600, '{"new":1}', '{"old":1}') FROM numbers(60000)`,
+    )
+  }
+  const first = await get('properties?event=a')
+  t.equal(first.sampled, 1000)
+  t.strictSame(
+    first.properties.map(({ property, share }: { property: string; share: number }) => [property, share]),
+    [
+      ['new', 0.8],
+      ['old', 0.2],
+    ],
+  )
+  t.strictSame(await values({ field: 'user.plan', event: 'a' }), [['pro', 500]])
+})
 
 t.test('a service that listens makes the first lists of large projects before anybody asks', async (t) => {
   const lines: string[] = []
