@@ -57,3 +57,15 @@ export function execute(
       return { status: 'done', position: last() }
   }
 }
+
+/**
+ * Removes requests and ids that are too old to be repeated, and states that have not changed since they were stored. Call
+ * it within a transaction.
+ * @param limit of each
+ * @returns by how many bytes the states grow, so not above 0
+ */
+export function sweep({ requests, insertIds, states }: Remembered, now: number, limit: number): number {
+  requests.forget(now, limit)
+  insertIds.forget(now, limit)
+  return states.sweep(now, limit)
+}

@@ -14,11 +14,12 @@ import type {
   StoredState,
   Write,
 } from '../journal.js'
+import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
-import { execute, type Remembered } from './execute.js'
+import { execute, type Remembered, sweep } from './execute.js'
 import { LmdbInsertIds } from './insert-ids.js'
 import { newMeta, putMeta } from './meta.js'
 import { limitedBy, NewEntries } from './new-entries.js'
@@ -90,7 +91,7 @@ class LmdbJournal implements Journal {
   /** as it was at the start: nobody changes it while this process has the journal */
   readonly #guard: LayoutGuard
   readonly #now: () => number
-  readonly #listeners = new Set<JournalListener>()
+  readonly #listeners = new JournalListeners()
   /** in memory only, like the page index that depends on it */
   readonly #deletions = new Map<string, number>()
   #stored: Position
@@ -172,7 +173,7 @@ class LmdbJournal implements Journal {
     } finally {
       this.#inFlight = null
     }
-    this.#release(
+    this.#listeners.release(
       writes.flatMap((write, i) =>
         write.type !== 'append' || (isKept && outcomes[i]?.status === 'done') ? [] : write,
       ),
@@ -297,7 +298,7 @@ class LmdbJournal implements Journal {
     let stored = block.last
     await this.#drain(() => {
       this.#remembered.states.letExpire(states, now)
-      grown = this.#sweep(now, Math.max(MIN_SWEEP, 2 * states.length))
+      grown = sweep(this.#remembered, now, Math.max(MIN_SWEEP, 2 * states.length))
       // Where nothing is left, everything assigned is stored: after a lift that is later than any entry.
       const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
       if (isLast) stored = laterOf(stored, this.#allocated)
@@ -307,15 +308,8 @@ class LmdbJournal implements Journal {
     this.#stored = stored
     this.#appended = laterOf(this.#appended, stored)
     this.#frozen = null
-    this.#release(await this.#entries.remove(block))
-    for (const { onStored } of this.#listeners) onStored?.(stored)
-  }
-
-  /** Removes requests that are too old to be repeated, and states that have not changed since they were stored. */
-  #sweep(now: number, limit: number): number {
-    this.#remembered.requests.forget(now, limit)
-    this.#remembered.insertIds.forget(now, limit)
-    return this.#remembered.states.sweep(now, limit)
+    this.#listeners.release(await this.#entries.remove(block))
+    this.#listeners.noteStored(stored)
   }
 
   #assertLayout(isWrite = false): void {
@@ -333,7 +327,7 @@ class LmdbJournal implements Journal {
     if (!this.#remembered.states.hasExpired(now)) return
     let grown = 0
     await transact(this.#tables.root, () => {
-      grown = this.#sweep(now, MIN_SWEEP)
+      grown = sweep(this.#remembered, now, MIN_SWEEP)
     })
     this.#stateBytes += grown
   }
@@ -373,12 +367,11 @@ class LmdbJournal implements Journal {
   }
 
   wakeWriter(): void {
-    for (const { onWake } of this.#listeners) onWake?.()
+    this.#listeners.wake()
   }
 
   listen(listener: JournalListener): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#listeners.add(listener)
   }
 
   async ping(): Promise<void> {
@@ -400,9 +393,5 @@ class LmdbJournal implements Journal {
       ...(this.#advancedPast !== START && { outranked: String(this.#advancedPast) }),
       ...metaOf(this.#guard),
     }
-  }
-
-  #release(entries: { body: Buffer }[]): void {
-    for (const { onReleased } of this.#listeners) for (const { body } of entries) onReleased?.(body)
   }
 }

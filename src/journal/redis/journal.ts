@@ -18,6 +18,7 @@ import {
   type StoredState,
   type Write,
 } from '../journal.js'
+import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
 import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
@@ -80,7 +81,7 @@ class RedisJournal implements Journal {
   readonly #log: RedisJournalOptions['log']
   /** of this process, as producer and as writer */
   readonly #name = randomUUID()
-  readonly #listeners = new Set<JournalListener>()
+  readonly #listeners = new JournalListeners()
   readonly #history: RedisHistory
   readonly #producer: Producer
   readonly #lease: WriterLease
@@ -171,7 +172,7 @@ class RedisJournal implements Journal {
     const unstored = era === this.#unstoredEra ? this.#unstored : null
     const isKept = unstored?.add(before, entriesOf(writes, outcomes, receivedAt)) ?? false
     writes.forEach((write, i) => {
-      if (write.type === 'append' && !(isKept && outcomes[i]?.status === 'done')) this.#release([write])
+      if (write.type === 'append' && !(isKept && outcomes[i]?.status === 'done')) this.#listeners.release([write])
     })
     return outcomes
   }
@@ -248,7 +249,7 @@ class RedisJournal implements Journal {
     const own = run as Run | null
     if (reply === null) {
       // Another process is the writer, so this one does not learn which entries are stored.
-      this.#release(this.#unstored?.forget() ?? [])
+      this.#listeners.release(this.#unstored?.forget() ?? [])
       this.#unstored = null
       return null
     }
@@ -267,7 +268,7 @@ class RedisJournal implements Journal {
   /** Entries written in another era may be lost, or others may be in their place. */
   #currentEntries(): UnstoredEntries {
     if (this.#unstoredEra !== this.#history.era) {
-      this.#release(this.#unstored?.forget() ?? [])
+      this.#listeners.release(this.#unstored?.forget() ?? [])
       this.#unstored = null
       this.#unstoredEra = this.#history.era
     }
@@ -312,7 +313,7 @@ class RedisJournal implements Journal {
     for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
     assertCurrent(await this.#call(() => this.#script(ACKNOWLEDGE, keys, args)))
-    this.#release(this.#unstored?.forget(block.last) ?? [])
+    this.#listeners.release(this.#unstored?.forget(block.last) ?? [])
   }
 
   async advancePast(position: Position): Promise<void> {
@@ -343,8 +344,7 @@ class RedisJournal implements Journal {
   }
 
   listen(listener: JournalListener): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#listeners.add(listener)
   }
 
   async ping(): Promise<void> {
@@ -359,15 +359,9 @@ class RedisJournal implements Journal {
     this.#subscriber.disconnect()
   }
 
-  #release(entries: { body: Buffer }[]): void {
-    for (const { onReleased } of this.#listeners) for (const { body } of entries) onReleased?.(body)
-  }
-
   #notify(channel: string, message: string): void {
-    for (const { onWake, onStored } of this.#listeners) {
-      if (channel.endsWith(':hurry')) onWake?.()
-      else onStored?.(parsePosition(message))
-    }
+    if (channel.endsWith(':hurry')) this.#listeners.wake()
+    else this.#listeners.noteStored(parsePosition(message))
   }
 
   /** For commands that may be abandoned without harm: every failure is `unavailable`. */
