@@ -16,7 +16,13 @@ const SERVICE = join(ROOT, 'dist/main.js')
 /** The command line. */
 export const CLI = join(ROOT, 'dist/cli.js')
 /** With which `npm start` runs it. */
-const FLAGS = ['--v8-pool-size=1', '--no-allocation-site-pretenuring', '--heap-growing-percent=200']
+const FLAGS = [
+  '--v8-pool-size=1',
+  '--no-allocation-site-pretenuring',
+  '--heap-growing-percent=200',
+  '--min-semi-space-size=16',
+  '--no-memory-reducer',
+]
 /** Not in the system's folder for temporary files, which may be in memory, where a write to disk costs nothing. */
 const DATA = join(ROOT, 'bench/data')
 

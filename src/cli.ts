@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --v8-pool-size=1 --no-allocation-site-pretenuring --heap-growing-percent=200
+#!/usr/bin/env -S node --v8-pool-size=1 --no-allocation-site-pretenuring --heap-growing-percent=200 --min-semi-space-size=16 --no-memory-reducer
 import { type Command, UsageError } from './cli/command.js'
 import { failureText } from './lib/failure-text.js'
 import { VERSION } from './version.js'
