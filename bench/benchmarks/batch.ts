@@ -10,6 +10,7 @@ const CONNECTIONS = 8
 export const batch: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()
+  const embedded = await servers.tallyhouse(clickhouse, await servers.embeddedJournal())
   const [service, bare] = await Promise.all([servers.tallyhouse(clickhouse), servers.program('bare')])
   const store = new Store(clickhouse)
   const requests = await writeRequests(servers.folder, await batches())
@@ -24,13 +25,13 @@ export const batch: Benchmark = async (bench) => {
     over: 'bare route',
     goal: { of: 'ratio', target: 0.55, stretch: 0.7 },
   })
-  const memory = bench.figure('peak memory of the service', {
-    unit: 'MiB',
-    goal: { of: 'value', target: 300, stretch: 200 },
-  })
+  const acceptedEmbedded = bench.figure('accepted, embedded journal', { unit: 'events/s', over: 'bare route' })
+  const goal = { of: 'value', target: 300, stretch: 200 } as const
+  const memory = bench.figure('peak memory of the service', { unit: 'MiB', goal })
+  const memoryEmbedded = bench.figure('peak memory of the service, embedded journal', { unit: 'MiB', goal })
 
-  for (const { url } of [bare, service]) await load(servers, { ...stretch, url, seconds: WARM_UP_SECONDS })
-  await untilVisible(service.url)
+  for (const { url } of [bare, service, embedded]) await load(servers, { ...stretch, url, seconds: WARM_UP_SECONDS })
+  for (const { url } of [service, embedded]) await untilVisible(url)
 
   await eachRound(bench, store, async () => {
     const limit = await load(servers, { ...stretch, url: bare.url })
@@ -42,7 +43,12 @@ export const batch: Benchmark = async (bench) => {
     if (arrived < ours.requests * BATCH) throw new Error(`${ours.requests * BATCH} were accepted, ${arrived} arrived`)
     accepted(ours.perSecond * BATCH, limit.perSecond * BATCH)
     visible(arrived / visibleSeconds, limit.perSecond * BATCH)
-    const mib = await peakMemory(service.process)
-    if (mib !== null) memory(mib)
+    const alone = await load(servers, { ...stretch, url: embedded.url })
+    await untilVisible(embedded.url)
+    acceptedEmbedded(alone.perSecond * BATCH, limit.perSecond * BATCH)
+    for (const [of, note] of [[service, memory] as const, [embedded, memoryEmbedded] as const]) {
+      const mib = await peakMemory(of.process)
+      if (mib !== null) note(mib)
+    }
   })
 }
