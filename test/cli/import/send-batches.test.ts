@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { brotliCompressSync } from 'node:zlib'
 import t from 'tap'
 import { elementTexts, memberText } from '../../../src/json/spans.js'
+import { answer, failure, faultyServer } from '../../client/faulty-server.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
 import {
   realEvents,
@@ -78,6 +79,75 @@ for (const storage of STORAGES) {
     })
   })
 }
+
+t.test('lines that are no events as they are: what can be rewritten is stored, the others are rejected', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  const good = (n: number, more = '') =>
+    `{"event":"e","distinct_id":"u","timestamp":${n},"properties":{"n": ${n}.0}${more}}`
+  const twice = [5, 6].map((n) => good(n)).join()
+  const rows = [
+    ...Array.from({ length: 1500 }, (_, n) => good(n)),
+    '{"event":"e","distinct_id":"u","price":1.0}',
+    '',
+    twice,
+    '{"event":"e"}',
+    '\f',
+    `  {"\\u0065vent":"e","distinct_id":"u","properties":{"a":1,"a":2}}\r`,
+    '{"event":"e",',
+    good(1500, ',"price":3'),
+  ]
+  await writeFile(path, `${rows.join('\n')}\n`)
+  const run = () => runCommand(['import', '--url', service.url, '--time', 'ms', path])
+  t.match(await run(), { code: 1, stderr: /1 503 events stored, 3 rejected/ })
+  const exported = await exportAll(service)
+  t.equal(exported.length, 1503)
+  t.strictSame(
+    exported.slice(-3).map((text) => memberText(text, 'properties')),
+    ['{"price":1.0}', '{"a":1,"a":2}', '{"n": 1500.0}'],
+  )
+  const rejects = await readFile(`${path}.rejects.ndjson`, 'utf8')
+  const found = rejects
+    .trimEnd()
+    .split('\n')
+    .map((text) => JSON.parse(text))
+  t.match(found, [
+    { line: 1503, reason: /not valid JSON/, row: twice },
+    { line: 1504, reason: /^distinct_id is required/ },
+    { line: 1507, reason: /not valid JSON/ },
+  ])
+  t.equal(found.length, 3)
+
+  // As if the command had been killed before it noted what was acknowledged.
+  const state = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
+  const done = { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, rejectsBytes: 0 }
+  const sent = [{ upTo: 64, at: new Date().toISOString() }]
+  await writeFile(`${path}.import.json`, JSON.stringify({ ...state, done, sent, finishedAt: null }))
+  t.match(await run(), { code: 1, stderr: /1 503 events stored, 3 rejected/ })
+  t.equal((await exportAll(service)).length, 1503, 'nothing is stored twice')
+  t.equal(await readFile(`${path}.rejects.ndjson`, 'utf8'), rejects)
+})
+
+t.test('an import that an earlier version began goes on as it began', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, '{"event":"a","distinct_id":"u"}\n{"event":"b","distinct_id":"u"}\n')
+  const accepted = answer(200, '{"status":1,"error":null,"accepted":2}')
+  const server = await faultyServer(
+    t,
+    Array.from({ length: 2 }, () => [failure(400, 'invalid_request'), accepted]).flat(),
+  )
+  const run = () => runCommand(['import', '--url', server.url, path])
+  t.equal((await run()).code, 0)
+  t.equal(server.received[1]?.body, await readFile(path, 'utf8'), 'a new one sends lines')
+  const { lines, ...state } = JSON.parse(await readFile(`${path}.import.json`, 'utf8'))
+  t.equal(lines, true)
+  const done = { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, rejectsBytes: 0 }
+  const sent = [{ upTo: 64, at: new Date().toISOString() }]
+  await writeFile(`${path}.import.json`, JSON.stringify({ ...state, done, sent, finishedAt: null }))
+  t.equal((await run()).code, 0)
+  t.equal(server.received[3]?.body, '{"events":[{"event":"a","distinct_id":"u"},{"event":"b","distinct_id":"u"}]}')
+  t.equal(server.received[3]?.headers['idempotency-key'], server.received[1]?.headers['idempotency-key'])
+})
 
 t.test('a mistaken first attempt does not prevent the import', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
