@@ -111,8 +111,10 @@ for (const storage of STORAGES) {
 
     t.test('the Idempotency-Keys of a project', async (t) => {
       const { call } = await startApp(t, { ...env, MAX_IDEMPOTENCY_KEYS: '2' })
-      const send = (key: string, path = '/public/track', body: object = { event: 'e', distinct_id: 'u' }) =>
-        call('POST', path, body, { 'idempotency-key': key })
+      const send = (key: string, path = '/public/track', body: object | string = { event: 'e', distinct_id: 'u' }) => {
+        const type = typeof body === 'string' && { 'content-type': 'application/x-ndjson' }
+        return call('POST', path, body, { 'idempotency-key': key, ...type })
+      }
       const first = await send('first')
       t.equal(first.statusCode, 200)
       t.equal(
@@ -123,6 +125,7 @@ for (const storage of STORAGES) {
       for (const [path, body] of [
         ['/public/track', undefined],
         ['/public/track/batch', { events: [{ event: 'e', distinct_id: 'u' }] }],
+        ['/public/import', '{"event":"e","distinct_id":"u"}'],
         ['/public/users/profile', { distinct_id: 'u', operations: { $add: { n: 1 } } }],
       ] as const) {
         const refused = await send('third', path, body)

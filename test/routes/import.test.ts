@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import { elementTexts, memberText } from '../../src/json/spans.js'
-import { LAYOUTS, PUBLIC_KEY, randomName, settingsFor, startApp } from '../helper.js'
+import { LAYOUTS, PUBLIC_KEY, randomName, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const BODY_LIMIT = 64 * 1024
 const NDJSON = { 'content-type': 'application/x-ndjson' }
@@ -159,6 +159,22 @@ for (const storage of LAYOUTS) {
       t.equal((await send(line, { 'content-type': 'application/x-ndjson; charset=utf-8' })).statusCode, 200)
       t.match((await send(line, { 'x-api-key': PUBLIC_KEY })).json(), { code: 'wrong_key_kind' })
       t.match((await send(line, { 'x-api-key': 'sk_unknown' })).json(), { code: 'unauthorized' })
+    })
+
+    t.test('lines hold no key, whatever they look like', async (t) => {
+      const user = randomName('user')
+      const large = `,"apiKey":"${SECRET_KEY}","properties":{"x":"${'x'.repeat(20_000)}"}`
+      for (const lines of [event(user, large), `${event(user, large)}],"apiKey":"${SECRET_KEY}","x":[${event(user)}`]) {
+        const response = await client.app.inject({
+          method: 'POST',
+          url: '/public/import',
+          headers: NDJSON,
+          payload: lines,
+        })
+        t.match(response.json(), { code: 'unauthorized' })
+      }
+      t.equal((await send(event(user, large))).statusCode, 200)
+      t.notMatch((await stored(user)).join(), SECRET_KEY)
     })
 
     t.test('a retry under the same Idempotency-Key stores nothing', async (t) => {

@@ -9,10 +9,11 @@ const ID = '018f0000-0000-7000-8000-000000000000'
 const user = { distinct_id: 'u' }
 const session = { ...user, session_id: 's' }
 
-/** What each kind of key may do, call by call. */
-const CALLS: [InjectOptions['method'], string, object | undefined, KeyKind[]][] = [
+/** What each kind of key may do, call by call; a text is a body of lines. */
+const CALLS: [InjectOptions['method'], string, object | string | undefined, KeyKind[]][] = [
   ['POST', '/public/track', { event: 'e', ...user }, ['secret', 'write']],
   ['POST', '/public/track/batch', { events: [{ event: 'e', ...user }] }, ['secret', 'write']],
+  ['POST', '/public/import', JSON.stringify({ event: 'e', ...user }), ['secret', 'write']],
   ['POST', '/public/users/identify', user, ['secret', 'write']],
   ['POST', '/public/users/profile', { ...user, operations: { $set: { a: 1 } } }, ['secret', 'write']],
   ['POST', '/public/users/alias', { ...user, alias: 'other' }, ['secret', 'write']],
@@ -39,16 +40,23 @@ t.test('each kind of key may do what is its own, and nothing else', async (t) =>
   const stored = keys.map(({ kind, key }) => storedKey(key, { projectId: 'kinds', kind }))
   await insertKeys(clickhouse, stored, Date.now())
   await close()
-  const send = (method: InjectOptions['method'], url: string, body: object | undefined, headers: object) =>
-    app.inject({ method: method ?? 'GET', url, headers: { ...headers }, ...(body && { payload: body }) })
+  const send = (method: InjectOptions['method'], url: string, body: object | string | undefined, headers: object) => {
+    const type = typeof body === 'string' && { 'content-type': 'application/x-ndjson' }
+    return app.inject({
+      method: method ?? 'GET',
+      url,
+      headers: { ...headers, ...type },
+      ...(body && { payload: body }),
+    })
+  }
   const read = { 'x-api-key': keys.find(({ kind }) => kind === 'read')?.key }
   await until('the keys', async () => (await send('GET', '/public/users', undefined, read)).statusCode === 200)
 
   for (const [method, url, body, kinds] of CALLS) {
     for (const { kind, key } of keys) {
-      for (const inBody of body ? [false, true] : [false]) {
+      for (const inBody of typeof body === 'object' ? [false, true] : [false]) {
         const what = `${method} ${url} with a ${kind} key in the ${inBody ? 'body' : 'header'}`
-        const response = await send(method, url, inBody ? { ...body, apiKey: key } : body, {
+        const response = await send(method, url, inBody ? { ...(body as object), apiKey: key } : body, {
           ...(!inBody && { 'x-api-key': key }),
         })
         if (kinds.includes(kind)) {
