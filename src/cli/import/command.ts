@@ -32,7 +32,7 @@ ${TARGET_USAGE}
                      it sets the properties of users in their profiles, in the order of the file:
                      Mixpanel's profiles, PostHog's persons, Segment's identify and group, and the
                      user properties of Amplitude's events
-  --parallel N       batches in flight at a time, 1 to 32 (default: 4); with 1, events are stored in
+  --parallel N       batches in flight at a time, 1 to 32 (default: 8); with 1, events are stored in
                      the order of the file
   --state FILE       where progress is kept (default: FILE.import.json next to the input)
   --rejects FILE     where rejected rows are written, with line number and reason
@@ -150,7 +150,7 @@ function parse(args: string[]) {
         map: { type: 'string' },
         time: { type: 'string' },
         from: { type: 'string' },
-        parallel: { type: 'string', default: '4' },
+        parallel: { type: 'string', default: '8' },
         state: { type: 'string' },
         unanswered: { type: 'string', default: 'check' },
         rejects: { type: 'string' },
