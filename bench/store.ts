@@ -62,6 +62,17 @@ export class Store {
     }
   }
 
+  /** Leaves one part of the events, so that no merge of them is due. */
+  async merge(): Promise<void> {
+    await this.text('OPTIMIZE TABLE events FINAL')
+    await this.quiet()
+  }
+
+  /** CPU time of ClickHouse's queries and merges so far, µs. */
+  cpuUs(): Promise<number> {
+    return this.number("SELECT value FROM system.events WHERE event = 'OSCPUVirtualTimeMicroseconds'")
+  }
+
   /** Replaces all events by `count` others, made where they are stored: a million a second and more. */
   async fill(count: number): Promise<Filled> {
     const entries = Math.ceil(count / PER_ENTRY)
