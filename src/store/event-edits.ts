@@ -2,12 +2,20 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 
-/** A change of one stored event. */
-export interface Edit {
+/** An event, and the project that says it has it. */
+interface Named {
   projectId: string
   eventId: string
+}
+
+/** A change of one stored event. */
+export interface Edit extends Named {
   /** the new text of its properties; null deletes the event */
   properties: string | null
+}
+
+interface Update extends Edit {
+  properties: string
 }
 
 interface Waiting extends Edit {
@@ -115,71 +123,90 @@ class ShardEdits {
   #take(): Waiting[] {
     let count = 0
     let bytes = 0
-    for (const { properties } of this.#waiting) {
+    const projects = new Map<string, string>()
+    for (const { projectId, eventId, properties } of this.#waiting) {
       bytes += properties?.length ?? 0
       if (count > 0 && (count === MAX_EDITS || bytes > MAX_BYTES)) break
+      // Only one of two projects that name the same event has it, and a statement has one text for each.
+      if ((projects.get(eventId) ?? projectId) !== projectId) break
+      projects.set(eventId, projectId)
       count++
     }
     return this.#waiting.splice(0, count)
   }
 
-  /** Whether each edit found its event: one that comes after a delete of the same event finds none. */
+  /**
+   * Whether each edit found its event: one that comes after a delete of the same event finds none. ClickHouse does not say how
+   * many events an update found, so a second query looks for them, at the same time; before a delete, as it finds none after.
+   */
   async #carryOut(edits: Edit[]): Promise<boolean[]> {
-    const present = await this.#present(edits)
-    const updates = new Map<string, string>()
-    const deletes = new Set<string>()
-    const found = edits.map(({ projectId, eventId, properties }) => {
-      if (present.get(eventId) !== projectId || deletes.has(eventId)) return false
-      if (properties !== null) {
-        updates.set(eventId, properties)
-      } else {
-        updates.delete(eventId)
-        deletes.add(eventId)
-      }
-      return true
-    })
-    if (updates.size > 0) await this.#update(updates, present)
-    if (deletes.size > 0) await this.#delete(deletes, present)
-    return found
+    const { updates, deletes } = outcomeOf(edits)
+    // Until both have ended: what still ran could overtake the next statement.
+    const [look, update] = await Promise.allSettled([this.#present(edits), this.#update(updates)])
+    if (look.status === 'rejected') throw look.reason
+    if (update.status === 'rejected') throw update.reason
+    const present = look.value
+    await this.#delete(deletes.filter(({ eventId }) => present.has(eventId)))
+    return edits.map(({ eventId, properties }) =>
+      properties === null ? present.delete(eventId) : present.has(eventId),
+    )
   }
 
   /** Every row of the condition has a text here, so the old ones are not read: of 64 scattered events, 40 % of the work. */
-  async #update(texts: Map<string, string>, projects: Map<string, string>): Promise<void> {
+  async #update(updates: Update[]): Promise<void> {
+    if (updates.length === 0) return
     const fields = new QueryParameters()
-    const ids = [...texts.keys()]
-    const values = Array.from(texts.values(), literal)
+    const ids = updates.map(({ eventId }) => eventId)
+    const texts = updates.map(({ properties }) => literal(properties))
     await this.#clickhouse.command(
       `UPDATE events
-       SET properties = transform(toString(event_id), ${fields.array(ids)}, [${values.join(', ')}])
-       WHERE ${isOneOf(fields, ids, projectsOf(ids, projects))}`,
+       SET properties = transform(toString(event_id), ${fields.array(ids)}, [${texts.join(', ')}])
+       WHERE ${isOneOf(fields, updates)}`,
       fields.parameters,
     )
   }
 
-  async #delete(ids: Set<string>, projects: Map<string, string>): Promise<void> {
+  async #delete(deletes: Named[]): Promise<void> {
+    if (deletes.length === 0) return
     const fields = new QueryParameters()
-    const condition = isOneOf(fields, [...ids], projectsOf(ids, projects))
-    await this.#clickhouse.command(`DELETE FROM events WHERE ${condition}`, fields.parameters)
+    await this.#clickhouse.command(`DELETE FROM events WHERE ${isOneOf(fields, deletes)}`, fields.parameters)
   }
 
-  /** The events that are there, with their projects. */
-  async #present(edits: Edit[]): Promise<Map<string, string>> {
+  /** The ids of the events that are there. */
+  async #present(edits: Named[]): Promise<Set<string>> {
     const fields = new QueryParameters()
-    const ids = [...new Set(edits.map(({ eventId }) => eventId))]
-    const projects = [...new Set(edits.map(({ projectId }) => projectId))]
-    const rows = await this.#clickhouse.rows<{ project_id: string; id: string }>(
-      `SELECT project_id, toString(event_id) AS id FROM events WHERE ${isOneOf(fields, ids, projects)}`,
+    const rows = await this.#clickhouse.rows<{ id: string }>(
+      `SELECT toString(event_id) AS id FROM events WHERE ${isOneOf(fields, edits)}`,
       fields.parameters,
     )
-    return new Map(rows.map(({ project_id, id }) => [id, project_id]))
+    return new Set(rows.map(({ id }) => id))
   }
 }
 
-/** An id belongs to one project only, so the two need not be compared as pairs; the table is sorted by both. */
-function isOneOf(fields: QueryParameters, ids: string[], projects: string[]): string {
-  return `project_id IN ${fields.array(projects)} AND event_id IN ${fields.array(ids, 'UUID')}`
+/** What edits come to, if their events are there: the last text of each event, unless it is deleted. */
+function outcomeOf(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
+  const updates = new Map<string, Update>()
+  const deletes = new Map<string, Named>()
+  for (const { projectId, eventId, properties } of edits) {
+    if (properties === null) {
+      updates.delete(eventId)
+      deletes.set(eventId, { projectId, eventId })
+    } else if (!deletes.has(eventId)) {
+      updates.set(eventId, { projectId, eventId, properties })
+    }
+  }
+  return { updates: [...updates.values()], deletes: [...deletes.values()] }
 }
 
-function projectsOf(ids: Iterable<string>, projects: Map<string, string>): string[] {
-  return [...new Set(Array.from(ids, (id) => projects.get(id) ?? ''))]
+/** The condition that an event is one of these, and of the project that names it. */
+function isOneOf(fields: QueryParameters, events: Named[]): string {
+  const ids = new Map<string, Set<string>>()
+  for (const { projectId, eventId } of events) {
+    const ofProject = ids.get(projectId) ?? new Set()
+    ids.set(projectId, ofProject.add(eventId))
+  }
+  const ofProjects = Array.from(ids, ([projectId, ofProject]) => {
+    return `(project_id = ${fields.text(projectId)} AND event_id IN ${fields.array([...ofProject], 'UUID')})`
+  })
+  return ofProjects.join(' OR ')
 }

@@ -35,18 +35,27 @@ async function propertiesOf(projectId: string): Promise<Map<string, string>> {
   return new Map(rows.map(({ id, properties }) => [id, properties]))
 }
 
-/** A ClickHouse that counts its statements. */
-function counting() {
-  const count = { statements: 0 }
-  const counted = new Proxy(clickhouse, {
+/** Edits by a ClickHouse of which some calls do more than usual. */
+function editsWith(calls: Partial<ClickHouse>): EventEdits {
+  const extended = new Proxy(clickhouse, {
     get(target, name) {
-      const value = Reflect.get(target, name)
-      if (typeof value !== 'function') return value
-      if (name === 'command') count.statements++
-      return value.bind(target)
+      const value = Reflect.get(calls, name) ?? Reflect.get(target, name)
+      return typeof value === 'function' ? value.bind(target) : value
     },
   })
-  return { count, edits: new EventEdits(Shards.of(counted)) }
+  return new EventEdits(Shards.of(extended))
+}
+
+/** Edits by a ClickHouse that counts its statements. */
+function counting() {
+  const count = { statements: 0 }
+  const edits = editsWith({
+    command: async (...statement) => {
+      count.statements++
+      await clickhouse.command(...statement)
+    },
+  })
+  return { count, edits }
 }
 
 t.test('clients that each wait for their answer share the statements', async (t) => {
@@ -91,4 +100,71 @@ t.test('every event has its own text, and no other event gets one', async (t) =>
   )
   t.strictSame(await propertiesOf('mine'), new Map(mine.map((id, i) => [id, i < 25 ? text(i) : '{}'])))
   t.strictSame(await propertiesOf('others'), new Map(others.map((id) => [id, '{}'])))
+})
+
+t.test('of two projects that name the same event, only its own changes it', async (t) => {
+  const [[first = ''], [second = '']] = [await eventsOf('first', 1), await eventsOf('second', 1)]
+  const { edits } = counting()
+  const found = await Promise.all(
+    [first, second].flatMap((eventId) => [
+      edits.apply({ projectId: 'first', eventId, properties: '{"by":"first"}' }),
+      edits.apply({ projectId: 'second', eventId, properties: '{"by":"second"}' }),
+    ]),
+  )
+  t.strictSame(found, [true, false, false, true])
+  t.strictSame(await propertiesOf('first'), new Map([[first, '{"by":"first"}']]))
+  t.strictSame(await propertiesOf('second'), new Map([[second, '{"by":"second"}']]))
+
+  const deleted = [edits.apply({ projectId: 'second', eventId: first, properties: null })]
+  deleted.push(edits.apply({ projectId: 'first', eventId: second, properties: null }))
+  t.strictSame(await Promise.all(deleted), [false, false])
+  t.equal((await propertiesOf('first')).size + (await propertiesOf('second')).size, 2)
+})
+
+t.test('edits made at the same moment hold in their order', async (t) => {
+  const [kept = '', gone = ''] = await eventsOf('order', 2)
+  const { count, edits } = counting()
+  const apply = (eventId: string, properties: string | null) => edits.apply({ projectId: 'order', eventId, properties })
+  const found = await Promise.all([
+    apply(kept, '{"n":1}'),
+    apply(gone, '{"n":1}'),
+    apply(gone, null),
+    apply(kept, '{"n":2}'),
+    apply(gone, '{"n":2}'),
+    apply(gone, null),
+  ])
+  t.strictSame(found, [true, true, true, true, false, false])
+  t.strictSame(await propertiesOf('order'), new Map([[kept, '{"n":2}']]))
+  t.equal(count.statements, 2, 'one UPDATE and one DELETE')
+})
+
+t.test('an update does not wait for the look whether its event is there', async (t) => {
+  const [eventId = ''] = await eventsOf('both', 1)
+  let updated = () => {}
+  const update = new Promise<void>((resolve) => {
+    updated = resolve
+  })
+  const edits = editsWith({
+    rows: async <Row>(...query: Parameters<ClickHouse['rows']>) => {
+      await update
+      return await clickhouse.rows<Row>(...query)
+    },
+    command: async (...statement) => {
+      await clickhouse.command(...statement)
+      updated()
+    },
+  })
+  t.ok(await edits.apply({ projectId: 'both', eventId, properties: '{"a":1}' }))
+  t.strictSame(await propertiesOf('both'), new Map([[eventId, '{"a":1}']]))
+})
+
+t.test('an edit whose look fails ends after its update, which the next must not overtake', async (t) => {
+  const [eventId = ''] = await eventsOf('fails', 1)
+  const edits = editsWith({
+    rows: async () => {
+      throw new Error('no look')
+    },
+  })
+  await t.rejects(edits.apply({ projectId: 'fails', eventId, properties: '{"a":1}' }), { message: 'no look' })
+  t.strictSame(await propertiesOf('fails'), new Map([[eventId, '{"a":1}']]))
 })
