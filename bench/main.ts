@@ -70,15 +70,14 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 
 try {
-  await main(process.argv.slice(2))
+  await main(readArguments(process.argv.slice(2)))
 } catch (error) {
   if (!endedBy) console.error(error)
   await servers?.close()
   process.exit(1)
 }
 
-async function main(args: string[]): Promise<void> {
-  const { names, options } = readArguments(args)
+async function main({ names, options }: ReturnType<typeof readArguments>): Promise<void> {
   if (options.help) return console.log(USAGE)
   const { rounds, seconds, journal, settings } = options
   const baseline = options.compare ? await readBaseline() : null
@@ -121,7 +120,17 @@ async function main(args: string[]): Promise<void> {
   if (options.save) await keep({ ...run, figures: figures.all })
 }
 
+/** Ends the process with a sentence on what is wrong with the arguments, and exit code 2. */
 function readArguments(args: string[]) {
+  try {
+    return parseArguments(args)
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
+    process.exit(2)
+  }
+}
+
+function parseArguments(args: string[]) {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
