@@ -1,19 +1,30 @@
 import type { FetchHeaders } from '../client/connection.js'
 
+const LINE_END = '\r\n'
+
 /**
- * The header fields of a response. With the first `Headers`, Node loads the whole of its `fetch`, which takes longer than
- * a small command.
+ * The header fields of a response, found when they are asked for: of most responses nobody asks for more than three. With
+ * the first `Headers`, Node loads the whole of its `fetch`, which takes longer than a small command.
  */
 export class HeaderFields implements FetchHeaders {
-  readonly #values = new Map<string, string>()
+  readonly #text: string
+  readonly #lowerCase: string
 
-  append(name: string, value: string): void {
-    const before = this.get(name)
-    this.#values.set(name.toLowerCase(), before === null ? value : `${before}, ${value}`)
+  /** @param text each field with a line end before it */
+  constructor(text: string) {
+    this.#text = text
+    this.#lowerCase = text.toLowerCase()
   }
 
   get(name: string): string | null {
-    return this.#values.get(name.toLowerCase()) ?? null
+    const start = `${LINE_END}${name.toLowerCase()}:`
+    let values: string | null = null
+    for (let at = this.#lowerCase.indexOf(start); at !== -1; at = this.#lowerCase.indexOf(start, at + 1)) {
+      const end = this.#text.indexOf(LINE_END, at + start.length)
+      const value = this.#text.slice(at + start.length, end === -1 ? undefined : end).trim()
+      values = values === null ? value : `${values}, ${value}`
+    }
+    return values
   }
 
   has(name: string): boolean {

@@ -10,7 +10,11 @@ import { HeaderFields } from './header-fields.js'
 export const HEAD_END = '\r\n\r\n'
 const MAX_HEAD_BYTES = 64 * 1024
 /** A response is not decompressed. Some firewalls refuse a request that names no program. */
-const OWN_HEADERS = { 'accept-encoding': 'identity', 'user-agent': 'tallyhouse' }
+const OWN_FIELDS = 'accept-encoding: identity\r\nuser-agent: tallyhouse\r\n'
+const STATUS_LINE = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?(?=\r\n|$)/
+/** A line without a colon, or with nothing before it. */
+const NAMELESS = /\r\n(?![^:\r\n]+:)/
+const NOT_OF_A_VALUE = /[^\t -~\x80-\xff]/
 
 /** The head of a response. */
 export interface Head {
@@ -34,17 +38,17 @@ function nameOf(hostname: string | null | undefined): string {
 }
 
 /**
+ * @param length of the body, if there is one
  * @returns Latin-1
  * @throws TypeError for a header that cannot be sent
  */
-export function requestHead(method: string, url: URL, headers: Record<string, string>): string {
-  const lines = Object.entries({ host: url.host, ...OWN_HEADERS, ...headers }).map(field)
-  return `${method} ${url.pathname}${url.search} HTTP/1.1\r\n${lines.join('')}\r\n`
-}
-
-function field([name, value]: [string, string]): string {
-  if (/[^\t -~\x80-\xff]/.test(value)) throw new TypeError(`the header ${name} has a character that it must not have`)
-  return `${name}: ${value}\r\n`
+export function requestHead(method: string, url: URL, headers: Record<string, string>, length?: number): string {
+  let head = `${method} ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n${OWN_FIELDS}`
+  for (const [name, value] of Object.entries(headers)) {
+    if (NOT_OF_A_VALUE.test(value)) throw new TypeError(`the header ${name} has a character that it must not have`)
+    head += `${name}: ${value}\r\n`
+  }
+  return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`
 }
 
 /** @throws Error if a response cannot begin so, or has no end of its head so far and is too long */
@@ -58,15 +62,11 @@ export function checkBeginning(head: string): void {
  * @throws TallyhouseError if a proxy compressed the response
  */
 export function parseHead(text: string): Head {
-  const [first = '', ...lines] = text.split('\r\n')
-  const [, version, status] = /^HTTP\/1\.([01]) (\d{3})(?: |$)/.exec(first) ?? []
+  const [first = '', version, status] = STATUS_LINE.exec(text) ?? []
   if (status === undefined) throw notHttp('no status')
-  const headers = new HeaderFields()
-  for (const line of lines) {
-    const colon = line.indexOf(':')
-    if (colon < 1) throw notHttp('a header without a name')
-    headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
-  }
+  const fields = text.slice(first.length)
+  if (NAMELESS.test(fields)) throw notHttp('a header without a name')
+  const headers = new HeaderFields(fields)
   const isLasting = version === '1' && !/\bclose\b/i.test(headers.get('connection') ?? '')
   refuseCompressed(Number(status), headers)
   return { status: Number(status), headers, isLasting }

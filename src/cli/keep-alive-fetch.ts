@@ -1,10 +1,11 @@
 import type { OnReadOpts, Socket } from 'node:net'
-import type { Fetch, FetchResponse } from '../client/connection.js'
+import type { Fetch, FetchHeaders, FetchResponse } from '../client/connection.js'
 import { type Framing, framingOf, notHttp } from './framing.js'
 import { checkBeginning, HEAD_END, type Head, openSocket, parseHead, requestHead } from './http-head.js'
 
 /** What a connection reads at a time. Node would make a buffer of this size for each read. */
 const READ_BYTES = 64 * 1024
+const NOTHING = Buffer.alloc(0)
 
 /**
  * A `fetch` with keep-alive connections for small responses, which are read whole. Node's own copies the bodies of its
@@ -12,15 +13,17 @@ const READ_BYTES = 64 * 1024
  */
 export class HttpTransport {
   readonly #wires = new Set<Wire>()
+  /** of the last call, which is mostly that of the next one, too */
+  #address = { text: '', url: new URL('http://localhost') }
 
   /** Does not follow redirects. */
-  readonly fetch: Fetch = async (url, { method, headers, body, signal }) => {
-    const to = new URL(url)
+  readonly fetch: Fetch = async (text, { method, headers, body, signal }) => {
+    if (text !== this.#address.text) this.#address = { text, url: new URL(text) }
+    const { url } = this.#address
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
-    const length = bytes === undefined ? {} : { 'content-length': String(bytes.length) }
     signal.throwIfAborted()
-    const head = requestHead(method, to, { ...headers, ...length })
-    return await this.#wireTo(to).call(method, head, bytes, signal)
+    const head = requestHead(method, url, headers, bytes?.length)
+    return await this.#wireTo(url).call({ method, head, bytes, signal })
   }
 
   close(): void {
@@ -35,9 +38,15 @@ export class HttpTransport {
   }
 }
 
-/** A call whose response is not complete. */
-interface Waiting {
+interface Request {
   method: string
+  head: string
+  bytes: Uint8Array | undefined
+  signal: AbortSignal
+}
+
+/** A request whose response is not complete. */
+interface Waiting extends Request {
   resolve(response: FetchResponse): void
   reject(error: unknown): void
 }
@@ -52,6 +61,7 @@ class Wire {
   #head: Head | null = null
   #framing: Framing | null = null
   #chunks: Buffer[] = []
+  readonly #abort = () => void this.#socket.destroy(this.#waiting?.signal.reason)
 
   constructor(url: URL, onClose: () => void) {
     this.origin = url.origin
@@ -77,21 +87,17 @@ class Wire {
     this.#socket.destroy()
   }
 
-  async call(method: string, head: string, body: Uint8Array | undefined, signal: AbortSignal): Promise<FetchResponse> {
+  async call(request: Request): Promise<FetchResponse> {
     const socket = this.#socket
-    const abort = () => socket.destroy(signal.reason)
-    signal.addEventListener('abort', abort)
-    try {
-      return await new Promise((resolve, reject) => {
-        this.#waiting = { method, resolve, reject }
-        socket.cork()
-        socket.write(head, 'latin1')
-        if (body !== undefined && body.length > 0) socket.write(body)
-        socket.uncork()
-      })
-    } finally {
-      signal.removeEventListener('abort', abort)
-    }
+    return await new Promise((resolve, reject) => {
+      const { head, bytes, signal } = request
+      this.#waiting = { ...request, resolve, reject }
+      signal.addEventListener('abort', this.#abort)
+      socket.cork()
+      socket.write(head, 'latin1')
+      if (bytes !== undefined && bytes.length > 0) socket.write(bytes)
+      socket.uncork()
+    })
   }
 
   /** @returns whether to read on */
@@ -130,37 +136,55 @@ class Wire {
   }
 
   #finish(): void {
-    const { status = 0, headers, isLasting } = this.#head as Head
-    const [first = Buffer.alloc(0), ...more] = this.#chunks
+    const { status, headers, isLasting } = this.#head as Head
+    const [first = NOTHING, ...more] = this.#chunks
     const bytes = more.length === 0 ? first : Buffer.concat([first, ...more])
-    const waiting = this.#waiting
-    this.#waiting = null
-    this.#head = null
-    this.#framing = null
-    this.#chunks = []
     // A server that responds before it has read the request may not read the rest of it.
-    if (!isLasting || this.#socket.writableLength > 0) this.#socket.destroy()
-    waiting?.resolve({
-      status,
-      headers,
-      text: async () => bytes.toString(),
-      get body() {
-        return new Response(Uint8Array.from(bytes)).body
-      },
-    })
+    const isUsable = isLasting && this.#socket.writableLength === 0
+    this.#takeWaiting()?.resolve(new SmallResponse(status, headers, bytes))
+    if (!isUsable) this.#socket.destroy()
   }
 
   #end(error: Error | null): void {
-    const waiting = this.#waiting
-    if (!waiting) return
+    if (!this.#waiting) return
     try {
       if (error) throw error
       if (!this.#framing) throw Object.assign(new Error('there was no response'), { code: 'ECONNRESET' })
       this.#framing.end()
       this.#finish()
     } catch (failure) {
-      this.#waiting = null
-      waiting.reject(failure)
+      this.#takeWaiting()?.reject(failure)
     }
+  }
+
+  /** Makes the connection free for the next request. @returns what waits for the response to the last one */
+  #takeWaiting(): Waiting | null {
+    const waiting = this.#waiting
+    waiting?.signal.removeEventListener('abort', this.#abort)
+    this.#waiting = null
+    this.#head = null
+    this.#framing = null
+    this.#chunks = []
+    return waiting
+  }
+}
+
+class SmallResponse implements FetchResponse {
+  readonly status: number
+  readonly headers: FetchHeaders
+  readonly #bytes: Buffer
+
+  constructor(status: number, headers: FetchHeaders, bytes: Buffer) {
+    this.status = status
+    this.headers = headers
+    this.#bytes = bytes
+  }
+
+  async text(): Promise<string> {
+    return this.#bytes.toString()
+  }
+
+  get body(): FetchResponse['body'] {
+    return new Response(Uint8Array.from(this.#bytes)).body
   }
 }
