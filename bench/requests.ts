@@ -88,6 +88,7 @@ export async function identifiedBatches(count: number): Promise<HttpRequest[]> {
   })
 }
 
-function batchOf(events: string[]): HttpRequest {
+/** A call of `/public/track/batch`. */
+export function batchOf(events: string[]): HttpRequest {
   return { method: 'POST', path: '/public/track/batch', body: `{"events":[${events.join(',')}]}` }
 }

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Bench, type Benchmark, eachRound, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
 import { load } from '../load.js'
-import { BATCH, batches, realEvents, writeRequests } from '../requests.js'
+import { BATCH, batchOf, type HttpRequest, realEvents, writeRequests } from '../requests.js'
 import { CLI, peakMemory, SECRET_KEY } from '../servers.js'
 import { Store } from '../store.js'
 
@@ -15,7 +15,10 @@ const EVENTS = 1_000_000
 const LINES_TOGETHER = 5_000
 const POLL_MS = 20
 
-/** A file of events by the command line: how many a second can be exported, beside what bare batch calls make visible. */
+/**
+ * A file of events by the command line: how many a second can be exported, beside what bare batch calls with the same
+ * events make visible.
+ */
 export const importFile: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   if (!existsSync(CLI)) throw new Error(`${CLI} is missing; run npm run build`)
@@ -25,7 +28,7 @@ export const importFile: Benchmark = async (bench) => {
   const events = bench.events(EVENTS)
   const file = join(servers.folder, 'events.ndjson')
   await writeEvents(file, events)
-  const requests = await writeRequests(servers.folder, await batches())
+  const requests = await writeRequests(servers.folder, await batchesOf(Math.min(events, EVENTS)))
   const stretch = { requests, connections: CONNECTIONS, url: service.url }
   const visible = bench.figure('visible', {
     unit: 'events/s',
@@ -83,18 +86,30 @@ async function runImport({ servers }: Bench, url: string, file: string, round: n
   return peak
 }
 
-/** The real events over and over, each with a number of its own. */
 async function writeEvents(file: string, count: number): Promise<void> {
   const real = await realEvents()
-  function* lines() {
+  function* texts() {
     let text = ''
     for (let i = 0; i < count; i++) {
-      text += `${real[i % real.length]?.replace(/\}\}$/, `,"number":${i}}}`)}\n`
+      text += `${numbered(real, i)}\n`
       if (i % LINES_TOGETHER === LINES_TOGETHER - 1 || i === count - 1) {
         yield text
         text = ''
       }
     }
   }
-  await pipeline(Readable.from(lines()), createWriteStream(file))
+  await pipeline(Readable.from(texts()), createWriteStream(file))
+}
+
+/** Batch calls with the events that `writeEvents` writes. */
+async function batchesOf(count: number): Promise<HttpRequest[]> {
+  const real = await realEvents()
+  return Array.from({ length: Math.ceil(count / BATCH) }, (_, i) =>
+    batchOf(Array.from({ length: BATCH }, (_, j) => numbered(real, i * BATCH + j))),
+  )
+}
+
+/** The real events over and over, each with a number of its own: less like one another than those of `batches`. */
+function numbered(real: string[], i: number): string {
+  return `${real[i % real.length]?.replace(/\}\}$/, `,"number":${i}}}`)}`
 }
