@@ -99,7 +99,10 @@ async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise
   return [...known.values()]
 }
 
-async function note(clickhouse: ClickHouse, { number, name, checksum }: Pick<Migration, 'number' | 'name' | 'checksum'>): Promise<void> {
+async function note(
+  clickhouse: ClickHouse,
+  { number, name, checksum }: Pick<Migration, 'number' | 'name' | 'checksum'>,
+): Promise<void> {
   await clickhouse.command(
     'INSERT INTO schema_migrations SELECT {number:UInt32}, {name:String}, {checksum:String}, now()',
     { number, name, checksum },
