@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
 import { readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
@@ -22,23 +21,8 @@ import {
   until,
 } from '../../helper.js'
 import { runCommand, startCommand } from '../command-line.js'
-
-const WITHOUT_OPENSSL = spawnSync('openssl', ['version']).status === 0 ? false : 'needs openssl'
-
-/** A certificate for this machine that nobody else has signed. */
-async function ownCertificate(t: Test) {
-  const folder = await temporaryFolder(t)
-  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-  const names = 'subjectAltName=DNS:localhost,IP:127.0.0.1'
-  const options = ['-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost', '-addext', names]
-  spawnSync('openssl', ['req', '-x509', ...options, '-keyout', key, '-out', cert])
-  return { path: cert, key: await readFile(key), cert: await readFile(cert) }
-}
-
-/** What must come out as it went in. */
-function essence(text: string): string {
-  return JSON.stringify(['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name)))
-}
+import { essence } from '../essence.js'
+import { ownCertificate, WITHOUT_OPENSSL } from '../own-certificate.js'
 
 function linesOf(text: string): string[] {
   return text === '' ? [] : text.replace(/\n$/, '').split('\n')

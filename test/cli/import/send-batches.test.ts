@@ -17,11 +17,7 @@ import {
   until,
 } from '../../helper.js'
 import { runCommand, startCommand } from '../command-line.js'
-
-/** The fields that must be exported as they were imported. */
-function essence(text: string): string {
-  return JSON.stringify(['event', 'distinct_id', 'timestamp', 'properties'].map((name) => memberText(text, name)))
-}
+import { essence } from '../essence.js'
 
 async function exportAll({ url }: Service): Promise<string[]> {
   const texts: string[] = []
