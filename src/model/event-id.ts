@@ -26,6 +26,10 @@ const SEQUENCE_LOW_SHIFT = 58n
 const VARIANT = 0b10n << 62n
 const VERSION = 0x7n << 12n
 const INDEX_MASK = (1n << 26n) - 1n
+const DIGITS = Buffer.from('0123456789abcdef')
+const UUID_LENGTH = 36
+/** Where in the text the upper 32 bits of the low half are, from the last digit to the first. */
+const INDEX_DIGITS = [27, 26, 25, 24, 22, 21, 20, 19]
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
 
 /** The two 64-bit halves of the id of an entry's first event; the index is added to the low half at bit 32. */
@@ -42,27 +46,28 @@ export function formatEventId(place: Place): string {
   return eventIdFormatter(place.journalId)(place)
 }
 
-/** As formatEventId, for the events of one journal; caches the part that the events of an entry share. */
+/**
+ * As formatEventId, for the events of one journal. Within an entry, only the digits of the index are written anew. V8 checks
+ * the value of a header several times as fast if it is not a concatenation.
+ */
 export function eventIdFormatter(journalId: number): (place: Pick<Place, 'position' | 'index'>) => string {
-  const tail = hex(journalId)
+  const text = Buffer.alloc(UUID_LENGTH)
   let known: Position | null = null
-  let head = ''
   let base = 0
   return ({ position, index }) => {
     if (position !== known) {
       known = position
       const { high, low } = idHalves(position, journalId)
-      const text = high.toString(16).padStart(16, '0')
-      head = `${text.slice(0, 8)}-${text.slice(8, 12)}-${text.slice(12)}-`
+      text.write(withHyphens(((high << 64n) | low).toString(16).padStart(32, '0')), 'latin1')
       base = Number(low >> INDEX_SHIFT)
     }
-    const middle = hex(base + index)
-    return `${head}${middle.slice(0, 4)}-${middle.slice(4)}${tail}`
+    let rest = base + index
+    for (const at of INDEX_DIGITS) {
+      text[at] = DIGITS[rest & 0xf] as number
+      rest >>>= 4
+    }
+    return text.toString('latin1')
   }
-}
-
-function hex(value: number): string {
-  return value.toString(16).padStart(8, '0')
 }
 
 /** @returns null if the text is not an id that this service can have assigned */

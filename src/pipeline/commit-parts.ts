@@ -56,6 +56,12 @@ export interface Group {
   written: Promise<Outcome[] | { error: unknown }>
 }
 
+export function bytesOf(waiting: readonly { bytes: number }[]): number {
+  let sum = 0
+  for (const { bytes } of waiting) sum += bytes
+  return sum
+}
+
 export function eventsOf(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }

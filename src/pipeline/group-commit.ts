@@ -8,6 +8,7 @@ import type { InsertIds } from '../model/identified-events.js'
 import type { Position } from '../model/position.js'
 import {
   type Appended,
+  bytesOf,
   type CommitMetrics,
   eventsOf,
   type Group,
@@ -255,7 +256,9 @@ export class GroupCommit {
   #send(): Group | null {
     const group = this.#take(this.#events, this.#writes)
     this.#sentAt = group && performance.now()
-    return group && { ...group, written: this.#write(group.batch) }
+    if (!group) return null
+    const { events, writes, batch } = group
+    return { events, writes, batch, written: this.#write(batch) }
   }
 
   /** Takes events and writes out of these queues, up to the bytes of a write; null where nothing is. */
@@ -295,8 +298,9 @@ export class GroupCommit {
   #toAppend(group: WaitingEvent[]): Append {
     const body = this.#entryOf(group.map(({ body }) => body))
     const append: Append = { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
-    const ids = group.flatMap(({ insertId }) => insertId ?? [])
-    return ids.length > 0 ? { ...append, insertIds: Buffer.concat(ids) } : append
+    if (!group[0]?.insertId) return append
+    const ids = group.map(({ insertId }) => insertId).filter((id) => id !== null)
+    return { ...append, insertIds: Buffer.concat(ids) }
   }
 
   /** Copies the events into one entry and releases them. */
@@ -326,8 +330,7 @@ export class GroupCommit {
   }
 
   #resolve({ events, writes, batch }: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
-    const all = [...events.flat(), ...writes]
-    const bytes = all.reduce((sum, { bytes }) => sum + bytes, 0)
+    const bytes = [...events, writes].reduce((sum, waiting) => sum + bytesOf(waiting), 0)
     this.#queuedBytes -= bytes
     this.#budget.give(bytes)
     if ('error' in written) {
@@ -344,9 +347,9 @@ export class GroupCommit {
     })
     events.forEach((sharers, i) => {
       const outcome = written[i]
-      const known = new Set(outcome && 'known' in outcome ? outcome.known : [])
+      const known = outcome && 'known' in outcome && outcome.known ? new Set(outcome.known) : null
       sharers.forEach(({ resolve, reject }, index) => {
-        if (known.has(index)) resolve(null)
+        if (known?.has(index)) resolve(null)
         else if (outcome?.status === 'done') resolve({ position: outcome.position, index, journalId })
         else reject(new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`))
       })

@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { formatEventId, idHalves, lastIdAt, type Place, parseEventId } from '../../src/model/event-id.js'
+import {
+  eventIdFormatter,
+  formatEventId,
+  idHalves,
+  lastIdAt,
+  type Place,
+  parseEventId,
+} from '../../src/model/event-id.js'
 import { START } from '../../src/model/position.js'
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -118,4 +125,14 @@ t.test('texts that are not ids', async (t) => {
   ]
   for (const text of texts) t.equal(parseEventId(text), null, JSON.stringify(text))
   fc.assert(fc.property(fc.string(), (text) => UUID_V7.test(text.toLowerCase()) || parseEventId(text) === null))
+})
+
+t.test('one formatter gives the ids of a journal in any order', async () => {
+  const places = fc.array(fc.record({ position, index }), { maxLength: 20 })
+  fc.assert(
+    fc.property(journalId, places, (journalId, places) => {
+      const format = eventIdFormatter(journalId)
+      return places.every((place) => format(place) === formatEventId({ ...place, journalId }))
+    }),
+  )
 })
