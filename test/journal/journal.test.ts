@@ -562,6 +562,20 @@ t.test('redis: a journal that is full of states accepts writes again once they h
   t.equal(await admin.hget('{j}:meta', 'states'), '0')
 })
 
+t.test('redis: a state that an earlier version stored, and did not count, is replaced', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
+  t.teardown(() => journal.close())
+  await admin.set(`{j}:state:${key('ada')}`, '12-3 {"n":"of 2026"}', 'PX', STATE_MEMORY_MS)
+  const [outcome] = await journal.write([commit('ada', (12n << 16n) + 3n, 'newer')])
+  t.equal(outcome?.status, 'done')
+  const { states } = await journal.readStates([key('ada')], ALL)
+  t.equal(states[0]?.state, 'newer')
+  t.equal((await journal.depth()).stateBytes, await admin.strlen(`{j}:state:${key('ada')}`))
+})
+
 t.test('lmdb: ids are remembered for a week, and then removed as fast as they come', async (t) => {
   const path = await temporaryFolder(t)
   let now = 20 * 7 * 24 * 3_600_000

@@ -63,7 +63,8 @@ local function uncount(state_key)
     -- At most what is counted: a state that an earlier version of the service wrote never was.
     local minute = string.format('%.0f', math.floor(expires / 60000))
     size = math.min(size, tonumber(redis.call('HGET', expiries, minute) or 0))
-    redis.call('HINCRBY', expiries, minute, -size)
+    -- Lua spells the negative of 0 as -0, which Redis takes for no integer.
+    if size > 0 then redis.call('HINCRBY', expiries, minute, -size) end
   end
   states = math.max(0, states - size)
 end
