@@ -62,19 +62,29 @@ export async function lastPositionOfAll(shards: Shards, from = START): Promise<P
   return positions.reduce(laterOf, START)
 }
 
+/** A journal may be opened before the migrations: a store that is new, or from before aliases, lacks tables. */
 async function lastPositionOf(clickhouse: ClickHouse, from: Position): Promise<Position> {
-  const events = await clickhouse.rows<{ id: string }>(
-    `SELECT toString(event_id) AS id FROM events WHERE toUInt128(event_id) >= toUInt128({first:UUID})
-     ORDER BY toUInt128(event_id) DESC LIMIT 1`,
-    { first: formatEventId({ position: from, index: 0, journalId: 0 }) },
+  const tables = await clickhouse.rows<{ name: string }>(
+    `SELECT name FROM system.tables
+     WHERE database = currentDatabase() AND name IN ('events', 'profiles', 'sessions', 'aliases')`,
   )
-  const rows = await clickhouse.rows<{ version: string }>(
-    `SELECT max(version) AS version FROM profiles UNION ALL SELECT max(version) FROM sessions
-     UNION ALL SELECT max(version) FROM aliases`,
-  )
+  const names = new Set(tables.map(({ name }) => name))
+  const ids = names.delete('events')
+    ? await clickhouse.rows<{ id: string }>(
+        `SELECT toString(event_id) AS id FROM events WHERE toUInt128(event_id) >= toUInt128({first:UUID})
+         ORDER BY toUInt128(event_id) DESC LIMIT 1`,
+        { first: formatEventId({ position: from, index: 0, journalId: 0 }) },
+      )
+    : []
+  const versions =
+    names.size > 0
+      ? await clickhouse.rows<{ version: string }>(
+          [...names].map((name) => `SELECT max(version) AS version FROM ${name}`).join(' UNION ALL '),
+        )
+      : []
   const positions = [
-    ...events.map(({ id }) => parseEventId(id)?.position ?? START),
-    ...rows.map((row) => BigInt(row.version)),
+    ...ids.map(({ id }) => parseEventId(id)?.position ?? START),
+    ...versions.map(({ version }) => BigInt(version)),
   ]
   return positions.reduce(laterOf, START)
 }

@@ -1,0 +1,30 @@
+import { cp } from 'node:fs/promises'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { formatEventId } from '../../src/model/event-id.js'
+import { START } from '../../src/model/position.js'
+import { lastPositionOfAll } from '../../src/store/journals.js'
+import { startClickHouse, temporaryFolder } from '../helper.js'
+
+const engine = await startClickHouse(t)
+
+t.test('the last position of a store is known before its migrations have run', async (t) => {
+  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'earlier') })
+  t.teardown(() => clickhouse.close())
+  await clickhouse.commandWithoutDatabase('CREATE DATABASE earlier')
+  t.equal(await lastPositionOfAll(Shards.of(clickhouse)), START, 'of a store without tables')
+
+  const earlier = await temporaryFolder(t)
+  await cp('schema', earlier, { recursive: true, filter: (file) => !/01[2-9]_\w+\.sql$/.test(file) })
+  await migrate(clickhouse, earlier)
+  t.equal(await lastPositionOfAll(Shards.of(clickhouse)), START, 'of an empty one')
+
+  const position = (1_700_000_000_000n << 16n) + 7n
+  await clickhouse.command('INSERT INTO events (project_id, event_id) SELECT {project:String}, {id:UUID}', {
+    project: 'p',
+    id: formatEventId({ position, index: 0, journalId: 1 }),
+  })
+  t.equal(await lastPositionOfAll(Shards.of(clickhouse)), position, 'of one from before aliases')
+})
