@@ -5,7 +5,7 @@ import { createBrotliDecompress, createGunzip } from 'node:zlib'
 
 const CHUNK_BYTES = 256 * 1024
 /** Of a buffer that is read into again and again. */
-const BLOCK_BYTES = 2 * 1024 * 1024
+const BLOCK_BYTES = 512 * 1024
 /** Compressed bytes given to fzstd at a time, since they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
