@@ -12,6 +12,7 @@ import { type AppOptions, buildApp } from '../src/app.js'
 import { startEmbeddedClickHouse } from '../src/clickhouse/embedded/engine.js'
 import { type Config, loadConfig } from '../src/config.js'
 import { freePort } from '../src/lib/free-port.js'
+import { copyEmptyStore } from './empty-store.js'
 
 export { freePort }
 
@@ -34,6 +35,13 @@ export interface Scope {
 export async function temporaryFolder(t: Scope): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'tallyhouse-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  return folder
+}
+
+/** A folder for the data of a service, as one has it that was started before and got nothing. */
+export async function dataFolder(t: Scope): Promise<string> {
+  const folder = await temporaryFolder(t)
+  await copyEmptyStore(join(folder, 'clickhouse'))
   return folder
 }
 
@@ -119,9 +127,14 @@ export async function startRedis(
   return server
 }
 
-/** A ClickHouse reached over HTTP like a server; the service under test does not know that it is embedded. */
-export async function startClickHouse(t: Scope) {
-  const engine = await startEmbeddedClickHouse({ path: await temporaryFolder(t), log: silent })
+/**
+ * A ClickHouse reached over HTTP like a server; the service under test does not know that it is embedded.
+ * @param path of its data; by default, a folder of a store that is empty
+ */
+export async function startClickHouse(t: Scope, path?: string) {
+  const folder = path ?? (await temporaryFolder(t))
+  if (path === undefined) await copyEmptyStore(folder)
+  const engine = await startEmbeddedClickHouse({ path: folder, log: silent })
   t.teardown(() => engine.close())
   return engine
 }
@@ -137,7 +150,7 @@ export type Storage = (typeof STORAGES)[number] | (typeof LAYOUTS)[number] | 'em
 export async function settingsFor(t: Test, storage: Storage): Promise<NodeJS.ProcessEnv> {
   const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
   const lanes = storage.endsWith('lanes') && { LANES: '3' }
-  if (storage.startsWith('embedded')) return { ...common, DATA_DIR: await temporaryFolder(t), ...lanes }
+  if (storage.startsWith('embedded')) return { ...common, DATA_DIR: await dataFolder(t), ...lanes }
   const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
   return { ...common, REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url, ...lanes }
 }

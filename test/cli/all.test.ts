@@ -10,7 +10,7 @@ function all(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv) 
 }
 
 t.test('what cannot be moved is refused with a sentence', async (t) => {
-  const { url } = await startClickHouse(t)
+  const { url } = await startClickHouse(t, await temporaryFolder(t))
   const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
   const env = { CLICKHOUSE_URL: url, DATA_DIR: data }
   t.match(await all('export', folder, env), { code: 1, stderr: /store was not found: database .* of http:\/\/127/ })

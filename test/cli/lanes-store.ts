@@ -2,7 +2,7 @@ import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { Command, CommandIo } from '../../src/cli/command.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
-import { type Client, PUBLIC_KEY, type Scope, SECRET_KEY, temporaryFolder } from '../helper.js'
+import { type Client, dataFolder, PUBLIC_KEY, type Scope, SECRET_KEY } from '../helper.js'
 import { type Node, shardsUrl } from '../nodes.js'
 
 /** A store of its own on the first of the nodes, with an embedded journal per lane. */
@@ -14,7 +14,7 @@ export async function settingsOn(
   return {
     ...{ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' },
     CLICKHOUSE_URL: shardsUrl(nodes.slice(0, shards)).replaceAll(/\/analytics\b/g, `/${database}`),
-    DATA_DIR: await temporaryFolder(t),
+    DATA_DIR: await dataFolder(t),
     LANES: String(lanes),
   }
 }

@@ -6,7 +6,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { Purge } from '../../src/erasure/purge.js'
 import { silent, startClickHouse, temporaryFolder } from '../helper.js'
 
-const engine = await startClickHouse(t)
+const engine = await startClickHouse(t, await temporaryFolder(t))
 
 t.test('the files of schema/ are applied once, in their order, by however many services start', async (t) => {
   const clickhouse = new ClickHouse({ url: engine.url })

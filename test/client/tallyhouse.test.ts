@@ -2,16 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { type StoredEvent, Tallyhouse, TallyhouseError, type TallyhouseOptions } from '../../src/client/index.js'
-import {
-  PUBLIC_KEY,
-  SECRET_KEY,
-  STORAGES,
-  settingsFor,
-  startApp,
-  startService,
-  temporaryFolder,
-  until,
-} from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, STORAGES, settingsFor, startApp, startService, until } from '../helper.js'
 
 const AT_ONCE = { baseDelayMs: 10, maxDelayMs: 100 }
 
@@ -169,7 +160,7 @@ for (const storage of STORAGES) {
 
 t.test('a process that ends by itself delivers its events first', async (t) => {
   const service = await startService(t, {
-    DATA_DIR: await temporaryFolder(t),
+    DATA_DIR: await dataFolder(t),
     SECRET_KEY,
     PUBLIC_API_KEY: PUBLIC_KEY,
   })

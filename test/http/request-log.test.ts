@@ -7,15 +7,7 @@ import { buildApp } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { describeError, openTerminalLog } from '../../src/lib/log.js'
-import {
-  PUBLIC_KEY,
-  SECRET_KEY,
-  settingsFor,
-  startClickHouse,
-  startService,
-  temporaryFolder,
-  until,
-} from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, settingsFor, startClickHouse, startService, until } from '../helper.js'
 
 interface Line {
   level: number
@@ -136,7 +128,7 @@ t.test('a request that fails logs one line, without its key, its body or its URL
 t.test('a refused request is logged with its project and the ID of its key', async (t) => {
   const { log, lines, text } = recorder()
   const found: KeysFound[] = []
-  const settings = { DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'silent' }
+  const settings = { DATA_DIR: await dataFolder(t), LOG_LEVEL: 'silent' }
   const app = await buildApp(loadConfig(settings), { log, onKeys: (keys) => found.push(keys) })
   t.teardown(() => app.close())
   const pair = await found[0]?.makeFirst?.()

@@ -6,7 +6,7 @@ import { openStore } from '../../src/clickhouse/open.js'
 import { loadConfig } from '../../src/config.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
-import { PUBLIC_KEY, type Scope, SECRET_KEY, temporaryFolder, until } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, type Scope, SECRET_KEY, until } from '../helper.js'
 import type { Plan } from './generate/data.js'
 import { type Fact, factsOf, type StoredEvent, withoutUsers } from './reference/data.js'
 import type { Question } from './reference/question.js'
@@ -43,7 +43,7 @@ export class Projects {
     const clock = new AsyncLocalStorage<number>()
     const keys = Array.from({ length: count }, () => makeKey('secret'))
     const common = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', PORT: '0' }
-    const config = loadConfig({ ...common, DATA_DIR: await temporaryFolder(scope), ...settings })
+    const config = loadConfig({ ...common, DATA_DIR: await dataFolder(scope), ...settings })
     const options: AppOptions = { now: () => clock.getStore() ?? 0, ...(load && { load }) }
     const app = await buildApp(config, options)
     scope.teardown(() => app.close())

@@ -3,7 +3,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { RepairedProjects } from '../../src/questions/repaired-projects.js'
 import { Questions } from '../../src/questions/run.js'
-import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
 
 const START = Date.parse('2026-04-20T00:00:00Z')
 const HOUR_MS = 3_600_000
@@ -12,7 +12,7 @@ const { signal } = new AbortController()
 let url = ''
 const { call } = await startApp(
   t as never,
-  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await temporaryFolder(t) },
+  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await dataFolder(t) },
   {
     onClickHouse: (found) => {
       url = found

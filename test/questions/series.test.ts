@@ -1,12 +1,12 @@
 import t from 'tap'
-import { PUBLIC_KEY, SECRET_KEY, startApp, temporaryFolder } from '../helper.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp } from '../helper.js'
 
 const DAY = 86_400_000
 const START = Date.parse('2026-04-20T00:00:00Z')
 
 const { call } = await startApp(
   t as never,
-  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await temporaryFolder(t) },
+  { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', DATA_DIR: await dataFolder(t) },
   { now: () => START + 10 * DAY },
 )
 
