@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { buildDependencies, builtDependency } from './build-dependencies.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const TARGET = join(ROOT, 'build')
@@ -13,6 +14,7 @@ const BESIDE = ['dist', 'docs', 'package.json', 'packages', 'schema', 'test/data
  * and every process that it forks, takes twice the CPU time. Nothing checks types here.
  */
 export async function buildTests() {
+  await buildDependencies()
   const { metafile } = await build({
     absWorkingDir: ROOT,
     entryPoints: ['src/**/*.ts', 'src/**/*.tsx', 'test/**/*.ts', 'bench/*.ts'],
@@ -27,6 +29,10 @@ export async function buildTests() {
     sourcesContent: false,
     metafile: true,
     logLevel: 'warning',
+    // Only so that imports are resolved, which leads those of some packages to what was built of them.
+    bundle: true,
+    treeShaking: false,
+    plugins: [{ name: 'imports', setup: resolveImports }],
   })
   for (const folder of ['src', 'test', 'bench']) removeOthers(folder, metafile.outputs)
   mkdirSync(join(TARGET, 'test'), { recursive: true })
@@ -50,4 +56,16 @@ function removeOthers(folder, outputs) {
     if (entry.isDirectory()) removeOthers(path, outputs)
     else if (entry.isFile() && !(join('build', path) in outputs)) rmSync(join(TARGET, path))
   }
+}
+
+/**
+ * Leaves all imports as they are but those of built packages.
+ * @param {import('esbuild').PluginBuild} builder
+ */
+function resolveImports(builder) {
+  builder.onResolve({ filter: /.*/ }, ({ kind, path, resolveDir }) => {
+    if (kind === 'entry-point') return undefined
+    const built = builtDependency(path)
+    return { path: built ? relative(resolveDir, join(ROOT, built)) : path, external: true }
+  })
 }

@@ -1,0 +1,111 @@
+import { createHash } from 'node:crypto'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const TARGET = join(ROOT, 'build/dependencies')
+/** What the packages were built from. */
+const STAMP = join(TARGET, 'stamp')
+/** Those of many files, which nearly every test loads. */
+const PACKAGES = [
+  '@clickhouse/client',
+  '@fastify/compress',
+  '@fastify/rate-limit',
+  '@fastify/static',
+  '@fastify/type-provider-typebox',
+  '@modelcontextprotocol/server',
+  '@sinclair/typebox',
+  '@sinclair/typebox/compiler',
+  '@sinclair/typebox/value',
+  'fast-check',
+  'fastify',
+  'ioredis',
+  'tap',
+  'temporal-polyfill',
+]
+/** Packages find some of their files by what only CommonJS has. */
+const COMMONJS = `import { createRequire as requireOf } from 'node:module'
+import { fileURLToPath as pathOf } from 'node:url'
+const require = requireOf(import.meta.url), __filename = pathOf(import.meta.url), __dirname = pathOf(new URL('.', import.meta.url))`
+
+/** @param {string} name of a package */
+const outputOf = (name) => name.replaceAll('/', '-')
+
+/** The path in build/ of a package that is built; undefined for others. @param {string} name */
+export const builtDependency = (name) => (PACKAGES.includes(name) ? `dependencies/${outputOf(name)}.js` : undefined)
+
+/**
+ * Puts each of the packages into few files: to load the two thousand files that they are takes half a second of CPU time, in
+ * each of some two hundred test files. Only what `build/` has uses them; `dist/` loads the packages as users do.
+ */
+export async function buildDependencies() {
+  const inputs = [
+    'package-lock.json',
+    'test/build-dependencies.mjs',
+    'test/tap-domain.mjs',
+    'node_modules/@tapjs/test/test-built/dist/esm/index.js',
+  ]
+  const hash = createHash('sha256').update(process.version)
+  for (const file of inputs) hash.update(readFileSync(join(ROOT, file)))
+  const stamp = hash.digest('hex')
+  if (stamp === stampOfLast()) return
+  rmSync(TARGET, { recursive: true, force: true })
+  const sources = new Map(await Promise.all(PACKAGES.map(async (name) => [name, await reexport(name)])))
+  await build({
+    absWorkingDir: ROOT,
+    entryPoints: PACKAGES.map((name) => ({ in: `package:${name}`, out: outputOf(name) })),
+    outdir: TARGET,
+    bundle: true,
+    splitting: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    minifyWhitespace: true,
+    banner: { js: COMMONJS },
+    logLevel: 'warning',
+    plugins: [{ name: 'packages', setup: (builder) => resolvePackages(builder, sources) }],
+  })
+  writeFileSync(STAMP, stamp)
+}
+
+function stampOfLast() {
+  try {
+    return readFileSync(STAMP, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * A module with the exports of a package. Those of a CommonJS package have no names for esbuild, so Node.js says them.
+ * @param {string} name
+ */
+async function reexport(name) {
+  const names = Object.keys(await import(name)).filter((one) => one !== 'module.exports')
+  const named = names.filter((one) => one !== 'default')
+  const source = JSON.stringify(name)
+  return [
+    `import * as all from ${source}`,
+    `export const { ${named.join(', ')} } = all`,
+    ...(names.includes('default') ? [`export { default } from ${source}`] : []),
+  ].join('\n')
+}
+
+/**
+ * @param {import('esbuild').PluginBuild} builder
+ * @param {Map<string, string>} sources
+ */
+function resolvePackages(builder, sources) {
+  builder.onResolve({ filter: /^package:/ }, ({ path }) => ({
+    path: path.slice('package:'.length),
+    namespace: 'package',
+  }))
+  builder.onLoad({ filter: /.*/, namespace: 'package' }, ({ path }) => ({
+    contents: sources.get(path),
+    resolveDir: ROOT,
+    loader: 'js',
+  }))
+  builder.onResolve({ filter: /^async-hook-domain$/ }, () => ({ path: join(ROOT, 'test/tap-domain.mjs') }))
+}

@@ -1,0 +1,29 @@
+const live = new Set()
+
+const toFirst = (error, event) => {
+  const [first] = live
+  first?.onerror(error, event)
+}
+
+/**
+ * In place of the package async-hook-domain, by which tap learns of which test an error is that nothing caught. That one is
+ * told of every promise, which is a tenth of a test's CPU time. Here such an error fails the whole file, with its stack.
+ */
+export class Domain {
+  /** @param {(error: unknown, event: string) => void} onerror */
+  constructor(onerror) {
+    this.onerror = onerror
+    if (live.size === 0) process.on('uncaughtException', toFirst).on('unhandledRejection', rejected)
+    live.add(this)
+  }
+
+  destroy() {
+    if (live.delete(this) && live.size === 0) {
+      process.off('uncaughtException', toFirst).off('unhandledRejection', rejected)
+    }
+  }
+}
+
+function rejected(reason) {
+  toFirst(reason, 'unhandledRejection')
+}
