@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -52,7 +53,7 @@ export async function buildDependencies() {
   const stamp = hash.digest('hex')
   if (stamp === stampOfLast()) return
   rmSync(TARGET, { recursive: true, force: true })
-  const sources = new Map(await Promise.all(PACKAGES.map(async (name) => [name, await reexport(name)])))
+  const sources = new Map(exportsOfPackages().map(([name, exports]) => [name, reexport(name, exports)]))
   await build({
     absWorkingDir: ROOT,
     entryPoints: PACKAGES.map((name) => ({ in: `package:${name}`, out: outputOf(name) })),
@@ -79,17 +80,36 @@ function stampOfLast() {
 }
 
 /**
- * A module with the exports of a package. Those of a CommonJS package have no names for esbuild, so Node.js says them.
- * @param {string} name
+ * The exports of the packages. Those of a CommonJS package have no names for esbuild, so Node.js says them: in a process of
+ * its own, as tap takes the one that loads it for a test.
+ * @returns {[name: string, exports: string[]][]}
  */
-async function reexport(name) {
-  const names = Object.keys(await import(name)).filter((one) => one !== 'module.exports')
-  const named = names.filter((one) => one !== 'default')
+function exportsOfPackages() {
+  const script = `for (const name of ${JSON.stringify(PACKAGES)}) {
+    console.log(JSON.stringify([name, Object.keys(await import(name))]))
+  }
+  process.exit()`
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
+  const found = stdout.split('\n').slice(0, PACKAGES.length)
+  if (!found.every((line) => line.startsWith('['))) throw new Error(`The packages cannot be loaded: ${stderr}`)
+  return found.map((line) => JSON.parse(line))
+}
+
+/**
+ * A module with the exports of a package.
+ * @param {string} name
+ * @param {string[]} exports
+ */
+function reexport(name, exports) {
   const source = JSON.stringify(name)
+  const named = exports.filter((one) => one !== 'default' && one !== 'module.exports')
   return [
     `import * as all from ${source}`,
     `export const { ${named.join(', ')} } = all`,
-    ...(names.includes('default') ? [`export { default } from ${source}`] : []),
+    ...(exports.includes('default') ? [`export { default } from ${source}`] : []),
   ].join('\n')
 }
 

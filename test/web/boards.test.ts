@@ -40,7 +40,7 @@ t.test('boards', async (t) => {
     const [{ id }] = await boards()
     return (await call('GET', `/public/boards/${id}`)).json().board
   }
-  const page = await visit('#/')
+  const page = await visit(t, '#/')
 
   t.test('a project without boards sees one of its own data, and keeps it', async (t) => {
     await answerOf(page, 'Totals, and the period before').getByText('11', { exact: true }).waitFor()
@@ -171,7 +171,7 @@ t.test('boards', async (t) => {
       { id: 'bad', name: 'Bad', question: USERS, width: 1 },
     ]
     await put(t, site, `/boards/${id}`, { name: 'Mine', cards })
-    const reader = await visit('#/overview', await addKey('read'))
+    const reader = await visit(t, '#/overview', await addKey('read'))
     t.ok(await reader.getByRole('button', { name: 'New board' }).isDisabled())
     let asked = 0
     await reader.route('**/public/query', async (route) => {

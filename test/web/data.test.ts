@@ -41,7 +41,7 @@ t.test('what is stored', async (t) => {
   }
 
   t.test('names are listed with counts, found by a part, and lead to their properties', async (t) => {
-    const page = await visit('#/data')
+    const page = await visit(t, '#/data')
     await page.getByRole('link', { name: 'signed up', exact: true }).waitFor()
     t.strictSame(
       (await rowsOf(page, 'Names of events')).map(([event, count]) => [event, count]),
@@ -83,7 +83,7 @@ t.test('what is stored', async (t) => {
   })
 
   t.test('names and properties that try to be HTML are text', async () => {
-    const page = await visit('#/data')
+    const page = await visit(t, '#/data')
     await page.getByRole('link', { name: hostile, exact: true }).click()
     await page.getByRole('heading', { name: hostile }).waitFor()
     t.match(await fileOf(page, 'Download CSV'), /\r\n'=cmd\(\),1,string,/)
@@ -94,7 +94,7 @@ t.test('what is stored', async (t) => {
     const body = { events: [{ event: 'late', distinct_id: 'ada', properties: { b: '<b>' } }] }
     for (const n of [1, 2]) await leaveLetter(site, JSON.stringify(body), n)
     await leaveLetter(site, 'nonsense', 3)
-    const page = await visit('#/data/dead-letters')
+    const page = await visit(t, '#/data/dead-letters')
     const letters = page.getByRole('region', { name: /^Dead letter/ })
     await letters.first().waitFor()
     t.equal(await letters.count(), 3)
@@ -111,7 +111,7 @@ t.test('what is stored', async (t) => {
     await page.getByText('✓ Replayed').nth(1).waitFor()
     t.equal((await call('GET', '/public/events?event=late')).json().events.length, 2)
 
-    const reader = await visit('#/data/dead-letters', await addKey('read'))
+    const reader = await visit(t, '#/data/dead-letters', await addKey('read'))
     await reader.getByText('Sign in with a secret key to replay.').waitFor()
     await reader
       .getByRole('region', { name: /^Dead letter/ })
@@ -121,7 +121,7 @@ t.test('what is stored', async (t) => {
   })
 
   t.test('another project sees none of it', async () => {
-    const page = await visit('#/data', await addKey('read', 'other'))
+    const page = await visit(t, '#/data', await addKey('read', 'other'))
     await page.getByText('No events yet').first().waitFor()
     await page.goto(page.url().replace(/#.*/, '#/data/dead-letters'))
     await page.getByText('No dead letters').waitFor()

@@ -23,7 +23,7 @@ t.test('numbers and names at their edges', async (t) => {
     }
   })
   t.equal((await call('POST', '/public/track/batch', { events })).statusCode, 200)
-  const page = await visit('#/explore')
+  const page = await visit(t, '#/explore')
   const show = async (page: Page, question: object, as: string) => {
     // Or the answer to the question before could be taken for this one's.
     await page.goto('about:blank')

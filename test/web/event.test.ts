@@ -14,7 +14,7 @@ t.test('an event shows its exact text, and is edited and deleted after asking', 
   await site.call('POST', '/public/users/identify', { distinct_id: 'ada' }, { 'x-api-key': key })
   const id = await track(key, 'bought', 'ada & co/?', text)
   await track(key, 'stays', 'ada')
-  const page = await site.visitFor(t, '#/live?event=bought', key)
+  const page = await site.visit(t, '#/live?event=bought', key)
   await page.getByRole('link', { name: 'bought', exact: true }).click()
   const dialog = page.getByRole('dialog', { name: 'bought' })
   const exact = dialog.getByRole('region', { name: 'Properties, exactly as stored' })
@@ -58,7 +58,7 @@ t.test('an event shows its exact text, and is edited and deleted after asking', 
 t.test('a read key looks only; the keyboard opens and closes', async (t) => {
   const key = await site.addKey('secret', 'looks')
   const id = await track(key, 'bought', 'ada', { a: 1 })
-  const page = await site.visitFor(t, '#/live', await site.addKey('read', 'looks'))
+  const page = await site.visit(t, '#/live', await site.addKey('read', 'looks'))
   const link = page.getByRole('link', { name: 'bought', exact: true })
   await link.focus()
   await page.keyboard.press('Enter')
@@ -102,7 +102,7 @@ t.test('whatever events hold is text: nothing runs, and no name breaks the layou
   )
   const { statusCode, body } = await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
   t.equal(statusCode, 200, body)
-  const page = await site.visitFor(t, '#/live', key)
+  const page = await site.visit(t, '#/live', key)
   await until('all rows', async () => (await rowsOf(page).count()) === events.length)
   for (const [row, sent] of [...events].reverse().entries()) {
     if (row % 9 > 0) continue

@@ -1,5 +1,4 @@
-import type { Page } from 'playwright-core'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { fileOf, isUsable, startSite } from './page.js'
 
 const site = await startSite(t)
@@ -20,15 +19,9 @@ function linkOf(question: object, more = ''): string {
   return `#/explore?q=${encodeURIComponent(JSON.stringify(question))}${more}`
 }
 
-async function visit(t: Test, link: string, key?: string): Promise<Page> {
-  const page = await site.visit(link, key)
-  t.teardown(() => page.context().close())
-  return page
-}
-
 t.test('what comes from events does nothing: in the page, in a file, in a terminal', async (t) => {
   const question = { kind: 'series', series: [{ event: '*' }], breakdown: ['properties.of'], interval: 'none' }
-  const page = await visit(t, linkOf(question))
+  const page = await site.visit(t, linkOf(question))
   await page.getByText(HTML).first().waitFor()
   t.equal(await page.title(), 'Explore – Tallyhouse')
   await isUsable(t, page, 'bars')
@@ -46,7 +39,7 @@ t.test('what comes from events does nothing: in the page, in a file, in a termin
 })
 
 t.test('a question is saved, opened, changed and deleted; a read key only opens it', async (t) => {
-  const page = await visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d&as=number'))
+  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d&as=number'))
   const save = async (button: string, name: string) => {
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByLabel('Name').fill(name)
@@ -58,7 +51,7 @@ t.test('a question is saved, opened, changed and deleted; a read key only opens 
   await save('Save changes', 'A in 90 days')
   await save('Save as another', 'Another')
 
-  const reader = await visit(t, '#/explore', await site.addKey('read'))
+  const reader = await site.visit(t, '#/explore', await site.addKey('read'))
   t.ok(await reader.getByRole('button', { name: 'Save', exact: true }).isDisabled())
   await reader.getByRole('button', { name: 'Saved questions' }).click()
   const dialog = reader.getByRole('dialog')
@@ -89,7 +82,7 @@ t.test('of a question that somebody else saved meanwhile, either version stays',
     t.equal(statusCode, 200)
   }
   await theirs('Ours')
-  const page = await visit(t, linkOf(question, '&saved=shared&as=number'))
+  const page = await site.visit(t, linkOf(question, '&saved=shared&as=number'))
   await page.getByText('Ours', { exact: true }).waitFor()
   const title = 'Somebody changed this question meanwhile'
   const save = async () => {
@@ -114,7 +107,7 @@ t.test('of a question that somebody else saved meanwhile, either version stays',
 t.test('a question goes on a board, as itself or as the saved one', async (t) => {
   const boards = async () => (await site.call('GET', '/public/boards')).json().boards
   const question = { kind: 'series', series: [{ event: 'a' }], interval: 'none' }
-  const page = await visit(t, linkOf(question, '&as=number'))
+  const page = await site.visit(t, linkOf(question, '&as=number'))
   const dialog = page.getByRole('dialog', { name: 'Add to board' })
   await page.getByRole('button', { name: 'Add to board' }).click()
   await dialog.getByLabel('Title of the card').fill('Number of a')
@@ -138,12 +131,12 @@ t.test('a question goes on a board, as itself or as the saved one', async (t) =>
     { name: 'Total', question: { saved: 'total' }, display: null },
   ])
   await site.call('DELETE', '/public/questions/total')
-  const reader = await visit(t, linkOf(question), await site.addKey('read'))
+  const reader = await site.visit(t, linkOf(question), await site.addKey('read'))
   t.ok(await reader.getByRole('button', { name: 'Add to board' }).isDisabled())
 })
 
 t.test('values keep their types, and a deeper filter its text', async (t) => {
-  const page = await visit(t, linkOf({ kind: 'series', series: [{ event: '*' }], interval: 'none' }, '&as=number'))
+  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: '*' }], interval: 'none' }, '&as=number'))
   await page.getByRole('button', { name: /^4:/ }).waitFor()
   await page.getByRole('group', { name: 'Filters of all events' }).getByRole('button', { name: '+ Filter' }).click()
   const filter = page.getByRole('group', { name: 'Filter', exact: true })
@@ -186,7 +179,7 @@ t.test('what is wrong is said beside its field, and a question of another form i
     from: '2026-05-02',
     to: '2026-05-01',
   }
-  const page = await visit(t, linkOf(wrong))
+  const page = await site.visit(t, linkOf(wrong))
   await page.getByRole('alert').waitFor()
   t.ok((await page.locator('.fault').count()) > 0)
   await page.goto(`${site.url}/#/explore?q=${encodeURIComponent('{"kind":"series","series":"a"}')}`)
@@ -203,7 +196,7 @@ t.test('what is wrong is said beside its field, and a question of another form i
 })
 
 t.test('the period before is beside each number, and each drawing is usable', async (t) => {
-  const page = await visit(
+  const page = await site.visit(
     t,
     linkOf({ kind: 'series', series: [{ event: 'a' }, { event: '*' }] }, '&compare=1&range=7d'),
   )
@@ -232,7 +225,7 @@ t.test('numbers of the period before lead to the users behind them', async (t) =
     await page.keyboard.press('Escape')
   }
   const question = { kind: 'series', series: [{ event: 'then' }], interval: 'none' }
-  const page = await visit(t, linkOf(question, '&compare=1&range=7d&as=number'))
+  const page = await site.visit(t, linkOf(question, '&compare=1&range=7d&as=number'))
   await page.getByRole('button', { name: '2: then, period before' }).click()
   await behind(['barbara', 'edsger'])
   await page.getByRole('button', { name: '1: then', exact: true }).click()
@@ -264,7 +257,7 @@ t.test('a value is compared with what it was before, however many were more freq
   const sent = await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
   t.equal(sent.statusCode, 200)
   const question = { kind: 'series', series: [{ event: 'a' }], breakdown: ['properties.value'], limit: 1 }
-  const page = await visit(t, linkOf({ ...question, interval: 'none' }, '&range=7d&compare=1&as=number'), key)
+  const page = await site.visit(t, linkOf({ ...question, interval: 'none' }, '&range=7d&compare=1&as=number'), key)
   const totals = page.locator('.totals')
   await totals.getByText('+150% from 4 before').waitFor()
   await totals.getByText('-44.4% from 9 before').waitFor()
@@ -273,7 +266,7 @@ t.test('a value is compared with what it was before, however many were more freq
 })
 
 t.test('a question is saved as it was asked, without a filter that is still to be filled in', async (t) => {
-  const page = await visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
+  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
   const filters = page.getByRole('group', { name: 'Filters of all events' })
   await filters.getByRole('button', { name: '+ Filter' }).click()
   await filters.getByRole('combobox', { name: 'Field', exact: true }).waitFor()
@@ -290,7 +283,7 @@ t.test('a question is saved as it was asked, without a filter that is still to b
 })
 
 t.test('on a phone, a link shows the answer without scrolling', async (t) => {
-  const page = await visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
+  const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d'))
   await page.setViewportSize({ width: 390, height: 844 })
   const chart = page.getByRole('img', { name: /^Chart of a/ })
   await chart.waitFor()

@@ -77,12 +77,6 @@ async function chooseIn(page: Page, field: ReturnType<Page['getByRole']>, text: 
   await page.locator('[role="option"]:visible').filter({ hasText: text }).first().click()
 }
 
-async function visit(t: Test, link: string, key?: string): Promise<Page> {
-  const page = await site.visit(link, key)
-  t.teardown(() => page.context().close())
-  return page
-}
-
 /** The date in the zone of the browsers, so many days from now. */
 function dayIn(days: number): string {
   return new Intl.DateTimeFormat('en-CA', { timeZone: ZONE }).format(Date.now() + days * DAY_MS)
@@ -94,14 +88,14 @@ interface SeriesLine {
 }
 
 t.test('nothing sent yet: the page says how to, and goes on by itself', async (t) => {
-  const page = await visit(t, '#/explore')
+  const page = await site.visit(t, '#/explore')
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   await fill()
   await page.getByRole('heading', { name: 'Explore' }).waitFor()
 })
 
 t.test('series from scratch: events, metrics, filters, breakdown; in a fresh browser the same', async (t) => {
-  const page = await visit(t, '#/explore')
+  const page = await site.visit(t, '#/explore')
   await choose(page, 'Series 1', 'Event', 'looked')
   const days = async (question: object) => (await answerTo(question)).results as SeriesLine[]
   const values = (lines: SeriesLine[]) =>
@@ -146,7 +140,7 @@ t.test('series from scratch: events, metrics, filters, breakdown; in a fresh bro
   await drawsLines(question)
   const rows = await rowsOf(page, 'Numbers')
 
-  const other = await visit(t, new URL(page.url()).hash)
+  const other = await site.visit(t, new URL(page.url()).hash)
   await until('the same', async () => JSON.stringify(await rowsOf(other, 'Numbers')) === JSON.stringify(rows))
   await other.getByRole('radio', { name: 'Lines' }).check()
   await other
@@ -157,7 +151,7 @@ t.test('series from scratch: events, metrics, filters, breakdown; in a fresh bro
 })
 
 t.test('a funnel from scratch, its steps moved and removed', async (t) => {
-  const page = await visit(t, '#/explore')
+  const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Funnel' }).first().check()
   await choose(page, 'Step 1', 'Event', 'looked')
   await choose(page, 'Step 2', 'Event', 'signed up')
@@ -191,7 +185,7 @@ t.test('a funnel from scratch, its steps moved and removed', async (t) => {
 })
 
 t.test('retention from scratch', async (t) => {
-  const page = await visit(t, '#/explore')
+  const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Retention' }).check()
   await chooseIn(page, page.getByRole('combobox', { name: 'Start event', exact: true }), 'signed up')
   await chooseIn(page, page.getByRole('combobox', { name: 'Return event', exact: true }), 'looked')
@@ -211,7 +205,7 @@ t.test('retention from scratch', async (t) => {
 })
 
 t.test('paths from scratch, forwards and backwards', async (t) => {
-  const page = await visit(t, '#/explore')
+  const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Paths' }).check()
   await chooseIn(page, page.getByRole('combobox', { name: 'Event', exact: true }), 'signed up')
   await page.getByRole('button', { name: 'signed up to looked: 12 users' }).click()
@@ -234,7 +228,7 @@ t.test('the users behind a number, page by page, lead to each of them', async (t
   const many = Array.from({ length: 60 }, (_, i) => ({ event: 'many', distinct_id: `m${String(i).padStart(2, '0')}` }))
   await site.call('POST', '/public/track/batch', { events: many })
   const question = { kind: 'series', series: [{ event: 'many', metric: 'users' }], interval: 'none', timezone: ZONE }
-  const page = await visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&as=number`)
+  const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&as=number`)
   await page.getByRole('button', { name: /^60: many/ }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText('60 users').waitFor()
@@ -253,7 +247,7 @@ t.test('the users behind a number, page by page, lead to each of them', async (t
 
 t.test('the pointer shows the numbers of a day, and a click who is behind one', async (t) => {
   const question = { kind: 'series', series: [{ event: 'bought' }, { event: 'looked' }], timezone: ZONE }
-  const page = await visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&range=7d`)
+  const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}&range=7d`)
   const { results } = await answerTo({ ...question, from: dayIn(-6), to: dayIn(1) })
   const [bought, looked] = results as SeriesLine[]
   const index = bought?.points.findIndex(({ value }) => value > 0) ?? -1
@@ -278,7 +272,7 @@ t.test('the pointer shows the numbers of a day, and a click who is behind one', 
 t.test('the option that the keys are at is in sight', async (t) => {
   const names = Array.from({ length: 40 }, (_, i) => ({ event: `option ${i}`, distinct_id: 'ada' }))
   await site.call('POST', '/public/track/batch', { events: names })
-  const page = await visit(t, '#/explore')
+  const page = await site.visit(t, '#/explore')
   const field = page.getByRole('group', { name: 'Series 1' }).getByRole('combobox', { name: 'Event', exact: true })
   await field.fill('option')
   await page.getByRole('option', { name: 'option 0' }).waitFor()

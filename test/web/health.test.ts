@@ -20,7 +20,7 @@ async function untilSaid(page: Page, part: string, text: string | RegExp): Promi
 t.test('the state of the service is told in words, and follows it', async (t) => {
   const clickhouse = await startClickHouse(t)
   const { call, visit } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
-  const page = await visit('#/health')
+  const page = await visit(t, '#/health')
   await page.getByRole('region', { name: 'Backlog' }).waitFor()
   t.match(await textOf(page, 'Service'), /The service is ready/)
   await page.clock.install()

@@ -8,12 +8,6 @@ export async function startLiveSite(t: Test) {
   const site = await startSite(t, {}, { liveLimits: { checkMs: 20 } })
   return {
     ...site,
-    /** As `Site.visit`, until the end of the test: what stays open asks on. */
-    visitFor: async (t: Test, link: string, key: string): Promise<Page> => {
-      const page = await site.visit(link, key)
-      t.teardown(() => page.context().close())
-      return page
-    },
     /** @param properties a text is sent as it is; @returns the id of the event */
     track: async (key: string, event: string, distinct_id: string, properties: object | string = {}) => {
       const text = typeof properties === 'string' ? properties : JSON.stringify(properties)

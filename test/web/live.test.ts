@@ -17,7 +17,7 @@ t.test('events appear within 2 s, newest first, and stand still when asked to', 
   const key = await site.addKey('secret', 'shop')
   await track(key, 'first', 'ada', { plan: 'pro' })
   await track(key, 'second', 'grace')
-  const page = await site.visitFor(t, '#/live', key)
+  const page = await site.visit(t, '#/live', key)
   await whenShown(page, ['second', 'first'])
   await isLive(page)
   const sentAt = Date.now()
@@ -46,7 +46,7 @@ t.test('filters are in the link, and hold for what comes', async (t) => {
   ] as const) {
     await track(key, event, user, { plan, cart: { items: 2 } })
   }
-  const page = await site.visitFor(t, '#/live', key)
+  const page = await site.visit(t, '#/live', key)
   await whenShown(page, ['left', 'bought', 'bought'])
   const event = page.getByRole('combobox', { name: 'Event', exact: true })
   await event.fill('bou')
@@ -61,7 +61,7 @@ t.test('filters are in the link, and hold for what comes', async (t) => {
   await rowsOf(page).filter({ hasText: 'mary' }).waitFor()
   await whenShown(page, ['bought', 'bought'])
 
-  const other = await site.visitFor(t, new URL(page.url()).hash, key)
+  const other = await site.visit(t, new URL(page.url()).hash, key)
   await whenShown(other, ['bought', 'bought'])
   await choose(other, 'User', 'ada')
   await whenShown(other, ['bought'])
@@ -76,7 +76,7 @@ t.test('nothing of another project shows', async (t) => {
   const [mine, other] = [await site.addKey('secret', 'mine'), await site.addKey('secret', 'other')]
   await track(mine, 'mine', 'ada')
   const id = await track(other, 'theirs', 'mallory')
-  const page = await site.visitFor(t, '#/live', mine)
+  const page = await site.visit(t, '#/live', mine)
   await whenShown(page, ['mine'])
   await isLive(page)
   await track(other, 'theirs', 'mallory')
@@ -144,7 +144,7 @@ t.test('who has a key that is revoked is signed out and told why', async (t) => 
   const key = await site.addKey('read', 'revoked')
   const sender = await site.addKey('write', 'revoked')
   await track(sender, 'before', 'ada')
-  const page = await site.visitFor(t, '#/live', key)
+  const page = await site.visit(t, '#/live', key)
   await whenShown(page, ['before'])
   await isLive(page)
   await site.revokeKey(key)

@@ -31,7 +31,7 @@ t.test('a session that ends', async (t) => {
   await call('PUT', '/public/boards/team', { name: 'Team', cards })
 
   t.test('leads from every view to the form, and back to what was asked for', async (t) => {
-    const page = await visit('#/health')
+    const page = await visit(t, '#/health')
     const views = [
       ['#/users', page.getByRole('link', { name: 'ada' })],
       ['#/', page.getByRole('heading', { name: 'Team' })],
@@ -49,11 +49,10 @@ t.test('a session that ends', async (t) => {
       await content.first().waitFor()
       t.equal(page.url(), `${url}/${link}`)
     }
-    await page.context().close()
   })
 
   t.test('loses nothing that was typed', async (t) => {
-    const page = await visit('#/board/team?edit=1')
+    const page = await visit(t, '#/board/team?edit=1')
     await page.getByLabel('Name of the board').fill('Our team')
     expire()
     await saveBoard(page)
@@ -64,23 +63,21 @@ t.test('a session that ends', async (t) => {
     await page.getByRole('alert').getByText('Sign in, then do it again.').waitFor()
     await page.getByRole('button', { name: 'Save board' }).click()
     await page.getByRole('heading', { name: 'Our team' }).waitFor()
-    await page.context().close()
   })
 
   t.test('as its key was revoked is one', async (t) => {
     const key = await addKey('read')
-    const page = await visit('#/users', key)
+    const page = await visit(t, '#/users', key)
     await page.getByRole('link', { name: 'ada' }).waitFor()
     await revokeKey(key)
     await page.getByRole('searchbox').fill('ad')
     await signInAgain(page)
     await page.getByRole('link', { name: 'ada' }).waitFor()
     t.match(page.url(), /search=ad$/)
-    await page.context().close()
   })
 
   t.test('shows nothing of one project to somebody who signs in to another', async (t) => {
-    const page = await visit('#/board/team?edit=1')
+    const page = await visit(t, '#/board/team?edit=1')
     await page.getByLabel('Name of the board').fill('Their team')
     expire()
     await saveBoard(page)
@@ -88,7 +85,6 @@ t.test('a session that ends', async (t) => {
     await page.getByText('elsewhere').first().waitFor()
     await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
     t.equal(await page.getByText('Their team').count(), 0)
-    await page.context().close()
   })
 })
 
@@ -116,7 +112,7 @@ t.test('tabs of one browser have one session', async (t) => {
 
 t.test('a browser that keeps no cookies is named as the reason', async (t) => {
   const { visit, url } = await startSite(t)
-  const page = await visit('#/users')
+  const page = await visit(t, '#/users')
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.route('**/session', async (route) => {
     const response = await route.fetch()

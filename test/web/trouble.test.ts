@@ -9,7 +9,7 @@ t.test('every view says that the store is silent, and goes on by itself', async 
   const { call, visit, url } = await startSite(t, { CLICKHOUSE_URL: clickhouse.url })
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
   await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada' })
-  const page = await visit('#/live')
+  const page = await visit(t, '#/live')
   await page.getByText('signed up').waitFor()
   const alert = page.getByRole('alert').getByText(SILENT)
   const pid = clickhouse.pid() ?? 0
@@ -37,7 +37,7 @@ t.test('every view says that the store is silent, and goes on by itself', async 
 t.test('what has failed is loaded again once the service is ready', async (t) => {
   const { call, visit } = await startSite(t)
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
-  const page = await visit('#/health')
+  const page = await visit(t, '#/health')
   await page.getByRole('heading', { name: 'Health' }).waitFor()
   const down = { status: 0, error: 'The store is unavailable.', code: 'unavailable', store: 'unavailable' }
   for (const path of ['**/public/**', '**/health/ready']) {
@@ -55,7 +55,7 @@ t.test('what has failed is loaded again once the service is ready', async (t) =>
 t.test('a page without a network says so, and goes on once there is one', async (t) => {
   const { call, visit } = await startSite(t)
   await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
-  const page = await visit('#/health')
+  const page = await visit(t, '#/health')
   await page.getByRole('heading', { name: 'Health' }).waitFor()
   await page.context().setOffline(true)
   // Its code was not loaded yet.

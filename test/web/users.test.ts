@@ -38,7 +38,7 @@ t.test('users', async (t) => {
   await track(site, 'anonymous', 'nobody-3')
 
   t.test('are listed, and found by what people know of them', async (t) => {
-    const page = await visit('#/users')
+    const page = await visit(t, '#/users')
     const links = page.getByRole('table', { name: 'Users' }).getByRole('link')
     await links.first().waitFor()
     t.equal(await links.count(), 3)
@@ -68,7 +68,7 @@ t.test('users', async (t) => {
   })
 
   t.test('have a profile, other names, sessions and events, exactly as sent', async (t) => {
-    const page = await visit('#/users/device-7')
+    const page = await visit(t, '#/users/device-7')
     await page.getByRole('heading', { name: 'ada', exact: true }).waitFor()
     await page.getByText('device-7 is another name of this user.').waitFor()
     const exact = page.getByRole('region', { name: 'Properties, exactly as stored' })
@@ -83,7 +83,7 @@ t.test('users', async (t) => {
 
   t.test('a click opens an event, which can be deleted', async (t) => {
     await track(site, 'to delete', 'grace')
-    const page = await visit('#/users/grace')
+    const page = await visit(t, '#/users/grace')
     await page.getByRole('link', { name: 'to delete' }).click()
     const dialog = page.getByRole('dialog', { name: 'to delete' })
     await dialog.getByRole('button', { name: 'Delete…' }).click()
@@ -98,7 +98,7 @@ t.test('users', async (t) => {
       return { event: `e${i}`, distinct_id: i % 3 === 0 ? 'many-2' : 'many', timestamp: NOW - DAY + i }
     })
     await call('POST', '/public/track/batch', { events })
-    const page = await visit('#/users/many')
+    const page = await visit(t, '#/users/many')
     const wanted = events.map(({ event }) => event).reverse()
     await page.getByRole('button', { name: 'Show earlier events' }).click()
     await until('all events', async () => (await shownEvents(page)).length === events.length)
@@ -107,14 +107,14 @@ t.test('users', async (t) => {
   })
 
   t.test('what tries to be HTML is text', async (t) => {
-    const page = await visit('#/users')
+    const page = await visit(t, '#/users')
     await page.getByRole('link', { name: '<b>"\\u202e=1+1' }).click()
     await page.getByText('<script>alert(1)</script>', { exact: true }).waitFor()
     t.equal(decodeURIComponent(new URL(page.url()).hash), `#/users/${hostile}`)
   })
 
   t.test('can be exported, and with a secret key be erased', async (t) => {
-    const reader = await visit('#/users/ada', await addKey('read'))
+    const reader = await visit(t, '#/users/ada', await addKey('read'))
     await reader.getByText('Sign in with a secret key to erase.').waitFor()
     t.equal(await reader.getByRole('button', { name: /Erase/ }).count(), 0)
     const [download] = await Promise.all([
@@ -125,7 +125,7 @@ t.test('users', async (t) => {
     t.equal(lines.length, 1 + 1 + 2 + 3, 'profile, alias, sessions and events')
     t.match(lines[0], /"balance":12345678901234567890/)
 
-    const page = await visit('#/users/ada')
+    const page = await visit(t, '#/users/ada')
     await page.getByRole('button', { name: 'Erase…' }).click()
     const go = page.getByRole('button', { name: 'Erase for good' })
     t.ok(await go.isDisabled())
@@ -145,7 +145,7 @@ t.test('users', async (t) => {
   })
 
   t.test('another project has none of them', async () => {
-    const page = await visit('#/users', await addKey('read', 'other'))
+    const page = await visit(t, '#/users', await addKey('read', 'other'))
     await page.getByText('No profiles yet').waitFor()
     await page.goto(page.url().replace(/#.*/, '#/users/grace'))
     await page.getByText('There is none: nobody identified this user.').waitFor()

@@ -11,7 +11,7 @@ const site = await startSite(t)
 
 t.test('a project without events sees how to send one, until the first arrives', async (t) => {
   const [reader, writer] = [await site.addKey('read', 'fresh'), await site.addKey('write', 'fresh')]
-  const page = await site.visit('#/live', reader)
+  const page = await site.visit(t, '#/live', reader)
   await page.getByRole('heading', { name: 'Send your first event' }).waitFor()
   await isUsable(t, page, 'the welcome')
   for (const view of ['Boards', 'Explore', 'Live']) {
@@ -31,7 +31,6 @@ t.test('a project without events sees how to send one, until the first arrives',
   const sentAt = Date.now()
   await rowsOf(page).filter({ hasText: 'signed up' }).waitFor()
   t.ok(Date.now() - sentAt < 2_000, `after ${Date.now() - sentAt} ms`)
-  await page.context().close()
 })
 
 t.test('what the page says to run sends an event', async (t) => {
