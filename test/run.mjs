@@ -51,10 +51,16 @@ if (files.length === 0) {
   process.exit(2)
 }
 await buildTests()
+const isOfFaults = files.some((file) => file.startsWith('test/delivery/'))
 const folder = mkdtempSync(join(baseFolder(), 'tallyhouse-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1))
-const env = { ...process.env, TMPDIR: folder, ...(await emptyStore()) }
+const env = {
+  ...process.env,
+  TMPDIR: folder,
+  ...(isOfFaults ? {} : { TEST_PROGRAMS: 'build/src' }),
+  ...(await emptyStore()),
+}
 files.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
 process.exitCode = await runAll(files)
 
@@ -76,7 +82,7 @@ function testsIn(path) {
 
 /** Where the tests' folders are. The fault tests are of what is on a disk. */
 function baseFolder() {
-  if (files.some((file) => file.startsWith('test/delivery/'))) return tmpdir()
+  if (isOfFaults) return tmpdir()
   try {
     const { bavail, bsize } = statfsSync(MEMORY)
     return Math.min(bavail * bsize, freemem()) < MEMORY_BYTES ? tmpdir() : MEMORY

@@ -1,9 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { SECRET_KEY } from '../helper.js'
-
-const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+import { CLI, SECRET_KEY } from '../helper.js'
 
 /** A command as users run it: in its own process. */
 export function startCommand(args: string[], env: NodeJS.ProcessEnv = { SECRET_KEY }): ChildProcess {

@@ -1,9 +1,6 @@
-import { fileURLToPath } from 'node:url'
 import { type CallToolResult, Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { type Scope, SECRET_KEY } from '../helper.js'
-
-const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+import { CLI, type Scope, SECRET_KEY } from '../helper.js'
 
 /** Of the protocol: `legacy` has a handshake, `auto` takes the revision without one where the server has it. */
 export const ERAS = ['legacy', 'auto'] as const
