@@ -12,7 +12,7 @@ import { buildTests } from './build.mjs'
 
 const USAGE = `usage: node test/run.mjs [file or folder …] [options]
 
-  --jobs N      files at a time (3)
+  --jobs N      files at a time (4)
   --grep TEXT   only the tests whose names have this text, or match it if it is /a regular expression/
   --save FILE   writes the names of the files that failed, a line each`
 
@@ -23,15 +23,15 @@ const LIMIT_SECONDS = 1_200
 /** In memory. The tests' stores write much that is gone a second later: on a disk, that takes a tenth of the CPU time. */
 const MEMORY = '/dev/shm'
 /** That has to be free there, and in the machine. */
-const MEMORY_BYTES = 4 * 1024 ** 3
+const MEMORY_BYTES = 2 * 1024 ** 3
 /** How long the last words of a file that failed are waited for, ms. */
 const DRAIN_MS = 2_000
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    // Many tests wait for a limit to pass, so three keep two cores busy.
-    jobs: { type: 'string', default: '3' },
+    // Many tests wait for a limit to pass, so four keep two cores busy.
+    jobs: { type: 'string', default: '4' },
     grep: { type: 'string' },
     save: { type: 'string' },
     help: { type: 'boolean', default: false },
