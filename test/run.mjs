@@ -22,6 +22,8 @@ const FIRST = ['test/web/', 'test/system/', 'test/questions/', 'test/routes/']
 const LIMIT_SECONDS = 1_200
 /** In memory. The tests' stores write much that is gone a second later: on a disk, that takes a tenth of the CPU time. */
 const MEMORY = '/dev/shm'
+/** Of files on a disk, and of what is left of them after a fault. */
+const OF_DISK = ['test/delivery/', 'test/journal/']
 /** That has to be free there, and in the machine. */
 const MEMORY_BYTES = 2 * 1024 ** 3
 /** How long the last words of a file that failed are waited for, ms. */
@@ -51,16 +53,13 @@ if (files.length === 0) {
   process.exit(2)
 }
 await buildTests()
-const isOfFaults = files.some((file) => file.startsWith('test/delivery/'))
-const folder = mkdtempSync(join(baseFolder(), 'tallyhouse-'))
-process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+const onDisk = mkdtempSync(join(tmpdir(), 'tallyhouse-'))
+const inMemory = hasMemory() ? mkdtempSync(join(MEMORY, 'tallyhouse-')) : onDisk
+process.on('exit', () => {
+  for (const folder of [onDisk, inMemory]) rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+})
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1))
-const env = {
-  ...process.env,
-  TMPDIR: folder,
-  ...(isOfFaults ? {} : { TEST_PROGRAMS: 'build/src' }),
-  ...(await emptyStore()),
-}
+const store = await emptyStore()
 files.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
 process.exitCode = await runAll(files)
 
@@ -80,21 +79,19 @@ function testsIn(path) {
     .map((name) => join(path, name))
 }
 
-/** Where the tests' folders are. The fault tests are of what is on a disk. */
-function baseFolder() {
-  if (isOfFaults) return tmpdir()
+function hasMemory() {
   try {
     const { bavail, bsize } = statfsSync(MEMORY)
-    return Math.min(bavail * bsize, freemem()) < MEMORY_BYTES ? tmpdir() : MEMORY
+    return Math.min(bavail * bsize, freemem()) >= MEMORY_BYTES
   } catch {
-    return tmpdir()
+    return false
   }
 }
 
 /** The setting that names a migrated store to `test/empty-store.ts`; a few files do as well without. */
 async function emptyStore() {
   if (positionals.length > 0) return {}
-  const path = join(folder, 'empty-store')
+  const path = join(inMemory, 'empty-store')
   const { makeEmptyStore } = await import('../build/test/empty-store.js')
   await makeEmptyStore(path)
   return { EMPTY_STORE: path }
@@ -143,7 +140,10 @@ async function runFile(file) {
   const child = spawn(process.execPath, ['--enable-source-maps', compiled], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
-      ...env,
+      ...process.env,
+      ...store,
+      TMPDIR: OF_DISK.some((room) => file.startsWith(room)) ? onDisk : inMemory,
+      ...(!file.startsWith('test/delivery/') && { TEST_PROGRAMS: 'build/src' }),
       TAP_TIMEOUT: String(LIMIT_SECONDS),
       ...(values.grep !== undefined && { TAP_GREP: values.grep }),
     },
