@@ -1,14 +1,9 @@
 -- Events as they were accepted. The id holds the journal position, so its order is the order of acceptance; ClickHouse
 -- itself sorts UUIDs by their second half, hence toUInt128. `properties` is exactly the text that the client sent.
---
--- An edit or a look at one event reads the granule that has it, and at least one compressed block of ids. With granules
--- of 1024 rows and blocks of 1024 ids, ClickHouse takes half of the CPU time for it that it took with its defaults, 8192
--- rows and 64 KiB. A table keeps the granules that it was made with, so a store from before this goes on with those:
--- formerly aa3bdb8eaf00a543685aa5653bf32c2deff04f84dbacece6ff61d591bf7f8b8a
 CREATE TABLE IF NOT EXISTS events
 (
     project_id  LowCardinality(String),
-    event_id    UUID CODEC(ZSTD(1)) SETTINGS (min_compress_block_size = 16384, max_compress_block_size = 16384),
+    event_id    UUID CODEC(ZSTD(1)),
     event       LowCardinality(String),
     distinct_id String CODEC(ZSTD(1)),
     timestamp   Float64 CODEC(Delta(8), ZSTD(1)),
@@ -16,14 +11,13 @@ CREATE TABLE IF NOT EXISTS events
     properties  String CODEC(ZSTD(1)),
     time        DateTime64(3, 'UTC') ALIAS fromUnixTimestamp64Milli(toInt64(timestamp), 'UTC'),
 
-    INDEX by_timestamp timestamp TYPE minmax GRANULARITY 8,
-    INDEX by_distinct_id distinct_id TYPE bloom_filter(0.01) GRANULARITY 32
+    INDEX by_timestamp timestamp TYPE minmax GRANULARITY 1,
+    INDEX by_distinct_id distinct_id TYPE bloom_filter(0.01) GRANULARITY 4
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(fromUnixTimestamp64Milli(toInt64(bitShiftRight(toUInt128(event_id), 80)), 'UTC'))
 ORDER BY (project_id, toUInt128(event_id))
 SETTINGS
-    index_granularity = 1024,
     -- tokens of this many blocks are remembered: a writer that wakes after an hour still repeats nothing
     non_replicated_deduplication_window = 20000,
     -- edits and deletes are patch parts, which need these columns; they cannot be turned on later

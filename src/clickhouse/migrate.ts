@@ -17,8 +17,6 @@ export interface Migration {
   name: string
   statements: string[]
   checksum: string
-  /** of versions of the file that were applied to stores and need no change there */
-  formerChecksums: string[]
 }
 
 /** The statement that a server gets for one of a file. */
@@ -89,7 +87,7 @@ async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise
         `The database has migration ${name}, which this version does not know. Start a newer version.`,
       )
     }
-    if (migration.checksum !== checksum && !migration.formerChecksums.includes(checksum)) {
+    if (migration.checksum !== checksum) {
       throw new SchemaError(
         `Migration ${migration.name} was changed after it was applied. Undo the change and add a new file instead.`,
       )
@@ -99,10 +97,7 @@ async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise
   return [...known.values()]
 }
 
-async function note(
-  clickhouse: ClickHouse,
-  { number, name, checksum }: Pick<Migration, 'number' | 'name' | 'checksum'>,
-): Promise<void> {
+async function note(clickhouse: ClickHouse, { number, name, checksum }: Omit<Migration, 'statements'>): Promise<void> {
   await clickhouse.command(
     'INSERT INTO schema_migrations SELECT {number:UInt32}, {name:String}, {checksum:String}, now()',
     { number, name, checksum },
@@ -170,8 +165,6 @@ export async function readMigrations(folder = SCHEMA_FOLDER): Promise<Migration[
         // A statement ends with a semicolon at the end of a line.
         statements: text.split(/;\s*$/m).filter((statement) => statement.replace(/^\s*--.*$/gm, '').trim() !== ''),
         checksum: createHash('sha256').update(text).digest('hex'),
-        // Only for what new stores alone can get; whatever all can get is a file of its own.
-        formerChecksums: Array.from(text.matchAll(/^-- formerly ([0-9a-f]{64})$/gm), ([, checksum = '']) => checksum),
       }
     }),
   )

@@ -12,8 +12,6 @@ const SHARED = [
   /^\s*ALTER TABLE \w+ (DELETE|UPDATE)\b/i,
   /^\s*INSERT INTO \w+/i,
 ]
-/** Those of the table, not of a column, which are in parentheses. */
-const TABLE_SETTINGS = /\bSETTINGS\b(?!\s*\()/
 const MODIFY_SETTING = /^\s*ALTER TABLE \w+ MODIFY SETTING\b/i
 
 /**
@@ -64,10 +62,10 @@ function settings(statement: string): string {
  * INSERT unless it remembers tokens, as without replicas: a repetition that is dropped would not reach its views.
  */
 function withDurability(statement: string, table: string): string {
-  if (!TABLE_SETTINGS.test(statement)) throw new UnreplicableError(`${table} has no settings for its durability.`)
+  if (!/\bSETTINGS\b/.test(statement)) throw new UnreplicableError(`${table} has no settings for its durability.`)
   const added = ['min_compressed_bytes_to_fsync_after_fetch = 1']
   if (!/\breplicated_deduplication_window\b/.test(statement)) added.push('replicated_deduplication_window = 0')
-  return statement.replace(TABLE_SETTINGS, () => `SETTINGS ${added.join(', ')},`)
+  return statement.replace(/\bSETTINGS\b/, () => `SETTINGS ${added.join(', ')},`)
 }
 
 function withoutComments(statement: string): string {

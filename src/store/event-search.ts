@@ -20,7 +20,7 @@ const MAX_FOUND = 1000
 const STEPS = 4
 const GROWTH = 4
 const SHRINKING = 8
-/** A granule of the largest kind (schema/001_events.sql): a smaller range costs as much. */
+/** What ClickHouse reads at least (index_granularity): a smaller range costs as much. */
 const MIN_STEP_ROWS = 8192
 const MAX_STEP_ROWS = 2 ** 30
 

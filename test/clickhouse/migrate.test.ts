@@ -72,32 +72,6 @@ t.test('what was deleted under an earlier schema is found and taken off the disk
   t.match(await readFile(`${table?.path}/${names.at(-1)}`, 'utf8'), 'DELETE WHERE 0', 'and keeps one that has no data')
 })
 
-t.test('a store from a former version of a file keeps what that made', async (t) => {
-  const earlier = await temporaryFolder(t)
-  await cp('schema', earlier, { recursive: true })
-  await cp('test/data/schema', earlier, { recursive: true })
-  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, 'former') })
-  t.teardown(() => clickhouse.close())
-  await migrate(clickhouse, earlier)
-  await migrate(clickhouse)
-  const [former] = await tableOfEvents(clickhouse)
-  t.notMatch(former?.sql, 'index_granularity = 1024')
-
-  const fresh = new ClickHouse({ url: engine.url.replace(/analytics$/, 'fresh') })
-  t.teardown(() => fresh.close())
-  await migrate(fresh)
-  const [made] = await tableOfEvents(fresh)
-  t.match(made?.sql, 'index_granularity = 1024')
-  const columns = (sql = '') => sql.match(/^\S+|`\w+` \w+/g)
-  t.strictSame(columns(former?.sql), columns(made?.sql), 'with the same columns')
-})
-
-async function tableOfEvents(clickhouse: ClickHouse): Promise<{ sql: string }[]> {
-  return await clickhouse.rows(
-    "SELECT create_table_query AS sql FROM system.tables WHERE database = currentDatabase() AND name = 'events'",
-  )
-}
-
 t.test('in a folder of our own', async (t) => {
   const schema = await temporaryFolder(t)
   await cp('schema', schema, { recursive: true })

@@ -37,8 +37,7 @@ t.test('ClickHouse can read them, and knows their engines and settings', async (
   for (const { name, text } of statements) {
     const spelled = replicated(text, 'analytics')
     await t.resolves(clickhouse.command(`EXPLAIN AST ${spelled}`), name)
-    const created =
-      /\bSETTINGS\b(?!\s*\()([\s\S]*)$/.exec(spelled)?.[1] ?? /MODIFY SETTING([\s\S]*)$/.exec(spelled)?.[1] ?? ''
+    const created = /\bSETTINGS\b([\s\S]*)$/.exec(spelled)?.[1] ?? /MODIFY SETTING([\s\S]*)$/.exec(spelled)?.[1] ?? ''
     for (const [, setting = ''] of created.matchAll(/\b(\w+)\s*=/g)) t.ok(names.has(setting), `${name}: ${setting}`)
     const engineName = /ENGINE = (\w+)/.exec(spelled)?.[1]
     if (engineName) t.ok(names.has(engineName), `${name}: ${engineName}`)
