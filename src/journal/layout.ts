@@ -17,8 +17,8 @@ export class LayoutError extends ApiError {
     super(
       'unavailable',
       closedFor === null
-        ? 'The layout of the store was changed. Restart this process with the new settings. Nothing was stored.'
-        : 'The layout of the store is being changed. Nothing was stored; try again later.',
+        ? 'The layout of the store was changed. Restart this process with the new settings.'
+        : 'The layout of the store is being changed. Try again later.',
     )
   }
 }

@@ -1,6 +1,7 @@
 import { ApiError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
 import { msUntilNextBucket } from '../journal/idempotency-memory.js'
 import type { Append, Outcome, Write } from '../journal/journal.js'
+import { given } from '../lib/given.js'
 import type { Histogram } from '../lib/histogram.js'
 import { laterOf, type Position, START } from '../model/position.js'
 
@@ -84,6 +85,17 @@ export function lastOf(outcomes: Outcome[]): Position {
 export function refusalOf(error: unknown): keyof CommitMetrics['refused'] {
   const code = error instanceof ApiError ? error.code : null
   return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
+}
+
+/** What a write that was refused says behind the reason, which a read says alone. */
+export const NOTHING_STORED = ' Nothing was stored.'
+
+/** The error of a write that certainly stored nothing, as its caller should read it; any other error unchanged. */
+export function asRefusedWrite(error: unknown): unknown {
+  if (!(error instanceof ApiError) || refusalOf(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
+    return error
+  const { code, details, retryAfter } = error
+  return new ApiError(code, `${error.message}${NOTHING_STORED}`, { cause: error, ...given({ details, retryAfter }) })
 }
 
 /** Events with ids by themselves, as no other lane may take them. */

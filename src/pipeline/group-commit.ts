@@ -8,6 +8,7 @@ import type { InsertIds } from '../model/identified-events.js'
 import type { Position } from '../model/position.js'
 import {
   type Appended,
+  asRefusedWrite,
   bytesOf,
   type CommitMetrics,
   eventsOf,
@@ -33,7 +34,7 @@ const SLOW_WRITE_MS = 1_000
 const WATCH_MS = 250
 
 const REFUSALS = {
-  slow: 'The journal does not respond. Nothing was stored; try again in a moment.',
+  slow: 'The journal does not respond. Try again in a moment.',
   unavailable: 'The service is stopping. Try again in a moment.',
   overloaded: 'Too many requests are waiting to be stored. Try again in a moment.',
 }
@@ -223,7 +224,7 @@ export class GroupCommit {
       const code = this.#closed ? 'unavailable' : 'overloaded'
       this.metrics.refused[code] += events
       if (body) this.#pool.release(body)
-      throw new ApiError(code, `${this.#others?.prefix ?? ''}${REFUSALS[code]}`)
+      throw asRefusedWrite(new ApiError(code, `${this.#others?.prefix ?? ''}${REFUSALS[code]}`))
     }
     this.#queuedBytes += bytes
     this.#running ??= this.#run()
@@ -364,13 +365,14 @@ export class GroupCommit {
   /** Rejects a group that failed, but for the entries that another lane takes. */
   #refuse({ events, writes, batch }: Omit<Group, 'written'>, error: unknown): void {
     const code = refusalOf(error)
+    const refusal = asRefusedWrite(error)
     this.#refusedAt = performance.now()
     batch.forEach((write, i) => {
       const waiting = events[i] ?? [writes[i - events.length]].filter((one) => one !== undefined)
       const moved = code === 'internal' || !isMovable(write) ? null : this.#others?.append(write)
       if (!moved) {
         this.metrics.refused[code] += eventsOf(write)
-        for (const { reject } of waiting) reject(error)
+        for (const { reject } of waiting) reject(refusal)
         return
       }
       const sharers = events[i]

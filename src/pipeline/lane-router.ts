@@ -5,7 +5,7 @@ import { type InsertIds, splitByLane } from '../model/identified-events.js'
 import { laneOfInsertId } from '../model/insert-id.js'
 import { laneOf } from '../model/lane-of.js'
 import type { Position } from '../model/position.js'
-import type { Appended } from './commit-parts.js'
+import { type Appended, NOTHING_STORED } from './commit-parts.js'
 import type { AppendOptions, GroupCommit, OtherLanes } from './group-commit.js'
 import type { Lane } from './lane.js'
 
@@ -176,7 +176,7 @@ async function allOf(appending: Promise<unknown>[]): Promise<void> {
   if (!failed) return
   const { reason } = failed
   if (!(reason instanceof ApiError) || results.every(({ status }) => status === 'rejected')) throw reason
-  const cause = reason.message.replace(/ Nothing was stored.*$/, '')
+  const cause = reason.message.replace(NOTHING_STORED, '')
   throw new ApiError(reason.code, `${cause} ${STORED_IN_PART}`, { cause: reason })
 }
 

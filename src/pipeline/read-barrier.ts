@@ -26,7 +26,7 @@ export interface Reach {
 
 /** @param where in a store of several lanes, those that are behind and their shards */
 export function notCaughtUp(where = ''): ApiError {
-  const message = `The store has not caught up${where && ` with ${where}`} yet. Nothing was changed; try again in a moment.`
+  const message = `The store has not caught up${where && ` with ${where}`} yet. Try again in a moment.`
   return new ApiError('unavailable', message)
 }
 

@@ -79,7 +79,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'The journal is full until the store has caught up. Try again later.',
   },
   unavailable: {
-    when: 'The journal or the store is unavailable. Nothing was stored. With several lanes or shards, `error` names the one that is down; calls that do not need it go on. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',
-    message: 'The journal cannot be reached. Nothing was stored; try again in a moment.',
+    when: 'The journal or the store is unavailable: a read cannot be answered, and of a write nothing was stored. With several lanes or shards, `error` names the one that is down; calls that do not need it go on. As with `overloaded`, a part of a batch whose events have an `insert_id` may be stored; `error` says so.',
+    message: 'The journal cannot be reached. Try again in a moment.',
   },
 }

@@ -51,5 +51,5 @@ export function inDoubt(cause: unknown): ApiError {
 }
 
 export function unwritable(cause: unknown): ApiError {
-  return new ApiError('unavailable', 'The journal cannot be written. Is its disk full? Nothing was stored.', { cause })
+  return new ApiError('unavailable', 'The journal cannot be written. Is its disk full?', { cause })
 }

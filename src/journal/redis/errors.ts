@@ -55,7 +55,5 @@ export function isFromScript(error: unknown): boolean {
 }
 
 export function unavailable(cause: unknown): ApiError {
-  return new ApiError('unavailable', 'The journal cannot be reached. Nothing was stored; try again in a moment.', {
-    cause,
-  })
+  return new ApiError('unavailable', 'The journal cannot be reached. Try again in a moment.', { cause })
 }
