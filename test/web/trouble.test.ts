@@ -64,3 +64,38 @@ t.test('a page without a network says so, and goes on once there is one', async 
   await page.context().setOffline(false)
   await page.getByRole('link', { name: 'ada' }).waitFor()
 })
+
+t.test('every view asks again after a call that a service which is ready left without an answer', async (t) => {
+  const { call, visit, url } = await startSite(t)
+  await call('POST', '/public/users/identify', { distinct_id: 'ada', properties: { name: 'Ada' } })
+  const sent = await call('POST', '/public/track', { event: 'signed up', distinct_id: 'ada', properties: { n: 1 } })
+  const id = String(sent.headers['x-event-id'])
+  const page = await visit(t, '#/health')
+  let asked = new Set<string>()
+  await page.route(/\/(?:public|session)\b/, async (route) => {
+    const what = route.request().url() + route.request().postData()
+    if (asked.has(what)) return await route.fallback()
+    asked.add(what)
+    await route.abort('internetdisconnected')
+  })
+  const views = [
+    ['#/users', page.getByRole('link', { name: 'ada' })],
+    ['#/users/ada', page.getByRole('region', { name: 'Events' }).getByText('signed up')],
+    ['#/', page.getByRole('heading', { name: 'Overview' })],
+    ['#/explore', page.getByRole('button', { name: 'Download CSV' })],
+    ['#/live', page.getByRole('link', { name: 'signed up' })],
+    ['#/data', page.getByText('signed up')],
+    ['#/data/dead-letters', page.getByRole('heading', { name: 'No dead letters' })],
+    [`#/live/${id}`, page.getByRole('dialog').getByText('signed up')],
+  ] as const
+  for (const [link, content] of views) {
+    await page.goto('about:blank')
+    asked = new Set()
+    await page.goto(`${url}/${link}`)
+    await content
+      .first()
+      .waitFor({ timeout: 15_000 })
+      .catch(() => t.fail(`${link} does not go on`))
+    t.ok(asked.size > 1, `${link} was left without ${asked.size} answers`)
+  }
+})

@@ -15,7 +15,6 @@ let trouble: string | null = null
 /** calls that are late */
 let late = 0
 let isLooking = false
-let recoveredAt = 0
 const changed = new Set<() => void>()
 const recovered = new Set<() => void>()
 
@@ -34,11 +33,6 @@ export function whenTroubleChanges(listener: () => void): () => void {
 export function whenRecovered(listener: () => void): () => void {
   recovered.add(listener)
   return () => recovered.delete(listener)
-}
-
-/** Whether a trouble has been over since then. @param at of performance.now() */
-export function hasRecoveredSince(at: number): boolean {
-  return recoveredAt > at
 }
 
 /** Makes a call. While it takes long, it is looked whether the service is ready. */
@@ -77,7 +71,6 @@ function become(next: string | null): void {
   if (next === trouble) return
   const isOver = next === null
   trouble = next
-  if (isOver) recoveredAt = performance.now()
   for (const listener of [...changed, ...(isOver ? recovered : [])]) listener()
 }
 

@@ -1,6 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import { isPassing } from '../api/call.js'
-import { hasRecoveredSince, lookForTrouble } from '../api/trouble.js'
+import { lookForTrouble } from '../api/trouble.js'
 import { useRecovery } from './use-recovery.js'
 
 /** What is being loaded: the last value stays while the next one is on its way. */
@@ -27,13 +26,10 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
     }
     const stop = new AbortController()
     setState(({ value }) => ({ value, error: null, isLoading: true }))
-    const begunAt = performance.now()
     load(stop.signal).then(
       (value) => !stop.signal.aborted && setState({ value, error: null, isLoading: false }),
       (error) => {
         if (stop.signal.aborted) return
-        // It was asked while the service was not ready, and gave up just after that was over.
-        if (isPassing(error) && hasRecoveredSince(begunAt)) return reload()
         // A part of the page is loaded by no call.
         if (error instanceof TypeError) lookForTrouble()
         setState({ value: null, error, isLoading: false })
@@ -42,6 +38,6 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
     return () => stop.abort()
     // `load` is another function at each call; what it loads is named by `key`.
   }, [key, round])
-  useRecovery(state.error !== null && isPassing(state.error), reload)
+  useRecovery(state, reload)
   return { ...state, reload }
 }

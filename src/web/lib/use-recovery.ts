@@ -1,9 +1,42 @@
 import { useEffect, useRef } from 'preact/hooks'
-import { whenRecovered } from '../api/trouble.js'
+import { isPassing } from '../api/call.js'
+import { currentTrouble, whenRecovered } from '../api/trouble.js'
 
-/** Acts once the service is ready again, if it was not. @param isWanted whether there is something to do then */
-export function useRecovery(isWanted: boolean, act: () => void): void {
+/** The service may be back before anybody has seen that it was not; what is refused again and again has another reason. */
+const MAX_TRIES = 5
+const FIRST_PAUSE_MS = 1_000
+
+/**
+ * Acts again after a failure that passes by itself: once the service is ready, if it is known not to be, and else after
+ * longer and longer pauses, a few times.
+ * @param state of what is acted for; neither loading nor failed is a success
+ */
+export function useRecovery({ error, isLoading }: { error: Error | null; isLoading: boolean }, act: () => void): void {
   const latest = useRef(act)
   latest.current = act
-  useEffect(() => (isWanted ? whenRecovered(() => latest.current()) : undefined), [isWanted])
+  const tries = useRef(0)
+  const isWanted = error !== null && isPassing(error)
+  useEffect(() => {
+    if (error === null && !isLoading) tries.current = 0
+  }, [error, isLoading])
+  useEffect(() => {
+    if (!isWanted) return
+    const forget = whenRecovered(() => latest.current())
+    const pause = FIRST_PAUSE_MS * 2 ** tries.current
+    const timer = tries.current < MAX_TRIES ? setTimeout(tryAgain, pause) : undefined
+    const hidden = new AbortController()
+    function tryAgain() {
+      if (document.visibilityState === 'hidden') {
+        document.addEventListener('visibilitychange', tryAgain, { once: true, signal: hidden.signal })
+      } else if (currentTrouble() === null) {
+        tries.current++
+        latest.current()
+      }
+    }
+    return () => {
+      clearTimeout(timer)
+      hidden.abort()
+      forget()
+    }
+  }, [isWanted])
 }

@@ -1,5 +1,4 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { isPassing } from '../../api/call.js'
 import { type ExactEvent, readEvents } from '../../api/events.js'
 import { type Strand, takeFalling } from '../../lib/falling.js'
 import { useRecovery } from '../../lib/use-recovery.js'
@@ -57,7 +56,7 @@ export function useEvents(names: string[]): UserEvents {
     return () => stop.current.abort()
   }, [key])
 
-  useRecovery(error !== null && isPassing(error), () => void read(strands))
+  useRecovery({ error, isLoading }, () => void read(strands))
   return {
     events,
     hasMore: strands.some(({ isOver, items }) => !isOver || items.length > 0),
