@@ -38,6 +38,28 @@ t.test('what comes from events does nothing: in the page, in a file, in a termin
   await page.getByRole('dialog').getByText('1 user', { exact: true }).waitFor()
 })
 
+t.test('bars of negative totals go from zero to the other side', async (t) => {
+  const key = await site.addKey('secret', 'balances')
+  const amounts = { loss: -30, gain: 10, nothing: 0 }
+  const events = Object.entries(amounts).map(([of, amount]) => {
+    return { event: 'booked', distinct_id: 'ada', properties: { of, amount } }
+  })
+  await site.call('POST', '/public/track/batch', { events }, { 'x-api-key': key })
+  const series = [{ event: 'booked', metric: 'sum', property: 'properties.amount' }]
+  const question = { kind: 'series', series, breakdown: ['properties.of'], interval: 'none' }
+  const page = await site.visit(t, linkOf(question), key)
+  const boxOf = async (name: string) => {
+    const bar = page.locator('.bars li').filter({ hasText: name }).locator('.bar')
+    return (await bar.boundingBox()) ?? (t.fail(`no bar of ${name}`) as never)
+  }
+  const [loss, gain, nothing] = [await boxOf('loss'), await boxOf('gain'), await boxOf('nothing')]
+  const zero = gain.x
+  t.ok(Math.abs(loss.x + loss.width - zero) < 1, 'what is below zero ends where the rest begins')
+  t.ok(Math.abs(loss.width / gain.width - 3) < 0.1, 'on one scale')
+  t.ok(nothing.x === zero && nothing.width <= 2)
+  await isUsable(t, page, 'bars of negative totals')
+})
+
 t.test('a question is saved, opened, changed and deleted; a read key only opens it', async (t) => {
   const page = await site.visit(t, linkOf({ kind: 'series', series: [{ event: 'a' }] }, '&range=7d&as=number'))
   const save = async (button: string, name: string) => {

@@ -5,16 +5,20 @@ import { Change, TotalNumber, type TotalsProps } from './totals.js'
 export function Bars({ answer, before, onNumber }: TotalsProps) {
   const lines = totalsOf(answer, before)
   const most = Math.max(...lines.map(({ now }) => Math.abs(now.value ?? 0)), Number.MIN_VALUE)
+  // From -1 to 1, as the difference of two large numbers would be infinite.
+  const shares = lines.map(({ now }) => (now.value ?? 0) / most)
+  const least = Math.min(0, ...shares)
+  const span = Math.max(0, ...shares) - least || 1
   const hasColors = answer.query.series.length > 1
   return (
     <ul class="bars">
-      {lines.map((line) => (
+      {lines.map((line, i) => (
         <li key={line.name}>
           <bdi class="bar-name">{line.name}</bdi>
           <span class="bar-track" aria-hidden="true">
             <span
               class={`bar fill-${hasColors ? (line.series % 10) + 1 : 1}`}
-              style={{ width: `${(Math.abs(line.now.value ?? 0) / most) * 100}%` }}
+              style={placeOf(shares[i] ?? 0, least, span)}
             />
           </span>
           <span class="bar-number">
@@ -25,4 +29,10 @@ export function Bars({ answer, before, onNumber }: TotalsProps) {
       ))}
     </ul>
   )
+}
+
+/** From zero to the share, on a track that begins at the least one. */
+function placeOf(share: number, least: number, span: number): { marginLeft: string; width: string } {
+  const percent = (part: number) => `${(part / span) * 100}%`
+  return { marginLeft: percent(Math.min(share, 0) - least), width: percent(Math.abs(share)) }
 }
