@@ -27,3 +27,11 @@ export function failureText(error: unknown): string {
   }
   return error.message.trim().replace(/\s*\n\s*/g, ' ')
 }
+
+/** For `catch`: names what was written, which Node leaves out of the error of a write. It throws the same error. */
+export function withPath(path: string): (error: NodeJS.ErrnoException) => never {
+  return (error) => {
+    error.path ??= path
+    throw error
+  }
+}

@@ -1,13 +1,15 @@
-import { randomUUID } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join, resolve } from 'node:path'
+import { withPath } from '../../lib/failure-text.js'
 
 /** Locked by the kernel for as long as the folder has an owner; empty, and never removed. */
 const LOCK = 'folder.lock'
 /** JSON of an `Owner`, complete from the moment it has this name. It says who the owner is, not that there is one. */
 const OWNER = 'owner.lock'
+/** What OWNER is to be. Only who has the lock writes it, so one that a crash has left is written over. */
+const DRAFT = 'owner.lock.new'
 
 /**
  * `started` is in clock ticks since boot (Linux; null elsewhere), so that a reused pid is not taken for the owner.
@@ -50,7 +52,8 @@ export interface FolderLock {
  * this machine, and is free the moment its owner is gone. Not promised: on a file system that does not pass locks on to
  * its other machines, an owner there is not seen.
  *
- * @throws FolderInUseError when a live process owns the folder (also this one)
+ * @throws FolderInUseError when a live process owns the folder (also this one); an error that names the folder if it cannot
+ * be written
  */
 export async function lockDataFolder(dir: string): Promise<FolderLock> {
   const folder = resolve(dir)
@@ -59,9 +62,15 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
   const path = join(folder, OWNER)
   const owner: Owner = { pid: process.pid, started: await startOf(process.pid), host: hostname() }
   const write = async (text: string) => {
-    const draft = `${path}.${randomUUID()}`
-    await writeFile(draft, text, { mode: 0o600, flag: 'wx' })
-    await rename(draft, path)
+    const draft = join(folder, DRAFT)
+    try {
+      await writeFile(draft, text, { mode: 0o600 }).catch(withPath(folder))
+      await rename(draft, path)
+    } catch (error) {
+      // Else each start on a full disk would leave a file.
+      await rm(draft, { force: true }).catch(() => undefined)
+      throw error
+    }
   }
   try {
     const found = parseOwner((await readIfThere(path)) ?? '')

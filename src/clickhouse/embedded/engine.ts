@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Backoff, retry } from '../../lib/backoff.js'
+import { withPath } from '../../lib/failure-text.js'
 import { freePort } from '../../lib/free-port.js'
 import type { Log } from '../../lib/log.js'
 import { CONFIG_FILE, configuration, USER } from './engine-config.js'
@@ -78,7 +79,7 @@ export async function startEmbeddedClickHouse(options: EmbeddedClickHouseOptions
   const path = resolve(options.path)
   const configFile = join(path, CONFIG_FILE)
   await mkdir(path, { recursive: true, mode: 0o700 })
-  await writeFile(configFile, configuration(), { mode: 0o600 })
+  await writeFile(configFile, configuration(), { mode: 0o600 }).catch(withPath(path))
   const address = {
     path,
     configFile,

@@ -1,9 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { lockDataFolder } from '../../../src/clickhouse/embedded/data-dir.js'
+import { failureText } from '../../../src/lib/failure-text.js'
 import { until } from '../../helper.js'
 
 const onLinux = process.platform === 'linux'
@@ -30,6 +31,29 @@ t.test('a second owner is refused, a released folder can be taken again', async 
   await first.release()
   await t.rejects(lockDataFolder(dir), inUseBy(dir, process.pid), 'a second release gives up nobody else’s lock')
   await second.release()
+})
+
+t.test(
+  'a full disk is named, and failed starts leave nothing behind',
+  { skip: !onLinux && 'needs /dev/full' },
+  async (t) => {
+    const dir = t.testdir({})
+    for (let start = 1; start <= 3; start++) {
+      await symlink('/dev/full', join(dir, 'owner.lock.new'))
+      const error = await lockDataFolder(dir).catch((error) => error)
+      t.equal(failureText(error), `The disk of ${dir} is full.`)
+      t.same(await readdir(dir), ['folder.lock'])
+    }
+    const { release } = await lockDataFolder(dir)
+    await release()
+  },
+)
+
+t.test('what a killed start has left is written over', async (t) => {
+  const dir = t.testdir({ 'owner.lock.new': '{"pid":' })
+  const { release } = await lockDataFolder(dir)
+  t.same((await readdir(dir)).sort(), ['folder.lock', 'owner.lock'])
+  await release()
 })
 
 /** A process that asks for `dir`, and owns it until it is killed; `around` is the command that starts it, if any. */
