@@ -88,10 +88,7 @@ class ShardEdits {
       const edits = this.#take()
       const startedAt = performance.now()
       try {
-        const found = await this.#carryOut(edits)
-        edits.forEach(({ resolve }, i) => {
-          resolve(found[i] ?? false)
-        })
+        await this.#carryOut(edits)
       } catch (error) {
         for (const { reject } of edits) reject(error)
       }
@@ -136,20 +133,27 @@ class ShardEdits {
   }
 
   /**
-   * Whether each edit found its event: one that comes after a delete of the same event finds none. ClickHouse does not say how
-   * many events an update found, so a second query looks for them, at the same time; before a delete, as it finds none after.
+   * Tells each edit whether it found its event: one that comes after a delete of the same event finds none. ClickHouse does not
+   * say how many events an update found, so a second query looks for them, at the same time; before a delete, as it finds none
+   * after. If the deletes fail, as on a full disk, the updates are stored all the same, and their callers are told so.
+   * @throws the error of the update or of the look; then no edit is told anything
    */
-  async #carryOut(edits: Edit[]): Promise<boolean[]> {
+  async #carryOut(edits: Waiting[]): Promise<void> {
     const { updates, deletes } = outcomeOf(edits)
     // Until both have ended: what still ran could overtake the next statement.
     const [look, update] = await Promise.allSettled([this.#present(edits), this.#update(updates)])
     if (look.status === 'rejected') throw look.reason
     if (update.status === 'rejected') throw update.reason
     const present = look.value
-    await this.#delete(deletes.filter(({ eventId }) => present.has(eventId)))
-    return edits.map(({ eventId, properties }) =>
-      properties === null ? present.delete(eventId) : present.has(eventId),
+    const found = deletes.filter(({ eventId }) => present.has(eventId))
+    const failure = await this.#delete(found).then(
+      () => null,
+      (error: unknown) => ({ error, eventIds: new Set(found.map(({ eventId }) => eventId)) }),
     )
+    for (const { eventId, properties, resolve, reject } of edits) {
+      if (failure?.eventIds.has(eventId)) reject(failure.error)
+      else resolve(properties === null ? present.delete(eventId) : present.has(eventId))
+    }
   }
 
   /** Every row of the condition has a text here, so the old ones are not read: of 64 scattered events, 40 % of the work. */

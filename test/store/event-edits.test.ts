@@ -85,6 +85,32 @@ t.test('a client alone waits for nobody', async (t) => {
   t.strictSame(await propertiesOf('alone'), new Map())
 })
 
+t.test('updates that are stored are no failures if the deletes beside them fail', async (t) => {
+  const [kept = '', doomed = '', missing = ''] = await eventsOf('full', 3)
+  await counting().edits.apply({ projectId: 'full', eventId: missing, properties: null })
+  const edits = editsWith({
+    command: async (...statement) => {
+      if (statement[0].startsWith('DELETE')) throw new Error('not enough space')
+      await clickhouse.command(...statement)
+    },
+  })
+  const changes = [
+    { eventId: kept, properties: '{"a":1}' },
+    { eventId: doomed, properties: '{"b":1}' },
+    { eventId: doomed, properties: null },
+    { eventId: missing, properties: null },
+  ]
+  const settled = await Promise.allSettled(changes.map((change) => edits.apply({ projectId: 'full', ...change })))
+  t.match(settled, [{ value: true }, { reason: Error }, { reason: Error }, { value: false }])
+  t.strictSame(
+    await propertiesOf('full'),
+    new Map([
+      [kept, '{"a":1}'],
+      [doomed, '{}'],
+    ]),
+  )
+})
+
 t.test('every event has its own text, and no other event gets one', async (t) => {
   const [mine, others] = [await eventsOf('mine', 50), await eventsOf('others', 50)]
   const { edits } = counting()
