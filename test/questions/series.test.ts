@@ -140,17 +140,31 @@ t.test('takes numbers within a value for doubles, as it does those that are the 
   }
 })
 
-t.test('finds the users of a value that is named like the rest, where the rest has no line', async (t) => {
-  await send(['o1', 'ada', 0, '{"v":"$other"}'], ['o1', 'bob', 0, '{"v":1}'], ['o1', 'cyd', 0, '{"v":2}'])
-  const of = { kind: 'series', series: [{ event: 'o1' }], breakdown: ['properties.v'], from: START, to: START + DAY }
-  const users = async (more: object) => {
-    const cell = { breakdown: ['$other'] }
-    const response = await call('POST', '/public/query', { kind: 'users', of: { ...of, ...more }, cell })
-    return response.json().results.users
-  }
-  t.strictSame(await users({ other: false }), ['ada'])
-  t.strictSame(await users({ limit: 2 }), ['cyd'], 'the values are in the order of their texts')
-})
+t.test(
+  'a value that is named like the rest differs from it in its place, and has users where the rest has no line',
+  async (t) => {
+    await send(['o1', 'ada', 0, '{"v":"$other"}'], ['o1', 'bob', 0, '{"v":1}'], ['o1', 'cyd', 0, '{"v":2}'])
+    const of = { kind: 'series', series: [{ event: 'o1' }], breakdown: ['properties.v'], from: START, to: START + DAY }
+    const users = async (more: object) => {
+      const cell = { breakdown: ['$other'] }
+      const response = await call('POST', '/public/query', { kind: 'users', of: { ...of, ...more }, cell })
+      return response.json().results.users
+    }
+    t.strictSame(await users({ other: false }), ['ada'])
+    await send(['o2', 'ada', 0, '{"v":"$other"}'], ['o2', 'bob', 0, '{"v":"$other"}'], ['o2', 'cyd', 0, '{"v":2}'])
+    const totals = async (limit: number) =>
+      (await lines({ series: [{ event: 'o2' }], breakdown: ['properties.v'], limit })).map(
+        ([value, total]: unknown[]) => [value, total],
+      )
+    const both = [
+      [['$other'], 2],
+      [['$other'], 1],
+    ]
+    t.strictSame(await totals(1), both, 'the rest comes behind as many lines as the limit')
+    t.strictSame(await totals(2), [both[0], [[2], 1]], 'without a rest, it is the value')
+    t.strictSame(await users({ limit: 2 }), ['cyd'], 'the values are in the order of their texts')
+  },
+)
 
 t.test('a percentile may be infinite, or next to what is', async (t) => {
   const values = ['1e400', '5', '7', '1e400']
