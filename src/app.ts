@@ -223,7 +223,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       admission.guard(scope, ['application/json'])
       scope.register(track, { ...data, admission, limits: config })
       scope.register(exports, data)
-      scope.register(events, { ...data, ...reading })
+      scope.register(events, { ...data, ...reading, maxPropertyDepth: config.MAX_PROPERTY_DEPTH })
       scope.register(questions, reading)
       scope.register(schema, reading)
       scope.register(saved, { shards, now })

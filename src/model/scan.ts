@@ -42,6 +42,7 @@ const API_KEY = 32
 export const OTHER = 64
 const INSERT_ID = 128
 const OF_EVENT = EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | INSERT_ID
+const OF_EDIT = PROPERTIES | API_KEY
 
 /** By their length, which tells nearly all of them apart. */
 const NAMES_OF_LENGTH = byLength([
@@ -107,7 +108,7 @@ const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
 /** Where the lines of the last scan end; shared, too. */
 const lineEnds = new Uint32Array(MAX_BATCH)
 
-/** One pass over a buffer; only for this file and event-scan.ts. */
+/** One pass over a buffer; only for this file, edit-scan.ts and event-scan.ts. */
 export class Scan {
   /** a bit for each field of the last event */
   fields = 0
@@ -133,6 +134,10 @@ export class Scan {
   event(): ScannedBody | null {
     const end = this.#event(space(this.#raw, 0), OF_EVENT | API_KEY, 0)
     return this.#body(end, 1)
+  }
+
+  edit(): ScannedBody | null {
+    return this.#body(this.#event(space(this.#raw, 0), OF_EDIT, 0), 1)
   }
 
   batch(maxEvents: number): ScannedBody | null {
@@ -254,7 +259,7 @@ export class Scan {
           at = this.#timestamp(at)
           break
         case PROPERTIES:
-          if (raw[at] !== OPEN_BRACE && raw[at] !== 0x6e) return UNKNOWN
+          if (raw[at] !== OPEN_BRACE && (raw[at] !== 0x6e || known === OF_EDIT)) return UNKNOWN
           at = this.#skip(at, this.#maxDepth)
           break
         case API_KEY:
@@ -277,7 +282,8 @@ export class Scan {
     places[place + 1] = at + 1
     places[place + 2] = user
     places[place + 3] = id
-    return (fields & EVENT) !== 0 && (fields & DISTINCT_ID) !== 0 ? at + 1 : UNKNOWN
+    const required = known === OF_EDIT ? PROPERTIES : EVENT | DISTINCT_ID
+    return (fields & required) === required ? at + 1 : UNKNOWN
   }
 
   /** offset of the value that belongs to the name read last */

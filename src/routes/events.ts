@@ -7,6 +7,7 @@ import { Done, EditBody } from '../contract/schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
+import { scanEdit } from '../model/edit-scan.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
 import type { EventReads } from '../pipeline/event-reads.js'
 import type { Lanes } from '../pipeline/lanes.js'
@@ -17,10 +18,15 @@ export interface EventsOptions {
   lanes: Pick<Lanes, 'barrier' | 'ofJournal' | 'noteDeletion'>
   shards: Shards
   reads: EventReads
+  /** levels of objects and arrays, including the properties object itself */
+  maxPropertyDepth: number
 }
 
 /** Reads, changes and deletes events. */
-export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (app, { lanes, shards, reads }) => {
+export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
+  app,
+  { lanes, shards, reads, maxPropertyDepth },
+) => {
   const edits = new EventEdits(shards)
 
   app.get('/events', { schema: { querystring: EventsQuery } }, async (request, reply) => {
@@ -51,7 +57,10 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (app, { la
 
   app.put(
     '/events/:eventId',
-    { schema: { params: EventParams, body: EditBody, response: { 200: Done } } },
+    {
+      config: { scan: (raw: Buffer) => scanEdit(raw, maxPropertyDepth) },
+      schema: { params: EventParams, body: EditBody, response: { 200: Done } },
+    },
     async ({ projectId, params, rawBody }) => {
       await change(projectId, params.eventId, memberText(rawBody.toString(), 'properties') ?? '{}')
       return { status: 1, error: null } as const

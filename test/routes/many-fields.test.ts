@@ -16,6 +16,11 @@ for (const storage of LAYOUTS) {
         t.equal(tracked.body, '{"status":1,"error":null}')
         const page = await call('GET', `/public/events?distinct_id=of-one-${n}`)
         t.ok(page.body.includes(`"properties":${properties}`), 'it comes back as it was')
+        const path = `/public/events/${tracked.headers['x-event-id']}`
+        t.equal((await call('PUT', path, '{"properties":{}}')).statusCode, 200)
+        const edited = await call('PUT', path, `{"properties":${properties}}`)
+        t.equal(edited.body, '{"status":1,"error":null}', 'so may one that is edited')
+        t.ok((await call('GET', path)).body.includes(`"properties":${properties}`))
       }
     })
 
