@@ -5,10 +5,11 @@ import { prepareShards } from '../clickhouse/prepare-shards.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
 import type { Journal } from '../journal/journal.js'
+import type { Relocation } from '../journal/relocation.js'
 import { CloseStack } from '../lib/close-stack.js'
 import { layoutNumber } from '../model/layout.js'
 import { checkLayout, findLayout } from '../pipeline/layout.js'
-import { openJournal, readGuard } from '../pipeline/open-journal.js'
+import { openJournal, openRelocation, readGuard } from '../pipeline/open-journal.js'
 
 /** A lane without what a service puts around it. */
 export interface BareLane {
@@ -26,6 +27,8 @@ export interface WholeStore {
   lanes: readonly BareLane[]
   /** for messages; without a password */
   place: string
+  /** what a lane's journal has besides entries; to be closed by the caller, before `close` */
+  relocate(lane: number): Promise<Relocation>
   close(): Promise<void>
 }
 
@@ -51,7 +54,8 @@ export async function openWholeStore(config: Config, { mustExist }: { mustExist:
       const journal = parts.add(await openJournal(config, log, shards, { lane: number, layout: layoutNumber(layout) }))
       lanes.push({ number, shard: shards.at(number % shards.all.length), journal })
     }
-    return { shards, lanes, place, close: () => parts.close() }
+    const relocate = (lane: number) => openRelocation(config, lane, log)
+    return { shards, lanes, place, relocate, close: () => parts.close() }
   } catch (error) {
     await parts.close()
     throw error

@@ -92,6 +92,15 @@ export interface Digest {
   hash: string
 }
 
+/** What tells which event this is, of one that its client named. */
+export interface NamedEvent {
+  project_id: string
+  distinct_id: string
+  insert_id: string
+  /** epoch milliseconds */
+  received_at: number
+}
+
 export interface JournalRow {
   id: number
   /** epoch milliseconds */
@@ -280,6 +289,23 @@ export const EVERYTHING: Range = { project: null, after: null, upTo: null }
 
 export function addDigests(a: Digest, b: Digest): Digest {
   return { rows: a.rows + b.rows, hash: String(BigInt.asUintN(64, BigInt(a.hash) + BigInt(b.hash))) }
+}
+
+/** The events with an `insert_id` that were received since a time in epoch ms, in pieces and in no order. */
+export async function* namedEvents(shards: Shards, since: number): AsyncGenerator<NamedEvent[]> {
+  const lines = await shards.bytes(
+    `SELECT project_id, distinct_id, insert_id, received_at FROM ${shards.table('events')}
+     WHERE insert_id != '' AND received_at >= {since:Int64} FORMAT JSONEachRow`,
+    { since: String(since) },
+    { ...SCAN, output_format_json_quote_64bit_integers: 0 },
+    { limitMs: SCAN_LIMIT_MS },
+  )
+  let rest = ''
+  for await (const text of lines.setEncoding('utf8')) {
+    const whole = (rest + text).split('\n')
+    rest = whole.pop() ?? ''
+    if (whole.length > 0) yield whole.map((line) => JSON.parse(line) as NamedEvent)
+  }
 }
 
 /** The journals that wrote to this store, the latest last. */

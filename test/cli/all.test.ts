@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { openStore } from '../../src/clickhouse/open.js'
 import { unknownTables } from '../../src/store/dump.js'
-import { SECRET_KEY, startApp, startClickHouse, temporaryFolder } from '../helper.js'
+import { SECRET_KEY, settingsFor, startApp, startClickHouse, temporaryFolder } from '../helper.js'
 import { runCommand } from './command-line.js'
 
 function all(name: 'export' | 'import', folder: string, env: NodeJS.ProcessEnv) {
@@ -41,3 +41,24 @@ t.test('aliases move along', async (t) => {
   t.equal((await to.call('GET', '/public/users/visitor%2F7/export')).body, found.body)
   t.equal((await to.call('POST', '/public/users/alias', { distinct_id: 'bob', alias: 'visitor/7' })).statusCode, 409)
 })
+
+for (const storage of ['embedded', 'lanes'] as const) {
+  t.test(`insert_ids are known after a move: ${storage}`, async (t) => {
+    const [data, folder] = [await temporaryFolder(t), await temporaryFolder(t)]
+    const sent = Array.from({ length: 50 }, (_, i) => {
+      return { event: 'paid', distinct_id: `user/\u2028${i}`, insert_id: `order "${i}"`, properties: { i } }
+    })
+    const from = await startApp(t, { DATA_DIR: data, LOG_LEVEL: 'silent', SECRET_KEY })
+    t.equal((await from.call('POST', '/public/track/batch', { events: sent })).statusCode, 200)
+    t.equal((await from.call('GET', '/public/events?limit=1')).json().pending, 0)
+    await from.app.close()
+    const target = { ...(await settingsFor(t, storage)), LOG_LEVEL: 'silent', SECRET_KEY }
+    t.match(await all('export', folder, { DATA_DIR: data }), { code: 0 })
+    t.match(await all('import', folder, target), { code: 0 })
+    const to = await startApp(t, target)
+    const more = { ...sent[0], insert_id: 'another order' }
+    t.equal((await to.call('POST', '/public/track/batch', { events: [...sent, more] })).statusCode, 200)
+    const { events } = (await to.call('GET', '/public/events?limit=100')).json()
+    t.equal(events.length, sent.length + 1, 'what was sent again is not stored twice')
+  })
+}

@@ -22,6 +22,7 @@ import { describe } from '../export/export-all.js'
 import { type Chunk, checkFile, MANIFEST_VERSION, type Manifest, manifestFile } from '../manifest.js'
 import { number, ProgressLine } from '../progress.js'
 import { openWholeStore, type WholeStore, waitingIn } from '../whole-store.js'
+import { rememberInsertIds } from './remember-ids.js'
 
 /** The progress of importing a folder into one store; kept in the folder. */
 interface ImportAllState {
@@ -63,6 +64,7 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
     if (state.done > 0) say(`Resuming after ${number(state.done)} of ${number(manifest.chunks.length)} files.`)
     if (!(await insertChunks(store, manifest, folder, state, file, io))) return false
     await finish(store, manifest)
+    await rememberInsertIds(store)
     state.finishedAt = new Date().toISOString()
     await file.write(state)
     say(`Everything in ${folder} is in ${store.place}: ${describe(manifest)}. The service can be started.`)

@@ -1,0 +1,50 @@
+import { INSERT_ID_BUCKET_MS, idBucketAt, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
+import type { Relocation } from '../../journal/relocation.js'
+import { INSERT_ID_BYTES, insertIdsOfLane, writeInsertId } from '../../model/insert-id.js'
+import { namedEvents } from '../../store/dump.js'
+import type { WholeStore } from '../whole-store.js'
+
+/** Ids that are given to the journals at once. */
+const PIECE = 10_000
+
+/**
+ * Has the journals remember the `insert_id`s of the stored events for the rest of their time, as the journals of the store
+ * that these come from did: so a client that sends one again does not store it twice. It can be repeated.
+ * @param now epoch milliseconds
+ */
+export async function rememberInsertIds(store: WholeStore, now = Date.now()): Promise<void> {
+  const journals: Relocation[] = []
+  try {
+    for (const { number } of store.lanes) journals.push(await store.relocate(number))
+    const since = (idBucketAt(now) - OLD_ID_BUCKETS) * INSERT_ID_BUCKET_MS
+    const waiting = new Map<number, Buffer[]>()
+    for await (const events of namedEvents(store.shards, since)) {
+      for (const event of events) {
+        const bucket = idBucketAt(event.received_at)
+        const ids = waiting.get(bucket) ?? []
+        if (ids.push(idOf(event)) === 1) waiting.set(bucket, ids)
+        if (ids.length < PIECE) continue
+        waiting.delete(bucket)
+        await remember(journals, bucket, ids)
+      }
+    }
+    for (const [bucket, ids] of waiting) await remember(journals, bucket, ids)
+  } finally {
+    for (const journal of journals) await journal.close()
+  }
+}
+
+function idOf(event: { project_id: string; distinct_id: string; insert_id: string }): Buffer {
+  const id = Buffer.alloc(INSERT_ID_BYTES)
+  const { project_id: projectId, distinct_id: distinctId, insert_id: insertId } = event
+  writeInsertId(id, 0, { projectId, distinctId, insertId })
+  return id
+}
+
+async function remember(journals: readonly Relocation[], bucket: number, some: Buffer[]): Promise<void> {
+  const all = Buffer.concat(some)
+  for (const [lane, journal] of journals.entries()) {
+    const ids = insertIdsOfLane(all, lane, journals.length)
+    if (ids.length > 0) await journal.addInsertIds({ bucket, ids })
+  }
+}
