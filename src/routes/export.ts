@@ -3,6 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
+import { sendHeadOnly } from '../http/head-only.js'
 import { given } from '../lib/given.js'
 import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
@@ -35,7 +36,7 @@ export const exports: FastifyPluginAsyncTypebox<ExportOptions> = async (app, { l
       'x-pending': String(pending),
       vary: 'accept',
     })
-    if (method === 'HEAD') return reply.send()
+    if (method === 'HEAD') return sendHeadOnly(reply)
     return await readEventRun(shards, format, { ...events, before }, { signal })
   })
 }

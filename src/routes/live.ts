@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LiveHeaders, LiveQuery } from '../contract/query-schemas.js'
 import type { Admission } from '../http/admission.js'
+import { sendHeadOnly } from '../http/head-only.js'
 import { given } from '../lib/given.js'
 import type { LiveHub } from '../live/hub.js'
 
@@ -28,7 +29,7 @@ export const live: FastifyPluginAsyncTypebox<LiveOptions> = async (app, { live, 
       const lastEventId = headers['last-event-id'] || null
       if (method === 'HEAD') {
         const { after } = await live.place({ projectId, lastEventId })
-        return reply.headers({ ...HEADERS, 'x-last-event-id': after }).send()
+        return sendHeadOnly(reply.headers({ ...HEADERS, 'x-last-event-id': after }))
       }
       const { stream, after } = await live.open({
         projectId,
