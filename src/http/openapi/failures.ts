@@ -75,7 +75,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     message: 'Something went wrong here. It was logged; try again.',
   },
   overloaded: {
-    when: 'The journal is full until ClickHouse catches up. Nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send all of it again. Or as many live streams are open as the service allows.',
+    when: 'Of a write: the journal is full until ClickHouse catches up, and nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send all of it again. Of a question: others are still running. Of a live stream: as many are open as the service allows.',
     message: 'The journal is full until the store has caught up. Try again later.',
   },
   unavailable: {
