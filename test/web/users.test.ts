@@ -77,7 +77,7 @@ t.test('users', async (t) => {
     await page.getByText('as device-7').waitFor()
     await page.getByRole('region', { name: 'Events' }).getByText('Session visit-2').waitFor()
     const sessions = page.getByRole('region', { name: 'Sessions' })
-    t.equal(await sessions.getByRole('group').count(), 2)
+    await until('the sessions', async () => (await sessions.getByRole('group').count()) === 2)
     await isUsable(t, page, 'a user')
   })
 
