@@ -46,10 +46,11 @@ export class EventReads {
    */
   async json(asked: AskedPage, signal: AbortSignal): Promise<Readable> {
     const { wanted, pending } = await this.#wanted(asked)
-    const { rows, next, isShort } = await this.#walks.read('json', wanted, signal)
+    const { rows, next, isShort, hasNext } = await this.#walks.read('json', wanted, signal)
     const { page, limit, order } = wanted
     return wrapRows(rows, '{"status":1,"error":null,"events":[', (nextId) => {
       const first = next === undefined ? nextId : next
+      if (first === null && hasNext) throw new Error('events of a page were deleted while it was read')
       this.#walks.remember(wanted, isShort ? null : first)
       const cursor = first && formatCursor(first, order)
       const rest = { page: page ?? 1, limit, hasMore: first !== null, next: cursor, pending }

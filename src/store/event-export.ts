@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Reading } from '../clickhouse/client.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { RowFormat } from '../contract/formats.js'
-import { type EventFilter, findPageStart, isFiltered, ordered, ROWS } from './event-pages.js'
+import { countEvents, type EventFilter, findPageStart, isFiltered, ordered, ROWS } from './event-pages.js'
 import { STREAMED } from './page.js'
 
 /** A run of a project's events, all of which are stored. */
@@ -31,19 +31,8 @@ export async function findRunEnd(
 ): Promise<string | null> {
   const limits = { ...reading, limitMs: LIMIT_MS }
   // To count is a matter of the index, as long as nothing was deleted; to find the end is to read all ids.
-  if (!isFiltered(run) && (await countRun(shards, run, limits)) <= limit) return null
+  if (!isFiltered(run) && (await countEvents(shards, run, limits)) <= limit) return null
   return await findPageStart(shards, { ...run, offset: limit }, limits)
-}
-
-async function countRun(shards: Shards, run: Omit<EventRun, 'before'>, reading: Reading): Promise<number> {
-  const { from, parameters } = ordered(shards, 'event_id', run)
-  const [row] = await shards.rows<{ events: string }>(
-    `SELECT count() AS events FROM (${from})`,
-    parameters,
-    {},
-    reading,
-  )
-  return Number(row?.events)
 }
 
 /** The events of a run as one file of rows, in the order of their acceptance, as a page of `GET /public/events` has them. */

@@ -34,6 +34,8 @@ export interface EventPage extends EventFilter {
   offset: number
   /** the first id of the page, as an earlier page gave it */
   startAt?: string
+  /** an id before which there are more events than the page has; null if none is known */
+  before?: string | null
 }
 
 /** The first id of a page, and that of the page after it; null where there is no such event. */
@@ -133,7 +135,7 @@ export async function readEventsOfUser(
 export async function readEventRows(
   shards: Shards,
   rows: RowFormat,
-  page: Omit<EventPage, 'offset'>,
+  page: Omit<EventPage, 'offset' | 'before'>,
   { first, next }: PageBounds,
   reading: Reading = {},
 ): Promise<Readable> {
@@ -179,7 +181,7 @@ export async function readEventsById(
 /** The ids of the first events of a page, in its order, as far as the event `before`. */
 export async function findEventIds(
   shards: Shards,
-  page: Omit<EventPage, 'offset'> & { before: string | null },
+  page: Omit<EventPage, 'offset'>,
   reading: Reading = {},
 ): Promise<string[]> {
   const { from, parameters } = ordered(shards, 'toString(event_id) AS id', page)
@@ -231,6 +233,22 @@ export async function findPageStart(
   return row?.id ?? null
 }
 
+/** How many there are: by the index alone, as long as none was deleted. */
+export async function countEvents(
+  shards: Shards,
+  events: Omit<EventPage, 'offset' | 'limit'>,
+  reading: Reading,
+): Promise<number> {
+  const { from, parameters } = ordered(shards, 'event_id', events)
+  const [row] = await shards.rows<{ events: string }>(
+    `SELECT count() AS events FROM (${from})`,
+    parameters,
+    {},
+    reading,
+  )
+  return Number(row?.events)
+}
+
 /** Whether nearly every row that ClickHouse reads is asked for; it is not known here how many were deleted. */
 function isDense(page: EventFilter & { offset?: number }): boolean {
   return (page.offset ?? 0) < FAR_ROWS && !isFiltered(page)
@@ -264,7 +282,6 @@ export function ordered(
   shards: Shards,
   columns: string,
   page: Omit<EventPage, 'offset' | 'limit'> & {
-    before?: string | null
     distinctIds?: string[]
     anyOf?: Names | null
   },

@@ -16,6 +16,7 @@ import {
   readEventsById,
 } from './event-pages.js'
 import { SEARCH_LIMITS, type SearchLimits, searchEvents } from './event-search.js'
+import { PageReach } from './page-reach.js'
 import { PageIndex, type PageStart } from './page-starts.js'
 
 /** Which page of which events is wanted. */
@@ -40,6 +41,8 @@ export interface ReadPage {
   next: string | null | undefined
   /** the page may have fewer events than `limit`, so that `next` is not where the next page by its number begins */
   isShort: boolean
+  /** there was a next page when the rows began: if none follows them, events of this one were deleted meanwhile */
+  hasNext: boolean
 }
 
 /** Reads the pages of walks through the events of projects. */
@@ -47,10 +50,12 @@ export class EventWalks {
   readonly #shards: Shards
   readonly #limits: SearchLimits
   readonly #starts = new PageIndex()
+  readonly #reach: PageReach
 
-  constructor(shards: Shards, limits: SearchLimits = SEARCH_LIMITS) {
+  constructor(shards: Shards, limits: SearchLimits = SEARCH_LIMITS, reach = new PageReach(shards)) {
     this.#shards = shards
     this.#limits = limits
+    this.#reach = reach
   }
 
   /**
@@ -67,23 +72,24 @@ export class EventWalks {
     const limitMs = canBeShort ? this.#limits.directMs : undefined
     try {
       const start = startAt === null ? await this.#find(wanted, number, page, signal) : { startAt, offset: 0 }
+      const found = { ...page, ...start }
+      const before = await this.#reach.find(found, { signal })
       if (format === 'json') {
-        return {
-          rows: await readEventPage(this.#shards, { ...page, ...start }, { signal, limitMs }),
-          next: undefined,
-          isShort: false,
-        }
+        const rows = await readEventPage(this.#shards, { ...found, before }, { signal, limitMs })
+        return { rows, next: undefined, isShort: false, hasNext: before !== null }
       }
-      const bounds = await findPageBounds(this.#shards, { ...page, ...start }, { signal, limitMs })
+      let bounds = await findPageBounds(this.#shards, { ...found, before }, { signal, limitMs })
+      // Events of the page were deleted since its reach was found.
+      if (before && !bounds.next) bounds = await findPageBounds(this.#shards, found, { signal, limitMs })
       const rows = await readEventRows(this.#shards, format, page, bounds, { signal })
-      return { rows, next: bounds.next, isShort: false }
+      return { rows, next: bounds.next, isShort: false, hasNext: bounds.next !== null }
     } catch (error) {
       if (!isTimeout(error)) throw error
       if (!canBeShort) throw isFiltered(wanted.filter) ? tooSlowByNumber() : error
       const from = startAt === null ? page : { ...page, startAt }
       const { ids, next } = await searchEvents(this.#shards, from, this.#limits, signal)
       const rows = await readEventsById(this.#shards, format, { projectId, order, ids }, { signal })
-      return { rows, next, isShort: ids.length < limit }
+      return { rows, next, isShort: ids.length < limit, hasNext: next !== null }
     }
   }
 
@@ -92,7 +98,11 @@ export class EventWalks {
    * @param next null at the end, and after a short page
    */
   remember(wanted: WantedPage, next: string | null): void {
-    const { order, startAt, page = 1 } = wanted
+    const { projectId, order, upTo, limit, startAt, page = 1 } = wanted
+    const start = startAt === null ? this.#starts.find(nameOf(wanted), page, limit) : { startAt, offset: 0 }
+    if (!isFiltered(wanted.filter) && start.offset === 0) {
+      this.#reach.note({ projectId, order, upTo, limit, ...start }, next)
+    }
     if (startAt !== null) return
     if (order === 'desc' && page === 1) this.#starts.restart(nameOf(wanted))
     if (next !== null) this.#starts.remember(nameOf(wanted), page + 1, next)

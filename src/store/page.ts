@@ -56,7 +56,8 @@ export function offsetOf(page: number, limit: number): number {
 
 /**
  * Wraps the rows of a page, which pass through untouched, into the rest of the response.
- * @param tail makes the bytes after the rows; its argument is the id of the next page, null on the last page
+ * @param tail makes the bytes after the rows; its argument is the id of the next page, null on the last page. Its error breaks
+ *   the transfer
  */
 export function wrapRows(rows: Readable, head: string, tail: (nextId: string | null) => string): Readable {
   let held: Buffer = Buffer.alloc(0)
@@ -75,9 +76,13 @@ export function wrapRows(rows: Readable, head: string, tail: (nextId: string | n
       const end = hasMark ? held.length - MARK_BYTES : held.length
       const mark = hasMark ? held.toString('latin1', end) : null
       if (mark !== null && !MARK.test(mark)) return done(new Error('the rows of a page end in the middle of one'))
-      const rest = tail(mark)
-      // There is a comma between the last row and the next id.
-      done(null, Buffer.concat([held.subarray(0, hasMark ? end - 1 : end), Buffer.from(rest)]))
+      try {
+        const rest = tail(mark)
+        // There is a comma between the last row and the next id.
+        done(null, Buffer.concat([held.subarray(0, hasMark ? end - 1 : end), Buffer.from(rest)]))
+      } catch (error) {
+        done(error instanceof Error ? error : new Error(String(error)))
+      }
     },
   })
   around.push(head)

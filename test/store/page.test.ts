@@ -36,3 +36,10 @@ t.test('what has come is passed on at once, but for what may be the id', async (
   await until('the rest', () => page.readableEnded)
   t.equal(passed, 100_011 + tail(NEXT).length)
 })
+
+t.test('a page that cannot be ended breaks off', async (t) => {
+  const page = wrapRows(Readable.from([Buffer.from('{}')]), '[', () => {
+    throw new Error('no end')
+  })
+  await t.rejects(text(page), { message: 'no end' })
+})

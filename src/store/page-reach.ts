@@ -1,0 +1,106 @@
+import type { Reading } from '../clickhouse/client.js'
+import type { Shards } from '../clickhouse/shards.js'
+import { formatEventId, parseEventId } from '../model/event-id.js'
+import { millisecondsOf } from '../model/position.js'
+import { countEvents, type EventPage, findPageStart, isFiltered } from './event-pages.js'
+
+/** ClickHouse takes 1.5 to 2.5 ms for each part that a page opens, and 3 to 4 to find where the page may end at the latest. */
+const MANY_PARTS = 6
+const PARTS_MEMORY_MS = 10_000
+/** What is looked at first where nothing is known of a project, ms. */
+const FIRST_MS = 60_000
+/** How often, and by which factor, more is looked at: the last time 45 days of a project of which nothing is known. */
+const TRIES = 5
+const WIDENING = 16
+/** Events are not evenly spread, and a second try costs as much as opening two parts. */
+const MARGIN = 3
+const MIN_MS = 1000
+/** Of 36 characters and a number each. */
+const MAX_PROJECTS = 10_000
+
+type ReachedPage = Omit<EventPage, 'before'>
+
+/**
+ * Says how far a page reaches at most. ClickHouse reads the beginning of every part behind the first event of a page before it
+ * knows that the page ends within the first few, and a store of years has a hundred parts.
+ */
+export class PageReach {
+  readonly #shards: Shards
+  readonly #manyParts: number
+  /** ms between two events of a project, on the page of it that was read last; infinite if that had all its events */
+  readonly #spacing = new Map<string, number>()
+  #parts = { count: 0, readAt: Number.NEGATIVE_INFINITY }
+
+  /** @param manyParts up to so many parts, no page is bounded */
+  constructor(shards: Shards, manyParts = MANY_PARTS) {
+    this.#shards = shards
+    this.#manyParts = manyParts
+  }
+
+  /** @returns an id before which, in the page's order, there are more events than the page has; null if none is known */
+  async find(page: ReachedPage, reading: Reading): Promise<string | null> {
+    if (isFiltered(page) || !(await this.#hasManyParts(reading))) return null
+    const start = await this.#startOf(page, reading)
+    if (start === null) return null
+    const rows = page.offset + page.limit
+    const spacing = this.#spacing.get(page.projectId)
+    let ms = spacing === undefined ? FIRST_MS : Math.max(MIN_MS, Math.ceil(spacing * rows * MARGIN))
+    for (let i = 0; i < TRIES; i++, ms *= WIDENING) {
+      const before = idBefore(page, start, ms)
+      if (before === null) return null
+      if ((await countEvents(this.#shards, { ...page, before }, reading)) > rows) return before
+    }
+    return null
+  }
+
+  /**
+   * To be told of each page that was read from an event on, or from the newest on.
+   * @param next the first id of the page after it
+   */
+  note(page: Pick<EventPage, 'projectId' | 'order' | 'upTo' | 'startAt' | 'limit'>, next: string | null): void {
+    const { projectId, startAt, limit } = page
+    const start = startAt ?? (page.order === 'desc' ? page.upTo : undefined)
+    if (next === null) {
+      if (startAt === undefined) this.#remember(projectId, Number.POSITIVE_INFINITY)
+      return
+    }
+    const [from, to] = [millisecondsOfId(start), millisecondsOfId(next)]
+    if (from !== null && to !== null) this.#remember(projectId, Math.abs(to - from) / limit)
+  }
+
+  #remember(projectId: string, spacing: number): void {
+    if (this.#spacing.size >= MAX_PROJECTS && !this.#spacing.has(projectId)) this.#spacing.clear()
+    this.#spacing.set(projectId, spacing)
+  }
+
+  async #startOf(page: ReachedPage, reading: Reading): Promise<number | null> {
+    const known = page.startAt ?? (page.order === 'desc' ? page.upTo : null)
+    return millisecondsOfId(known ?? (await findPageStart(this.#shards, { ...page, offset: 0 }, reading)))
+  }
+
+  async #hasManyParts(reading: Reading): Promise<boolean> {
+    if (performance.now() - this.#parts.readAt > PARTS_MEMORY_MS) {
+      const [row] = await this.#shards.first.rows<{ parts: string }>(
+        `SELECT count() AS parts FROM system.parts
+         WHERE active AND database = currentDatabase() AND table = 'events'`,
+        {},
+        {},
+        reading,
+      )
+      this.#parts = { count: Number(row?.parts), readAt: performance.now() }
+    }
+    return this.#parts.count > this.#manyParts
+  }
+}
+
+/** The least id of a moment so far from another, in the page's order; null where that is behind all events. */
+function idBefore({ order, upTo }: ReachedPage, startMs: number, ms: number): string | null {
+  const wantedMs = order === 'desc' ? startMs - ms : startMs + ms
+  if (!(wantedMs > 0 && wantedMs < (millisecondsOfId(upTo) ?? 0))) return null
+  return formatEventId({ position: BigInt(wantedMs) << 16n, index: 0, journalId: 0 })
+}
+
+function millisecondsOfId(id: string | null | undefined): number | null {
+  const place = id ? parseEventId(id) : null
+  return place && millisecondsOf(place.position)
+}

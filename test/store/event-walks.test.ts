@@ -1,0 +1,139 @@
+import { buffer } from 'node:stream/consumers'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import type { Order } from '../../src/model/cursor.js'
+import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
+import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
+import { wrapRows } from '../../src/store/page.js'
+import { PageReach } from '../../src/store/page-reach.js'
+import { startClickHouse } from '../helper.js'
+
+const START_MS = Date.UTC(2026, 0, 1)
+const DAY_MS = 24 * 3_600_000
+const SIGNAL = new AbortController().signal
+
+const engine = await startClickHouse(t)
+
+/** A database of its own in the one engine, whose blocks stay the parts that they were stored as. */
+let databases = 0
+async function openDatabase(t: Test): Promise<ClickHouse> {
+  const clickhouse = new ClickHouse({ url: engine.url.replace(/analytics$/, `walks${++databases}`) })
+  t.teardown(() => clickhouse.close())
+  await migrate(clickhouse)
+  await clickhouse.command('SYSTEM STOP MERGES events')
+  return clickhouse
+}
+
+/** Stores a block of events of some projects, one after the other, so many ms apart. */
+async function store(clickhouse: ClickHouse, projects: string[], firstMs: number, stepMs: number): Promise<string[]> {
+  const ids = projects.map((_, i) =>
+    formatEventId({ position: BigInt(firstMs + i * stepMs) << 16n, index: 0, journalId: 1 }),
+  )
+  const rows = projects.map((project, i) => `('${project}', '${ids[i]}', 'e', 'u', 0, 0, '{}')`)
+  await clickhouse.command(
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) VALUES ${rows}`,
+  )
+  return ids
+}
+
+/** All pages of a walk by cursor, as ids. */
+async function walk(
+  walks: EventWalks,
+  { projectId, order, limit, endMs }: { projectId: string; order: Order; limit: number; endMs: number },
+): Promise<string[][]> {
+  const pages: string[][] = []
+  const upTo = lastIdAt(BigInt(endMs) << 16n)
+  for (let startAt: string | null = null; ; ) {
+    const wanted: WantedPage = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: 0 }
+    const { rows } = await walks.read('json', wanted, SIGNAL)
+    let next: string | null = null
+    const body = await buffer(
+      wrapRows(rows, '[', (id) => {
+        next = id
+        return ']'
+      }),
+    )
+    walks.remember(wanted, next)
+    pages.push(JSON.parse(body.toString()).map(({ eventId }: { eventId: string }) => eventId))
+    startAt = next
+    if (startAt === null) return pages
+  }
+}
+
+function chunks(ids: string[], size: number): string[][] {
+  return Array.from({ length: Math.ceil(ids.length / size) }, (_, i) => ids.slice(i * size, (i + 1) * size))
+}
+
+async function partsRead(clickhouse: ClickHouse): Promise<number> {
+  const [row] = await clickhouse.rows<{ value: string }>(
+    "SELECT value FROM system.events WHERE event = 'SelectedParts'",
+  )
+  return Number(row?.value ?? 0)
+}
+
+t.test('a walk over many parts has every event once, however they are spread', async (t) => {
+  const block = fc.record({
+    gapMs: fc.oneof(fc.integer({ min: 1, max: 2000 }), fc.integer({ min: 1, max: 40 * DAY_MS })),
+    stepMs: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: DAY_MS })),
+    projects: fc.array(fc.constantFrom('p', 'p', 'p', 'q'), { minLength: 1, maxLength: 12 }),
+  })
+  const clickhouse = await openDatabase(t)
+  const shards = Shards.of(clickhouse)
+  const property = fc.asyncProperty(
+    fc.array(block, { minLength: 1, maxLength: 8 }),
+    fc.integer({ min: 2, max: 9 }),
+    fc.array(fc.nat(), { maxLength: 6 }),
+    async (blocks, limit, deleted) => {
+      await clickhouse.command('TRUNCATE TABLE events')
+      const stored: { project: string; id: string }[] = []
+      let atMs = START_MS
+      for (const { gapMs, stepMs, projects } of blocks) {
+        const ids = await store(clickhouse, projects, atMs + gapMs, stepMs)
+        stored.push(...ids.map((id, i) => ({ project: projects[i] ?? '', id })))
+        atMs += gapMs + projects.length * stepMs
+      }
+      const gone = new Set(deleted.map((n) => stored[n % stored.length]?.id ?? ''))
+      if (gone.size > 0) {
+        await clickhouse.command(`DELETE FROM events WHERE event_id IN (${[...gone].map((id) => `'${id}'`)})`)
+      }
+      const walks = new EventWalks(shards, undefined, new PageReach(shards, 0))
+      for (const project of ['p', 'q']) {
+        const ids = stored.filter(({ project: its, id }) => its === project && !gone.has(id)).map(({ id }) => id)
+        for (const order of ['asc', 'desc'] as const) {
+          const wanted = chunks(order === 'asc' ? ids : ids.toReversed(), limit)
+          const pages = await walk(walks, { projectId: project, order, limit, endMs: atMs })
+          t.strictSame(pages, wanted.length === 0 ? [[]] : wanted, order)
+        }
+      }
+    },
+  )
+  await fc.assert(property, { numRuns: 10 })
+})
+
+t.test('a page opens the parts that have its events, not all that lie behind', async (t) => {
+  const clickhouse = await openDatabase(t)
+  const blocks = 40
+  for (let i = 0; i < blocks; i++) {
+    await store(clickhouse, Array<string>(10).fill('p'), START_MS + i * DAY_MS, 1000)
+  }
+  const shards = Shards.of(clickhouse)
+  const pages = async (reach: PageReach, order: Order) => {
+    const walks = new EventWalks(shards, undefined, reach)
+    const asked = { projectId: 'p', order, limit: 20, endMs: START_MS + blocks * DAY_MS }
+    // The first one learns how far the events of the project lie apart.
+    await walk(walks, asked)
+    const before = await partsRead(clickhouse)
+    const read = await walk(walks, asked)
+    t.equal(read.flat().length, blocks * 10)
+    return ((await partsRead(clickhouse)) - before) / read.length
+  }
+  for (const order of ['asc', 'desc'] as const) {
+    const unbounded = await pages(new PageReach(shards, 1000), order)
+    const bounded = await pages(new PageReach(shards), order)
+    t.ok(unbounded > blocks / 2, `${order}: ${unbounded} parts for a page`)
+    t.ok(bounded < unbounded / 2, `${order}: ${bounded} parts for a page that has a bound`)
+  }
+})
