@@ -12,7 +12,7 @@ import { buildTests } from './build.mjs'
 
 const USAGE = `usage: node test/run.mjs [file or folder …] [options]
 
-  --jobs N      files at a time (4)
+  --jobs N      files at a time (6)
   --grep TEXT   only the tests whose names have this text, or match it if it is /a regular expression/
   --save FILE   writes the names of the files that failed, a line each`
 
@@ -32,8 +32,8 @@ const DRAIN_MS = 2_000
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    // Many tests wait for a limit to pass, so four keep two cores busy.
-    jobs: { type: 'string', default: '4' },
+    // Many tests wait, so four leave a quarter of two cores idle.
+    jobs: { type: 'string', default: '6' },
     grep: { type: 'string' },
     save: { type: 'string' },
     help: { type: 'boolean', default: false },
