@@ -16,6 +16,8 @@ export interface ConnectionOptions {
   timeoutMs?: number
   /** how a call is retried; default: 8 attempts within half a minute */
   retry?: Partial<RetryPolicy>
+  /** is told why a call is retried, each time */
+  onRetry?: (error: TallyhouseError) => void
   /** replaces the global `fetch` */
   fetch?: Fetch
 }
@@ -94,10 +96,12 @@ export class Connection {
   readonly #key: string
   readonly #timeoutMs: number
   readonly #retry: RetryPolicy
+  readonly #onRetry: ConnectionOptions['onRetry']
   readonly #fetch: Fetch
 
   /** @throws TypeError if the URL or the key cannot be used */
-  constructor({ url, secretKey, timeoutMs = TIMEOUT_MS, retry = {}, fetch = globalThis.fetch }: ConnectionOptions) {
+  constructor(options: ConnectionOptions) {
+    const { url, secretKey, timeoutMs = TIMEOUT_MS, retry = {}, onRetry, fetch = globalThis.fetch } = options
     if (!URL.canParse(url) || !/^https?:/.test(url)) {
       throw new TypeError('url must be the address of the service, such as https://tallyhouse.example.com')
     }
@@ -111,6 +115,7 @@ export class Connection {
     this.#key = secretKey
     this.#timeoutMs = timeoutMs
     this.#retry = { ...CALL_RETRY, ...retry }
+    this.#onRetry = onRetry
     this.#fetch = fetch
   }
 
@@ -119,7 +124,7 @@ export class Connection {
    * @throws TallyhouseError for everything but a success of the service
    */
   async call(call: Call, { signal }: CallOptions = {}, policy = this.#retry): Promise<CallResult> {
-    return await retry(() => this.#attempt(call, signal, readResult), policy, signal)
+    return await retry(() => this.#attempt(call, signal, readResult), policy, signal, this.#onRetry)
   }
 
   /**
@@ -138,7 +143,7 @@ export class Connection {
         throw error
       }
     }
-    await retry(attempt, this.#retry, signal)
+    await retry(attempt, this.#retry, signal, this.#onRetry)
   }
 
   /**
@@ -160,8 +165,8 @@ export class Connection {
    * timeout of an attempt
    */
   async *lines(call: Call, { signal }: CallOptions = {}): AsyncGenerator<string, void, undefined> {
-    yield* (await retry(() => this.#open(call, signal, 'application/x-ndjson', this.#timeoutMs), this.#retry, signal))
-      .lines
+    const open = () => this.#open(call, signal, 'application/x-ndjson', this.#timeoutMs)
+    yield* (await retry(open, this.#retry, signal, this.#onRetry)).lines
   }
 
   /**

@@ -49,9 +49,15 @@ export function mayBeDone(error: unknown): boolean {
 /**
  * Retries until an attempt succeeds, fails permanently, or none is left or in time.
  * @param attempt must send the same bytes with the same key each time
+ * @param onRetry is told why, before the pause of each further attempt
  * @throws what the last attempt threw; TallyhouseError `aborted` if the signal ends a pause
  */
-export async function retry<T>(attempt: () => Promise<T>, policy: RetryPolicy, signal?: AbortSignal): Promise<T> {
+export async function retry<T>(
+  attempt: () => Promise<T>,
+  policy: RetryPolicy,
+  signal?: AbortSignal,
+  onRetry?: (error: TallyhouseError) => void,
+): Promise<T> {
   const begun = performance.now()
   for (let failures = 1; ; failures++) {
     try {
@@ -60,6 +66,7 @@ export async function retry<T>(attempt: () => Promise<T>, policy: RetryPolicy, s
       if (!isRetryable(error) || failures >= policy.attempts) throw error
       const pause = pauseMs(policy, failures, error.retryAfterMs)
       if (performance.now() + pause - begun > (policy.withinMs ?? Number.POSITIVE_INFINITY)) throw error
+      onRetry?.(error)
       await wait(pause, undefined, { ...(signal && { signal }) }).catch(() => {
         throw new TallyhouseError('aborted', 'The call was aborted between two attempts.', { cause: error })
       })

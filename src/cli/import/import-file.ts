@@ -1,7 +1,8 @@
 import { Connection } from '../../client/connection.js'
+import type { TallyhouseError } from '../../client/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
 import type { CommandIo } from '../command.js'
-import { checkService } from '../first-call.js'
+import { callFailure, checkService } from '../first-call.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
 import { counted, ProgressLine } from '../progress.js'
 import { readSettings } from '../target.js'
@@ -18,6 +19,8 @@ import { importInput } from './send-batches.js'
 
 /** Bodies are smaller than the service allows, so that those in flight fit into memory. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024
+/** Before the same reason of a retry is said again. */
+const REASON_MS = 30_000
 
 export interface Imported extends Done {
   /** whether the import has reached the end of the input */
@@ -48,8 +51,8 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
   const { url, secretKey } = options.target
   const transport = new HttpTransport()
-  const connection = new Connection({ url, secretKey, fetch: transport.fetch })
   const line = new ProgressLine(io.stderr, 'imported', () => progressOf(checkpoint, input))
+  const connection = new Connection({ url, secretKey, fetch: transport.fetch, onRetry: reasons(line, url) })
   try {
     const { signal } = io
     await checkService(connection, url, 'send', signal)
@@ -70,6 +73,18 @@ export async function importFile(path: string, options: ImportOptions, io: Comma
     await rejects.close()
     const { rejected } = checkpoint.state.done
     if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)
+  }
+}
+
+/** Says why calls are retried: the batches in flight usually fail for the same reason, which is said once in a while. */
+function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => void {
+  let [said, saidAt] = ['', Number.NEGATIVE_INFINITY]
+  return (error) => {
+    const reason = callFailure(url, error)
+    if (reason === said && performance.now() - saidAt < REASON_MS) return
+    line.say(`Trying again: ${reason}`)
+    said = reason
+    saidAt = performance.now()
   }
 }
 

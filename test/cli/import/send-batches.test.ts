@@ -145,6 +145,17 @@ t.test('an import that an earlier version began goes on as it began', async (t) 
   t.equal(server.received[3]?.headers['idempotency-key'], server.received[1]?.headers['idempotency-key'])
 })
 
+t.test('an import that has to wait says why, and once', async (t) => {
+  const path = join(await temporaryFolder(t), 'events.ndjson')
+  await writeFile(path, '{"event":"a","distinct_id":"u"}\n')
+  const accepted = answer(200, '{"status":1,"error":null,"accepted":1}')
+  const refused = failure(503, 'unavailable')
+  const server = await faultyServer(t, [failure(400, 'invalid_request'), refused, refused, refused, accepted])
+  const { code, stderr } = await runCommand(['import', '--url', server.url, path])
+  t.equal(code, 0)
+  t.strictSame(stderr.match(/^Trying again: .*$/gm), ['Trying again: A sentence.'])
+})
+
 t.test('a mistaken first attempt does not prevent the import', async (t) => {
   const service = await startService(t, await settingsFor(t, 'embedded'))
   const path = join(await temporaryFolder(t), 'events.ndjson')
