@@ -233,19 +233,17 @@ export async function findPageStart(
   return row?.id ?? null
 }
 
-/** How many there are: by the index alone, as long as none was deleted. */
+/**
+ * How many there are: by the index alone, as long as none was deleted. Each shard counts its own; if the count were around
+ * a subquery, the ids of all shards would be sent to one of them.
+ */
 export async function countEvents(
   shards: Shards,
   events: Omit<EventPage, 'offset' | 'limit'>,
   reading: Reading,
 ): Promise<number> {
-  const { from, parameters } = ordered(shards, 'event_id', events)
-  const [row] = await shards.rows<{ events: string }>(
-    `SELECT count() AS events FROM (${from})`,
-    parameters,
-    {},
-    reading,
-  )
+  const { from, parameters } = matching(shards, 'count() AS events', events)
+  const [row] = await shards.rows<{ events: string }>(from, parameters, {}, reading)
   return Number(row?.events)
 }
 
@@ -274,18 +272,32 @@ function idSettings(page: EventFilter & { offset: number }): ClickHouseSettings 
   return { ...IN_ORDER, ...(isDense(page) && { max_threads: 1, max_block_size: '8192' }) }
 }
 
+interface Matching extends Omit<EventPage, 'offset' | 'limit'> {
+  distinctIds?: string[]
+  anyOf?: Names | null
+}
+
+interface Select {
+  from: string
+  parameters: Scalars
+}
+
 /**
  * A SELECT of these columns of events, in the page's order.
  * @param page with further conditions: the ids before one, those of some users, or what has one of some names
  */
-export function ordered(
-  shards: Shards,
-  columns: string,
-  page: Omit<EventPage, 'offset' | 'limit'> & {
-    distinctIds?: string[]
-    anyOf?: Names | null
-  },
-): { from: string; parameters: Scalars } {
+export function ordered(shards: Shards, columns: string, page: Matching): Select {
+  const { from, parameters } = matching(shards, columns, page)
+  const direction = page.order === 'desc' ? 'DESC' : 'ASC'
+  return {
+    from: `${from}
+    ORDER BY project_id ${direction}, toUInt128(event_id) ${direction}`,
+    parameters,
+  }
+}
+
+/** As `ordered`, in no order. */
+function matching(shards: Shards, columns: string, page: Matching): Select {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
   const parameters: Scalars = { project: page.projectId, upTo: page.upTo }
   const where = (condition: string, name: string, value: string | number | null | undefined) => {
@@ -305,10 +317,7 @@ export function ordered(
   }
   where('timestamp >= {from:Float64}', 'from', page.from)
   where('timestamp < {to:Float64}', 'to', page.to)
-  const direction = isRising ? 'ASC' : 'DESC'
-  const from = `SELECT ${columns} FROM ${shards.table('events')} WHERE ${conditions.join(' AND ')}
-    ORDER BY project_id ${direction}, toUInt128(event_id) ${direction}`
-  return { from, parameters }
+  return { from: `SELECT ${columns} FROM ${shards.table('events')} WHERE ${conditions.join(' AND ')}`, parameters }
 }
 
 /** Spelled out for toUInt128(event_id), which is what the table is sorted by. */

@@ -12,7 +12,7 @@ import { Questions } from '../../src/questions/run.js'
 import type { Asked } from '../../src/questions/statement.js'
 import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
-import { type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
+import { countEvents, type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
 import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
 import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
 import { readSessionPage, readSessionsOfUser, SESSIONS, sessionsOfUsers } from '../../src/store/sessions.js'
@@ -255,6 +255,27 @@ t.test('every shard looks only for the names that are asked for', async (t) => {
   const conditions = plan.map(({ explain }) => explain.trim()).filter((line) => line.startsWith('Condition:'))
   t.equal(conditions.length, NODES)
   for (const condition of conditions) t.match(condition, /distinct_id in 2-element set.*project_id in/)
+})
+
+t.test('shards count their events by themselves, and send no ids', async (t) => {
+  const events = 20_000
+  await several.each(({ clickhouse }) =>
+    clickhouse.command(
+      `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties)
+       SELECT 'many', generateUUIDv7(), 'e', 'u', 0, 0, '{}' FROM numbers(${events})`,
+    ),
+  )
+  const received = async () => {
+    const bytes = await several.each(({ clickhouse }) =>
+      clickhouse.rows<{ value: string }>("SELECT value FROM system.events WHERE event = 'NetworkReceiveBytes'"),
+    )
+    return bytes.flat().reduce((sum, { value }) => sum + Number(value), 0)
+  }
+  const before = await received()
+  const page = { projectId: 'many', upTo: lastIdAt(2n ** 64n - 1n) }
+  t.equal(await countEvents(several, page, {}), NODES * events)
+  const bytes = (await received()) - before
+  t.ok(bytes < events, `${bytes} bytes for the ids of ${NODES * events} events`)
 })
 
 t.test('a shard keeps the events with arrays that a negated filter matches', async (t) => {
