@@ -30,7 +30,7 @@ export class PageReach {
   readonly #manyParts: number
   /** ms between two events of a project, on the page of it that was read last; infinite if that had all its events */
   readonly #spacing = new Map<string, number>()
-  #parts = { count: 0, readAt: Number.NEGATIVE_INFINITY }
+  readonly #parts = { count: 0, readAt: Number.NEGATIVE_INFINITY }
 
   /** @param manyParts up to so many parts, no page is bounded */
   constructor(shards: Shards, manyParts = MANY_PARTS) {
@@ -40,11 +40,11 @@ export class PageReach {
 
   /** @returns an id before which, in the page's order, there are more events than the page has; null if none is known */
   async find(page: ReachedPage, reading: Reading): Promise<string | null> {
-    if (isFiltered(page) || !(await this.#hasManyParts(reading))) return null
+    const spacing = this.#spacing.get(page.projectId)
+    if (isFiltered(page) || spacing === Number.POSITIVE_INFINITY || !(await this.#hasManyParts(reading))) return null
     const start = await this.#startOf(page, reading)
     if (start === null) return null
     const rows = page.offset + page.limit
-    const spacing = this.#spacing.get(page.projectId)
     let ms = spacing === undefined ? FIRST_MS : Math.max(MIN_MS, Math.ceil(spacing * rows * MARGIN))
     for (let i = 0; i < TRIES; i++, ms *= WIDENING) {
       const before = idBefore(page, start, ms)
@@ -67,6 +67,7 @@ export class PageReach {
     }
     const [from, to] = [millisecondsOfId(start), millisecondsOfId(next)]
     if (from !== null && to !== null) this.#remember(projectId, Math.abs(to - from) / limit)
+    else if (this.#spacing.get(projectId) === Number.POSITIVE_INFINITY) this.#spacing.delete(projectId)
   }
 
   #remember(projectId: string, spacing: number): void {
@@ -81,7 +82,9 @@ export class PageReach {
 
   async #hasManyParts(reading: Reading): Promise<boolean> {
     if (performance.now() - this.#parts.readAt > PARTS_MEMORY_MS) {
-      this.#parts = { count: await countParts(this.#shards, reading), readAt: performance.now() }
+      // At once, so that of many readers one asks, and the others use the last answer.
+      this.#parts.readAt = performance.now()
+      this.#parts.count = await countParts(this.#shards, reading)
     }
     return this.#parts.count > this.#manyParts
   }

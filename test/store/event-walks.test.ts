@@ -137,3 +137,16 @@ t.test('a page opens the parts that have its events, not all that lie behind', a
     t.ok(bounded < unbounded / 2, `${order}: ${bounded} parts for a page that has a bound`)
   }
 })
+
+t.test('a project that fitted into a page is bounded once it does not', async (t) => {
+  const clickhouse = await openDatabase(t)
+  for (let i = 0; i < 4; i++) await store(clickhouse, Array<string>(10).fill('p'), START_MS + i * 60_000, 1)
+  const reach = new PageReach(Shards.of(clickhouse), 0)
+  const upTo = lastIdAt(BigInt(START_MS + DAY_MS) << 16n)
+  const page = { projectId: 'p', order: 'asc', upTo, limit: 10, offset: 0 } as const
+  const find = () => reach.find(page, { signal: SIGNAL })
+  reach.note(page, null)
+  t.equal(await find(), null)
+  reach.note(page, upTo)
+  t.not(await find(), null)
+})
