@@ -13,7 +13,7 @@ import type { Aliases } from '../pipeline/aliases.js'
 import type { States } from '../pipeline/lane-states.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import { offsetOf, wrapRows } from '../store/page.js'
-import { readSessionPage } from '../store/sessions.js'
+import { readSessionPage } from '../store/session-pages.js'
 
 interface SessionsOptions {
   sessions: States<Session>
@@ -94,10 +94,11 @@ export const sessionReads: FastifyPluginAsyncTypebox<SessionReadsOptions> = asyn
     const { limit, page, distinct_id: distinctId, state, from, to } = query
     const filter = given({ distinctId, state, from, to })
     await barrier.waitForAll()
-    const rows = await readSessionPage(shards, { projectId, limit, offset: offsetOf(page, limit), ...filter }, signal)
+    const range = { projectId, limit, offset: offsetOf(page, limit), ...filter }
+    const { rows, hasMore } = await readSessionPage(shards, range, signal)
     reply.header('content-type', 'application/json; charset=utf-8')
-    return wrapRows(rows, '{"status":1,"error":null,"sessions":[', (nextId) => {
-      return `],"page":${page},"limit":${limit},"hasMore":${nextId !== null}}`
+    return wrapRows(rows, '{"status":1,"error":null,"sessions":[', () => {
+      return `],"page":${page},"limit":${limit},"hasMore":${hasMore}}`
     })
   })
 

@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream'
 import type { Reading } from '../clickhouse/client.js'
-import { LARGE_QUERY, literalArray, QueryParameters, type Scalars } from '../clickhouse/parameters.js'
+import { LARGE_QUERY, literalArray, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Session } from '../model/session.js'
-import { ONE_LINE, PAGE_SETTINGS, pageOf, STREAMED } from './page.js'
+import { ONE_LINE, PAGE_SETTINGS, STREAMED } from './page.js'
 import { versionedTable } from './versioned.js'
 
 interface SessionRow {
@@ -61,17 +61,8 @@ export async function sessionsOfUsers(
   return rows.map(({ session_id, distinct_id }) => ({ sessionId: session_id, distinctId: distinct_id }))
 }
 
-export interface SessionFilter {
-  distinctId?: string
-  state?: Session['state']
-  /** of its start, epoch milliseconds, inclusive */
-  from?: number
-  /** of its start, epoch milliseconds, exclusive */
-  to?: number
-}
-
 /** As the API gives a session out; `durationOf` says how long it is. */
-const sessionJson = (properties: string) => `concat(
+export const sessionJson = (properties: string) => `concat(
     '{"session_id":', toJSONString(session_id),
     ',"distinct_id":', toJSONString(distinct_id),
     ',"state":', toJSONString(state),
@@ -81,46 +72,7 @@ const sessionJson = (properties: string) => `concat(
     ',"updated_at":', toString(updated_at),
     ',"ended_at":', ifNull(toString(ended_at), 'null'), '}')`
 
-const OF_PROJECT = 'project_id = {project:String}'
-const NEWEST_FIRST = 'ORDER BY started_at DESC, session_id DESC'
-
-/** A page of sessions as JSON texts, the one that started last first. */
-export async function readSessionPage(
-  shards: Shards,
-  { projectId, limit, offset, ...filter }: { projectId: string; limit: number; offset: number } & SessionFilter,
-  signal?: AbortSignal,
-): Promise<Readable> {
-  const { where, parameters } = conditionsOf(projectId, filter)
-  // Which sessions these are is found without reading any properties, which are most of the bytes.
-  const query = pageOf({
-    json: sessionJson('properties'),
-    nextId: "repeat('-', 36)",
-    from: `
-      SELECT * FROM (
-        ${
-          shards.areSeveral
-            ? sessionsOfPage(shards, where)
-            : `SELECT * FROM sessions FINAL
-        WHERE ${where} AND session_id IN (
-          SELECT session_id FROM sessions FINAL WHERE ${where} ${NEWEST_FIRST} LIMIT {skipped:UInt64}, {limit:UInt32} + 1
-        )`
-        }
-      )
-      ${NEWEST_FIRST}`,
-  })
-  return await shards.bytes(query, { ...parameters, limit, offset: 0, skipped: offset }, PAGE_SETTINGS, {
-    signal,
-    project: projectId,
-  })
-}
-
-/** Only the shards' own condition on names keeps them from sending every session of the project. */
-function sessionsOfPage(shards: Shards, where: string): string {
-  const columns = ['distinct_id', 'state', 'started_at']
-  const found = shards.newest('sessions', { keys: OF_PROJECT, columns })
-  const ids = `SELECT session_id FROM ${found} WHERE ${where} ${NEWEST_FIRST} LIMIT {skipped:UInt64}, {limit:UInt32} + 1`
-  return `SELECT * FROM ${shards.newest('sessions', { keys: `${OF_PROJECT} AND session_id GLOBAL IN (${ids})` })}`
-}
+export const OF_PROJECT = 'project_id = {project:String}'
 
 /**
  * All sessions under these names of a user, the one that started first first, as lines of NDJSON that begin with
@@ -146,22 +98,4 @@ export async function readSessionsOfUser(
 function sessionsThatHad(shards: Shards, user: string): string {
   const had = `SELECT session_id FROM ${shards.versionsOf('sessions')} WHERE ${OF_PROJECT} AND ${user}`
   return `${OF_PROJECT} AND session_id GLOBAL IN (${had})`
-}
-
-function conditionsOf(
-  projectId: string,
-  { distinctId, state, from, to }: SessionFilter,
-): { where: string; parameters: Scalars } {
-  const conditions = [OF_PROJECT]
-  const parameters: Scalars = { project: projectId }
-  const add = (condition: string, name: string, value: string | number | undefined) => {
-    if (value === undefined) return
-    conditions.push(condition)
-    parameters[name] = value
-  }
-  add('distinct_id = {distinctId:String}', 'distinctId', distinctId)
-  add('state = {state:String}', 'state', state)
-  add('started_at >= {from:Int64}', 'from', from)
-  add('started_at < {to:Int64}', 'to', to)
-  return { where: conditions.join(' AND '), parameters }
 }

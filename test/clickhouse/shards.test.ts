@@ -15,7 +15,8 @@ import { EventEdits } from '../../src/store/event-edits.js'
 import { countEvents, type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
 import { EventWalks, type WantedPage } from '../../src/store/event-walks.js'
 import { PROFILES, readProfilePage } from '../../src/store/profiles.js'
-import { readSessionPage, readSessionsOfUser, SESSIONS, sessionsOfUsers } from '../../src/store/sessions.js'
+import { readSessionPage } from '../../src/store/session-pages.js'
+import { readSessionsOfUser, SESSIONS, sessionsOfUsers } from '../../src/store/sessions.js'
 import { openTables } from '../../src/store/tables.js'
 import { shardsUrl, startNode, startNodes } from '../nodes.js'
 
@@ -233,11 +234,15 @@ t.test('profiles and sessions are the newest of all shards, deletions included',
     async (shards) => await text(await readSessionsOfUser(shards, { projectId: 'p', distinctIds: ['u1'] }, {})),
     ...[0, 4, 10].flatMap((offset) => [
       async (shards: Shards) => await text(await readProfilePage(shards, { projectId: 'p', limit: 4, offset })),
-      async (shards: Shards) => await text(await readSessionPage(shards, { projectId: 'p', limit: 4, offset })),
-      async (shards: Shards) =>
-        await text(
-          await readSessionPage(shards, { projectId: 'p', limit: 4, offset, distinctId: 'u1', state: 'completed' }),
-        ),
+      async (shards: Shards) => {
+        const { rows, hasMore } = await readSessionPage(shards, { projectId: 'p', limit: 4, offset })
+        return [await text(rows), hasMore]
+      },
+      async (shards: Shards) => {
+        const ofUser = { distinctId: 'u1', state: 'completed' } as const
+        const { rows, hasMore } = await readSessionPage(shards, { projectId: 'p', limit: 4, offset, ...ofUser })
+        return [await text(rows), hasMore]
+      },
     ]),
   ]
   for (const look of looks) t.strictSame(await look(several), await look(single), String(look))

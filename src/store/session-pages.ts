@@ -1,0 +1,140 @@
+import type { Readable } from 'node:stream'
+import { LARGE_QUERY, literalArray, type Scalars } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
+import type { Session } from '../model/session.js'
+import { PAGE_SETTINGS } from './page.js'
+import { OF_PROJECT, sessionJson } from './sessions.js'
+import { BY_KEY } from './versioned.js'
+
+export interface SessionFilter {
+  distinctId?: string
+  state?: Session['state']
+  /** of its start, epoch milliseconds, inclusive */
+  from?: number
+  /** of its start, epoch milliseconds, exclusive */
+  to?: number
+}
+
+interface SessionRange extends SessionFilter {
+  projectId: string
+  limit: number
+  /** sessions to skip */
+  offset: number
+}
+
+const NEWEST_FIRST = 'ORDER BY started_at DESC, session_id DESC'
+
+/**
+ * Rows that are looked at first for each session that is wanted, and beside them: a session has a row for each of its calls
+ * until ClickHouse has merged them.
+ */
+const ROWS_PER_SESSION = 2
+const MORE_ROWS = 50
+/** By how much more are looked at if these were too few. */
+const WIDENING = 8
+/** For more of them, nothing is gained. */
+const MAX_ROWS = 50_000
+/** Earlier than any session. */
+const EVER = Number.MIN_SAFE_INTEGER
+
+/**
+ * A page of sessions as JSON texts, the one that started last first.
+ *
+ * To find the newest version of every session of a project takes ClickHouse 0.16 µs of CPU for each, and to read when one
+ * started 0.006. So it is asked first which rows started last, then for the newest versions of those sessions alone.
+ */
+export async function readSessionPage(
+  shards: Shards,
+  page: SessionRange,
+  signal?: AbortSignal,
+): Promise<{ rows: Readable; hasMore: boolean }> {
+  const ids = await findSessions(shards, page, signal)
+  const { where, parameters } = conditionsOf(page)
+  const keys = `${OF_PROJECT} AND session_id IN ${literalArray(ids.slice(0, page.limit))}`
+  const rows = await shards.bytes(
+    `SELECT ${sessionJson('properties')} FROM ${shards.newest('sessions', { keys })}
+     WHERE ${keys} AND ${where}
+     ${NEWEST_FIRST} FORMAT CustomSeparated`,
+    parameters,
+    { ...PAGE_SETTINGS, ...BY_KEY, ...LARGE_QUERY },
+    { signal, project: page.projectId },
+  )
+  return { rows, hasMore: ids.length > page.limit }
+}
+
+/** The ids of the sessions of a page, and that of the next one if there is one. */
+async function findSessions(shards: Shards, page: SessionRange, signal?: AbortSignal): Promise<string[]> {
+  const wanted = page.limit + 1
+  const first = ROWS_PER_SESSION * (page.offset + wanted) + MORE_ROWS
+  for (let rows = first; rows <= MAX_ROWS; rows *= WIDENING) {
+    const latest = await findLatest(shards, page, rows, signal)
+    const ids = await findNewest(shards, page, latest, signal)
+    if (ids.length === wanted || latest.since === EVER) return ids
+  }
+  return await findNewest(shards, page, null, signal)
+}
+
+/** Sessions of which some version started then or later, all of them that there are. */
+interface Latest {
+  ids: string[]
+  since: number
+}
+
+/** Of the sessions that match by any version, those of the rows that started last. */
+async function findLatest(shards: Shards, page: SessionRange, limit: number, signal?: AbortSignal): Promise<Latest> {
+  const { where, parameters } = conditionsOf(page)
+  const rows = await shards.rows<{ session_id: string; started_at: string }>(
+    `SELECT session_id, started_at FROM ${shards.versionsOf('sessions')} WHERE ${where}
+     ORDER BY started_at DESC LIMIT {limit:UInt64}`,
+    { ...parameters, limit },
+    {},
+    { signal, project: page.projectId },
+  )
+  // Others may have started in the same ms as the last one.
+  const since = rows.length < limit ? EVER : Number(rows.at(-1)?.started_at) + 1
+  const ids = rows.filter(({ started_at }) => Number(started_at) >= since).map(({ session_id }) => session_id)
+  return { ids: [...new Set(ids)], since }
+}
+
+/**
+ * The first sessions of a page, by their newest versions. Since the newest version is one that matches, none is missing.
+ * @param latest to look at those alone; null for all
+ */
+async function findNewest(
+  shards: Shards,
+  page: SessionRange,
+  latest: Latest | null,
+  signal?: AbortSignal,
+): Promise<string[]> {
+  if (latest?.ids.length === 0) return []
+  const { where, parameters } = conditionsOf(page)
+  const keys = latest ? `${OF_PROJECT} AND session_id IN ${literalArray(latest.ids)}` : OF_PROJECT
+  const columns = ['distinct_id', 'state', 'started_at']
+  const rows = await shards.rows<{ session_id: string }>(
+    `SELECT session_id FROM ${shards.newest('sessions', { keys, columns })}
+     WHERE ${keys} AND ${where} AND started_at >= {since:Int64}
+     ${NEWEST_FIRST} LIMIT {offset:UInt64}, {wanted:UInt32}`,
+    { ...parameters, since: latest?.since ?? EVER, offset: page.offset, wanted: page.limit + 1 },
+    latest ? { ...BY_KEY, ...LARGE_QUERY } : {},
+    { signal, project: page.projectId },
+  )
+  return rows.map(({ session_id }) => session_id)
+}
+
+function conditionsOf({ projectId, distinctId, state, from, to }: SessionFilter & { projectId: string }): {
+  where: string
+  parameters: Scalars
+} {
+  const conditions = [OF_PROJECT]
+  const parameters: Scalars = { project: projectId }
+  const add = (condition: string, name: string, value: string | number | undefined) => {
+    if (value === undefined) return
+    conditions.push(condition)
+    parameters[name] = value
+  }
+  add('distinct_id = {distinctId:String}', 'distinctId', distinctId)
+  add('state = {state:String}', 'state', state)
+  add('started_at >= {from:Int64}', 'from', from)
+  add('started_at < {to:Int64}', 'to', to)
+  return { where: conditions.join(' AND '), parameters }
+}

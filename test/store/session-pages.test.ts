@@ -1,0 +1,112 @@
+import { text } from 'node:stream/consumers'
+import fc from 'fast-check'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { migrate } from '../../src/clickhouse/migrate.js'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { readSessionPage, type SessionFilter } from '../../src/store/session-pages.js'
+import { startClickHouse } from '../helper.js'
+
+/** Several times as many as a short page looks at first. */
+const ROWS = { minLength: 1, maxLength: 400 }
+/** Blocks that stay the parts which they were stored as. */
+const PARTS = 3
+
+interface Row {
+  id: string
+  user: string
+  state: 'active' | 'completed'
+  startedAt: number
+  isDeleted: boolean
+}
+
+const engine = await startClickHouse(t)
+const clickhouse = new ClickHouse({ url: engine.url })
+t.teardown(() => clickhouse.close())
+await migrate(clickhouse)
+await clickhouse.command('SYSTEM STOP MERGES sessions')
+
+/** The version of a row is its place. */
+async function store(rows: Row[]): Promise<void> {
+  await clickhouse.command('TRUNCATE TABLE sessions')
+  const size = Math.ceil(rows.length / PARTS)
+  for (let from = 0; from < rows.length; from += size) {
+    const values = rows.slice(from, from + size).map(({ id, user, state, startedAt, isDeleted }, i) => {
+      const written = isDeleted ? "'', '', '', 0" : `'${user}', '${state}', '{}', ${startedAt}`
+      return `('p', '${id}', ${written}, ${from + i + 1}, ${isDeleted ? 1 : 0})`
+    })
+    await clickhouse.command(
+      `INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, started_at, version, is_deleted)
+       VALUES ${values}`,
+    )
+  }
+}
+
+function expected(
+  rows: Row[],
+  { distinctId, state, from = 0, to = Number.POSITIVE_INFINITY }: SessionFilter,
+): string[] {
+  const newest = new Map(rows.map((row) => [row.id, row]))
+  return [...newest.values()]
+    .filter((row) => !row.isDeleted && row.user === (distinctId ?? row.user) && row.state === (state ?? row.state))
+    .filter(({ startedAt }) => startedAt >= from && startedAt < to)
+    .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1))
+    .map(({ id }) => id)
+}
+
+async function rowsRead(): Promise<number> {
+  const [row] = await clickhouse.rows<{ value: string }>("SELECT value FROM system.events WHERE event = 'SelectedRows'")
+  return Number(row?.value ?? 0)
+}
+
+t.test('a page has the sessions that started last, by the newest row of each', async (t) => {
+  const row = fc.record({
+    id: fc.integer({ min: 10, max: 99 }).map((n) => `s${n}`),
+    user: fc.constantFrom('ada', 'ada', 'ada', 'bob'),
+    state: fc.constantFrom('active' as const, 'completed' as const),
+    startedAt: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 40, max: 45 })),
+    isDeleted: fc.nat(9).map((n) => n === 0),
+  })
+  const filter = fc.record(
+    {
+      distinctId: fc.constantFrom('ada', 'bob', 'nobody'),
+      state: fc.constantFrom('active' as const, 'completed' as const),
+      from: fc.nat(60),
+      to: fc.nat(60),
+    },
+    { requiredKeys: [] },
+  )
+  const page = fc.record({ limit: fc.integer({ min: 1, max: 9 }), offset: fc.oneof(fc.nat(10), fc.nat(100)), filter })
+  const property = fc.asyncProperty(
+    fc.array(row, ROWS),
+    fc.array(page, { minLength: 1, maxLength: 6 }),
+    async (rows, pages) => {
+      await store(rows)
+      for (const { limit, offset, filter } of pages) {
+        const all = expected(rows, filter)
+        const read = await readSessionPage(Shards.of(clickhouse), { projectId: 'p', limit, offset, ...filter })
+        const found = JSON.parse(`[${await text(read.rows)}]`).map(
+          ({ session_id }: { session_id: string }) => session_id,
+        )
+        t.strictSame(found, all.slice(offset, offset + limit))
+        t.equal(read.hasMore, all.length > offset + limit)
+      }
+    },
+  )
+  await fc.assert(property, { numRuns: 40 })
+})
+
+t.test('a first page reads the newest versions of some sessions, not of all', async (t) => {
+  await clickhouse.command(
+    `INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, started_at, version, is_deleted)
+     SELECT 'large', concat('s', leftPad(toString(number), 7, '0')), 'ada', 'active', '{}', number, number + 1, 0
+     FROM numbers(300000)`,
+  )
+  const before = await rowsRead()
+  const { rows, hasMore } = await readSessionPage(Shards.of(clickhouse), { projectId: 'large', limit: 50, offset: 0 })
+  t.equal(JSON.parse(`[${await text(rows)}]`)[0].session_id, 's0299999')
+  t.ok(hasMore)
+  // When each of them started, and little more.
+  const read = (await rowsRead()) - before
+  t.ok(read >= 300_000 && read < 400_000, `${read} rows were read`)
+})
