@@ -30,6 +30,8 @@ export class PageReach {
   readonly #manyParts: number
   /** ms between two events of a project, on the page of it that was read last; infinite if that had all its events */
   readonly #spacing = new Map<string, number>()
+  /** of a project's first event, ms; there may be later ones only, as it was deleted since */
+  readonly #first = new Map<string, number>()
   readonly #parts = { count: 0, readAt: Number.NEGATIVE_INFINITY }
 
   /** @param manyParts up to so many parts, no page is bounded */
@@ -62,22 +64,24 @@ export class PageReach {
     const { projectId, startAt, limit } = page
     const start = startAt ?? (page.order === 'desc' ? page.upTo : undefined)
     if (next === null) {
-      if (startAt === undefined) this.#remember(projectId, Number.POSITIVE_INFINITY)
+      if (startAt === undefined) remember(this.#spacing, projectId, Number.POSITIVE_INFINITY)
       return
     }
-    const [from, to] = [millisecondsOfId(start), millisecondsOfId(next)]
-    if (from !== null && to !== null) this.#remember(projectId, Math.abs(to - from) / limit)
+    const from = start === undefined ? this.#first.get(projectId) : millisecondsOfId(start)
+    const to = millisecondsOfId(next)
+    if (typeof from === 'number' && to !== null) remember(this.#spacing, projectId, Math.abs(to - from) / limit)
     else if (this.#spacing.get(projectId) === Number.POSITIVE_INFINITY) this.#spacing.delete(projectId)
-  }
-
-  #remember(projectId: string, spacing: number): void {
-    if (this.#spacing.size >= MAX_PROJECTS && !this.#spacing.has(projectId)) this.#spacing.clear()
-    this.#spacing.set(projectId, spacing)
   }
 
   async #startOf(page: ReachedPage, reading: Reading): Promise<number | null> {
     const known = page.startAt ?? (page.order === 'desc' ? page.upTo : null)
-    return millisecondsOfId(known ?? (await findPageStart(this.#shards, { ...page, offset: 0 }, reading)))
+    if (known) return millisecondsOfId(known)
+    // To find it takes as long as the page itself would without a bound.
+    const first = this.#first.get(page.projectId)
+    if (first !== undefined) return first
+    const found = millisecondsOfId(await findPageStart(this.#shards, { ...page, offset: 0 }, reading))
+    if (found !== null) remember(this.#first, page.projectId, found)
+    return found
   }
 
   async #hasManyParts(reading: Reading): Promise<boolean> {
@@ -88,6 +92,11 @@ export class PageReach {
     }
     return this.#parts.count > this.#manyParts
   }
+}
+
+function remember(ofProjects: Map<string, number>, projectId: string, value: number): void {
+  if (ofProjects.size >= MAX_PROJECTS && !ofProjects.has(projectId)) ofProjects.clear()
+  ofProjects.set(projectId, value)
 }
 
 /** Of one shard, as others are like it; 0 where the user of the connection may not see them. */

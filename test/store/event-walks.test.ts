@@ -48,19 +48,24 @@ async function walk(
   const upTo = lastIdAt(BigInt(endMs) << 16n)
   for (let startAt: string | null = null; ; ) {
     const wanted: WantedPage = { projectId, filter: {}, order, limit, startAt, page: undefined, upTo, deletions: 0 }
-    const { rows } = await walks.read('json', wanted, SIGNAL)
-    let next: string | null = null
-    const body = await buffer(
-      wrapRows(rows, '[', (id) => {
-        next = id
-        return ']'
-      }),
-    )
-    walks.remember(wanted, next)
-    pages.push(JSON.parse(body.toString()).map(({ eventId }: { eventId: string }) => eventId))
+    const { ids, next } = await readPage(walks, wanted)
+    pages.push(ids)
     startAt = next
     if (startAt === null) return pages
   }
+}
+
+async function readPage(walks: EventWalks, wanted: WantedPage): Promise<{ ids: string[]; next: string | null }> {
+  const { rows } = await walks.read('json', wanted, SIGNAL)
+  let next: string | null = null
+  const body = await buffer(
+    wrapRows(rows, '[', (id) => {
+      next = id
+      return ']'
+    }),
+  )
+  walks.remember(wanted, next)
+  return { ids: JSON.parse(body.toString()).map(({ eventId }: { eventId: string }) => eventId), next }
 }
 
 function chunks(ids: string[], size: number): string[][] {
@@ -136,6 +141,18 @@ t.test('a page opens the parts that have its events, not all that lie behind', a
     t.ok(unbounded > blocks / 2, `${order}: ${unbounded} parts for a page`)
     t.ok(bounded < unbounded / 2, `${order}: ${bounded} parts for a page that has a bound`)
   }
+
+  const walks = new EventWalks(shards, undefined, new PageReach(shards))
+  const firstPage = async () => {
+    const before = await partsRead(clickhouse)
+    const wanted = { filter: {}, startAt: null, page: undefined, deletions: 0, projectId: 'p', order: 'asc' } as const
+    const page = { ...wanted, limit: 5, upTo: lastIdAt(BigInt(START_MS + blocks * DAY_MS) << 16n) }
+    t.equal((await readPage(walks, page)).ids.length, 5)
+    return (await partsRead(clickhouse)) - before
+  }
+  t.ok((await firstPage()) >= blocks, 'it is not known when the first event was')
+  const known = await firstPage()
+  t.ok(known < blocks / 2, `${known} parts for the first page, again`)
 })
 
 t.test('a project that fitted into a page is bounded once it does not', async (t) => {
