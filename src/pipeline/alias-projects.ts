@@ -4,32 +4,31 @@ import type { Position } from '../model/position.js'
 import { hasAliases } from '../store/aliases.js'
 import type { Lane } from './lane.js'
 
-/** How long it is remembered that a project has no alias, ms. */
+/** How long this process relies on an earlier finding that a project has no alias, ms. */
 const NONE_MS = 1_000
-/** How long the maker of a project's first alias waits until no process remembers that there is none. */
+/** How long the first alias of a project is delayed, ms: until no process relies on an earlier "none" any more. */
 const FIRST_ALIAS_MS = NONE_MS + 100
-/** How long the store's word that there is none holds, where the journals say the same. */
+/** How long a query of ClickHouse that found no alias is relied on, ms. The journals are still asked each time. */
 const STORE_MS = 5 * 60_000
-/** Projects of which something is remembered. */
+/** Projects in the cache. When it is full, it is cleared. */
 const MAX_PROJECTS = 10_000
 
 /**
- * Whether a project has aliases. `unknown`: the store could not say yet, or does not have all that waited in the journals
- * when this process began.
+ * Whether a project has aliases. `unknown`: ClickHouse has not answered yet, or has not stored everything that was in the
+ * journals when this process started.
  */
 export type AliasesOfProject = 'some' | 'none' | 'unknown'
 
 interface Seen {
   aliases: AliasesOfProject
-  /** when it was asked, or since when it may have some; `performance.now()` */
+  /** when the journals were asked, or when the first alias was announced; `performance.now()` */
   at: number
-  /** when the store said that there are none */
+  /** when ClickHouse last had none */
   storeAt: number
-  /** whether all lanes say that it has some */
+  /** whether every lane has been told that the project has aliases */
   isAnnounced: boolean
 }
 
-/** What this needs of a lane. */
 type MarkedLane = { journal: Pick<Lane['journal'], 'progress' | 'noteDeletion'> }
 
 export interface AliasProjectsOptions {
@@ -42,14 +41,14 @@ export interface AliasProjectsOptions {
 }
 
 /**
- * Which projects have aliases, so that those without pay for one look a second. The first alias of a project is announced
- * to all lanes, and is made only when no process can remember any more that there is none.
+ * Which projects have aliases. A project without any costs one look-up a second. The first alias of a project is announced
+ * in all lanes, and made only once no process can still rely on there being none.
  */
 export class AliasProjects {
   readonly #options: AliasProjectsOptions
   readonly #seen = new Map<string, Seen>()
   readonly #looks = new Map<string, Promise<AliasesOfProject>>()
-  /** what the lanes had to store when this process first asked; null until all have said it, or once they have stored it */
+  /** by lane: the last position when this process first asked; null until every lane has answered */
   #waiting: Position[] | null = null
   #isSettled = false
 
@@ -57,7 +56,10 @@ export class AliasProjects {
     this.#options = options
   }
 
-  /** @throws if no lane can be reached */
+  /**
+   * Whether a project has aliases, from the cache or the journals.
+   * @throws if no lane can be reached
+   */
   async look(projectId: string): Promise<AliasesOfProject> {
     const seen = this.#seen.get(projectId)
     if (seen?.aliases === 'some') return 'some'
@@ -70,14 +72,14 @@ export class AliasProjects {
   }
 
   /**
-   * To be called before an alias is made. Resolves when every process knows that the project has some.
+   * Call it before making an alias. Resolves when every process knows that the project has aliases.
    * @throws if a lane cannot be reached
    */
   async announce(projectId: string): Promise<void> {
     await this.look(projectId)
     if (!this.#seen.get(projectId)?.isAnnounced) {
       const { lanes } = this.#options
-      // In all lanes, so that a reader may ask any. Another process may have reached some only.
+      // In all lanes, because a reader asks only one. Another process may have been stopped after some of them.
       await Promise.all(lanes.map(({ journal }) => journal.noteDeletion(nameOf(projectId))))
       this.#remember(projectId, { aliases: 'some', at: performance.now(), isAnnounced: true })
     }
@@ -104,7 +106,7 @@ export class AliasProjects {
     return seen.aliases
   }
 
-  /** By the first lane that answers. */
+  /** Asks the lanes one after another until one answers. */
   async #isAnnounced(projectId: string): Promise<boolean> {
     const { lanes, home } = this.#options
     const inOrder = [...lanes.slice(home), ...lanes.slice(0, home)]
@@ -120,7 +122,10 @@ export class AliasProjects {
     throw failure
   }
 
-  /** Whether the store has all that was in the journals when this process began: an embedded one forgets its counts. */
+  /**
+   * Whether ClickHouse has everything that was in the journals when this process started. Needed because an embedded
+   * journal loses its counts of deletions, and so the announcements, when the process ends.
+   */
   async #hasStoredAll(): Promise<boolean> {
     if (this.#isSettled) return true
     const { lanes } = this.#options
@@ -133,7 +138,7 @@ export class AliasProjects {
   }
 }
 
-/** Under which the journals count it among their deletions; no project's name has a NUL. */
+/** The name under which the journals count the announcement, as they count deletions. Project names contain no NUL. */
 function nameOf(projectId: string): string {
   return `aliases\0${projectId}`
 }

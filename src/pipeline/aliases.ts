@@ -8,9 +8,9 @@ import type { AliasProjects } from './alias-projects.js'
 import type { States } from './lane-states.js'
 import type { Barrier } from './level-barrier.js'
 
-/** Aliases from a name to its user, beyond which the names on the way are made to lead to the user directly. */
-const LONG_WAY = 8
-/** How many names of one level are looked for in one query. */
+/** A chain of more aliases than this is shortened: each name on it is made an alias of the user itself. */
+const MAX_CHAIN = 8
+/** Names in one query. */
 const MAX_NAMES = 1000
 /** How often at most conflicts are logged, ms. */
 const LOG_MS = 60_000
@@ -28,18 +28,18 @@ export interface AliasMetrics {
   conflicts: number
 }
 
-/** What a name leads to. */
-interface Way {
+/** The aliases that lead from a name to its user. */
+interface Chain {
   user: string
-  /** the names on the way, and where each leads */
+  /** by name: its alias */
   links: Map<string, Alias>
-  /** the name whose alias closes a circle, and so does not count */
+  /** if the chain is a cycle: the name whose alias was made last, which is ignored; else null */
   closing: string | null
 }
 
 /**
- * The other names of users. An alias names one user; what it names may become an alias itself, so names are followed to
- * their end. Nothing that is stored under a name is rewritten.
+ * The other names of users. An alias points at one name, which may become an alias itself, so chains are followed to
+ * their end. What is stored under a name is never rewritten.
  */
 export class Aliases {
   readonly metrics: AliasMetrics = { conflicts: 0 }
@@ -62,33 +62,33 @@ export class Aliases {
     const aliases = await this.#projects.look(projectId)
     if (aliases === 'none') return name
     try {
-      return (await this.#wayOf(projectId, name)).user
+      return (await this.#chainOf(projectId, name)).user
     } catch (error) {
-      // Nothing says that the project has aliases at all.
+      // Most projects have no aliases, so a store that is down does not stop them.
       if (aliases === 'unknown') return name
       throw error
     }
   }
 
-  /** Whether users of a project may have several names: false only where there is no alias. */
+  /** Whether a project may have aliases: false only if it certainly has none. */
   async hasAny(projectId: string): Promise<boolean> {
     return (await this.#projects.look(projectId)) !== 'none'
   }
 
   /** Whether two names stand for the same user. */
-  async areOne(projectId: string, a: string, b: string): Promise<boolean> {
+  async areSameUser(projectId: string, a: string, b: string): Promise<boolean> {
     const [one, other] = await Promise.all([this.resolve(projectId, a), this.resolve(projectId, b)])
     return one === other
   }
 
   /**
-   * Makes `alias` another name of `distinctId`; nothing where it is one already.
+   * Makes `alias` another name of `distinctId`. Does nothing if it is one already.
    * @throws ApiError `alias_conflict` if it names another user
    */
   async add(projectId: string, distinctId: string, alias: string): Promise<void> {
     await this.#projects.announce(projectId)
-    const { user } = await this.#wayOf(projectId, distinctId)
-    // The alias is the user itself, which has `distinctId` as a name.
+    const { user } = await this.#chainOf(projectId, distinctId)
+    // `distinctId` is an alias of `alias` already.
     if (user === alias) return
     const made = { distinctId: user, createdAt: Date.now() }
     const before: { alias: Alias | null } = { alias: null }
@@ -98,17 +98,17 @@ export class Aliases {
     })
     if (before.alias?.distinctId === user) return
     if (before.alias === null) {
-      await this.#openCircle(projectId, alias)
-    } else if (!(await this.areOne(projectId, before.alias.distinctId, user))) {
-      // Once it is open, the alias may turn out to be a user.
-      if (await this.#openCircle(projectId, alias)) return await this.add(projectId, distinctId, alias)
+      await this.#breakCycle(projectId, alias)
+    } else if (!(await this.areSameUser(projectId, before.alias.distinctId, user))) {
+      // Without the cycle, the alias may turn out to be a user.
+      if (await this.#breakCycle(projectId, alias)) return await this.add(projectId, distinctId, alias)
       this.metrics.conflicts++
       throw new ApiError('alias_conflict', 'The alias is the name of another user. An alias names one user only.')
     }
   }
 
-  /** As `add`, for a source that has no use for a conflict: it is logged, and the alias stays as it is. */
-  async offer(projectId: string, distinctId: string, alias: string): Promise<void> {
+  /** As `add`, for SDKs, which ignore a conflict: it is logged, and the alias stays as it is. */
+  async addOrLog(projectId: string, distinctId: string, alias: string): Promise<void> {
     try {
       await this.add(projectId, distinctId, alias)
     } catch (error) {
@@ -118,8 +118,8 @@ export class Aliases {
   }
 
   /**
-   * Users and all their names that the store has, level by level: the user, its aliases, their aliases, and so on. Those
-   * that are in a journal only are missing, so wait at the read barrier before.
+   * The users' names that are in ClickHouse, level by level: the user, its aliases, their aliases, and so on. Wait at the
+   * read barrier first: aliases that are only in a journal are missing.
    */
   async namesOf(projectId: string, users: readonly string[]): Promise<Map<string, string[][]>> {
     const names = new Map(users.map((user) => [user, [[user]]]))
@@ -141,31 +141,31 @@ export class Aliases {
     return names
   }
 
-  /** As `namesOf`, of one user; waits for the store only where there are aliases at all. */
+  /** As `namesOf`, of one user; waits at the read barrier itself, but only if the project may have aliases. */
   async storedNamesOf(projectId: string, user: string, barrier: Pick<Barrier, 'waitForAll'>): Promise<string[][]> {
     if ((await this.#projects.look(projectId)) !== 'none') await barrier.waitForAll()
     return (await this.namesOf(projectId, [user])).get(user) ?? [[user]]
   }
 
   /**
-   * From now on these names of a user stand for themselves.
-   * @param levels as `namesOf` gives them. Removed from the last: what is left of an interrupted removal still hangs
-   *   together, so that a repetition finds it.
+   * Removes the aliases between the names of a user.
+   * @param levels as `namesOf` returns them. The last level is removed first, so that after an interruption the remaining
+   *   names are still connected, and a repetition finds them.
    */
   async remove(projectId: string, levels: readonly string[][]): Promise<void> {
     const own = new Set(levels.flat())
     for (const level of levels.toReversed()) {
-      // An alias that was removed and made again since may name somebody else.
+      // An alias that was removed and made again meanwhile may belong to another user.
       await inTurns(level, (name) => this.#change(projectId, name, (alias) => !own.has(alias.distinctId), null))
     }
   }
 
-  /** From now on these names stand for themselves, whomever they named. */
+  /** Removes these aliases, whichever user they belong to. */
   async removeAny(projectId: string, names: readonly string[]): Promise<void> {
     await inTurns(names, (name) => this.#states.change(projectId, name, () => null))
   }
 
-  async #wayOf(projectId: string, name: string): Promise<Way> {
+  async #chainOf(projectId: string, name: string): Promise<Chain> {
     const links = new Map<string, Alias>()
     let at = name
     for (;;) {
@@ -178,23 +178,24 @@ export class Aliases {
       links.set(at, alias)
       at = alias.distinctId
     }
-    if (links.size > LONG_WAY) await this.#shorten(projectId, links, at)
+    if (links.size > MAX_CHAIN) await this.#shorten(projectId, links, at)
     return { user: at, links, closing: null }
   }
 
   /**
-   * Two calls at once may have made a circle of aliases. Each looks when its own is made, so the later one finds it.
-   * @returns whether the name was in one, or led to one
+   * Two calls at once may have made a cycle of aliases. Each calls this after it has made its own, so the later one finds
+   * the cycle, and removes the alias that was made last.
+   * @returns whether the name was in a cycle, or led to one
    */
-  async #openCircle(projectId: string, name: string): Promise<boolean> {
-    const { closing, links } = await this.#wayOf(projectId, name)
+  async #breakCycle(projectId: string, name: string): Promise<boolean> {
+    const { closing, links } = await this.#chainOf(projectId, name)
     const link = closing === null ? undefined : links.get(closing)
     if (closing === null || !link) return false
     await this.#change(projectId, closing, (alias) => !isSame(alias, link), null)
     return true
   }
 
-  /** So that following a name costs little however the aliases were made. */
+  /** Makes every name of a long chain an alias of the user itself, so that the next look-up takes one step. */
   async #shorten(projectId: string, links: Map<string, Alias>, user: string): Promise<void> {
     const long = [...links].filter(([, { distinctId }]) => distinctId !== user)
     await inTurns(long, ([name, link]) => {
@@ -202,7 +203,7 @@ export class Aliases {
     })
   }
 
-  /** Changes an alias if there is one and it is not to be kept. */
+  /** Replaces an alias with `to`, or removes it, unless there is none or `isKept` holds for it. */
   async #change(projectId: string, name: string, isKept: (alias: Alias) => boolean, to: Alias | null): Promise<void> {
     await this.#states.change(projectId, name, (alias) => (alias === null || isKept(alias) ? alias : to))
   }
@@ -220,14 +221,14 @@ export class Aliases {
     if (performance.now() - this.#loggedAt < LOG_MS) return
     this.#log.warn(
       { project, conflicts: this.#unlogged },
-      'an SDK gave an alias of one user to another; it stays with the first',
+      'an SDK sent an alias that belongs to another user; the alias was not changed',
     )
     this.#loggedAt = performance.now()
     this.#unlogged = 0
   }
 }
 
-/** Of a circle that a name is in, the name whose alias was made last; of those of one millisecond, the greatest name. */
+/** The name whose alias was made last in the cycle that `start` is in; at the same millisecond, the greatest name. */
 function latestOf(links: Map<string, Alias>, start: string): string {
   let latest = start
   for (let at = links.get(start)?.distinctId ?? start; at !== start; at = links.get(at)?.distinctId ?? start) {

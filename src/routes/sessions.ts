@@ -74,7 +74,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
       const owner = (await sessions.get(projectId, id))?.distinctId
-      if (owner === undefined || !(await aliases.areOne(projectId, owner, name))) throw error
+      if (owner === undefined || !(await aliases.areSameUser(projectId, owner, name))) throw error
       await sessions.change(projectId, id, (session) => change(session, owner))
     }
   }

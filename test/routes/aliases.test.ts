@@ -100,8 +100,8 @@ for (const storage of LAYOUTS) {
       t.equal(await userOf('link-0'), 'link-0', 'every name is free again')
     })
 
-    t.test('circles that two calls make at once are one user', async (t) => {
-      const pairs = Array.from({ length: 30 }, (_, i) => [`circle-a-${i}`, `circle-b-${i}`] as const)
+    t.test('two calls that make a cycle at once leave one user', async (t) => {
+      const pairs = Array.from({ length: 30 }, (_, i) => [`cycle-a-${i}`, `cycle-b-${i}`] as const)
       await Promise.all(
         pairs.map(async ([a, b]) => {
           const made = await Promise.all([alias(a, b), alias(b, a), alias(a, b)])

@@ -152,7 +152,7 @@ async function addAliases({ aliases }: IngestParts, projectId: string, messages:
     else usersOf.set(alias, new Set([distinctId]))
   }
   await inTurns([...usersOf], async ([alias, users]) => {
-    for (const user of users) await aliases.offer(projectId, user, alias)
+    for (const user of users) await aliases.addOrLog(projectId, user, alias)
   })
 }
 
