@@ -5,11 +5,11 @@ import { given } from '../lib/given.js'
 import type { Histogram } from '../lib/histogram.js'
 import { laterOf, type Position, START } from '../model/position.js'
 
-/** Where the events of an appended request are: the entry, and the index of the first one in it. */
+/** Where the events of an appended request are: the entry, and the index of the first event in it. */
 export interface Appended {
   position: Position
   index: number
-  /** of the journal that has the entry */
+  /** id of the journal that has the entry */
   journalId: number
 }
 
@@ -19,7 +19,7 @@ export interface CommitMetrics {
   accepted: number
   /** events that were not appended, as their `insert_id` was known */
   repeated: number
-  /** refused events by error code; after `internal` they may be in the journal all the same */
+  /** refused events by error code; after `internal` they may be in the journal nevertheless */
   refused: Record<'overloaded' | 'unavailable' | 'internal', number>
   /** duration of the writes that succeeded */
   writeSeconds: Histogram
@@ -38,7 +38,7 @@ export interface WaitingEvent extends Waiting<Appended | null> {
   insertId: Buffer | null
 }
 
-/** An outcome, and the journal that it is of: another lane may have taken the write. */
+/** An outcome, and the id of the journal that executed the write, which may be that of another lane. */
 export interface Written {
   outcome: Outcome
   journalId: number
@@ -48,7 +48,7 @@ export interface WaitingWrite extends Waiting<Written> {
   write: Write
 }
 
-/** What one write commits. Its outcomes are those of the appends of `events`, then those of `writes`. */
+/** What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order. */
 export interface Group {
   /** by project: the events of each become one entry */
   events: WaitingEvent[][]
@@ -67,14 +67,14 @@ export function eventsOf(write: Write): number {
   return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
 }
 
-/** Whether any lane may take it: a key and ids are remembered in lanes of their own. */
+/** Whether any lane may take a write. Idempotency keys and insert_ids each belong to the lane that remembers them. */
 export function isMovable(write: Write): write is Append {
   return write.type === 'append' && !write.idempotencyKey && !write.insertIds
 }
 
 /**
- * The greatest position that these writes are answered with; START if none is. A repeated one counts: another process may
- * have executed it, and what its client sends next may go to a lane that knows nothing of it.
+ * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
+ * executed them, and the client's next request may go to a lane that has not been told their position.
  */
 export function lastOf(outcomes: Outcome[]): Position {
   let last = START
@@ -87,10 +87,10 @@ export function refusalOf(error: unknown): keyof CommitMetrics['refused'] {
   return code === 'overloaded' || code === 'unavailable' ? code : 'internal'
 }
 
-/** What a write that was refused says behind the reason, which a read says alone. */
+/** Ends the message of a refused write. The same refusal of a read comes without it. */
 export const NOTHING_STORED = ' Nothing was stored.'
 
-/** The error of a write that certainly stored nothing, as its caller should read it; any other error unchanged. */
+/** Adds NOTHING_STORED to the error of a write that certainly stored nothing; returns any other error unchanged. */
 export function asRefusedWrite(error: unknown): unknown {
   if (!(error instanceof ApiError) || refusalOf(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
     return error
@@ -98,7 +98,7 @@ export function asRefusedWrite(error: unknown): unknown {
   return new ApiError(code, `${error.message}${NOTHING_STORED}`, { cause: error, ...given({ details, retryAfter }) })
 }
 
-/** Events with ids by themselves, as no other lane may take them. */
+/** Events with insert_ids form groups of their own, because other lanes cannot take those (see `isMovable`). */
 export function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
   const plain = new Map<string, WaitingEvent[]>()
   const identified = new Map<string, WaitingEvent[]>()

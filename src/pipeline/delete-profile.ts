@@ -11,9 +11,9 @@ export interface DeleteParts {
 }
 
 /**
- * Deletes a user's profile and its aliases, with what was a profile of theirs before. Where the project has no alias, the
- * store is not waited for.
- * @returns whether there was anything
+ * Deletes a user's profile and aliases, and the profiles that the aliases had before they became aliases. Waits for
+ * ClickHouse only if the project may have aliases.
+ * @returns whether anything was deleted
  */
 export async function deleteProfile(
   { profiles, aliases, barrier }: DeleteParts,

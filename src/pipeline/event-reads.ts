@@ -10,7 +10,7 @@ import { EventWalks, type WantedPage } from '../store/event-walks.js'
 import { wrapRows } from '../store/page.js'
 import type { Barrier } from './level-barrier.js'
 
-/** Which page of a project's events is asked for. */
+/** The page of a project's events that a client requested. */
 export interface AskedPage {
   projectId: string
   filter: EventFilter
@@ -30,7 +30,7 @@ export interface RowsPage {
   pending: number
 }
 
-/** Reads pages of events, after everything that was accepted before. */
+/** Reads pages of events. Every read waits at the read barrier, so it sees what was accepted before it. */
 export class EventReads {
   readonly #barrier: Pick<Barrier, 'waitForProject'>
   readonly #walks: EventWalks
@@ -71,15 +71,15 @@ export class EventReads {
     const cursor = text === undefined ? null : readCursor(text, asked.order)
     const order = cursor?.order ?? asked.order ?? 'asc'
     const { stored, pending, deletions } = await this.#barrier.waitForProject(projectId)
-    // Only complete blocks: a page that read half a block would make the walk skip the other half.
+    // Without this limit a page could contain half of a block, and the walk would skip the other half.
     const upTo = lastIdAt(stored)
     return { wanted: { projectId, filter, order, limit, startAt: cursor?.id ?? null, page, upTo, deletions }, pending }
   }
 }
 
 /**
- * The place of a cursor that a client sent back.
- * @param order that it must have; any where absent
+ * Parses a cursor that a client sent back.
+ * @param order the order that it must have; absent: any
  * @throws ApiError `invalid_request`
  */
 export function readCursor(text: string, order?: Order): { id: string; order: Order } {

@@ -1,23 +1,23 @@
 /**
- * So many requests are written at once, before the rest of their turn is read. With fewer, each request costs more; with more,
- * clients that each wait for their answer would all wait for the same write, while this thread has nothing to do.
+ * As soon as this many requests are waiting, they are written. With a lower limit each request costs more CPU; with a
+ * higher one, clients that wait for their responses would all wait for one write while this thread is idle.
  */
 const ENOUGH = 32
 
 /**
- * Says when what waits is to be written: requests that arrive together share a write, and those that arrive while it is in
- * flight gather for the next.
+ * Decides when the waiting requests are written, so that requests which arrive together share a write. Those that arrive
+ * while a write is in flight gather for the next one.
  */
 export class Gathering {
   readonly #waiting: () => number
   #enough: (() => void) | null = null
 
-  /** @param waiting how many requests do */
+  /** @param waiting returns the number of waiting requests */
   constructor(waiting: () => number) {
     this.#waiting = waiting
   }
 
-  /** Resolves once a turn of the event loop has brought no more requests, or as soon as there are enough. */
+  /** Resolves after a turn of the event loop without a new request, or as soon as ENOUGH are waiting. */
   async done(): Promise<void> {
     for (let before = -1; this.#waiting() < ENOUGH && this.#waiting() !== before; ) {
       before = this.#waiting()
@@ -28,7 +28,7 @@ export class Gathering {
     }
   }
 
-  /** Call it when a request has begun to wait. */
+  /** Call it after adding a request to those that wait. */
   note(): void {
     if (this.#enough && this.#waiting() >= ENOUGH) this.#enough()
   }

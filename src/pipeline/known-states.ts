@@ -6,64 +6,67 @@ import type { StoredKeys } from '../store/tables.js'
 import { KEY_END_BYTES } from '../store/versioned.js'
 
 /**
- * How long after a reading of the store it is relied upon, ms. What is stored after it is found in the journal, which keeps a
- * state for STATE_MEMORY_MS (10 min) longer and is always asked first; the rest is for clocks that are set.
+ * How long the keys that were read from ClickHouse are relied on, ms. A state that is stored later is found in the journal,
+ * which is always asked first and keeps a state for STATE_MEMORY_MS (10 min) after it is stored; the difference allows for
+ * changes of the clocks.
  */
 const MEMORY_MS = 3 * 60_000
-/** After which the next reading begins, ms: it looks at the version of every row. */
+/** Age at which the keys are read again, ms. Not sooner, because each read looks at the version of every row. */
 const REFRESH_MS = 30_000
-/** Between attempts that fail, or that found more states than fit, ms. */
+/** Pause after a failed read, ms. */
 const RETRY_MS = 30_000
-/** Until what waited when the states were marked is stored, ms. */
+/** Pause while entries from before the mark are still to be stored, ms. */
 const WAITING_MS = 1_000
+/** Pause after a read that found more states than `maxStates`, ms. */
 const TOO_MANY_MS = 60 * 60_000
 /**
- * How far a reading goes back behind what is stored, ms of positions. A Redis that lost its last steps may have lost that an
- * INSERT was sent, whose rows then appear later: for as long as an INSERT may take.
+ * How far before the last stored position a read begins, ms of positions. A Redis that lost its last writes may not know of
+ * an INSERT that was sent, and its rows appear later: after as long as an INSERT may take.
  */
 const MARGIN_MS = 10 * 60_000
-/** After which all rows are read again, ms: older ones may come as well, as with a part of the table that is restored. */
+/** Age at which all rows are read again, ms. Rows with old versions may appear too, for example from a restored part. */
 const FULL_MS = 60 * 60_000
-/** Of a filter: with as many states it is wrong for one new one in four. */
+/** Largest filter. With MAX_STATES in it, one new state in four is taken for a known one. */
 const MAX_BYTES = 16 * 1024 * 1024
 const MAX_STATES = 40_000_000
-/** A filter has room for twice as many states as there are, and for some from the start. */
+/** Room of a filter beyond twice the number of states that there are. */
 const FIRST_STATES = 50_000
-/** Of this process that are kept for a filter which is not there yet. */
+/** States written by this process that are kept until there is a filter to add them to. */
 const MAX_NOTED = 50_000
 
-/** What is known of the store. */
+/** What is known of the states in ClickHouse. */
 interface Known {
   filter: BloomFilter
-  /** of the journal: after a loss, the store may have what the journal never stored, as far as it knows */
+  /** era of the journal: in another one, ClickHouse may have rows that the journal does not know of */
   era: number
-  /** of the journal's states: with another one, some have vanished that were not in the store at the reading */
+  /** mark of the journal's states: if it differs, the journal has lost states that ClickHouse may not have had when it was read */
   mark: string
-  /** everything up to here was stored before the reading */
+  /** everything up to here was stored before the read */
   stored: Position
-  /** by the clock of the journal, and by that of this process, before the reading began */
+  /** when the read began, by the clock of the journal */
   readAt: number
+  /** when the read began, by the clock of this process */
   at: number
-  /** by the clock of this process, before all rows were read */
+  /** when the last read of all rows began, by the clock of this process */
   filledAt: number
 }
 
 export interface KnownStatesOptions {
-  /** ends a reading */
+  /** aborts a read */
   closing?: AbortSignal
   now?: () => number
-  /** states beyond which they are not remembered, so that the store is asked for each */
+  /** with more states than this there is no filter, and ClickHouse is asked for each state */
   maxStates?: number
 }
 
 /**
- * Which states of one kind the store may have, so that it is not asked for one that nobody has written yet, as for a new
- * user. Knowing is by a filter of all state keys in the store, which is read when a state is first missing, and then from
- * time to time for the rows that were stored since. Whoever wrote those, in this process or another one, whatever its
- * version: they went through this journal, whose `stored` says which rows the last reading cannot have missed. That a
- * state is missing in the journal counts only if the mark of its states is the one that was there before the reading.
+ * Which states of one kind ClickHouse may have, so that it is not asked for a state that nobody has written yet, such as
+ * the profile of a new user. This is a Bloom filter of all state keys in ClickHouse. It is filled when the journal first
+ * lacks a state, and later extended with the rows that were stored since. Rows of other processes are included: all went
+ * through this journal, and its `stored` says which rows the last read has seen. A state that is missing in the journal is
+ * only new if the mark of the journal's states is still the one from before the read.
  *
- *     nothing ──first miss──▶ reading all ──▶ known ──30 s, and a miss──▶ reading the rest ──▶ known
+ *     nothing ──first miss──▶ reading all ──▶ known ──30 s, and a miss──▶ reading new rows ──▶ known
  *        ▲                                      │
  *        └──── the journal lost data or states, the filter is crowded, or an hour has passed
  */
@@ -75,9 +78,9 @@ export class KnownStates {
   readonly #now: () => number
   readonly #maxStates: number
   #known: Known | null = null
-  /** that is to take its place once all states are in it */
+  /** replaces the filter of `#known` once all states are in it */
   #filling: BloomFilter | null = null
-  /** what this process writes before that is complete */
+  /** states that this process writes before `#filling` is complete */
   readonly #noted = new Set<string>()
   #reading: Promise<void> | null = null
   #retryAt = Number.NEGATIVE_INFINITY
@@ -96,15 +99,14 @@ export class KnownStates {
     this.#maxStates = maxStates ?? MAX_STATES
   }
 
-  /** Of memory. */
+  /** Memory of the filter, bytes. */
   get bytes(): number {
     return this.#known?.filter.bytes ?? 0
   }
 
   /**
-   * Whether the store has no row of a state that the journal does not have.
-   * @param reading of the journal
-   * @returns false where that is not known
+   * Whether ClickHouse certainly has no row of a state that the journal does not have.
+   * @param reading the one in which the journal did not have it
    */
   isNew(stateKey: string, { readAt, mark }: Pick<StateReading, 'readAt' | 'mark'>): boolean {
     const known = this.#known
@@ -118,8 +120,8 @@ export class KnownStates {
   }
 
   /**
-   * A state that this process is about to write is none that nobody has written, even if it is gone from the journal before
-   * its time, as by an operator's hand.
+   * Call it before writing a state, which is not new from then on. Without it, a state that vanishes from the journal too
+   * early, for example because an operator deletes it, would be taken for new.
    */
   note(stateKey: string): void {
     const end = endOf(stateKey)
@@ -128,7 +130,7 @@ export class KnownStates {
     if ((!this.#known || this.#reading) && this.#noted.size < MAX_NOTED) this.#noted.add(end.toString('latin1'))
   }
 
-  /** Resolves when no reading is under way. */
+  /** Resolves when no read is in progress. */
   async settled(): Promise<void> {
     await this.#reading
   }
@@ -139,7 +141,10 @@ export class KnownStates {
       .catch((error) => {
         this.#retryAt = now + RETRY_MS
         if (!this.#closing.aborted)
-          this.#log.warn({ err: error }, 'which states are stored could not be read; the store is asked for each')
+          this.#log.warn(
+            { err: error },
+            'the keys of the stored states could not be read; until they are, ClickHouse is asked for each state',
+          )
       })
       .finally(() => {
         this.#reading = null
@@ -149,7 +154,7 @@ export class KnownStates {
 
   async #read(at: number): Promise<void> {
     const { era } = this.#journal
-    // All this before the store is read: a state that is stored later is in the journal for ten minutes more.
+    // Before ClickHouse is read: a state that is stored after this is in the journal for ten more minutes.
     const { readAt, mark, madeAt } = await this.#journal.markStates()
     const { stored } = await this.#journal.progress()
     const before = this.#known
@@ -161,7 +166,7 @@ export class KnownStates {
         return
       }
     }
-    // What waits may be nowhere else, its state having vanished: once it is stored, the reading finds it.
+    // The state of an entry that is not stored yet may have vanished from the journal: wait until ClickHouse has its row.
     if (mark === null || stored < madeAt) {
       this.#retryAt = at + WAITING_MS
       return
@@ -180,7 +185,7 @@ export class KnownStates {
     this.#noted.clear()
   }
 
-  /** Adds the keys of all rows with later versions. */
+  /** Adds the state keys of all rows whose version is greater than `after`. */
   async #add(filter: BloomFilter, after: Position): Promise<void> {
     let rest: Buffer = Buffer.alloc(0)
     for await (const chunk of await this.#table.stateKeys(after, this.#closing)) {
@@ -189,7 +194,7 @@ export class KnownStates {
       for (let key = 0; key < end; key += KEY_END_BYTES) filter.add(bytes, key)
       rest = bytes.subarray(end)
     }
-    if (rest.length > 0) throw new Error('the state keys of the store end half-way')
+    if (rest.length > 0) throw new Error('ClickHouse sent an incomplete state key')
   }
 }
 

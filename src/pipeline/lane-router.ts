@@ -9,7 +9,7 @@ import { type Appended, NOTHING_STORED } from './commit-parts.js'
 import type { AppendOptions, GroupCommit, OtherLanes } from './group-commit.js'
 import type { Lane } from './lane.js'
 
-/** How events get into a journal. */
+/** The methods by which routes append events: those of one GroupCommit, or of a LaneRouter over several. */
 export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendKeyedEvent' | 'appendRejected'>
 
 /**
@@ -19,8 +19,8 @@ export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendK
  */
 const SHORT_QUEUE_BYTES = 4 * 1024 * 1024
 const STORED_IN_PART =
-  'A part of the batch is stored; send all of it again: of events with an insert_id, none is stored twice.'
-/** How long a lane is avoided after its journal failed or delayed a write. */
+  'A part of the batch is stored. Send all of it again: events with an insert_id are not stored twice.'
+/** How long a lane is avoided after its journal failed or delayed a write, ms. */
 const AVOIDED_MS = 1_000
 
 /**
@@ -50,7 +50,7 @@ export class LaneRouter implements Appends {
     return lane.commits.appendEvent(projectId, body, insertId)
   }
 
-  /** A batch with ids is split by the lanes that remember them; if one lane refuses its part, others may have theirs. */
+  /** A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs. */
   appendBatch(
     projectId: string,
     body: Buffer,
@@ -63,8 +63,8 @@ export class LaneRouter implements Appends {
   }
 
   /**
-   * The key is remembered in its own lane, where a request with another body finds it, and with the event in the lane of
-   * the id.
+   * The key is remembered in its own lane, so that a request with the same key and another body is refused there, and
+   * together with the event in the lane of the insert_id.
    */
   async appendKeyedEvent(
     projectId: string,
@@ -83,10 +83,10 @@ export class LaneRouter implements Appends {
   }
 
   /**
-   * An idempotency key is remembered in its lane before anything of its batch is appended, with the events without ids if
-   * there are any: those with ids are known by them.
-   * @returns where the first of the events without ids is; null if all have ids
-   * @throws ApiError `overloaded` or `unavailable` that says whether a part may be stored
+   * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the events
+   * that have no ids. Those with ids need no key: a repetition finds their ids.
+   * @returns where the first event without an id is; null if all have ids
+   * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
   async #appendParts(
     projectId: string,
@@ -107,7 +107,7 @@ export class LaneRouter implements Appends {
     const plain = parts.find(({ lane }) => lane === null)
     const identified = parts.filter((part) => part !== plain)
     if (!key) {
-      // Last: if another part is refused, a repetition of the whole batch stores these for the first time.
+      // Last: if another part is refused, these are not stored yet, and the client's retry does not duplicate them.
       await allOf(identified.map(append))
       return plain ? await append(plain) : null
     }
@@ -121,7 +121,7 @@ export class LaneRouter implements Appends {
     return this.#at(laneOf(key, this.#lanes.length))
   }
 
-  /** What one lane owes to the others. */
+  /** How one lane reaches the others: to raise their positions, and to pass on entries that it refuses. */
   othersOf(lane: Pick<Lane, 'number' | 'name'>): OtherLanes {
     return {
       prefix: `In ${lane.name}: `,
@@ -145,7 +145,7 @@ export class LaneRouter implements Appends {
   #free(): Lane {
     const home = this.#at(this.#home)
     if (home.commits.queuedBytes < SHORT_QUEUE_BYTES && isOpen(home)) return home
-    // If none is open, the home lane says why.
+    // If none is open, the error of the home lane is the one to report.
     return this.#leastBusy() ?? home
   }
 

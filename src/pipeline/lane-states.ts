@@ -25,9 +25,9 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   /**
-   * As StateStore has it. An idempotency key is remembered in its own lane, where every other request with that key looks
-   * for it, and then committed with the change in the lane of the state: so the change is executed once even if this
-   * process ends between the two. A change that is refused leaves the key free.
+   * As `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key looks
+   * for it, and then committed with the change in the lane of the state. So the change is executed once even if this
+   * process ends between the two. A change that is refused does not use up the key.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
@@ -36,8 +36,8 @@ export class LaneStates<Value> implements States<Value> {
   }
 
   /**
-   * @returns how the key is reserved in its lane; null where that is the lane of the state, or there is none
-   * @throws ApiError `idempotency_conflict` if its lane knows it with another body
+   * @returns how to reserve the key in its lane; null if there is no key, or its lane is that of the state
+   * @throws ApiError `idempotency_conflict` if its lane knows the key with another body
    */
   async #checkKey(lane: Lane, key: IdempotencyKey | undefined): Promise<Pick<Repetition, 'reserveKey'> | null> {
     const keyLane = key && this.#laneOf(key.key)

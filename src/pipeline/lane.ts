@@ -24,23 +24,20 @@ import { StateStore } from './state-store.js'
 import { Writer } from './writer.js'
 
 /**
- * How long the writer may still store entries on shutdown. The rest stays in the journal until the
- * next start.
+ * How long the writer may still store entries on shutdown, ms. The rest stays in the journal until
+ * the next start.
  */
 const FLUSH_LIMIT_MS = 1_500
 
-/**
- * The way of the data from a request to ClickHouse and back: journal → group commit → writer →
- * read barrier.
- */
+/** One journal and the parts around it: group commit → journal → writer, the read barrier and the state stores. */
 export interface Lane {
   /** from 0 */
   number: number
-  /** for messages, as `lane 1 (host:6379)` */
+  /** for messages, such as `lane 1 (host:6379)` */
   name: string
   /** for messages about what is not stored yet: its name and, if there are several, its shard's */
   place: string
-  /** that the writer stores on */
+  /** the one that the writer stores on */
   shard: Shard
   journal: Journal
   commits: GroupCommit
@@ -55,7 +52,7 @@ export interface Lane {
   close(): Promise<void>
 }
 
-/** Two names of up to 255 characters, each of up to 4 bytes or an escape of 6. */
+/** Largest alias, bytes: two names of up to 255 characters, each of up to 4 bytes or an escape of 6. */
 const MAX_ALIAS_BYTES = 4 * 1024
 
 /** What the lanes of a process share. */
@@ -63,20 +60,20 @@ export interface LaneOptions {
   number: number
   name: string
   shards: Shards
-  /** whether all that a lane has stored is on its shard, which a change of the layout ends */
+  /** whether everything that a lane has stored is on its own shard; false after a change of the layout */
   isOwnShardEnough: () => boolean
   others: OtherLanes | null
   buffers: BufferPool
-  /** for what waits for the journals */
+  /** of the requests that wait for the journals */
   queued: ByteBudget
-  /** for the profiles and sessions that are loaded at a time */
+  /** of the profiles and sessions that are in memory */
   memory: ByteBudget
   log: Log
   /** aborts the waits at the read barrier */
   closing: AbortSignal
 }
 
-/** Puts a lane around its journal, which it closes. */
+/** Makes a lane of a journal, which the lane closes. */
 export function laneOn(journal: Journal, config: Config, options: LaneOptions): Lane {
   const { number, name, shards, isOwnShardEnough, others, buffers, queued, memory, log, closing } = options
   const shard = shards.at(number % shards.all.length)
@@ -124,9 +121,9 @@ export function laneOn(journal: Journal, config: Config, options: LaneOptions): 
 }
 
 /**
- * The tables as a lane's writer sees them.
- * @param all where entries that the journal has lost to a failover may be stored: before a change of the layout the lane may
- *   have had another shard
+ * The tables as a lane's writer sees them: it stores on its own shard, and looks on all shards for what is stored already.
+ * @param all all shards, as long as entries that a failover brought back may be stored on another shard than the lane's: it
+ *   may have had another one before a change of the layout
  */
 function inDoubt(tables: StoreTables, all: () => StoreTables): Tables {
   return {

@@ -20,15 +20,12 @@ import { type Barrier, LevelBarrier } from './level-barrier.js'
 import { withNamedFailures } from './named-failures.js'
 import { laneName, openJournal } from './open-journal.js'
 
-/**
- * Bytes of profiles and sessions that a process loads at a time; a change holds some four copies
- * of each.
- */
+/** Bytes of profiles and sessions that a process loads at a time. A change holds about four copies of each. */
 const STATE_MEMORY_BYTES = 32 * 1024 * 1024
 
 /**
- * All lanes of a store, as the routes use them. With one lane each part is that lane's own; with several, a part that finds
- * the lane of a call, or waits for all.
+ * All lanes of a store, as the routes use them. With one lane, each part is that lane's own. With several, each part finds
+ * the lane of a call, or waits for all lanes.
  */
 export interface Lanes {
   /** by their numbers; at least one */
@@ -42,34 +39,34 @@ export interface Lanes {
   sessions: States<Session>
   aliases: Aliases
   barrier: Barrier
-  /** by lane, as LevelBarrier has it */
+  /** by lane, see LevelBarrier */
   lateClockReads: readonly number[]
   /**
-   * The lane that gave out event ids with this number; undefined for a journal from before. While a lane is unknown, it may
-   * be the one, and what asks it says that it is down.
+   * The lane whose event ids have this journal id; undefined if it is the id of a former journal. While the journal of a lane
+   * is unknown (see `isUnknown`), that lane is returned for other ids: it may be the one, and fails as unavailable.
    */
   ofJournal(id: number): Lane | undefined
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>
   /**
    * @param isOriginal whether the store has always had this layout, so that a state which is not in its lane's journal can
-   *   only be on its lane's shard; until this is said, all shards are searched
+   *   only be on its lane's shard; until this is called, all shards are searched
    */
   noteLayout(isOriginal: boolean): void
   close(): Promise<void>
 }
 
 export interface LanesOptions {
-  /** that this process was started for */
+  /** the one that this process was started for */
   layout: Layout
   log: Log
   /** aborts the waits at the read barrier */
   closing: AbortSignal
-  /** called if a lane that was down at the start turns out to be none of this store; the process should end */
+  /** called if a lane that was down at the start turns out not to belong to this store; the process should end */
   onFatal?: (error: unknown) => void
 }
 
-/** Between the attempts to ask a lane that is down how far it is; each takes 2 s itself. */
+/** Pauses between attempts to ask a lane that is down for its position; each attempt takes 2 s itself. */
 const JOIN_BACKOFF: Backoff = { firstMs: 100, maxMs: 1_000 }
 
 /**
@@ -97,7 +94,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   }
   const [only] = all
   if (!only) throw new RangeError('a store has at least one lane')
-  const ways = areSeveral
+  const parts = areSeveral
     ? {
         commits: router,
         profiles: new LaneStates('profiles', all, ({ profiles }) => profiles),
@@ -106,7 +103,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
         barrier: new LevelBarrier(all, { log, closing }),
       }
     : only
-  const { commits, profiles, sessions, barrier } = ways
+  const { commits, profiles, sessions, barrier } = parts
   const lateClockReads = barrier instanceof LevelBarrier ? barrier.lateClockReads : [0]
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   return {
@@ -116,7 +113,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     commits,
     profiles,
     sessions,
-    aliases: new Aliases({ states: ways.aliases, projects, shards, log }),
+    aliases: new Aliases({ states: parts.aliases, projects, shards, log }),
     barrier,
     lateClockReads,
     ofJournal: (id) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown),
@@ -131,12 +128,12 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   }
 }
 
-/** Whether a lane has been down since the start: which journal it has, and so which event ids, is not known yet. */
+/** Whether a lane has been down since the start, so that the id of its journal is not known yet. */
 export function isUnknown({ journal }: Pick<Lane, 'journal'>): boolean {
   return journal.id === 0 && !journal.isUp
 }
 
-/** Opens all, or none. Of several, at least one is up. */
+/** Opens all journals, or none. Of several, at least one must be up. */
 async function openJournals(config: Config, shards: Shards, options: LanesOptions, home?: number): Promise<Journal[]> {
   const { log, onFatal = () => undefined } = options
   const layout = layoutNumber(options.layout)
@@ -163,14 +160,14 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
 }
 
 /**
- * What a process accepts comes after what was accepted before its start, so that a client keeps the order of its calls
- * when the process that it talks to is restarted and prefers a lane whose clock is behind.
- * A lane that is down has its say when it is up.
+ * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that was
+ * accepted before its start. Otherwise a client's calls could change their order when its process is restarted and prefers
+ * a lane whose clock is behind. The position of a lane that is down is taken into account once it is up.
  * @param signal ends the wait for those
  */
 async function levelFloors(journals: readonly Journal[], signal: AbortSignal): Promise<void> {
   const results = await Promise.allSettled(journals.filter(({ isUp }) => isUp).map((journal) => journal.progress()))
-  // A lane that is down since it was opened has no say.
+  // A lane that went down after it was opened is ignored.
   const last = results.reduce(
     (last, result) => (result.status === 'fulfilled' ? laterOf(last, result.value.appended) : last),
     START,
@@ -181,12 +178,12 @@ async function levelFloors(journals: readonly Journal[], signal: AbortSignal): P
       const { appended } = await late.progress()
       for (const journal of journals) if (journal !== late) journal.raiseFloor(appended)
     }
-    // It is retried for ever, so it cannot fail.
+    // Retried until it succeeds or is aborted, so it cannot fail.
     void retry(join, { backoff: JOIN_BACKOFF, signal })
   }
 }
 
-/** In the home lane, or in any: a reader adds the counts of all lanes. */
+/** Counts the deletion in the home lane, or else in any other: readers add up the counts of all lanes. */
 async function noteDeletion(all: readonly Lane[], home: number, projectId: string): Promise<void> {
   const inOrder = [...all].sort((a, b) => Number(b.number === home) - Number(a.number === home))
   let failure: unknown

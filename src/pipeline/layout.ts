@@ -4,18 +4,18 @@ import type { LayoutGuard } from '../journal/layout.js'
 import { type Layout, parseLayoutNumber } from '../model/layout.js'
 import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
 
-/** The settings do not fit the layout of the store. Retrying does not help; the message says what does. */
+/** The settings do not match the layout of the store. Retrying does not help; the message says what does. */
 export class WrongLayoutError extends Error {
   override readonly name = 'WrongLayoutError'
 }
 
-/** How long a store that does not respond holds up a start. */
+/** How long a start waits for a store that does not respond, ms. */
 const FIND_LIMIT_MS = 2_000
 
 /**
- * The layout for which a process opens its lanes, before it opens any: what the store has recorded, or else, while it is
- * down or new, what the journal of the first lane is for, or else what the settings say.
- * @param lanes as the settings have it
+ * Finds the layout for which a process opens its lanes: the one that the store has recorded; if the store is down or new,
+ * that of the first lane's journal; if there is no journal either, that of the settings.
+ * @param lanes number of lanes in the settings
  * @param guardOfFirst reads the guard of lane 0; null if there is no journal
  * @throws WrongLayoutError if the settings differ, or if a change is in progress
  */
@@ -31,7 +31,7 @@ export async function findLayout(
   return { version: found.version, ...given }
 }
 
-/** What the store has recorded; null if it has nothing yet, or cannot say in time. */
+/** The layout that the store has recorded; null if there is none yet, or the store does not respond in time. */
 async function recorded(shards: Shards): Promise<RecordedLayout | null> {
   try {
     return (await readLayouts(shards.first, AbortSignal.timeout(FIND_LIMIT_MS))).latest
@@ -41,7 +41,7 @@ async function recorded(shards: Shards): Promise<RecordedLayout | null> {
   }
 }
 
-/** A journal that a change has made is for no version yet. */
+/** The layout that a journal belongs to. One that a change of the layout has just created has version 0 and does not count. */
 function asRecorded(guard: LayoutGuard | null): RecordedLayout | null {
   if (!guard || guard.version === 0) return null
   if (guard.closedFor === null) return { ...parseLayoutNumber(guard.version), state: 'active' }
@@ -49,16 +49,16 @@ function asRecorded(guard: LayoutGuard | null): RecordedLayout | null {
 }
 
 /**
- * Compares the layout for which a process has opened its lanes with that of the store, once it responds. A store without
- * one gets it, before anything is written to its shards.
+ * Compares the layout for which a process has opened its lanes with that of the store, once the store responds. A store
+ * without a layout records this one, before anything is written to its shards.
  * @throws WrongLayoutError if they differ, or if a change is in progress
- * @throws StoreError, StoreUnreachableError if the first shard cannot say
+ * @throws StoreError, StoreUnreachableError if the first shard cannot be asked
  */
 export async function checkLayout(shards: Shards, opened: Layout): Promise<void> {
   let { latest } = await readLayouts(shards.first)
   if (!latest) {
     await recordLayout(shards.first, { ...opened, state: 'active' }, Date.now())
-    // What another process has recorded at the same time counts for both.
+    // If another process has recorded one at the same time, it counts for both.
     latest = (await readLayouts(shards.first)).latest
   }
   if (!latest) throw new Error('the layout that was recorded is missing')

@@ -4,18 +4,18 @@ import { formatPosition, laterOf, type Position, START } from '../model/position
 import type { Lane } from './lane.js'
 import { notCaughtUp, POLL_MS, READ_BARRIER_MS, type Reach, type ReadBarrier, type ReadPoint } from './read-barrier.js'
 
-/** What readers of everything wait at. */
+/** The barrier that reads wait at: a ReadBarrier, or a LevelBarrier over several lanes. */
 export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll' | 'reach'>
 
 export interface LevelBarrierOptions {
   log: Pick<Log, 'warn'>
   /** ends every wait as a timeout does */
   closing: AbortSignal
-  /** default 5 000 */
+  /** how long a read waits, ms; default 5 000 */
   limitMs?: number
 }
 
-/** How often at most it is logged that a lane's clock is behind. */
+/** Least time between two warnings that a lane's clock is behind, ms. */
 const WARNING_MS = 60_000
 
 /**
@@ -24,7 +24,7 @@ const WARNING_MS = 60_000
  * each lane has stored what it has up to there.
  */
 export class LevelBarrier implements Barrier {
-  /** by lane: reads that ended early as its clock is more than a minute behind another's */
+  /** by lane: reads that timed out because its clock is more than a minute behind another lane's */
   readonly lateClockReads: number[]
   readonly #lanes: readonly Pick<Lane, 'name' | 'place' | 'journal'>[]
   readonly #options: LevelBarrierOptions
@@ -37,8 +37,8 @@ export class LevelBarrier implements Barrier {
   }
 
   /**
-   * As ReadBarrier has it, but where a lane is behind, `pending` may be too low, as what other lanes have stored behind
-   * that lane's position is not counted; then it is at least 1, even if that is none of this project's.
+   * As `ReadBarrier.waitForProject`. If a lane is behind, `pending` may be too low, because events that other lanes have
+   * stored beyond that lane's position are not counted. It is at least 1 then, even if none is of this project.
    * @throws ApiError `unavailable` that names a lane that cannot be reached
    */
   async waitForProject(projectId: string): Promise<ReadPoint> {
@@ -49,7 +49,10 @@ export class LevelBarrier implements Barrier {
     return { stored, pending, deletions: sum(progress.map(({ deletions }) => deletions)) }
   }
 
-  /** As ReadBarrier has it. @throws as `waitForProject`, and naming the lanes that are behind after 5 s */
+  /**
+   * As `ReadBarrier.waitForAll`.
+   * @throws as `waitForProject`; after 5 s, ApiError `unavailable` that names the lanes that are behind
+   */
   async waitForAll(): Promise<Position> {
     const { wanted, progress } = await this.#wait()
     const late = this.#behind(progress, wanted)
@@ -57,7 +60,10 @@ export class LevelBarrier implements Barrier {
     throw notCaughtUp(late.map((i) => this.#lanes[i]?.place).join(', '))
   }
 
-  /** As ReadBarrier has it. @throws as `waitForProject` */
+  /**
+   * As `ReadBarrier.reach`, but lifts the lanes that are behind.
+   * @throws as `waitForProject`
+   */
   async reach(): Promise<Reach> {
     const progress = await Promise.all(this.#lanes.map(({ journal }) => journal.progress()))
     const wanted = progress.reduce((last, { appended }) => laterOf(last, appended), START)
@@ -70,7 +76,7 @@ export class LevelBarrier implements Barrier {
     return { accepted, stored: leastStored(progress, wanted) }
   }
 
-  /** Lifts the lanes that have not stored everything up to a position, and reads how far they are then. */
+  /** Lifts the lanes that have not stored everything up to a position, and updates their entries in `progress`. */
   async #lift(progress: Progress[], wanted: Position, projectId?: string): Promise<void> {
     await Promise.all(
       this.#behind(progress, wanted).map(async (i) => {
@@ -80,7 +86,7 @@ export class LevelBarrier implements Barrier {
     )
   }
 
-  /** @returns the position that all lanes were lifted to, and what each lane says then */
+  /** @returns the position that all lanes were lifted to, and the progress of each lane after the wait */
   async #wait(projectId?: string): Promise<{ wanted: Position; progress: Progress[] }> {
     const { limitMs = READ_BARRIER_MS, closing } = this.#options
     const deadline = Date.now() + limitMs

@@ -3,8 +3,9 @@ import type { Journal } from '../journal/journal.js'
 import { given } from '../lib/given.js'
 
 /**
- * A journal whose failures say which lane it is of: for stores of several lanes, where a part of the calls keeps working.
- * @param name as Lane has it
+ * Wraps a journal so that the messages of its ApiErrors begin with the name of its lane. Used if there are several lanes,
+ * because calls to the other ones keep working.
+ * @param name see `Lane.name`
  */
 export function withNamedFailures(journal: Journal, name: string): Journal {
   const methods = new Map<unknown, unknown>()

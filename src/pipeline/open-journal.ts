@@ -14,11 +14,11 @@ import { redisOf } from './redis-urls.js'
 export interface WhichJournal {
   /** from 0 */
   lane: number
-  /** that this process was started for, by its number; the journal refuses all others */
+  /** number of the layout that this process was started for; the journal refuses processes of other layouts */
   layout: number
   /** the lane that this process prefers, if there are several */
   home?: number
-  /** whether it may be down, and is waited for; an embedded journal is always up. Default: it must be up */
+  /** if given, the Redis may be down, and the journal opens once it is up; by default that is an error */
   late?: LateStart
 }
 
@@ -53,8 +53,8 @@ export async function openJournal(config: Config, log: Log, shards: Shards, whic
 }
 
 /**
- * Opens the journal of a lane for a look at it or for a change of the layout, and creates nothing. The embedded one may be
- * looked at while a service has it.
+ * Opens the journal of a lane to inspect it or to change the layout. Creates nothing. The embedded journal may be inspected
+ * while a service has it open.
  * @throws Error if it cannot be reached, or if the embedded journal is not installed
  */
 export async function openRelocation(config: Config, lane: number, log: Log): Promise<Relocation> {
@@ -71,7 +71,7 @@ export async function openRelocation(config: Config, lane: number, log: Log): Pr
   return openLmdbRelocation({ path: pathOf(config, lane) })
 }
 
-/** What the journal of the first lane that can be reached lets in; null if there is none, or if no lane can be reached. */
+/** The guard of the first lane that can be reached; null if it has no journal, or if no lane can be reached. */
 export async function readGuard(config: Config, log: Log): Promise<LayoutGuard | null> {
   for (let lane = 0; lane < config.LANES; lane++) {
     const guard = await readGuardOf(config, lane, log)
@@ -88,7 +88,7 @@ async function readGuardOf(config: Config, lane: number, log: Log): Promise<Layo
     const look = await journal.look()
     return look && { version: look.layout, closedFor: look.closedFor }
   } catch {
-    // Opening it for use says why.
+    // Opening it for use will report the reason.
     return undefined
   } finally {
     await journal?.close()
@@ -100,13 +100,16 @@ function notInstalled(error: Error): never {
   throw new Error(`The embedded journal cannot be loaded (${reason}). Install the optional packages, or set REDIS_URL.`)
 }
 
-/** Of the lanes that are in other Redises than this one, which must not be found in its own: so a changed order is noticed. */
+/**
+ * The key prefixes of the lanes that are on other Redis servers. If one is found on this lane's server, the order of
+ * REDIS_URL has changed.
+ */
 async function prefixesElsewhere(config: Config, lane: number): Promise<string[]> {
   const places = await Promise.all(Array.from({ length: config.LANES }, (_, other) => redisOf(config, other)))
   return places.flatMap((place, other) => (place === places[lane] || Array.isArray(place) ? [] : [prefixOf(other)]))
 }
 
-/** Of the keys of a lane in Redis. */
+/** Prefix of a lane's keys in Redis. */
 function prefixOf(lane: number): string {
   return lane === 0 ? '{tallyhouse}' : `{tallyhouse:${lane}}`
 }
@@ -124,7 +127,7 @@ export function laneName(config: Config, lane: number): string {
 export function lanePlace(config: Config, lane: number): string {
   if (config.REDIS_URL === undefined) return pathOf(config, lane)
   const urls = journalUrls(config)
-  // Nodes of a cluster, of which any may have the lane.
+  // The nodes of a cluster: any of them may have the lane.
   if (urls.length > 1 && urls.length !== config.LANES) return urls.map((url) => new URL(url).host).join(',')
   const url = urls[lane] ?? urls[0] ?? ''
   return (isSentinelUrl(url) ? parseSentinelUrl(url)?.name : new URL(url).host) ?? ''

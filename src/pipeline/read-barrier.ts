@@ -2,9 +2,9 @@ import { ApiError } from '../contract/errors.js'
 import type { Journal, Progress } from '../journal/journal.js'
 import type { Position } from '../model/position.js'
 
-/** How long a reader waits for the store, as the contract promises. */
+/** How long a read waits until ClickHouse has what was accepted before it, ms. The API reference promises this. */
 export const READ_BARRIER_MS = 5_000
-/** Notifications are only hints, so the journal itself is polled this often. */
+/** Interval at which waiting reads poll the journal, ms: notifications are only hints. */
 export const POLL_MS = 100
 
 export interface ReadPoint {
@@ -16,15 +16,15 @@ export interface ReadPoint {
   deletions: number
 }
 
-/** How far a store is at a moment. */
+/** How far acceptance and storing have come. */
 export interface Reach {
-  /** what was accepted before lies at or before this, what will be accepted lies behind it */
+  /** everything accepted so far has a position up to this one, everything accepted later a greater one */
   accepted: Position
   /** everything up to here is stored */
   stored: Position
 }
 
-/** @param where in a store of several lanes, those that are behind and their shards */
+/** @param where if there are several lanes: the names of those that are behind, and of their shards */
 export function notCaughtUp(where = ''): ApiError {
   const message = `The store has not caught up${where && ` with ${where}`} yet. Try again in a moment.`
   return new ApiError('unavailable', message)
@@ -39,7 +39,7 @@ export class ReadBarrier {
 
   /**
    * @param closing ends every wait as a timeout does
-   * @param where what failures name: the lane, if there are several
+   * @param where named in errors: the lane, if there are several
    */
   constructor(journal: Journal, closing: AbortSignal, limitMs = READ_BARRIER_MS, where = '') {
     this.#where = where
@@ -71,7 +71,7 @@ export class ReadBarrier {
     return await this.#waitFor(now.appended, now)
   }
 
-  /** How far the store is now: waits for nothing, and does not wake the writer. */
+  /** Returns the current state at once, without waking the writer. */
   async reach(): Promise<Reach> {
     const { appended, stored } = await this.#journal.progress()
     return { accepted: appended, stored }

@@ -2,16 +2,16 @@ import type { StateTable } from '../store/tables.js'
 import type { StoredValue } from '../store/versioned.js'
 
 /**
- * How long it is remembered what the store has of a name, ms. What is changed meanwhile is found in the journal, which
- * keeps a state for STATE_MEMORY_MS (10 min) after it is stored and is always asked first; the rest is for the time of the
- * reading itself and for clocks that are set.
+ * How long a value read from ClickHouse is reused, ms. A change in the meantime is found in the journal, which is always
+ * asked first and keeps a state for STATE_MEMORY_MS (10 min) after it is stored; the difference allows for the duration of
+ * the read and for changes of the clocks.
  */
 const MEMORY_MS = 3 * 60_000
 /** Names in each of two generations. */
 const MAX_NAMES = 20_000
 
 interface Read<Value> {
-  /** by both clocks, as the one stands still in a machine that is suspended, and the other may be set */
+  /** by both clocks: the monotonic one stops while the machine is suspended, the other one may be set */
   at: number
   dateAt: number
   /** of the journal */
@@ -19,7 +19,7 @@ interface Read<Value> {
   found: StoredValue<Value> | undefined
 }
 
-/** A table that remembers for some minutes what it has read, what it has not found included. For small values only. */
+/** A table with a cache of what was read in the last minutes, including names without a value. For small values only. */
 export function withRecentReads<Value>(
   table: StateTable<Value>,
   journal: { readonly era: number },
@@ -29,7 +29,7 @@ export function withRecentReads<Value>(
   let old = new Map<string, Read<Value>>()
   const isFresh = ({ at, dateAt, era }: Read<Value>) => {
     const age = Math.max(now() - at, Math.abs(date() - dateAt))
-    // After a loss, the journal may lack what the store has.
+    // In another era the journal may have lost changes that ClickHouse has.
     return age < MEMORY_MS && era === journal.era
   }
   return {

@@ -1,14 +1,15 @@
 import { type Config, journalUrls } from '../config.js'
 import { isSentinelUrl } from '../lib/redis-url.js'
 
-/** Whether the servers are a cluster, by the configuration that names them: lanes are opened one by one. */
+/** By configuration: whether its servers are a Redis Cluster. Remembered because each lane is opened separately. */
 const clusters = new WeakMap<object, Promise<boolean>>()
 
 type RedisSettings = Pick<Config, 'REDIS_URL' | 'LANES'>
 
 /**
- * Where the journal of a lane is: the one Redis, or that of the lane; or, as a list, the seeds of a Redis Cluster.
- * @throws Error that says what to do if none of several servers answers, or if they are not as many as lanes
+ * Where the journal of a lane is.
+ * @returns the URL of its Redis, or the list of seed nodes of a Redis Cluster
+ * @throws Error that says what to do if none of several servers answers, or if their number is not that of the lanes
  */
 export async function redisOf(config: RedisSettings, lane: number): Promise<string | readonly string[]> {
   const urls = journalUrls(config)

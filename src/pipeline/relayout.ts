@@ -14,26 +14,26 @@ import { describeLayout, WrongLayoutError } from './layout.js'
 import { Writer } from './writer.js'
 
 /**
- * Changes the number of lanes and shards of a store. What was recorded says how far a change is:
+ * Changes the number of lanes and shards of a store. The recorded state says how far a change has come:
  *
  *   active ──▶ changing: intake is closed, then drained ──▶ moving: states, idempotency keys, clocks ──▶ active
  *
- * Every step can be repeated, so one that was killed anywhere is resumed by the same call. While nothing was moved, the
- * target may still be another one, or the layout that there was. Stored rows stay where they are.
+ * Every step can be repeated, so the same call resumes a change that was killed anywhere. Until `moving`, the target may
+ * still be changed, even back to the old layout. Stored rows stay where they are.
  */
 export interface Relayout {
-  /** as the new settings have them; the first are those of the layout so far */
+  /** those of the new settings; the first ones are those of the current layout */
   shards: Shards
   /**
-   * A lane of the old or of the new layout, to be closed before `openJournal` is called for it.
+   * Opens a lane of the old or of the new layout. It must be closed before `openJournal` is called for that lane.
    * @throws Error if it cannot be reached
    */
   relocate(lane: number): Promise<Relocation>
-  /** a lane's journal, for a layout by its number */
+  /** opens a lane's journal for the layout with this number */
   openJournal(lane: number, layout: number): Promise<Journal>
   /** for messages, such as "lane 1 (host:6379)" */
   nameOf(lane: number): string
-  /** called before each step with what it does; what it throws ends the change there */
+  /** called before each step with a description of it; if it throws, the change ends there */
   say(step: string): void
   log: Pick<Log, 'info' | 'warn' | 'error'>
   /** ends the change between two steps */
@@ -49,12 +49,14 @@ interface Change {
   lanes: number
 }
 
-/** How often a lane that is not drained yet is looked at. */
+/** Interval at which a lane that is not drained yet is checked, ms. */
 const DRAIN_PAUSE_MS = 100
+/** Interval at which the progress of draining is reported, ms. */
 const PROGRESS_MS = 2_000
 
 /**
- * @param lanes of the new layout; its shards are all that `parts` has
+ * Changes the layout, or resumes a change.
+ * @param lanes number of lanes of the new layout; its shards are those of `parts`
  * @returns the layout that is active now
  * @throws WrongLayoutError if it cannot be changed to this: nothing was done, or an earlier change has to be finished first
  */
@@ -114,8 +116,8 @@ function planOf(latest: RecordedLayout, from: Layout, to: Omit<Layout, 'version'
 }
 
 /**
- * Whether there is nothing to do. Journals of other versions, as those that were created anew while the store was down, get
- * a common one by a change to the same numbers.
+ * Whether there is nothing to do. If journals belong to other versions, for example because they were created anew while
+ * the store was down, a change to the same numbers gives them a common one.
  */
 function isThere({ from, to }: Change, guards: number[]): boolean {
   if (to.version !== from.version + 1 || to.lanes !== from.lanes || to.shards !== from.shards) return false
@@ -123,8 +125,8 @@ function isThere({ from, to }: Change, guards: number[]): boolean {
 }
 
 /**
- * Before anything is changed: all lanes can be reached, and each is the one that its place says.
- * @returns which layouts they are for, by their numbers; 0 for a lane without a journal, and one whose intake is closed
+ * Checks, before anything is changed, that all lanes can be reached and are in the order of the settings.
+ * @returns by lane: the number of the layout that its journal is open for; 0 if it has none or its intake is closed
  */
 async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<number[]> {
   const journals = await readJournals(parts.shards.first)
@@ -141,11 +143,11 @@ async function checkLanes({ from, lanes }: Change, parts: Relayout): Promise<num
 
 function faultOfOld(look: JournalLook | null, known: KnownJournal | undefined): string | null {
   if (look && (!known || look.id === known.id)) return null
-  return `${look ? 'is another one than the store knows' : 'is missing'}. Is the order of REDIS_URL the one that the services have? If its data were lost, start the services once before this.`
+  return `${look ? 'is not the one that the store has recorded' : 'is missing'}. Check that REDIS_URL has the same order as in the services. If the data of the Redis were lost, start the services once before this command.`
 }
 
 function faultOfNew(look: JournalLook | null, known: KnownJournal | undefined): string | null {
-  // One that was made for a change has no version yet; one that the lane had before was drained then.
+  // A journal that a change created has no layout yet; one that this lane had in an earlier layout was drained.
   if (!look || look.layout === 0 || look.id === known?.id) return null
   return 'is of another store. Use an empty Redis, or another database of it, for a new lane.'
 }
@@ -157,7 +159,7 @@ async function closeIntake({ from, to }: Change, parts: Relayout): Promise<void>
   }
 }
 
-/** By the writers of running services, or by those that are started here, whichever have the leases. */
+/** Waits until the lanes are empty. Running services or the writers started here store the rest: whichever has the lease. */
 async function drain({ from }: Change, parts: Relayout): Promise<void> {
   step(parts, 'Waiting until everything that was accepted is stored.')
   const stop = new AbortController()
@@ -175,7 +177,7 @@ async function drainLane(lane: number, from: Layout, parts: Relayout, stop: Abor
   const look = await using(parts.relocate(lane), (journal) => journal.look())
   const journal = await parts.openJournal(lane, look?.layout ?? layoutNumber(from))
   const { clickhouse } = shards.at(lane % from.shards)
-  // Since an earlier change, what a failover brought back may be stored on any shard.
+  // After an earlier change, entries that a failover brought back may be stored on any shard.
   const tables = openTables(clickhouse, journal, from.version > 1 ? shards : undefined)
   const writer = new Writer({ journal, tables, log })
   try {
@@ -195,7 +197,7 @@ async function drainLane(lane: number, from: Layout, parts: Relayout, stop: Abor
   }
 }
 
-/** Every lane is drained, and nothing is written. */
+/** Moves the states and keys to their new lanes. Call it when every lane is drained and its intake is closed. */
 async function move(change: Change, parts: Relayout): Promise<void> {
   await prepareLanes(change, parts)
   for (let lane = 0; lane < change.from.lanes; lane++) {
@@ -217,7 +219,7 @@ async function move(change: Change, parts: Relayout): Promise<void> {
   }
 }
 
-/** Makes new lanes, and has each go on behind everything that any lane or shard has. */
+/** Creates new lanes, and raises the positions of all lanes beyond every position on any lane or shard. */
 async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<void> {
   const { shards } = parts
   step(parts, 'Looking for the last position of all lanes and shards.')
@@ -238,7 +240,7 @@ async function prepareLanes({ to, lanes }: Change, parts: Relayout): Promise<voi
   }
 }
 
-/** So that no start takes the journal for one that has yet to go behind what is stored. */
+/** Records a journal, so that no start takes it for an unknown one whose position must first be raised. */
 async function register(journal: KnownJournal, { shards, now = Date.now }: Relayout): Promise<void> {
   const known = (await readJournals(shards.first)).find(({ lane }) => lane === journal.lane)
   if (known?.id === journal.id && known.shard === journal.shard) return
@@ -302,7 +304,7 @@ async function closeAll(journals: Map<number, Relocation>): Promise<void> {
   await Promise.all([...journals.values()].map((journal) => journal.close()))
 }
 
-/** Says what comes next, unless the change was interrupted. */
+/** Announces the next step, or throws if the change was interrupted. */
 function step({ say, signal }: Relayout, text: string): void {
   signal.throwIfAborted()
   say(text)

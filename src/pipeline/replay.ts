@@ -9,17 +9,18 @@ import { deleteErasedEvents, hasEventsOfEntry } from '../store/events.js'
 import { latestJournal } from '../store/journals.js'
 import { openTables } from '../store/tables.js'
 
-/** The result of a replay; the reason is ClickHouse's, or that of an entry that cannot be parsed. */
+/** The result of a replay. The reason is ClickHouse's, or says why the entry cannot be parsed. */
 export type Replay = { isStored: true } | { isStored: false; reason: string }
 
-const NEVER_STORED = 'its messages are not events or changes; send them again as they should be'
+const NEVER_STORED = 'its messages are not valid events or changes; correct them and send them again'
 
 /**
- * Stores the entry of a dead letter under the event ids that its position gives it, on the shard where the letter lies,
- * and marks the letter as replayed. Idempotent, also when run concurrently: the token prevents duplicates for as long as
- * ClickHouse remembers it, and a look for the ids prevents them after that. It looks on every shard, as events that were
- * moved with a whole store may be on another one than their letter.
- * @throws StoreError, StoreUnreachableError where the store cannot take anything now; then the replay can be retried
+ * Stores the entry of a dead letter under its original event ids, on the shard that has the letter, and marks the letter as
+ * replayed. Idempotent, even if run concurrently: the INSERT's token prevents duplicates for as long as ClickHouse
+ * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store the
+ * events may be on another shard than the letter.
+ * @param now epoch ms
+ * @throws StoreError, StoreUnreachableError if the store cannot accept anything now; the replay can be retried
  */
 export async function replayDeadLetter(
   shards: Shards,
@@ -44,7 +45,7 @@ export async function replayDeadLetter(
   return { isStored: true }
 }
 
-/** As the writer does: as it is, and if ClickHouse rejects that, rewritten. */
+/** As the writer does: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */
 async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry, signal: AbortSignal): Promise<Replay> {
   const tables = openTables(clickhouse, { id: journalId })
   const token = `${journalId}:${formatPosition(entry.position)}:dead letter`

@@ -12,9 +12,9 @@ export interface LaneStart {
 }
 
 /**
- * Makes the journals those of this store, and starts their writers: each, whatever becomes of the others. May be called again
- * for the lanes that were down.
- * @returns why it is to be called again: a lane has been down since the start; null if there is none
+ * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call it
+ * again until it returns null.
+ * @returns the error of a lane that has been down since the start, if there is one; else null
  * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal went down meanwhile
  */
 export async function startLanes(shards: Shards, { lanes, isWriter }: LaneStart): Promise<ApiError | null> {
@@ -26,5 +26,5 @@ export async function startLanes(shards: Shards, { lanes, isWriter }: LaneStart)
   const failed = results.find((result) => result.status === 'rejected')
   if (failed) throw failed.reason
   const late = lanes.find(isUnknown)
-  return late ? new ApiError('unavailable', `${late.name} is down since the start.`) : null
+  return late ? new ApiError('unavailable', `${late.name} has been down since the start.`) : null
 }

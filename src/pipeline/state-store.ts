@@ -11,23 +11,23 @@ import type { GroupCommit } from './group-commit.js'
 import type { KnownStates } from './known-states.js'
 
 export interface StateLimits {
-  /** of a value's properties; one that is larger already may still change, but not grow */
+  /** largest properties of a value, bytes; a value that is already larger may change, but not grow */
   maxBytes: number
-  /** for the values that are in memory to be changed */
+  /** of the values that are in memory */
   memory: ByteBudget
-  /** by which the store is not asked for what it cannot have; default: it is asked for all that the journal does not have */
+  /** tells which states ClickHouse cannot have; default: it is asked for every state that the journal does not have */
   known?: Pick<KnownStates, 'isNew' | 'note'>
 }
 
-/** Computes the next value from the current one: the same object changes nothing, null deletes, a throw refuses. */
+/** Computes the next value from the current one. Returning the same object changes nothing, null deletes, a throw refuses. */
 export type Change<Value> = (current: Value | null) => Value | null
 
-/** By which a repeated change is known, and not made again. */
+/** What identifies a repeated change, which is not made again. */
 export interface Repetition {
   idempotencyKey?: IdempotencyKey | undefined
   /** remembers the key where others look for it; called before each attempt to commit, so not for a change that is refused */
   reserveKey?: (() => Promise<void>) | undefined
-  /** of the change among those of its value */
+  /** unique among the changes of one value */
   insertId?: string | undefined
 }
 
@@ -54,8 +54,8 @@ type Stored<Value> = Omit<Loaded<Value>, 'readAt'>
 const NOT_STORED = { version: START, value: null, bytes: 0 }
 
 /**
- * What each change of a batch threw, for the changes that fit its time; or why the batch was not committed: the indexes of
- * those that are known, or how many were too large.
+ * What became of a batch. `done`: what each change threw, of the changes that fit the batch's time. Otherwise nothing was
+ * committed: another process was first, some changes are known (their indexes), or the first `changes` together are too large.
  */
 type BatchResult =
   | { status: 'done'; refusals: unknown[] }
@@ -85,11 +85,11 @@ export interface StateMetrics {
 const MAX_CONFLICTS = 50
 /** How long the changes of one batch may block the event loop; the rest go into the next batch. */
 const MAX_BATCH_MS = 10
-/** Bytes that one reading of the journal returns at most; a single value may be larger. */
+/** Bytes of values that one read of the journal returns at most; a single value may be larger. */
 const READING_BYTES = 4 * 1024 * 1024
-/** Values of up to this many bytes are read from the store together; each larger one has a query of its own. */
+/** Values of up to this many bytes are read from ClickHouse together; each larger one has a query of its own. */
 const SMALL_BYTES = 64 * 1024
-/** Queries to the store at a time: what comes meanwhile shares the next one, which costs hardly more for many names. */
+/** Concurrent queries to ClickHouse: further reads share the next query, which costs hardly more for many names. */
 const STORE_READS = 2
 /** Names in one query to the store. */
 const MAX_NAMES = 256
@@ -103,7 +103,7 @@ export class StateStore<Value> {
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
-  /** by state key: the changes that wait for the batch in progress */
+  /** by state key: the changes that wait while a batch is in progress */
   readonly #queues = new Map<string, Waiting<Value>[]>()
   readonly #limits: StateLimits
   readonly #load = batchLoader((keys: Key[]) => this.#read(keys))
@@ -116,6 +116,7 @@ export class StateStore<Value> {
     this.#limits = limits
   }
 
+  /** The current value; null if there is none. */
   async get(projectId: string, name: string): Promise<Value | null> {
     const { value, bytes } = await this.#load(this.#key(projectId, name))
     this.#limits.memory.give(bytes)
@@ -123,7 +124,7 @@ export class StateStore<Value> {
   }
 
   /**
-   * Resolves when the changed value is durable. A change whose idempotency key or id is known is not repeated.
+   * Resolves when the changed value is durable. A change whose idempotency key or insert_id is known is not repeated.
    * @throws what the change throws; this does not affect the other changes of its batch
    */
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
@@ -159,7 +160,7 @@ export class StateStore<Value> {
     this.#queues.delete(key.stateKey)
   }
 
-  /** A change that is refused may have been made before, when nothing was against it. */
+  /** Removes the refusals of changes that were made before: a repetition may be refused for what its first execution changed. */
   async #withoutKnown(waiting: Waiting<Value>[], refusals: unknown[]): Promise<unknown[]> {
     const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)
     if (refused.length === 0) return refusals
@@ -168,7 +169,7 @@ export class StateStore<Value> {
     return refusals.map((refusal, i) => (known.has(i) ? undefined : refusal))
   }
 
-  /** @returns what each change threw, for the first changes of the batch, at least one; the rest are still to be executed */
+  /** @returns what each change threw, for one or more of the first changes; the rest are still to be executed */
   async #runBatch(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     const idempotencyKey = waiting[0]?.idempotencyKey
     if (idempotencyKey && (await this.#isRepeated(idempotencyKey))) return [undefined]
@@ -189,7 +190,7 @@ export class StateStore<Value> {
     throw new ApiError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
   }
 
-  /** Executes the changes of a batch that are not known; those that are count as made. */
+  /** Executes the changes of a batch that are not known. The known ones were made before, so they succeed. */
   async #runRest(key: Key, waiting: Waiting<Value>[], known: number[]): Promise<unknown[]> {
     const rest = [...waiting.keys()].filter((i) => !known.includes(i))
     if (rest.length === 0) return waiting.map(() => undefined)
@@ -248,7 +249,7 @@ export class StateStore<Value> {
 
   /**
    * Refuses the change that makes the value too large, and executes the others of its batch one by one. If one fails,
-   * those before it are committed all the same; those after it go into the next batch.
+   * those before it stay committed; those after it go into the next batch.
    */
   async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
@@ -267,7 +268,7 @@ export class StateStore<Value> {
     return refusals
   }
 
-  /** Checked before the change is attempted: its own first execution may be what would refuse it now. */
+  /** Check it before attempting the change, which may be refused for what its own first execution changed. */
   async #isRepeated(request: IdempotencyKey): Promise<boolean> {
     const known = await this.#journal.findRequest(request)
     if (known?.status === 'mismatch') throw idempotencyConflict()
@@ -278,7 +279,7 @@ export class StateStore<Value> {
     return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
   }
 
-  /** Loads as many of the first keys as one reading returns. */
+  /** Loads the first keys, as many as one read of the journal returns. */
   async #read(keys: Key[]): Promise<Promise<Loaded<Value>>[]> {
     const { memory } = this.#limits
     await memory.take(READING_BYTES)
@@ -296,7 +297,7 @@ export class StateStore<Value> {
     }
   }
 
-  /** The values of a reading, and those of the store for keys that the journal does not have. */
+  /** The values of a read of the journal; those of keys that the journal does not have are read from ClickHouse. */
   #values(keys: Key[], { readAt, mark, states }: StateReading): Promise<Loaded<Value>>[] {
     return keys.map(async (key, i) => {
       const state = states[i]
@@ -315,12 +316,12 @@ export class StateStore<Value> {
         return { readAt, ...NOT_STORED }
       }
       this.metrics.inStore++
-      // Only what the store has waits for it, and fails with it.
+      // A promise for each key, so that values from the journal neither wait for ClickHouse nor fail with it.
       return { readAt, ...(await this.#loadStored(key)) }
     })
   }
 
-  /** Reads values from the store; what fails of one project does not touch another. */
+  /** Reads values from ClickHouse, with separate queries for each project, so that a failure affects only one. */
   async #readStored(keys: Key[]): Promise<Promise<Stored<Value>>[]> {
     const results = new Map<string, ReturnType<StateTable<Value>['read']>>()
     for (const projectId of new Set(keys.map((key) => key.projectId))) {
@@ -347,7 +348,7 @@ export class StateStore<Value> {
     })
   }
 
-  /** Reads from the store once the budget has room for it; the bytes of the values remain taken. */
+  /** Reads from ClickHouse once the budget has room for it. The bytes of the values remain taken. */
   async #readWithin(bytes: number, projectId: string, names: string[], maxBytes: number) {
     const { memory } = this.#limits
     await memory.take(bytes)
@@ -361,7 +362,7 @@ export class StateStore<Value> {
   }
 }
 
-/** Applies one change after another, until the time of the batch is over. */
+/** Applies one change after another, until MAX_BATCH_MS have passed. */
 function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
   const endsAt = performance.now() + MAX_BATCH_MS
   const refusals: unknown[] = []
@@ -379,8 +380,8 @@ function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
 }
 
 /**
- * A change with an idempotency key is a batch of its own, so that the key stands for this change alone. The changes of a
- * batch have different ids: of two with the same one, the second is known once the first is made.
+ * How many of the queued changes make the next batch. A change with an idempotency key is a batch of its own, so that the
+ * key stands for this change alone. A batch has no id twice: the second change is only known after the first was committed.
  */
 function batchLength(queue: Pick<Waiting<unknown>, 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1

@@ -9,11 +9,11 @@ import type { Aliases } from './aliases.js'
 import type { States } from './lane-states.js'
 
 /**
- * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, as the query may have to
- * read all events of the project, and shorter than the silence after which clients give up.
+ * How long the first bytes of a user's sessions or events may take, ms. Longer than for a page, because the query may have
+ * to read all events of the project, and shorter than the 120 s without data after which clients give up.
  */
 const LIMIT_MS = 100_000
-/** Profiles that are read together. */
+/** Profiles that are read at a time. */
 const AT_ONCE = 100
 
 export interface UserExportParts {
@@ -23,11 +23,11 @@ export interface UserExportParts {
 }
 
 /**
- * Everything stored about a user, under whichever name, as lines of NDJSON, each with its `type`: the profile, the
- * aliases, the sessions, the events.
- * Properties are the text that was sent, except that line breaks between its tokens become spaces. Sessions and events are
- * read once the line before them was consumed. Yields nothing for an unknown user.
- * @param user with the position up to which everything is stored
+ * Everything stored about a user under any of its names, as lines of NDJSON, each with its `type`: the profile, the
+ * aliases, the sessions, the events. Properties are the text that was sent, except that line breaks between its tokens
+ * become spaces. Sessions and events are only queried once the lines before them were consumed. Yields nothing for an
+ * unknown user.
+ * @param user `stored` is the position up to which everything is in ClickHouse
  * @throws StoreError, StoreUnreachableError; the lines so far are incomplete
  */
 export async function* exportUser(
@@ -51,7 +51,7 @@ export async function* exportUser(
   yield* await readEventsOfUser(shards, { projectId, distinctIds, upTo: lastIdAt(user.stored) }, reading)
 }
 
-/** What was a profile of that name before it became an alias, and the alias. */
+/** The profile that an alias had before it became one, if any, and the alias itself. */
 function linesOfAlias(distinctId: string, alias: string, profile: Profile | null): string {
   const line = `${JSON.stringify({ type: 'alias', distinct_id: distinctId, alias })}\n`
   return profile ? profileLine(alias, profile) + line : line

@@ -8,7 +8,7 @@ export interface UserReadParts {
   aliases: Pick<Aliases, 'resolve'>
 }
 
-/** The profile of a user, under whichever name, as a JSON text; null if there is none. */
+/** The profile of the user with this name or alias, as JSON; null if there is none. */
 export async function readUser(
   { profiles, aliases }: UserReadParts,
   projectId: string,

@@ -18,7 +18,7 @@ export interface EventRun extends EventFilter {
 
 /**
  * How long the first bytes, or the end of a run, may take, ms: a filter that finds little may have to read all events.
- * Shorter than the silence after which clients give up.
+ * Shorter than the 120 s without data after which clients give up.
  */
 const LIMIT_MS = 100_000
 
