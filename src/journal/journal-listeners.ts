@@ -1,7 +1,7 @@
 import type { Position } from '../model/position.js'
 import type { JournalListener } from './journal.js'
 
-/** Who listens to a journal. */
+/** The listeners of a journal. */
 export class JournalListeners {
   readonly #all = new Set<JournalListener>()
 

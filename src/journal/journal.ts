@@ -24,8 +24,9 @@
  * - dead letter: the block of that one entry; its token keeps the dead letter from being stored twice.
  * - acknowledged: the next block.
  *
- * A Redis that lost its last steps (at a power cut, or as a replica that lagged) may offer a block that is stored, or other
- * entries at its positions. `era` changes then, and the writer asks the store what it has before it inserts anything.
+ * A Redis that lost its last writes (after a power failure, or because a replica lagged) may offer a block that is stored
+ * already, or other entries at its positions. `era` changes then, and the writer asks the store what it has before it
+ * inserts anything.
  */
 
 import type { Position } from '../model/position.js'
@@ -34,7 +35,7 @@ import type { StateKind } from '../model/state-key.js'
 /** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
 
-/** Identifies a request that may be repeated: by its key; the fingerprint tells whether the body is the same, too. */
+/** Identifies a request that may be repeated. The fingerprint tells whether its body is the same. */
 export interface IdempotencyKey {
   projectId: string
   /** SHA-256 of project and `Idempotency-Key`, hexadecimal */
@@ -43,7 +44,7 @@ export interface IdempotencyKey {
   fingerprint: string
 }
 
-/** Events of one project, or what was rejected of them, as one entry. */
+/** Events of one project, or rejected messages, as one entry. */
 export interface Append {
   type: 'append'
   /** default: `events` */
@@ -65,11 +66,11 @@ export interface Append {
 export interface Commit {
   type: 'commit'
   kind: StateKind
-  /** as `stateKeyOf` makes it */
+  /** see `stateKeyOf` */
   stateKey: string
   /** the version that the new value was computed from; START if there was none */
   expected: Position
-  /** `StateReading.readAt` of the reading that gave that version, or that gave none before the store was read */
+  /** `readAt` of the StateReading that had that version, or that had none, so that the store was read */
   readAt: number
   /** opaque to the journal; an empty text is a tombstone */
   state: string
@@ -81,9 +82,9 @@ export interface Commit {
 }
 
 /**
- * Remembers an idempotency key without an entry, where the data of its request go to another journal; its outcome has the
- * last position that was assigned. A request with another fingerprint is a `mismatch` from then on; one with the same is
- * executed all the same, here as in that journal, as the process may have died before it wrote there.
+ * Remembers an idempotency key without an entry, if the data of its request go to another journal. Its outcome has the last
+ * position that was assigned. From then on, a request with another fingerprint is a `mismatch`. A request with the same
+ * fingerprint is still executed, because the process may have died before it wrote to the other journal.
  */
 export interface Reserve {
   type: 'reserve'
@@ -93,13 +94,13 @@ export interface Reserve {
 export type Write = Append | Commit | Reserve
 
 export type Outcome =
-  /** `known`: indexes of the events that were skipped, as their ids are known; absent if none was */
+  /** `known`: indexes of the events that were skipped because their ids are known; absent if none was */
   | { status: 'done'; position: Position; known?: number[] }
   /** the ids at these indexes are known, for an append those of all its events: nothing was written */
   | { status: 'known'; known: number[] }
   /**
-   * the idempotency key is known: nothing was written, the position is that of the first request; `journalId` where
-   * another journal assigned it, as before a change of the layout
+   * the idempotency key is known: nothing was written, the position is that of the first request; `journalId` is present if
+   * another journal assigned it, for example before a change of the layout
    */
   | { status: 'repeated'; position: Position; journalId?: number }
   /** the idempotency key is known with another fingerprint: nothing was written */
@@ -118,23 +119,23 @@ export interface State {
 export interface StateReading {
   /** by the journal's clock, epoch ms */
   readAt: number
-  /** as StatesMark has it; null if there is none */
+  /** see StatesMark; null if there is none */
   mark: string | null
   /** in the order of the keys; null if the journal has none (the store may) */
   states: (State | null)[]
 }
 
 /**
- * A random text that is kept with the states, and vanishes in the same step as any of them that is removed before it
- * expires: by this service, or by a Redis that loses its keys. Hence, as long as a reading finds the mark that was there
- * before, every state that was written meanwhile is still here, or has been in the store for STATE_MEMORY_MS.
+ * A random text that is kept with the states. It vanishes together with any state that is removed before it expires, whether
+ * by this service or by a Redis that loses its keys. So if two readings find the same mark, every state that was written
+ * between them is still here, or has been in the store for STATE_MEMORY_MS.
  */
 export interface StatesMark {
   /** by the journal's clock, epoch ms */
   readAt: number
   /** null while states are being removed */
   mark: string | null
-  /** the last entry at that time: the states of those up to it may have vanished before, those of later ones did not */
+  /** the last entry when the mark was made: states written up to it may have vanished before, later ones have not */
   madeAt: Position
 }
 
@@ -143,11 +144,11 @@ export interface Entry {
   kind: EntryKind
   /** of the events; empty for the other kinds, whose rows name their project */
   projectId: string
-  /** events, without those that are skipped, or rows */
+  /** number of events, without skipped ones, or of rows */
   count: number
-  /** time of acceptance by the journal's clock, epoch ms; the position is later if that clock was once fast */
+  /** time of acceptance by the journal's clock, epoch ms; the position is later if that clock was set back */
   receivedAt: number
-  /** events: JSON `{"events":[…]}`; rejected: as RejectedBody; the others: JSON objects joined by commas */
+  /** events: JSON `{"events":[…]}`; rejected: a RejectedBody; the others: JSON objects joined by commas */
   body: Buffer
   /** rising indexes of events in `body` that are stored already; absent if there are none */
   skip?: number[]
@@ -162,7 +163,7 @@ export interface Block {
   entries: Entry[]
 }
 
-/** A version of a state that is stored, so that it may expire in the journal. */
+/** A version of a state that is in the store, so it may expire in the journal. */
 export interface StoredState {
   stateKey: string
   version: Position
@@ -179,7 +180,7 @@ export interface Progress {
   deletions: number
 }
 
-/** The size of what waits for the store. */
+/** The size of the entries that wait for the store, and of the states. */
 export interface Depth {
   entries: number
   /** of the entries' bodies */
@@ -188,7 +189,7 @@ export interface Depth {
   stateBytes: number
   /** how long the oldest entry has been waiting, ms; 0 if there is none */
   oldestMs: number
-  /** writes are refused above this many bytes of both; varies with what else Redis holds, and may be negative */
+  /** writes are refused if `bytes` and `stateBytes` exceed this; varies with what else is in Redis, and may be negative */
   limitBytes: number
 }
 
@@ -198,8 +199,8 @@ export interface JournalListener {
   /** the store has everything up to here; only ever a hint */
   onStored?(position: Position): void
   /**
-   * neither the journal nor the writer will read this body of an append again; not promised for every body, and never
-   * called twice for one
+   * neither the journal nor the writer will read this body of an append again; never called twice for a body, and not
+   * guaranteed to be called for every body
    */
   onReleased?(body: Buffer): void
 }
@@ -215,8 +216,8 @@ export interface Journal {
   readonly id: number
 
   /**
-   * Changes whenever the journal may have lost its last steps, as when a lagging replica became the master: what was
-   * written, frozen or acknowledged last may not have happened.
+   * Changes whenever the journal may have lost its last writes, for example because a lagging replica became the master: the
+   * last append, claim or acknowledgement may be undone.
    */
   readonly era: number
 
@@ -233,7 +234,7 @@ export interface Journal {
   /** The current states of as many of the first keys as fit into `maxBytes`, at least one. */
   readStates(stateKeys: string[], maxBytes: number): Promise<StateReading>
 
-  /** The mark of the states, which is made if there is none. */
+  /** Returns the mark of the states, and makes one if there is none. */
   markStates(): Promise<StatesMark>
 
   /** `repeated` or `mismatch` if the request is remembered, else null. */
@@ -245,16 +246,16 @@ export interface Journal {
   progress(projectId?: string): Promise<Progress>
 
   /**
-   * Lifts the journal to a position of another one, at most MAX_LIFT_MS ahead of its own clock: what it assigns from now on
-   * lies behind it. Hence a reader of several journals that lifts all to the greatest `appended` has seen everything up to
-   * that position once the least `stored` has reached it, however idle a journal is and however far their clocks differ.
-   * @returns the progress after it; `stored` is just before the first entry that waits, or `appended` if none does
+   * Lifts the journal to a position of another one, at most MAX_LIFT_MS ahead of its own clock: from now on it assigns only
+   * greater positions. A reader of several journals lifts all of them to the greatest `appended`. Once the least `stored`
+   * has reached that, the reader sees everything up to there, even if a journal is idle or clocks differ.
+   * @returns the progress after the lift; `stored` is just before the first waiting entry, or `appended` if none waits
    */
   level(position: Position, projectId?: string): Promise<Progress>
 
   /**
-   * From now on, a write of this process gets only positions after `position`, which another journal assigned; up to
-   * MAX_LIFT_MS ahead of this journal's clock. So what one client sends to several journals keeps its order.
+   * From now on, writes of this process get only positions after `position`, which another journal assigned, up to
+   * MAX_LIFT_MS ahead of this journal's clock. This keeps the order of a client whose requests go to several journals.
    */
   raiseFloor(position: Position): void
 
@@ -271,8 +272,8 @@ export interface Journal {
   acknowledge(block: Block, states: StoredState[]): Promise<void>
 
   /**
-   * Assigns only positions after `position` from now on, as the store has that one. If nothing waits, everything up to it
-   * counts as stored, and the states are removed, as the store may have newer ones.
+   * Assigns only positions after `position` from now on, because the store has that one. If no entry waits, everything up
+   * to it counts as stored, and the states are removed, because the store may have newer ones.
    */
   advancePast(position: Position): Promise<void>
 
@@ -295,20 +296,20 @@ export interface Journal {
 }
 
 /**
- * How far ahead of its own clock a journal assigns positions at most because another journal did: the positions of one
- * wrong clock would else be those of all.
+ * How far another journal's position may lift a journal ahead of its own clock, ms. Without a limit, one wrong clock would
+ * determine the positions of all journals.
  */
 export const MAX_LIFT_MS = 60_000
 
 /**
- * How long a state is kept after it is stored. Longer than any read of the store may take: a change whose read began
+ * How long a state is kept after it is stored, ms. Longer than any read of the store may take: a change whose read began
  * before another commit must still find that commit's state here, or it would overwrite it.
  */
 export const STATE_MEMORY_MS = 10 * 60 * 1000
 
 /**
- * A commit of a state that the journal does not have is a conflict if its reading is older than this: the state of another
- * commit may have come and expired since, as when a process was suspended in between. The rest of STATE_MEMORY_MS allows
- * for a clock that is set back meanwhile. Longer than a read of the store and a write take together.
+ * A commit of a state that the journal does not have is a conflict if its reading is older than this, ms: another commit may
+ * have written the state since, and the state have expired, for example while the process was suspended. Longer than a read
+ * of the store and a write take together; the difference to STATE_MEMORY_MS allows for a clock that is set back.
  */
 export const READING_MEMORY_MS = 2 * 60 * 1000

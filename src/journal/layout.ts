@@ -1,17 +1,17 @@
 import { ApiError } from '../contract/errors.js'
 
-/** The version of a store that is one lane on one shard, or that was made with what it has. */
+/** The version of the layout that a store is created with. */
 export const FIRST_LAYOUT = 1
 
-/** What a journal lets in: processes of one version of the layout, and, while another one is made, no writes of theirs. */
+/** Which processes a journal serves: those of one version of the layout. While the layout is changed, it takes no writes. */
 export interface LayoutGuard {
   /** 0 before the journal belongs to any */
   version: number
-  /** the version that is being made; null where writes are let in */
+  /** the version that the layout is being changed to; null if writes are allowed */
   closedFor: number | null
 }
 
-/** The journal belongs to another version of the layout than this process, or takes no writes as the next one is made. */
+/** The journal belongs to another version of the layout than this process, or takes no writes while the layout is changed. */
 export class LayoutError extends ApiError {
   constructor({ closedFor }: LayoutGuard) {
     super(
@@ -23,7 +23,7 @@ export class LayoutError extends ApiError {
   }
 }
 
-/** The guard as Redis has it: `<version>`, or `<version>><closedFor>`; nothing: FIRST_LAYOUT. */
+/** Parses the guard that is in Redis: `<version>` or `<version>><closedFor>`; an empty text means FIRST_LAYOUT. */
 export function parseGuard(text: string | null | undefined): LayoutGuard {
   if (!text) return { version: FIRST_LAYOUT, closedFor: null }
   const [version, closedFor] = text.split('>')

@@ -1,22 +1,22 @@
 /**
- * What a change of the layout does to a journal, one lane at a time. A lane is asked for it by `tallyhouse lanes`, whatever
- * version of the layout its guard lets in:
+ * What `tallyhouse lanes set` does to the journals to change the layout, one lane at a time. It may open a journal whatever
+ * its guard says:
  *
  *   closeIntake ──▶ drained by writers of the old version ──▶ raise, import ──▶ keepStates ──▶ open
  *
- * Every step can be repeated, also after a later one: a command that was killed starts anew with the first.
+ * Every step can be repeated, even after a later one: a command that was killed starts again with the first.
  */
 
 import type { Position } from '../model/position.js'
 import type { Depth } from './journal.js'
 
-/** A journal as it is found. */
+/** The current state of a journal. */
 export interface JournalLook {
-  /** part of the event ids that it gave out */
+  /** part of the event ids that it assigned */
   id: number
-  /** the version of the layout whose processes it lets in */
+  /** number of the layout whose processes may use it */
   layout: number
-  /** the version that is being made, for which it takes no writes; null where intake is open */
+  /** number of the layout that it is being changed to, during which it takes no writes; null if it takes writes */
   closedFor: number | null
   /** the last position assigned, or lifted to */
   appended: Position
@@ -24,37 +24,37 @@ export interface JournalLook {
 }
 
 /**
- * A request that is remembered, without its project. After a change every lane knows those of all lanes: that of a profile
- * change is looked for in the lane of the profile, that of events in the lane of the key.
+ * A remembered request, without its project. After a change of the layout every lane has those of all lanes, because the
+ * request of a profile change is looked up in the lane of the profile, that of events in the lane of the key.
  */
 export interface RememberedRequest {
-  /** of time, as `bucketAt` has it; for one of a version before 0.2, that in which it arrived */
+  /** bucket of time in which it arrived, see `bucketAt` */
   bucket: number
   /** the first KEY_BYTES of its digest */
   key: Buffer
   /** the first FINGERPRINT_BYTES */
   fingerprint: Buffer
   /**
-   * START where it is only reserved (write type `reserve`): a commit with the same key and fingerprint is executed all the
-   * same, in whichever lane, or a change would be lost whose process died between the two.
+   * START if the key is only reserved (write type `reserve`): a commit with the same key and fingerprint is still executed,
+   * in any lane. Otherwise a change would be lost if its process died between the two.
    */
   position: Position
   /**
-   * The journal that assigned the position. One that has it from another lane keeps that, as the ids of the events that a
-   * repeated request gets must be those of its first execution: `Outcome` of status `repeated` has it.
+   * Id of the journal that assigned the position. It is kept when the request is copied to another lane, because a repeated
+   * request must get the event ids of its first execution (see `Outcome`, status `repeated`).
    */
   journalId: number
 }
 
-/** Ids of events and changes, which are remembered in the lane that `laneOfInsertId` says. */
+/** Ids of events and changes, which are remembered in the lane that `laneOfInsertId` returns. */
 export interface RememberedIds {
-  /** of time, as `idBucketAt` has it */
+  /** bucket of time, see `idBucketAt` */
   bucket: number
   /** INSERT_ID_BYTES each */
   ids: Buffer
 }
 
-/** A state that does not expire, as the store does not have it: its last change is a dead letter. */
+/** A state that does not expire because the store does not have it: its last change is a dead letter. */
 export interface KeptState {
   stateKey: string
   version: Position
@@ -62,46 +62,46 @@ export interface KeptState {
 }
 
 export interface Relocation {
-  /** null where there is no journal yet */
+  /** Null if there is no journal yet. */
   look(): Promise<JournalLook | null>
 
-  /** Creates the journal if there is none, for no version yet: nobody may use it before `open`. */
+  /** Creates the journal if there is none. It belongs to no layout yet, so no process may use it before `open`. */
   create(): Promise<void>
 
-  /** From now on every write is refused. What waits is still given to writers of the journal's own version. */
+  /** Refuses every write from now on. Writers of the journal's current layout can still claim what waits. */
   closeIntake(version: number): Promise<void>
 
   /** Assigns only positions after this one, however far ahead of the clock. Leaves states and requests as they are. */
   raise(position: Position): Promise<void>
 
-  /** All that have not expired, in pieces. */
+  /** All requests that have not expired, in pieces. */
   requests(): AsyncIterable<RememberedRequest[]>
 
   /**
-   * Adds requests of another lane for the rest of their time; one that is known here, and is more than reserved, stays as
-   * it is. They do not count towards the keys that a project may have.
+   * Adds requests of another lane until they expire. One that is known here as more than reserved is left unchanged. Added
+   * requests do not count towards the keys that a project may have.
    */
   addRequests(requests: RememberedRequest[]): Promise<void>
 
-  /** All that have not expired, in pieces. */
+  /** All ids that have not expired, in pieces. */
   insertIds(): AsyncIterable<RememberedIds>
 
-  /** Adds ids of another lane for the rest of their time. */
+  /** Adds ids of another lane until they expire. */
   addInsertIds(ids: RememberedIds): Promise<void>
 
-  /** All that do not expire, in pieces. */
+  /** All states that do not expire, in pieces. */
   states(): AsyncIterable<KeptState[]>
 
-  /** Adds states of another lane; one that is here with the same or a later version stays as it is. */
+  /** Adds states of another lane, unless the same or a later version is here. */
   addStates(states: KeptState[]): Promise<void>
 
   /**
-   * Removes the states that expire, as the store has them, and of those that do not the ones that another lane has got. So a
-   * later change, which may give them back to this lane, finds none that is out of date.
+   * Removes the states that expire, because the store has them, and those that now belong to another lane. Otherwise a later
+   * change of the layout that gives them back to this lane would find outdated ones.
    */
   keepStates(isOwn: (stateKey: string) => boolean): Promise<void>
 
-  /** Lets processes of this version in, and no others. */
+  /** Lets processes of this layout use the journal, and no others. */
   open(version: number): Promise<void>
 
   close(): Promise<void>

@@ -3,8 +3,8 @@ import type { Database } from 'lmdb'
 type Table = Database<Buffer, Buffer>
 
 /**
- * What a write is going to change in LMDB. It reads its own changes, and is applied as a whole or not at all, once the
- * entries of the write are in the log.
+ * The changes that a write makes in LMDB. Reads see them. They are applied all or none, once the entries of the write are in
+ * the log.
  */
 export class Draft {
   readonly #changes = new Map<Table, Map<string, { key: Buffer; value: Buffer }>>()
@@ -25,8 +25,9 @@ export class Draft {
   }
 
   /**
-   * Call it within a transaction.
-   * @returns by how many bytes the values of a table grow
+   * Makes the changes. Call it within a transaction.
+   * @param measured one of the tables
+   * @returns by how many bytes the values of that table grow
    */
   apply(measured: Table): number {
     let grown = 0

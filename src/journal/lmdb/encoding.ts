@@ -2,25 +2,25 @@ import { millisecondsOf, type Position } from '../../model/position.js'
 import type { Entry, EntryKind } from '../journal.js'
 import { FIRST_LAYOUT, type LayoutGuard } from '../layout.js'
 
-/** Part of what is stored: new ones come last. */
+/** An entry is stored with the index of its kind here, so new kinds must be added at the end. */
 const KINDS: EntryKind[] = ['events', 'profiles', 'sessions', 'aliases', 'rejected']
-/** Of kind, count and length of the project id. */
+/** Kind, count and length of the project id. */
 const ENTRY_HEADER_BYTES = 7
 /** Added to the kind of an entry whose position is ahead of the clock; the clock's time follows its header. */
 const HAS_TIME = 0x80
-/** Added to the kind of an entry of which events are skipped; their number and indexes follow. */
+/** Added to the kind of an entry with skipped events; their number and indexes follow. */
 const HAS_SKIP = 0x40
 
-/** What the journal knows of itself, as JSON. */
+/** The state of the journal itself, stored as JSON. */
 export interface Meta {
   id: number
   stored: string
   frozen: [first: string, last: string] | null
-  /** no position at or before it is assigned; absent if `advancePast` was never called */
+  /** only greater positions are assigned; absent if the journal was never lifted or advanced */
   outranked?: string
-  /** the version of the layout whose processes may use it; absent: the first */
+  /** version of the layout whose processes may use the journal; absent: the first */
   layout?: number
-  /** the version that is being made, as long as no writes are let in */
+  /** version that the layout is being changed to, during which no writes are allowed */
   closedFor?: number
 }
 
@@ -28,7 +28,7 @@ export function guardOf({ layout = FIRST_LAYOUT, closedFor }: Meta): LayoutGuard
   return { version: layout, closedFor: closedFor ?? null }
 }
 
-/** What `guardOf` reads again; nothing for a journal of the first layout. */
+/** The fields that `guardOf` reads; empty for a journal of the first layout. */
 export function metaOf({ version, closedFor }: LayoutGuard): Pick<Meta, 'layout' | 'closedFor'> {
   return { ...(version !== FIRST_LAYOUT && { layout: version }), ...(closedFor !== null && { closedFor }) }
 }
@@ -54,7 +54,7 @@ export function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
 }
 
 /**
- * What is before the body of an entry: kind (1 byte), count (4), length of the project id (2), the time of acceptance (8,
+ * Encodes what precedes the body of an entry: kind (1 byte), count (4), length of the project id (2), the time of acceptance (8,
  * only if the kind has HAS_TIME), the number of skipped events and the index of each (4 each, only if the kind has
  * HAS_SKIP), the project id. Without a time, the position's applies.
  */

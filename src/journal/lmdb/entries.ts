@@ -19,16 +19,16 @@ export interface EntriesOptions {
   stored: Position
   /** the last position of the block that is frozen; START if there is none */
   frozen: Position
-  /** of a file of the log; default: as EntryLog has it */
+  /** size of a file of the log; default: that of EntryLog */
   segmentBytes?: number | undefined
-  /** of the bodies that are kept in memory; default: as UnstoredEntries has it */
+  /** limit of the bodies in memory; default: that of UnstoredEntries */
   memoryBytes?: number | undefined
   log?: Pick<Log, 'warn'> | undefined
 }
 
 type OldestEntry = Pick<Entry, 'position' | 'receivedAt'>
 
-/** The unstored entries of the embedded journal: all in the log, the oldest ones in memory too, and what they add up to. */
+/** The unstored entries of the embedded journal, and their sums. All are in the log, the oldest ones also in memory. */
 export class LmdbEntries {
   readonly #tables: LmdbTables
   readonly #log: EntryLog
@@ -36,12 +36,12 @@ export class LmdbEntries {
   readonly #pending = new Map<string, number>()
   #stored: Position
   #last: Position
-  /** that there ever were since the start */
+  /** since the start, those that were in the log then included */
   #added = 0
   #removed = 0
   #bytes = 0
   #oldest: OldestEntry | null = null
-  /** a search for it, which those who ask meanwhile share */
+  /** a search for the oldest entry, which concurrent callers share */
   #search: Promise<OldestEntry | null> | null = null
 
   private constructor(tables: LmdbTables, log: EntryLog, { stored, memoryBytes }: EntriesOptions) {
@@ -81,17 +81,17 @@ export class LmdbEntries {
     }
   }
 
-  /** The position of the last one, stored or not. */
+  /** The position of the last entry, stored or not. */
   get last(): Position {
     return this.#last
   }
 
-  /** How many there are. */
+  /** How many entries there are. */
   get length(): number {
     return this.#added - this.#removed
   }
 
-  /** Of their bodies. */
+  /** Size of their bodies. */
   get bytes(): number {
     return this.#bytes
   }
@@ -101,7 +101,8 @@ export class LmdbEntries {
   }
 
   /**
-   * Makes them durable; they count after `add`.
+   * Makes entries durable. They count only after `add`.
+   * @param isConditional see `EntryLog.append`
    * @throws ApiError `unavailable` if nothing was written, `internal` if that is unknown
    */
   async prepare(entries: Entry[], isConditional: boolean): Promise<void> {
@@ -113,9 +114,9 @@ export class LmdbEntries {
   }
 
   /**
-   * Takes back what was prepared last, as its transaction failed.
-   * @param last of its positions
-   * @throws ApiError `internal` if the transaction may be on disk all the same
+   * Removes the entries of the last `prepare`, because their transaction failed.
+   * @param last the last of their positions
+   * @throws ApiError `internal` if the transaction may be on disk nevertheless
    */
   async takeBack(last: Position): Promise<void> {
     try {
@@ -123,11 +124,11 @@ export class LmdbEntries {
     } catch (error) {
       throw inDoubt(error)
     }
-    // If this fails, nothing is appended until it succeeds; and a start does it, too.
+    // If this fails, nothing is appended until it succeeds. A start also removes them.
     await this.#log.undo().catch(() => undefined)
   }
 
-  /** @returns whether their bodies are kept in memory, up to `forget` */
+  /** Adds prepared entries. @returns whether their bodies stay in memory until `remove` */
   add(entries: Entry[]): boolean {
     const isKept = this.#memory.add(this.#added, entries)
     this.#added += entries.length
@@ -136,19 +137,19 @@ export class LmdbEntries {
     return isKept
   }
 
-  /** The oldest ones: up to `maxBytes`, at least one. */
+  /** The oldest entries: up to `maxBytes`, at least one. */
   async first(maxBytes: number): Promise<Entry[]> {
     return this.#kept(maxBytes) ?? (await this.#read(this.#last, maxBytes))
   }
 
-  /** All up to a position. */
+  /** All entries up to a position. */
   async upTo(last: Position): Promise<Entry[]> {
     const kept = this.#kept(Number.POSITIVE_INFINITY) ?? []
     const isKept = (kept.at(-1)?.position ?? START) >= last
     return isKept ? kept.filter(({ position }) => position <= last) : await this.#read(last, Number.POSITIVE_INFINITY)
   }
 
-  /** Null if there is none. */
+  /** The oldest entry; null if there is none. */
   async oldest(): Promise<OldestEntry | null> {
     while (this.length > 0) {
       const [kept] = this.#kept(1) ?? []
@@ -162,7 +163,7 @@ export class LmdbEntries {
     return null
   }
 
-  /** From the log. @returns null if entries were removed meanwhile, so that it may be another one */
+  /** Reads the oldest entry from the log. @returns null if entries were removed meanwhile, so it must be read again */
   async #findOldest(): Promise<OldestEntry | null> {
     const stored = this.#stored
     try {
@@ -171,18 +172,18 @@ export class LmdbEntries {
       if (!oldest) throw new Error('entries of the journal cannot be read')
       return { position: oldest.position, receivedAt: oldest.receivedAt }
     } catch (error) {
-      // The file may be gone, as it is no longer needed.
+      // The file may have been removed because its entries were stored meanwhile.
       if (this.#stored !== stored) return null
       throw error
     }
   }
 
-  /** Makes room on the disk. @returns whether there is any to be made */
+  /** Removes files of the log that are kept for reuse. @returns whether there were any */
   async makeRoom(): Promise<boolean> {
     return await this.#log.removeFree()
   }
 
-  /** Removes those of a block. @returns those that were kept in memory */
+  /** Removes the entries of a block. @returns those that were kept in memory */
   async remove(block: { last: Position; entries: Entry[] }): Promise<Entry[]> {
     this.#stored = block.last
     this.#removed += block.entries.length
@@ -196,7 +197,7 @@ export class LmdbEntries {
     await this.#log.close()
   }
 
-  /** The oldest ones, if they are in memory. */
+  /** The oldest entries if they are in memory, else null. */
   #kept(maxBytes: number): Entry[] | null {
     const run = this.#memory.run(maxBytes, Number.POSITIVE_INFINITY)
     return run && run.before === this.#removed ? run.entries : null
@@ -225,8 +226,8 @@ export class LmdbEntries {
 }
 
 /**
- * Notes what is stored, by which one sees later that a version without a log moved it.
- * @throws Error if one did so while the log had entries
+ * Records what is stored beside the log, which a version without a log does not update: so its use of the journal is noticed.
+ * @throws Error if such a version moved the stored position while the log had entries
  */
 async function noteStored(tables: LmdbTables, log: EntryLog, { path, stored }: EntriesOptions): Promise<void> {
   const noted = storedOfLog(tables)
@@ -239,7 +240,7 @@ async function noteStored(tables: LmdbTables, log: EntryLog, { path, stored }: E
   await transact(tables.root, () => tables.log.put(STORED, positionKey(stored)))
 }
 
-/** Moves entries of an earlier version, which had them in LMDB, to the log. */
+/** Moves the entries of an earlier version from LMDB to the log. */
 async function moveOld({ root, oldEntries }: LmdbTables, log: EntryLog, stored: Position): Promise<void> {
   if (oldEntries.getKeysCount({ limit: 1 }) === 0) return
   const inLog = new Set<Position>()
@@ -254,7 +255,7 @@ async function moveOld({ root, oldEntries }: LmdbTables, log: EntryLog, stored: 
       keys.push(key)
       bytes += value.length
       const position = key.readBigUInt64BE()
-      // The process may have died between the two steps.
+      // In the log already: a process died after the append, before the transaction.
       if (position <= stored || inLog.has(position)) continue
       if (position <= last) throw new Error(`entry ${position} of an earlier version is older than those of the log`)
       moved.push(decodeEntry(position, value))

@@ -15,37 +15,37 @@ import {
   truncateAfter,
 } from './segment-file.js'
 
-/** From this size on, the next write begins another file. */
+/** A write that would exceed this size begins another file. */
 const SEGMENT_BYTES = 8 * 1024 * 1024
-/** Files whose entries are all stored are kept for reuse: writing over bytes is the fastest. */
+/** Files with stored entries only that are kept for reuse, because overwriting a file is faster than growing one. */
 const MAX_FREE = 8
-/** A file grows in steps, as a write that does not change its size takes half of the time. */
+/** A file grows in steps of this size: a write that does not change the size of its file takes half the time. */
 const STEP_BYTES = 1024 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 
-/** A write that returns once it is on disk saves a turn of the event loop. Elsewhere than on Linux it may not flush the drive. */
+/** With O_DSYNC a write returns once it is on disk, which saves a turn of the event loop. Only Linux also flushes the drive. */
 const WRITES_THROUGH = process.platform === 'linux'
 const FLAGS = constants.O_RDWR | constants.O_CREAT | (WRITES_THROUGH ? constants.O_DSYNC : 0)
 
 export interface EntryLogOptions {
   /** the folder */
   path: string
-  /** the last position of what LMDB has of a conditional record */
+  /** the last position of the last conditional record whose transaction is in LMDB */
   applied: Position
   /** entries up to here are no longer needed */
   stored: Position
   segmentBytes?: number | undefined
-  /** rejects if the log must not take that many bytes more of the disk */
+  /** rejects if the log must not use this many more bytes of the disk */
   assertRoom?: (bytes: number) => Promise<void>
   log?: Pick<Log, 'warn'> | undefined
 }
 
-/** A write failed, and so did taking it back: after a crash its entries may be there, or not. */
+/** A write failed, and removing what it had written failed too: after a crash its entries may be there, or not. */
 export class UnknownOutcome extends Error {}
 
 /**
- * The entries of the embedded journal on disk, one record after the other in files that are used again once all that is in
- * them is stored. A record is there as a whole or not at all. One call of `append` or `undo` at a time.
+ * The entries of the embedded journal on disk, one record after another, in files that are reused once all their entries
+ * are stored. A record is complete or does not count. Only one call of `append` or `undo` may run at a time.
  */
 export class EntryLog {
   readonly #path: string
@@ -61,11 +61,11 @@ export class EntryLog {
   /** entries up to here are no longer needed */
   #stored: Position
   #isAppending = false
-  /** where the last segment is to be truncated before the next record */
+  /** where the last segment must be truncated before the next record; null if it need not be */
   #truncateAt: number | null = null
-  /** how it was before the last record */
+  /** the state before the last record, for `undo` */
   #before = { end: 0, last: START, lastOfAll: START }
-  /** where the first record of a segment begins whose entries are after a position: the next read begins there */
+  /** where the last read began: in segment `number`, the first record with entries after `after` begins at `start` */
   #cursor = { number: 0, after: START, start: 0 }
 
   private constructor({ path, stored, segmentBytes = SEGMENT_BYTES, assertRoom, log }: EntryLogOptions) {
@@ -113,10 +113,10 @@ export class EntryLog {
   }
 
   /**
-   * Appends entries, whose positions rise, and resolves when they are on disk.
-   * @param isConditional whether they count only once `applied` has reached the last of them
-   * @throws UnknownOutcome
-   * @throws the error of the system; nothing was appended
+   * Appends entries in rising order of their positions, and resolves when they are on disk.
+   * @param isConditional whether they only count once LMDB's `applied` has reached the last of them
+   * @throws UnknownOutcome if the entries may be on disk or not
+   * @throws the error of the system if nothing was appended
    */
   async append(entries: Entry[], isConditional: boolean): Promise<void> {
     await this.#truncate()
@@ -134,7 +134,7 @@ export class EntryLog {
       segment.last = entries.at(-1)?.position ?? segment.last
       this.#last = segment.last
     } catch (error) {
-      // What may be there must not count after a crash. If this fails as well, nothing is appended until it succeeds.
+      // What was written must not count after a crash. If this fails too, nothing is appended until it succeeds.
       const isGone = await this.#truncate().then(
         () => true,
         () => isConditional,
@@ -223,13 +223,13 @@ export class EntryLog {
     }
   }
 
-  /** Entries up to a position are no longer needed, which LMDB knows already. */
+  /** Call it when entries up to a position are no longer needed and LMDB has recorded that. */
   async forget(upTo: Position): Promise<void> {
     this.#stored = upTo
     await this.#freeStored()
   }
 
-  /** The last segment only between writes: on a full disk, none would be taken any more if it stayed. */
+  /** Frees segments with stored entries only. The last one too, between writes: on a full disk it may be the only room. */
   async #freeStored(): Promise<void> {
     while (this.#live.length > 0) {
       const [segment] = this.#live
@@ -250,12 +250,12 @@ export class EntryLog {
 
   async #keepFree(most: number): Promise<void> {
     for (const { file, path } of this.#free.splice(most)) {
-      // One that stays is found at the next start, and its entries are stored.
+      // A file that stays does no harm: the next start finds that all its entries are stored.
       await file.close().catch(() => undefined)
       await rm(path).catch((err) => {
         this.#log?.warn(
           { err, file: path },
-          'a file of the journal cannot be removed: it takes room until the next start',
+          'a file of the journal cannot be removed; it uses disk space until the next start',
         )
       })
     }
@@ -267,8 +267,8 @@ export class EntryLog {
 }
 
 /**
- * The entries in a folder that may belong to another process, as they are now.
- * @param applied as EntryLogOptions has it
+ * Reads the current entries in a folder, which may be in use by another process.
+ * @param applied see EntryLogOptions
  */
 export async function* readEntryLog(path: string, applied: Position): AsyncGenerator<Entry[]> {
   for (const { path: file, end, salt } of await findSegments(path, applied)) {

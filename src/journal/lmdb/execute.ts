@@ -6,7 +6,7 @@ import type { NewEntries } from './new-entries.js'
 import type { LmdbRequests } from './requests.js'
 import type { LmdbStates } from './states.js'
 
-/** What the embedded journal remembers, and a write looks into. */
+/** What the embedded journal remembers, which decides the outcome of a write. */
 export interface Remembered {
   requests: LmdbRequests
   insertIds: LmdbInsertIds
@@ -14,7 +14,7 @@ export interface Remembered {
 }
 
 /**
- * Executes one of the writes of a call, as far as a draft.
+ * Executes one of the writes of a call: makes its entries, and its changes in a draft.
  * @param now epoch ms
  * @param last the last position assigned
  */
@@ -34,7 +34,7 @@ export function execute(
     case 'append': {
       const known = write.insertIds ? insertIds.take(write.insertIds, now, draft) : []
       if (known.length === write.count) {
-        // A reservation: the same body is known again by its ids, and another one is a mismatch.
+        // As a reservation: the same body is recognised by its ids again, and another one is a mismatch.
         remember(START)
         return { status: 'known', known }
       }
@@ -59,10 +59,9 @@ export function execute(
 }
 
 /**
- * Removes requests and ids that are too old to be repeated, and states that have not changed since they were stored. Call
- * it within a transaction.
- * @param limit of each
- * @returns by how many bytes the states grow, so not above 0
+ * Removes expired requests and ids, and states that have not changed since they were stored. Call it within a transaction.
+ * @param limit how many of each
+ * @returns by how many bytes the states grow: zero or less
  */
 export function sweep({ requests, insertIds, states }: Remembered, now: number, limit: number): number {
   requests.forget(now, limit)

@@ -5,16 +5,16 @@ import { Draft } from './draft.js'
 import type { LmdbTables } from './tables.js'
 
 const BUCKET_BYTES = 4
-/** Ids of one piece of an export. */
+/** Ids in one piece of `all`. */
 const PIECE = 10_000
 
 /**
- * The ids of events and changes that the embedded journal remembers, ordered by the bucket of time in which they came, so
- * that expired ones are removed from the front. Call what changes them, but for `take`, within a transaction.
+ * The ids of events and changes that the embedded journal remembers, ordered by the bucket of time in which they arrived,
+ * so that expired ones are removed from the front. Call `forget` within a transaction.
  */
 export class LmdbInsertIds {
   readonly #table: LmdbTables['insertIds']
-  /** that may have ids: an empty one need not be searched */
+  /** buckets that may have ids; the others need not be searched */
   readonly #buckets = new Set<number>()
   /** since the last removal */
   #added = 0
@@ -29,7 +29,7 @@ export class LmdbInsertIds {
     }
   }
 
-  /** The indexes of those that are known. */
+  /** The indexes of the known ids among these. */
   find(insertIds: Buffer, now: number, draft = new Draft()): number[] {
     const known: number[] = []
     const buckets = this.#living(now)
@@ -40,7 +40,7 @@ export class LmdbInsertIds {
     return known
   }
 
-  /** Remembers them. @returns the indexes of those that are known */
+  /** Remembers ids. @returns the indexes of those that were known */
   take(insertIds: Buffer, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
     const known: number[] = []
     this.#buckets.add(bucket)
@@ -68,11 +68,11 @@ export class LmdbInsertIds {
       this.#table.remove(key)
       left--
     }
-    // The set is only ever too large: where the removal is not committed, the next one finds the ids by another bucket.
+    // If the transaction is not committed, ids of these buckets stay; the removal of a later bucket also removes them.
     if (left > 0) for (const bucket of this.#buckets) if (bucket < first) this.#buckets.delete(bucket)
   }
 
-  /** Those that have not expired. */
+  /** The ids that have not expired, in pieces. */
   *all(now: number): Generator<RememberedIds> {
     for (const bucket of this.#living(now)) {
       let ids: Buffer[] = []
@@ -86,7 +86,7 @@ export class LmdbInsertIds {
     }
   }
 
-  /** The latest first, as most repetitions come soon. */
+  /** The buckets that have not expired, the latest first, because most repetitions come soon. */
   #living(now: number): number[] {
     const first = idBucketAt(now) - OLD_ID_BUCKETS
     return [...this.#buckets].filter((bucket) => bucket >= first).sort((a, b) => b - a)

@@ -30,23 +30,23 @@ import { APPLIED, type LmdbTables, openTables } from './tables.js'
 import { transact, transactWithRoom, unwritable } from './transact.js'
 
 export interface LmdbJournalOptions extends Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
-  /** of a directory that belongs to this process alone */
+  /** the directory, which only this process may use */
   path: string
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
   /** idempotency keys that a project may have remembered; 0, the default: any number */
   maxRequestKeys?: number
-  /** the version of the store's layout by whose lanes this process writes; default FIRST_LAYOUT */
+  /** the version of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
   /** epoch milliseconds */
   now?: () => number
 }
 
-/** Expired requests, and states, that an acknowledgement removes at most; twice as many as it adds if that is more. */
+/** An acknowledgement removes up to this many expired requests and states, or twice as many as it adds if that is more. */
 const MIN_SWEEP = 1000
 /**
- * How far ahead of a lift the next ones are recorded, so that one transaction a second does for all: after a restart, this
- * journal may continue that far ahead of its clock.
+ * A lift is recorded this far ahead, ms, so that one transaction a second is enough. After a restart, the journal may
+ * continue this far ahead of its clock.
  */
 const LIFT_STEP_MS = 1_000
 
@@ -71,11 +71,11 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
 }
 
 /**
- * The journal of a single process. Entries are in a log of files, all else is in LMDB: states, remembered requests and ids,
- * and what is stored. A write that changes nothing there is durable with its record in the log. Of any other, the record
- * comes first and is conditional: it counts once the transaction behind it is done, which says so. The size of the entries,
- * the last position and the pending events are derived from them at the start and kept in memory, so that the two never
- * disagree after a crash.
+ * The journal of a single process. Entries are in a log of files; states, remembered requests and ids, and the stored
+ * position are in LMDB. A write that changes nothing in LMDB is durable once its record is in the log. Otherwise the record
+ * is written first and is conditional: it counts once the transaction that follows is committed, which notes the record's
+ * last position. The size of the entries, the last position and the pending events are computed from the log at the start
+ * and kept in memory, so they always agree with it after a crash.
  */
 class LmdbJournal implements Journal {
   readonly id: number
@@ -88,11 +88,11 @@ class LmdbJournal implements Journal {
   readonly #path: string
   readonly #maxBytes: number
   readonly #layout: number
-  /** as it was at the start: nobody changes it while this process has the journal */
+  /** read at the start: it cannot change while this process has the journal open */
   readonly #guard: LayoutGuard
   readonly #now: () => number
   readonly #listeners = new JournalListeners()
-  /** in memory only, like the page index that depends on it */
+  /** in memory only, like the page starts that depend on it */
   readonly #deletions = new Map<string, number>()
   #stored: Position
   #appended: Position
@@ -101,13 +101,13 @@ class LmdbJournal implements Journal {
   /** the first position of the write in flight; null if there is none, or if it has no entry yet */
   #inFlight: Position | null = null
   #advancedPast: Position
-  /** of #advancedPast, what is on disk */
+  /** the value of #advancedPast that is on disk */
   #recordedLift: Position
-  /** the greatest position of other journals; the clock limits what of it applies */
+  /** the greatest position of other journals; applied up to MAX_LIFT_MS ahead of the clock */
   #foreignFloor = START
   #frozen: { first: Position; last: Position } | null
   #stateBytes: number
-  /** settles with the last write: one that is prepared looks into what those before it have changed */
+  /** settles with the last write: writes run one after another, because each looks up what those before it changed */
   #writing: Promise<unknown> = Promise.resolve()
 
   constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
@@ -143,7 +143,7 @@ class LmdbJournal implements Journal {
 
   async #write(writes: Write[]): Promise<Outcome[]> {
     this.#assertLayout(true)
-    if (!this.isUp) throw unwritable(new Error('the process has to be restarted, as a write may be there or not'))
+    if (!this.isUp) throw unwritable(new Error('the outcome of an earlier write is unknown; restart the process'))
     if (this.#isFull()) await this.#removeExpired()
     if (this.#isFull()) {
       throw new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.')
@@ -167,7 +167,7 @@ class LmdbJournal implements Journal {
       isKept = added.length > 0 && this.#entries.add(added)
       this.#appended = laterOf(this.#appended, this.#entries.last)
     } catch (error) {
-      // What has expired may be all that there is to free: without writes, nothing else removes it.
+      // Expired data may be all that can be freed, and while writes fail nothing else removes it.
       await this.#removeExpired().catch(() => undefined)
       throw error
     } finally {
@@ -181,7 +181,7 @@ class LmdbJournal implements Journal {
     return outcomes
   }
 
-  /** @param last of the entries that were prepared for it, if there are any */
+  /** @param last position of the last entry that was prepared for the draft, if there is one */
   async #apply(draft: Draft, last: Position | undefined): Promise<void> {
     const { root, log, states } = this.#tables
     let grown = 0
@@ -197,7 +197,7 @@ class LmdbJournal implements Journal {
     this.#stateBytes += grown
   }
 
-  /** Takes no more writes, as one of them may be on disk or not: the next start sees. */
+  /** Refuses further writes, because one may be on disk or not. The next start finds out. */
   #stop(error: unknown): never {
     this.isUp = false
     throw error
@@ -237,7 +237,7 @@ class LmdbJournal implements Journal {
       const lifted = limitedBy(position, this.#now())
       if (lifted > this.#allocated && lifted > this.#recordedLift) {
         this.#advancedPast = lifted + (BigInt(LIFT_STEP_MS) << 16n)
-        // Not from memory, which does not have a block yet that is being frozen.
+        // Not from memory: a block that is being frozen is not in #frozen yet.
         const meta = this.#meta.get('meta')
         if (meta) putMeta(this.#tables, { ...meta, outranked: String(this.#advancedPast) })
       }
@@ -246,10 +246,10 @@ class LmdbJournal implements Journal {
     })
     this.#recordedLift = this.#advancedPast
     this.#appended = laterOf(this.#appended, appended)
-    // Before the wait: what is written by then waits.
+    // Before the wait: a write that is in flight now may be done after it, and its entries are not stored.
     const inFlight = this.#inFlight
     const first = (await this.#entries.oldest())?.position ?? inFlight
-    // What was assigned since may be stored already.
+    // If the first entry was assigned after the lift, everything up to the lift is stored.
     const stored = first === null || first > appended ? appended : first - 1n
     if (this.#isEmpty) this.#stored = laterOf(this.#stored, appended)
     return { ...(await this.progress(projectId)), appended, stored }
@@ -278,7 +278,7 @@ class LmdbJournal implements Journal {
     return { isRepeated: false, first, last, entries }
   }
 
-  /** A transaction that is done on a full disk too, or the journal would stay full. */
+  /** A transaction that also succeeds on a full disk, where the journal must still be drained. */
   async #drain(work: () => void): Promise<void> {
     await transactWithRoom(this.#tables.root, work, () => this.#entries.makeRoom())
   }
@@ -299,7 +299,7 @@ class LmdbJournal implements Journal {
     await this.#drain(() => {
       this.#remembered.states.letExpire(states, now)
       grown = sweep(this.#remembered, now, Math.max(MIN_SWEEP, 2 * states.length))
-      // Where nothing is left, everything assigned is stored: after a lift that is later than any entry.
+      // If no entry is left, everything assigned counts as stored. After a lift, that is beyond the last entry.
       const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
       if (isLast) stored = laterOf(stored, this.#allocated)
       putMeta(this.#tables, this.#metaWith(stored, null))
@@ -321,7 +321,7 @@ class LmdbJournal implements Journal {
     return this.#entries.bytes + this.#stateBytes > this.#maxBytes
   }
 
-  /** For a journal that is full of states: without writes, no block is acknowledged, and nothing else removes them. */
+  /** For a journal that is full of states: while it refuses writes, no block is acknowledged, which would remove them. */
   async #removeExpired(): Promise<void> {
     const now = this.#now()
     if (!this.#remembered.states.hasExpired(now)) return

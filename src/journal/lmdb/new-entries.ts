@@ -2,7 +2,7 @@ import type { Position } from '../../model/position.js'
 import type { StateKind } from '../../model/state-key.js'
 import { type Append, type Commit, type Entry, MAX_LIFT_MS } from '../journal.js'
 
-/** What the writes of one call become: an entry for each append, and one for all rows of a kind. */
+/** The entries of the writes of one call: one for each append, and one for all rows of a kind. */
 export class NewEntries {
   readonly #now: number
   readonly #advance: () => Position
@@ -50,7 +50,7 @@ function byPosition(a: Entry, b: Entry): number {
   return a.position < b.position ? -1 : 1
 }
 
-/** A position of another journal, or as far as one may lift this one. */
+/** A position of another journal, limited to MAX_LIFT_MS ahead of this one's clock. @param nowMs epoch ms */
 export function limitedBy(position: Position, nowMs: number): Position {
   const limit = BigInt(nowMs + MAX_LIFT_MS) << 16n
   return position < limit ? position : limit

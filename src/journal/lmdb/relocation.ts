@@ -12,13 +12,13 @@ import { LmdbStates } from './states.js'
 import { appliedIn, type LmdbTables, openTables } from './tables.js'
 import { transact } from './transact.js'
 
-/** Requests and states of one piece. */
+/** Requests or states in one piece. */
 const PIECE = 1000
 
 /**
- * What a change of the layout needs of a lane in a folder, which no process may have open as a journal meanwhile. Creates
- * nothing there before `create`.
- * @param now epoch milliseconds
+ * Opens the embedded journal of a lane to inspect it or to change the layout. For a change, no process may have the journal
+ * open. Creates nothing in the folder before `create`.
+ * @param now returns epoch ms
  */
 export function openLmdbRelocation({ path, now = Date.now }: { path: string; now?: () => number }): Relocation {
   return new LmdbRelocation(path, now)

@@ -29,7 +29,7 @@ interface Found {
 
 /**
  * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
- * ones are removed from the front. Call what changes them, but for `remember`, within a transaction.
+ * ones are removed from the front. Call `forget` and `add` within a transaction.
  */
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
@@ -43,7 +43,7 @@ export class LmdbRequests {
     this.#maxOfProject = maxOfProject
   }
 
-  /** As Journal.findRequest has it. */
+  /** See `Journal.findRequest`. */
   find(request: IdempotencyKey, now: number, draft = new Draft()): Outcome | null {
     for (const { position, isSame, journalId } of this.#found(request, now, draft)) {
       if (!isSame) return { status: 'mismatch' }
@@ -56,7 +56,7 @@ export class LmdbRequests {
   refusal(request: IdempotencyKey, now: number, draft: Draft): Outcome | null {
     const known = this.find(request, now, draft)
     if (known) return known
-    // What is reserved is counted already.
+    // A reserved key is counted already.
     const [reserved] = this.#found(request, now, draft)
     return !reserved && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
   }
@@ -64,7 +64,7 @@ export class LmdbRequests {
   *#found(request: IdempotencyKey, now: number, draft: Draft): Generator<Found> {
     const digest = keyBytes(request)
     const bucket = bucketAt(now)
-    // From the next bucket on, as the clock may have been fast when the request arrived.
+    // Beginning with the next bucket: the clock may have been ahead when the request arrived.
     for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) {
       const value = draft.get(this.#tables.requests, keyAt(at, digest))
       if (value) yield parseValue(value, fingerprintBytes(request))
@@ -104,7 +104,7 @@ export class LmdbRequests {
     for (const key of this.#tables.counts.getKeys({ end, limit: most })) this.#tables.counts.remove(key)
   }
 
-  /** Those that have not expired; `ownId` is the number of this journal. */
+  /** The requests that have not expired. @param ownId id of this journal */
   *all(ownId: number, now: number): Generator<RememberedRequest> {
     const start = keyAt(bucketAt(now) - OLD_BUCKETS, NOTHING)
     for (const { key, value } of this.#tables.requests.getRange({ start })) {
@@ -121,7 +121,7 @@ export class LmdbRequests {
     }
   }
 
-  /** One of another journal; what is more than reserved here stays. */
+  /** Adds a request of another journal, unless it is known here as more than reserved. @param ownId id of this journal */
   add({ bucket, key, fingerprint, position, journalId }: RememberedRequest, ownId: number): void {
     const at = keyAt(bucket, key)
     const here = this.#tables.requests.get(at)

@@ -3,12 +3,12 @@ import type { LmdbTables } from './tables.js'
 import { unwritable } from './transact.js'
 
 /**
- * Bytes that are left to LMDB, on the disk and of its own, which has to note what is claimed and what is stored: without
+ * Bytes that are reserved for LMDB, on the disk and in its own file. It has to record what is claimed and stored: without
  * room for that, the journal could not be drained, and would stay full.
  */
 const RESERVED_BYTES = 16 * 1024 * 1024
 
-/** What `getStats` of a table has, in pages. */
+/** What `getStats` of a table returns: the page size in bytes, the rest in pages. */
 interface TableStats {
   pageSize: number
   treeBranchPageCount: number
@@ -23,16 +23,16 @@ export async function assertWritable(folder: string, tables: LmdbTables): Promis
   })
 }
 
-/** @throws Error ENOSPC if a write of that many bytes to a folder would take what is left to LMDB */
+/** @throws Error ENOSPC if a write of this many bytes to the folder would use the space reserved for LMDB */
 export async function assertRoom(folder: string, tables: LmdbTables, bytes = 0): Promise<void> {
   const { bavail, bsize } = await statfs(folder)
   const left = bavail * bsize - bytes
   if (left >= 0 && (left >= RESERVED_BYTES || left + unusedBytes(tables) >= RESERVED_BYTES)) return
-  const reason = `ENOSPC: ${Math.max(0, left)} bytes would be left on the disk, and LMDB needs ${RESERVED_BYTES}`
+  const reason = `ENOSPC: ${Math.max(0, left)} bytes would be left on the disk, and ${RESERVED_BYTES} are reserved for draining the journal`
   throw Object.assign(new Error(reason), { code: 'ENOSPC' })
 }
 
-/** What LMDB has freed in its file, which never shrinks. */
+/** Bytes that LMDB has freed within its file, which never shrinks. */
 function unusedBytes(tables: LmdbTables): number {
   const pagesOf = (stats: TableStats) => stats.treeBranchPageCount + stats.treeLeafPageCount + stats.overflowPages
   const { lastPageNumber, pageSize } = tables.root.getStats() as TableStats & { lastPageNumber: number }

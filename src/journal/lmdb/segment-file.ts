@@ -12,7 +12,7 @@ import {
   type SegmentHeader,
 } from './segment.js'
 
-/** A file of the log of entries that is open. */
+/** An open file of the log of entries. */
 export interface Segment extends SegmentHeader {
   path: string
   file: FileHandle
@@ -24,11 +24,11 @@ export interface Segment extends SegmentHeader {
   last: Position
 }
 
-/** What is on disk of a segment. */
+/** A segment as it was found on disk. */
 export interface FoundSegment extends Omit<Segment, 'file'> {
-  /** whether a conditional record that does not count is behind its last one */
+  /** whether its last record is followed by a conditional one that does not count */
   hasUncommitted: boolean
-  /** whether something of it can no longer be read; also while its process writes */
+  /** whether records cannot be read; may also be true while another process writes */
   isDamaged: boolean
 }
 
@@ -40,7 +40,7 @@ export function segmentPath(folder: string, number: number): string {
   return join(folder, `entries-${number}`)
 }
 
-/** The number in the name of the file. */
+/** The number in the name of a file. */
 export function fileNumber(path: string): number {
   return Number(/\d+$/.exec(path)?.[0])
 }
@@ -51,8 +51,8 @@ export async function segmentPaths(folder: string): Promise<string[]> {
 }
 
 /**
- * The segments of a folder in their order; what has no header is one of nothing.
- * @param applied the last position of what LMDB has of a conditional record
+ * The segments of a folder in their order. A file without a header counts as an empty segment.
+ * @param applied see EntryLogOptions
  */
 export async function findSegments(folder: string, applied: Position): Promise<FoundSegment[]> {
   const found: FoundSegment[] = []
@@ -77,11 +77,11 @@ function inspect(path: string, bytes: Buffer, applied: Position): FoundSegment {
 }
 
 /**
- * The records of a segment as it is when they are asked for.
+ * The records that a segment has when this is called.
  * @param start where the first one begins
  */
 export async function* recordsOf(segment: Segment, start = HEADER_BYTES): AsyncGenerator<LogRecord> {
-  // As it is now: it may be used again meanwhile, and then has nothing more of this salt.
+  // Remembered, because the segment may be reused meanwhile; its records have another salt then.
   const { file, salt, end } = segment
   let length = PIECE_BYTES
   for (let at = start; at < end; ) {
@@ -100,14 +100,14 @@ export async function* recordsOf(segment: Segment, start = HEADER_BYTES): AsyncG
   }
 }
 
-/** Removes what is behind that many bytes. */
+/** Truncates the file of a segment to this many bytes. */
 export async function truncateAfter(segment: Segment, end: number): Promise<void> {
   await segment.file.truncate(end)
   await segment.file.datasync()
   Object.assign(segment, { end, size: end })
 }
 
-/** @returns nothing if the file is gone */
+/** Reads a file up to an offset, by default all of it. @returns an empty buffer if the file is gone */
 export async function readFileUpTo(path: string, end?: number): Promise<Buffer> {
   const file = await open(path, 'r').catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error

@@ -8,10 +8,10 @@ import { decodeEntry, encodeEntryHead } from './encoding.js'
  *
  *     header  magic (4 bytes), number (8), last position before this segment (8), salt (4), CRC of these (4)
  *     record  length of what follows the CRC (4 bytes), CRC (4), whether it is conditional (1), entries
- *     entry   position (8), length of the rest (4), then as `encodeEntryHead` has it, and the body
+ *     entry   position (8), length of the rest (4), the head (see `encodeEntryHead`), the body
  *
- * All integers are big-endian. A segment ends where no record follows. The CRC of a record begins with the salt, which is
- * drawn anew each time that a file is used again: so what is left in it from before is no record, whatever clients sent.
+ * All integers are big-endian. A segment ends where no record follows. The CRC of a record is seeded with the salt, which is
+ * drawn at random each time that a file is reused. So old bytes in the file are never taken for records, whatever clients sent.
  */
 export interface SegmentHeader {
   /** rises from segment to segment */
@@ -72,12 +72,12 @@ export function encodeRecord(entries: Entry[], isConditional: boolean, salt: num
   return parts
 }
 
-/** Whether the bytes begin with what is left of a header: a disk writes its sector as a whole, so a crash does not do that. */
+/** Whether the bytes begin with a damaged header. A crash does not cause that, because disks write whole sectors. */
 export function hasBrokenHeader(bytes: Buffer): boolean {
   return !decodeHeader(bytes) && bytes.subarray(0, HEADER_BYTES).some((byte) => byte !== 0)
 }
 
-/** The records up to where none follows. @param start where the first one begins */
+/** The records until none follows. @param start where the first one begins */
 export function* decodeRecords(bytes: Buffer, salt: number, start = HEADER_BYTES): Generator<LogRecord> {
   for (let at = start; isWhole(bytes, at, salt); ) {
     const end = at + recordLength(bytes, at)
@@ -87,7 +87,7 @@ export function* decodeRecords(bytes: Buffer, salt: number, start = HEADER_BYTES
   }
 }
 
-/** Bytes of the record that begins there; more than there are if its head is not there as a whole. */
+/** Size of the record that begins at `at`; more than the bytes there are if its head is incomplete. */
 export function recordLength(bytes: Buffer, at = 0): number {
   return at + RECORD_HEAD_BYTES <= bytes.length ? 8 + bytes.readUInt32BE(at) : RECORD_HEAD_BYTES
 }
@@ -99,8 +99,8 @@ function isWhole(bytes: Buffer, at: number, salt: number): boolean {
 }
 
 /**
- * Whether a whole record with entries after a position is anywhere behind the end of a segment. As one write is in flight
- * at a time, a crash leaves none there.
+ * Whether a complete record with entries after a position is anywhere beyond the end of a segment. Because only one write is
+ * in flight at a time, a crash does not leave one there, so the segment is damaged.
  */
 export function hasRecordBehind(segment: Buffer, end: number, salt: number, after: Position): boolean {
   for (let at = end; at + RECORD_HEAD_BYTES + ENTRY_HEAD_BYTES <= segment.length; at++) {
@@ -109,9 +109,9 @@ export function hasRecordBehind(segment: Buffer, end: number, salt: number, afte
   return false
 }
 
-/** Whether a record with entries after a position may begin there, as its checksum is too slow to be tried at each byte. */
+/** Whether a record with entries after a position may begin at `start`: a fast check, because a CRC at each byte is too slow. */
 function isPlausible(segment: Buffer, start: number, after: Position): boolean {
-  // Most bytes are zeros or text: this is the fastest way past them.
+  // This is true for most bytes of text, so it is checked first.
   if ((segment[start] ?? 0) > segment.length >>> 24) return false
   const end = start + recordLength(segment, start)
   let at = start + RECORD_HEAD_BYTES

@@ -14,12 +14,12 @@ import { EMPTY, expiryKey, REQUEST, STATE, withPosition } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
 /**
- * The states of the embedded journal, and when they expire. Call what changes them, but for what takes a draft, within a
- * transaction; what it returns is by how many bytes they grew, which counts once the transaction is committed.
+ * The states of the embedded journal, and when they expire. Call the methods that change them within a transaction, except
+ * those that take a draft. `sweep` returns by how many bytes the states grow once the transaction is committed.
  */
 export class LmdbStates {
   readonly #tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>
-  /** in memory, as only this process removes any */
+  /** only in memory, because only this process removes states */
   #mark: Omit<StatesMark, 'readAt'> = { mark: randomUUID(), madeAt: START }
 
   constructor(tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>) {
@@ -31,8 +31,8 @@ export class LmdbStates {
   }
 
   /**
-   * Has no mark while work removes states: what is read meanwhile may have them or not.
-   * @param last the last position that was assigned by then
+   * Runs work that removes states, without a mark: readings in the meantime may have the states or not.
+   * @param last returns the last position that was assigned by the end of the work
    */
   async unmarked(work: () => Promise<void>, last: () => Position): Promise<void> {
     this.#mark = { mark: null, madeAt: START }
@@ -43,14 +43,14 @@ export class LmdbStates {
     }
   }
 
-  /** The bytes of all of them. */
+  /** The bytes of all states. */
   size(): number {
     let bytes = 0
     for (const { value } of this.#tables.states.getRange()) bytes += value.length
     return bytes
   }
 
-  /** As many of the first keys as fit into `maxBytes`, at least one. */
+  /** The states of as many of the first keys as fit into `maxBytes`, at least one. */
   read(stateKeys: string[], maxBytes: number): (State | null)[] {
     const states: (State | null)[] = []
     let bytes = 0
@@ -73,7 +73,7 @@ export class LmdbStates {
     draft.put(this.#tables.states, Buffer.from(stateKey, 'hex'), withPosition(version, Buffer.from(state)))
   }
 
-  /** Lets versions expire that the store has. */
+  /** Lets these versions expire, because the store has them. */
   letExpire(stored: StoredState[], now: number): void {
     for (const { stateKey, version } of stored) {
       const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
@@ -98,7 +98,7 @@ export class LmdbStates {
     return grown
   }
 
-  /** Those that do not expire. */
+  /** The states that do not expire. */
   *kept(): Generator<KeptState> {
     const expiring = this.#expiring()
     for (const { key, value } of this.#tables.states.getRange()) {
@@ -108,13 +108,13 @@ export class LmdbStates {
     }
   }
 
-  /** One of another journal, unless the same or a later version is here. */
+  /** Adds a state of another journal, unless the same or a later version is here. */
   add({ stateKey, version, state }: KeptState, draft: Draft): void {
     const here = draft.get(this.#tables.states, Buffer.from(stateKey, 'hex'))?.readBigUInt64BE()
     if (here === undefined || here < version) this.put(stateKey, version, state, draft)
   }
 
-  /** Removes those that expire, and those of the others that are not this journal's own. */
+  /** Removes the states that expire, and of the others those that do not belong to this journal. */
   keep(isOwn: (stateKey: string) => boolean): void {
     const expiring = this.#expiring()
     for (const { key, value } of this.#tables.states.getRange()) {
@@ -124,7 +124,7 @@ export class LmdbStates {
     }
   }
 
-  /** `<state key> <version>` of each. */
+  /** The versions that expire, as `<state key> <version>`. */
   #expiring(): Set<string> {
     const expiring = new Set<string>()
     for (const { key, value } of this.#tables.expiries.getRange()) {

@@ -2,19 +2,19 @@ import { type Database, open, type RootDatabase } from 'lmdb'
 import { type Position, START } from '../../model/position.js'
 import type { Meta } from './encoding.js'
 
-/** What the embedded journal has in LMDB: all but the entries. */
+/** What the embedded journal has in LMDB: everything except the entries. */
 export interface LmdbTables {
   root: RootDatabase
   meta: Database<Meta, string>
-  /** APPLIED → the last position of what is here of a write that is in the log of entries, too; STORED → as `Meta` has it */
+  /** APPLIED → last position of the last conditional record whose transaction is committed; STORED → `Meta.stored` */
   log: Database<Buffer, Buffer>
-  /** entries that a version without a log left behind: position → entry */
+  /** entries of a version that had no log: position → entry */
   oldEntries: Database<Buffer, Buffer>
   /** state key → version and state */
   states: Database<Buffer, Buffer>
   /** time, type and name → the version that expires then */
   expiries: Database<Buffer, Buffer>
-  /** bucket and key → position and fingerprint, then the number of the journal where that is another one */
+  /** bucket and key → position and fingerprint, then the id of the journal if it is another one */
   requests: Database<Buffer, Buffer>
   /** bucket and project → number of that project's requests */
   counts: Database<Buffer, Buffer>

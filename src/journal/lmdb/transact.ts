@@ -2,8 +2,8 @@ import { ABORT, type RootDatabase } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
 
 /**
- * Executes all of the work in one transaction, or nothing of it where LMDB refuses a part, as on a full disk. Reads within
- * the work see its writes. Resolves when they are on disk.
+ * Executes the work in one transaction: all of it, or nothing if LMDB refuses a part, for example on a full disk. Reads
+ * within the work see its writes. Resolves when they are on disk.
  * @throws ApiError `unavailable` if nothing was written
  */
 export async function transact(root: RootDatabase, work: () => void): Promise<void> {
@@ -28,8 +28,8 @@ export async function transact(root: RootDatabase, work: () => void): Promise<vo
 }
 
 /**
- * As `transact`; if that fails, once more with more room on the disk.
- * @param makeRoom says whether there is more
+ * As `transact`, but if that fails, frees disk space and tries once more.
+ * @param makeRoom returns whether it freed any
  */
 export async function transactWithRoom(
   root: RootDatabase,
@@ -44,12 +44,13 @@ export async function transactWithRoom(
   }
 }
 
-/** For a write of which nobody knows whether it will be there after a restart. */
+/** The error of a write that may or may not be there after a restart. */
 export function inDoubt(cause: unknown): ApiError {
-  const message = 'The journal could not be written. After a restart the events may be there, or not.'
+  const message = 'The journal could not be written. After a restart the events may be stored or not.'
   return new ApiError('internal', message, { cause })
 }
 
+/** The error of a write that certainly did not happen. */
 export function unwritable(cause: unknown): ApiError {
   return new ApiError('unavailable', 'The journal cannot be written. Is its disk full?', { cause })
 }

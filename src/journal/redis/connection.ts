@@ -5,11 +5,11 @@ import { backoffMs } from '../../lib/backoff.js'
 import { openRedis } from '../../lib/open-redis.js'
 import { isReply, refusedLogin, unavailable } from './errors.js'
 
-/** How long a call waits for a connection before it is refused. */
+/** How long a call waits for a connection before it is refused, ms. */
 export const CONNECTION_WAIT_MS = 2_000
 const COMMAND_TIMEOUT_MS = 5_000
 const RETRY_PAUSE_MS = 50
-/** How long a script waits for the replicas that have to know of it. */
+/** How long a script waits until enough replicas have its writes, ms. */
 const REPLICAS_WAIT_MS = 1_000
 
 export const OPTIONS = {
@@ -18,7 +18,7 @@ export const OPTIONS = {
   autoResendUnfulfilledCommands: false,
   enableOfflineQueue: false,
   commandTimeout: COMMAND_TIMEOUT_MS,
-  // A connection that a firewall has silently dropped would accept commands for ever.
+  // A connection that a firewall has silently dropped would otherwise accept commands forever.
   socketTimeout: COMMAND_TIMEOUT_MS,
   connectTimeout: COMMAND_TIMEOUT_MS,
   keepAlive: 30_000,
@@ -31,7 +31,7 @@ class ReplicasError extends Error {
 }
 
 export interface ConnectionOptions {
-  /** as RedisJournalOptions has it */
+  /** see RedisJournalOptions */
   url: string | readonly string[]
   prefix: string
   /** checks whether the Redis behind a new connection may be used; retried while it throws */
@@ -56,7 +56,7 @@ export class RedisConnection {
     this.#isCluster = typeof url !== 'string'
     this.redis = openRedis(url, OPTIONS, prefix)
     this.redis.on('ready', () => this.#begin())
-    // The connection is closed before it is ready, so nothing else says why.
+    // With a refused login the connection is closed before it is ready, so this is the only place to learn the reason.
     this.redis.on('error', (error) => {
       if (refusedLogin(error)) this.#lastError = error
     })
@@ -75,7 +75,7 @@ export class RedisConnection {
     while (isCurrent()) {
       try {
         await this.#prepare()
-        // If it was replaced meanwhile, the next connection is prepared in its turn.
+        // If the connection was replaced meanwhile, its own 'ready' event prepares the new one.
         if (!isCurrent()) return
         this.#isReady = true
         this.#lastError = null
@@ -119,7 +119,7 @@ export class RedisConnection {
 
   /**
    * Runs a script by its digest, or by its text if Redis does not have it yet.
-   * @param replicas that have to know what it wrote before this resolves; with 0, no WAIT is sent
+   * @param replicas how many must have its writes before this resolves; with 0, no WAIT is sent
    * @throws ReplicasError if too few confirmed it in time
    */
   async script(script: string, keys: string[], args: (string | Buffer)[], replicas = 0): Promise<unknown> {
@@ -159,9 +159,9 @@ if type(probe) == 'table' then return redis.error_reply('TRYAGAIN the slot is be
 `
 
 /**
- * A script as a cluster runs it. The scripts build most names of keys themselves, so that Redis does not know beforehand
- * which ones it needs: while a slot moves, it would end a script half-way at the first key that it does not have, with what
- * was written until then. A key that does not exist shows it at the start.
+ * A script for a Redis Cluster. The scripts build most key names themselves, so Redis does not know in advance which keys a
+ * script needs: while a slot is being moved, it would stop the script at the first key that it does not have, and what was
+ * written so far would stay. Looking for a key that does not exist shows at the start whether the slot is being moved.
  */
 function inCluster(script: string): string {
   const line = script.startsWith('#!') ? script.indexOf('\n') + 1 : 0

@@ -53,7 +53,7 @@ export function parseOutcome(text: string): Outcome {
   }
 }
 
-/** Indexes of events, as the scripts write them. */
+/** Parses indexes of events that a script returned. */
 export function parseIndexes(text: string): number[] {
   return text === '' ? [] : text.split('.').map(Number)
 }

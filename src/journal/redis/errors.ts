@@ -2,22 +2,22 @@ import { ReplyError } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 import { LayoutError, parseGuard } from '../layout.js'
 
-/** Error replies after which Redis certainly did nothing, and what they mean for the caller. */
+/** Error replies after which Redis certainly wrote nothing, and the error that the caller gets. */
 const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
   [/^(FULL|OOM)\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
   [
     /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
     'unavailable',
-    'The journal cannot be written at the moment. Try again in a moment.',
+    'The journal cannot be written now. Try again in a moment.',
   ],
 ]
 
-/** An error that Redis replied with; any other failure leaves open what Redis did. */
+/** Whether Redis replied with this error. After any other failure it is unknown what Redis did. */
 export function isReply(error: unknown): error is Error {
   return error instanceof ReplyError
 }
 
-/** The refusal that a failed command means; null if the command may have been executed. */
+/** The ApiError for a command that Redis refused; null if the command may have been executed. */
 export function asRefusal(error: unknown): ApiError | null {
   if (error instanceof ApiError) return error
   if (!isReply(error)) return null
@@ -28,7 +28,7 @@ export function asRefusal(error: unknown): ApiError | null {
   return null
 }
 
-/** Redis refuses the user or the password, or the user lacks rights: only an operator can help. */
+/** Redis refuses the user or the password, or the user lacks rights. Only an operator can correct that. */
 const LOGIN_REFUSAL = /^(WRONGPASS|NOAUTH|NOPERM)\b/
 
 /** What to do if Redis refuses the login, also as the cause of another error; null for any other failure. */
@@ -39,17 +39,17 @@ export function refusedLogin(error: unknown): Error | null {
   return error instanceof Error && error.cause !== undefined ? refusedLogin(error.cause) : null
 }
 
-/** The journal was deleted from Redis, or another one is there, or this Redis has not adopted it yet. */
+/** Whether the journal was deleted from Redis, or another one is there, or this Redis has not adopted it yet. */
 export function isGone(error: unknown): boolean {
   return isReply(error) && /^(GONE|HISTORY)\b/.test(error.message)
 }
 
-/** A body that WRITE refers to is missing; nothing was written. */
+/** Whether a body that WRITE refers to is missing, so that nothing was written. */
 export function isLost(error: unknown): boolean {
   return isReply(error) && error.message.startsWith('LOST')
 }
 
-/** Errors that WRITE returns once it has checked that this call was not executed before. */
+/** Whether WRITE returned this error after it had checked that the call was not executed before. */
 export function isFromScript(error: unknown): boolean {
   return isReply(error) && /^(FULL|OOM|LAYOUT)\b/.test(error.message)
 }

@@ -8,48 +8,48 @@ export interface RedisHistoryOptions {
   meta: string
   stream: string
   script(script: string, keys: string[], args: string[]): Promise<unknown>
-  /** the meta of journals that must not be where this one is to be created */
+  /** meta keys of other lanes' journals; if one exists in a Redis where this journal would be created, that is an error */
   others: string[]
-  /** of this process; a new journal gets it */
+  /** number of the layout, which a new journal gets */
   layout: string
-  /** as RedisJournalOptions has it */
+  /** see RedisJournalOptions */
   lastStored: ((from: Position) => Promise<Position>) | undefined
   log: { warn(data: object, message: string): void }
 }
 
 /**
- * How far ahead of its clock a Redis starts to assign positions if another Redis assigned the last ones: the clock of a
- * replica may be this far behind its master's. It is how long a master that lost its replicas keeps accepting writes, by
- * the default of min-replicas-max-lag.
+ * How far ahead of its clock a Redis begins to assign positions if another Redis assigned the last ones, ms: the clock of a
+ * replica may be this far behind its master's. The default of min-replicas-max-lag, for which a master that lost its
+ * replicas keeps accepting writes.
  */
 const CLOCK_TOLERANCE_MS = 10_000
-/** How long the store may take to report the last position. */
+/** How long the store may take to return the last position, ms. */
 const LAST_STORED_WAIT_MS = 1_000
 
-/** The Redis of a lane holds the journal of another one instead. */
+/** The Redis of one lane holds the journal of another lane instead. */
 export class LaneOrderError extends Error {
   constructor() {
     super(
-      'A Redis of REDIS_URL holds the journal of another lane: the order of REDIS_URL was changed. Give the URLs in the ' +
-        'order in which the store was made.',
+      'A Redis of REDIS_URL holds the journal of another lane: the order of REDIS_URL was changed. Restore the order that ' +
+        'the store was created with.',
     )
   }
 }
 
 /**
- * What this process knows of the journal's past. It keeps a Redis that lost the end of the journal, such as a replica that
- * lagged behind its master, from assigning a position again.
+ * What this process knows of the journal's past. It prevents a Redis that lost the end of the journal, such as a replica
+ * that lagged behind its master, from assigning a position twice.
  */
 export class RedisHistory {
-  /** the journal's number; 0 before it is known */
+  /** id of the journal; 0 before it is known */
   id = 0
   /** incremented each time that the past may have changed */
   era = 0
-  /** of the run of Redis' data: another one after a replica became the master, and after a restart */
+  /** replication id of Redis: changes when a replica becomes the master, and after a restart */
   #name = ''
-  /** the greatest position that this process has seen; it is this journal's own, so no clock makes it too great */
+  /** the greatest position of this journal that this process has seen */
   #floor = START
-  /** the greatest position of other journals; the clock of this one limits what of it applies */
+  /** the greatest position of other journals; applied up to MAX_LIFT_MS ahead of this one's clock */
   #foreignFloor = START
   #foreignParts = partsOf(START)
   readonly #options: RedisHistoryOptions
@@ -62,14 +62,14 @@ export class RedisHistory {
     this.#floor = laterOf(this.#floor, position)
   }
 
-  /** As Journal has it. */
+  /** See `Journal.raiseFloor`. */
   raiseFloor(position: Position): void {
     if (position <= this.#foreignFloor) return
     this.#foreignFloor = position
     this.#foreignParts = partsOf(position)
   }
 
-  /** The arguments of WRITE by which Redis decides whether it may write, and after which positions. */
+  /** The arguments of WRITE that tell whether this Redis may write, and after which positions. */
   get arguments(): string[] {
     return [this.#name, ...partsOf(this.#floor), ...this.#foreignParts]
   }
@@ -86,7 +86,7 @@ export class RedisHistory {
    */
   async adopt(): Promise<void> {
     const { meta, stream, others, layout, script } = this.#options
-    // From now on, nothing relies on what was in the journal before.
+    // In a new era, the writer does not rely on what it knew of the journal.
     this.era++
     const reply = (await script(LOOK, [meta], [])) as Buffer[]
     const [known = '', written, name = '', stored = ''] = reply.map(String)
@@ -107,7 +107,10 @@ export class RedisHistory {
     this.#name = name
   }
 
-  /** Events must be accepted even if the store is unavailable: then the positions rely on synchronised clocks alone. */
+  /**
+   * Notes the last stored position. If the store is unavailable, events must still be accepted: the positions then rely on
+   * synchronised clocks alone.
+   */
   async #askStore(from: Position): Promise<void> {
     const { lastStored, log } = this.#options
     if (!lastStored) return
@@ -119,7 +122,7 @@ export class RedisHistory {
     } catch (error) {
       log.warn(
         { err: error },
-        'the last stored position is unknown after a change of Redis; relying on synchronised clocks',
+        'the last stored position is unknown after a change of the Redis master; relying on synchronised clocks',
       )
     }
   }
@@ -130,5 +133,5 @@ function partsOf(position: Position): string[] {
 }
 
 function anotherJournal(): Error {
-  return unavailable(new Error('another journal is in Redis now; restart'))
+  return unavailable(new Error('Redis holds another journal than at the start; restart this process'))
 }

@@ -51,7 +51,7 @@ const MAX_BLOCK_ENTRIES = 20_000
 
 /**
  * Opens the journal in Redis (7.0 or later), creating it if there is none. Waits up to 2 s for the connection. With `late`,
- * one that cannot be reached by then is down until it can be; its `id` is 0 meanwhile.
+ * a Redis that cannot be reached by then is no error: the journal is down, with `id` 0, until it can be.
  * @throws Error that says what to do if Redis cannot be reached or must not be used
  */
 export async function openRedisJournal(options: RedisJournalOptions): Promise<Journal> {
@@ -79,7 +79,7 @@ class RedisJournal implements Journal {
   readonly #prefix: string
   readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'wanted' | 'expiries', string>
   readonly #log: RedisJournalOptions['log']
-  /** of this process, as producer and as writer */
+  /** names this process as producer and as writer */
   readonly #name = randomUUID()
   readonly #listeners = new JournalListeners()
   readonly #history: RedisHistory
@@ -90,7 +90,7 @@ class RedisJournal implements Journal {
   readonly #late = new LateCheck(() => this.#limit.watch())
   readonly #replicas: number
   readonly #layout: string
-  /** as CLAIM has it */
+  /** see CLAIM */
   readonly #place: '' | 'home' | 'guest'
   /** kept while this process is the writer, which saves it from reading them back */
   #unstored: UnstoredEntries | null = null
@@ -161,7 +161,7 @@ class RedisJournal implements Journal {
     return this.#limit.watch()
   }
 
-  /** The connection, once it is there, makes up for what failed. */
+  /** Leaves the checks of a start to the connection, once it is established. */
   async openLate(late: LateStart): Promise<void> {
     await this.#late.begin(late, this.isUp)
   }
@@ -265,7 +265,7 @@ class RedisJournal implements Journal {
     }
   }
 
-  /** Entries written in another era may be lost, or others may be in their place. */
+  /** The unstored entries of the current era: those of another one may be lost, or replaced by others. */
   #currentEntries(): UnstoredEntries {
     if (this.#unstoredEra !== this.#history.era) {
       this.#listeners.release(this.#unstored?.forget() ?? [])
@@ -385,7 +385,7 @@ class RedisJournal implements Journal {
   }
 }
 
-/** Harmless, since the other writer's block has the same token; but this one must read the frozen block again. */
+/** @throws ApiError if another writer was faster. That is harmless, as its block has the same token, but claim again. */
 function assertCurrent(reply: unknown): void {
   if (reply !== 1) throw new ApiError('unavailable', 'Another writer has taken over this block.')
 }

@@ -1,28 +1,28 @@
 import { LaneOrderError } from './history.js'
 import { EvictionError } from './memory-limit.js'
 
-/** What becomes of a journal that is down when it is opened. */
+/** Callbacks for a journal whose Redis is down when it is opened. */
 export interface LateStart {
-  /** Called once with the reason, before the journal is opened all the same. It is up when Redis is. */
+  /** Called once with the reason. The journal is opened nevertheless, and is up as soon as Redis is. */
   onDown(reason: Error): void
-  /** Called once if Redis then turns out to be one that must not be used. */
+  /** Called once if Redis later turns out to be one that must not be used. */
   onFatal(error: Error): void
 }
 
-/** The error of a Redis that must not be used, or what it caused: waiting does not change it. Null for any other error. */
+/** The error, or its cause, that says that a Redis must not be used, so that waiting is pointless; null if it says no such thing. */
 export function wrongRedis(error: unknown): Error | null {
   if (error instanceof EvictionError || error instanceof LaneOrderError) return error
   return error instanceof Error && error.cause !== undefined ? wrongRedis(error.cause) : null
 }
 
-/** Makes up for the checks of a start at which Redis was down, before the first connection to it is used. */
+/** Runs the checks of a start at which Redis was down later: before the first connection to it is used. */
 export class LateCheck {
   readonly #check: () => Promise<void>
-  /** null if there is nothing to make up for */
+  /** null if the checks have passed */
   #late: LateStart | null = null
   #isReported = false
 
-  /** @param check of the start */
+  /** @param check the one that a start makes */
   constructor(check: () => Promise<void>) {
     this.#check = check
   }
@@ -30,12 +30,12 @@ export class LateCheck {
   /** @param isUp whether Redis has come up meanwhile */
   async begin(late: LateStart, isUp: boolean): Promise<void> {
     this.#late = late
-    // What is wrong is reported, and the process ends.
+    // A fatal error is reported by `after`, and the process ends.
     if (isUp) await this.after(Promise.resolve()).catch(() => undefined)
   }
 
   /**
-   * Checks a Redis once the journal is adopted.
+   * Waits until the journal is adopted, then runs the check if it is due.
    * @throws the error of either
    */
   async after(adopted: Promise<void>): Promise<void> {

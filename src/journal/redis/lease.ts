@@ -1,8 +1,8 @@
 import { RELEASE, RENEW } from './scripts/block.js'
 
 /**
- * Another writer takes over this long after the last sign of life of the current one: soon enough for a reader that waits
- * 5 s. Two writers at once do no harm, as a block has one token; they only do the work twice.
+ * Another writer takes over this long after the last renewal, ms: soon enough for a reader that waits 5 s. Two writers at
+ * once do no harm, because a block has one token; they only do the work twice.
  */
 const LEASE_MS = 3_000
 const RENEWAL_MS = 1_000
@@ -16,7 +16,7 @@ export class WriterLease {
   #renewal: NodeJS.Timeout | undefined
 
   /**
-   * @param name of this writer
+   * @param name unique name of this writer
    * @param script runs a script on the key of the lease
    */
   constructor(name: string, script: (script: string, args: string[]) => Promise<unknown>) {
@@ -27,7 +27,7 @@ export class WriterLease {
   /** Renews the lease for as long as this process lives and has a block, however long its INSERT takes. */
   hold(): void {
     this.#renewal ??= setInterval(() => {
-      // A renewal that fails is made up for by the next one; else another writer takes over, as it should.
+      // The next renewal is soon enough; if that fails as well, another writer takes over.
       this.#script(RENEW, [this.#name, this.ms]).catch(() => undefined)
     }, RENEWAL_MS).unref()
   }

@@ -3,17 +3,20 @@ import type { Depth } from '../journal.js'
 import type { RedisHistory } from './history.js'
 import { parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
 
-/** How often the memory of Redis is read. */
+/** Interval at which the memory of Redis is read, ms. */
 const MEMORY_READ_MS = 1_000
 
-/** Fields up to which Redis has to keep a hash as a listpack, for keys and ids to take little memory; its default. */
+/**
+ * Redis' default of hash-max-listpack-entries. The hashes of idempotency keys and insert_ids have up to this many fields, and
+ * need little memory only as listpacks.
+ */
 const LISTPACK_FIELDS = 512
 
 /** Redis may delete accepted events to make room. */
 export class EvictionError extends Error {
   constructor(policy: string) {
     super(
-      `Redis has a maxmemory and the maxmemory-policy ${policy}, by which it would delete events that were accepted. ` +
+      `Redis has a maxmemory and the maxmemory-policy ${policy}, so it would delete accepted events. ` +
         'Set its maxmemory-policy to noeviction.',
     )
   }
@@ -22,15 +25,15 @@ export class EvictionError extends Error {
 export interface MemoryLimitOptions {
   redis: Redis
   history: RedisHistory
-  /** of the journal, as configured */
+  /** configured limit of the journal, bytes */
   maxBytes: number
   depth(): Promise<Depth>
   log: { warn(data: object, message: string): void }
 }
 
 /**
- * The limit of the journal's bytes: the configured one, or as far below the maxmemory of Redis that Redis itself never has
- * to refuse. Every process computes the same limit, as it counts the bytes and the memory of all.
+ * The limit of the journal's bytes: the configured one, or less, so that Redis never reaches its maxmemory and refuses
+ * writes itself. Every process computes the same limit, because the bytes and the memory are those of all.
  */
 export class MemoryLimit {
   bytes: number
@@ -45,7 +48,7 @@ export class MemoryLimit {
 
   /**
    * Reads the memory of Redis now and every second from now on.
-   * @throws EvictionError if Redis may delete what was accepted; a policy that is changed later is not noticed
+   * @throws EvictionError if Redis may delete accepted events; a later change of its policy is not noticed
    */
   async watch(): Promise<void> {
     const memory = await this.#tryRead()
@@ -54,7 +57,7 @@ export class MemoryLimit {
     this.#reads = setInterval(() => this.#tryRead(), MEMORY_READ_MS).unref()
   }
 
-  /** Where CONFIG is refused, as by some providers, only the manual says it. */
+  /** Warns if hash-max-listpack-entries is low. Some providers refuse CONFIG; then nothing is checked. */
   async #warnOfListpacks(): Promise<void> {
     const { redis, log } = this.#options
     const setting = 'hash-max-listpack-entries'
@@ -75,7 +78,7 @@ export class MemoryLimit {
       this.#isFailing = false
       return memory
     } catch (error) {
-      // Once until it succeeds, not every second.
+      // Logged once until a read succeeds, not every second.
       const message = 'the memory of Redis cannot be read; the last known limit applies'
       if (!this.#isFailing) this.#options.log.warn({ err: error }, message)
       this.#isFailing = true
@@ -90,7 +93,7 @@ export class MemoryLimit {
       depth(),
       redis.call('INFO', 'memory', 'replication').then(String),
     ])
-    // As where a replica became the master on whose connections nothing was written meanwhile.
+    // A replica may have become the master while nothing was written, so WRITE has not noticed.
     if (history.isAnother(/master_replid:(\w+)/.exec(info)?.[1])) await history.adopt()
     const memory = parseMemory(info)
     this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))

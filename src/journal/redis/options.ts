@@ -8,22 +8,22 @@ export interface RedisJournalOptions {
   maxBytes: number
   /** idempotency keys that a project may have remembered; 0, the default: any number */
   maxRequestKeys?: number
-  /** the version of the store's layout by whose lanes this process writes; default FIRST_LAYOUT */
+  /** number of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
-  /** of several lanes: whether this process prefers this one; default: it is the only one */
+  /** if there are several lanes: whether this process prefers this one; default: it is the only one */
   isHome?: boolean | undefined
   /** of every key; its braces are a hash tag, which keeps the keys in one slot of a cluster */
   prefix?: string
-  /** of the other lanes, where each has a Redis of its own: one that holds theirs instead of this one is refused */
+  /** prefixes of the lanes on other Redis servers: a Redis that has one of those journals instead of this one is refused */
   otherPrefixes?: readonly string[]
-  /** replicas that have to know of a write before it resolves, and of a block before it is stored; default 0 */
+  /** how many replicas must have a write before it resolves, and a claim before its block is stored; default 0 */
   replicas?: number
   /**
-   * The last position from `from` on that the store has of any journal; called if Redis may have lost positions.
+   * The greatest stored position of any journal, searched from `from` on; called if Redis may have lost positions.
    * @throws if the store is unavailable
    */
   lastStored?(from: Position): Promise<Position>
-  /** of several lanes: a Redis that cannot be reached is no error, but waited for; default: it is one */
+  /** if given, a Redis that cannot be reached is waited for; by default that is an error */
   late?: LateStart | undefined
   log: { warn(data: object, message: string): void }
 }

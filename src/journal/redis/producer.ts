@@ -15,16 +15,16 @@ export interface ProducerOptions {
   keys: Record<'stream' | 'meta' | 'pending', string>
   connection: RedisConnection
   history: RedisHistory
-  /** the version of the layout */
+  /** number of the layout */
   layout: string
-  /** that have to know of a write before it resolves */
+  /** how many replicas must have a write before it resolves */
   replicas: number
   /** idempotency keys that a project may have remembered; 0: any number */
   maxRequestKeys: number
 }
 
 export interface Written {
-  /** of the history, as it was when the write was sent */
+  /** era of the history when the write was sent */
   era: number
   /** entries that the journal ever had before these */
   before: number
@@ -33,17 +33,17 @@ export interface Written {
   receivedAt: number
 }
 
-/** How long a write whose reply was lost is resent. */
+/** How long a write whose reply was lost is resent, ms. */
 const LOST_REPLY_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
-/** Index of the journal's number in the arguments of WRITE, and of those that history provides, each time that it is sent. */
+/** Indexes in the arguments of WRITE: of the journal's id, and of the arguments of `RedisHistory`. Both are set before each send. */
 const ID_INDEX = 4
 const HISTORY_INDEX = 6
 const HISTORY_ARGUMENTS = 5
 
 /**
- * Writes to the journal exactly once. Redis keeps the reply to a producer's last call: a call whose reply was lost is sent
- * again under the same number, which returns that reply, or executes the call if it never was.
+ * Writes to the journal exactly once. Redis keeps the reply to a producer's last call. A call whose reply was lost is sent
+ * again with the same number: that returns the kept reply, or executes the call if it had not been executed.
  */
 export class Producer {
   readonly #options: ProducerOptions
@@ -57,8 +57,8 @@ export class Producer {
   }
 
   /**
-   * One call at a time.
-   * @param limitBytes above which the journal refuses writes
+   * Executes writes in one atomic step. Only one call may run at a time.
+   * @param limitBytes size of the journal above which writes are refused
    * @throws ApiError `overloaded` or `unavailable`: nothing was written; `internal`: the outcome is unknown
    */
   async write(writes: Write[], limitBytes: number): Promise<Written> {
@@ -146,6 +146,6 @@ function isFinal(error: unknown, isReplyLost: boolean): boolean {
 }
 
 function unknownOutcome(cause: unknown): ApiError {
-  const message = 'The journal did not say whether the request was stored. Repeat it with the same Idempotency-Key.'
+  const message = 'It is unknown whether the request was stored. Repeat it with the same Idempotency-Key.'
   return new ApiError('internal', message, { cause })
 }

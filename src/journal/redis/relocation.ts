@@ -32,10 +32,13 @@ import { STATES_MARK } from './scripts/shared.js'
 
 /** The key of the mark of the states. */
 const MARK = `state:${STATES_MARK}`
-/** Keys that one step of a scan looks at; requests and states of one script. */
+/** Keys of one SCAN step, and requests or states of one script call. */
 const PIECE = 500
 
-/** Opens what a change of the layout needs of a lane in Redis; creates nothing there. Waits up to 2 s for the connection. */
+/**
+ * Opens the Redis journal of a lane to inspect it or to change the layout. Creates nothing before `create`. Waits up to 2 s
+ * for the connection.
+ */
 export async function openRedisRelocation(
   options: Pick<RedisJournalOptions, 'url' | 'prefix' | 'replicas' | 'log'>,
 ): Promise<Relocation> {
@@ -66,7 +69,7 @@ class RedisRelocation implements Relocation {
       meta: this.#key('meta'),
       stream: this.#key('journal'),
       others: [],
-      // Of no process.
+      // A new journal belongs to no layout yet.
       layout: '0',
       script: (script, keys, args) => this.#connection.script(script, keys, args),
       lastStored: undefined,
@@ -200,7 +203,7 @@ class RedisRelocation implements Relocation {
     throw new Error('there is no journal in this Redis; create it first')
   }
 
-  /** The keys of those states that expire, or of those that do not. */
+  /** The keys of the states that expire, or of those that do not. */
   async *#stateKeys(doExpire: boolean): AsyncGenerator<string[]> {
     for await (const found of this.#scan('state:')) {
       const keys = found.filter((key) => key !== this.#key(MARK))
@@ -211,7 +214,7 @@ class RedisRelocation implements Relocation {
     }
   }
 
-  /** The keys that begin with a name. What is there throughout the scan is found, sometimes twice. */
+  /** The keys that begin with a name. A key that exists during the whole scan is found, possibly twice. */
   async *#scan(name: string): AsyncGenerator<string[]> {
     let cursor = '0'
     do {

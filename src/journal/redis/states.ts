@@ -23,7 +23,7 @@ export class RedisStates {
     this.#markKey = `${options.prefix}:state:${STATES_MARK}`
   }
 
-  /** As Journal has it. */
+  /** See the method of the same name in Journal. */
   async read(stateKeys: string[], maxBytes: number): Promise<StateReading> {
     const { prefix, keys, script } = this.#options
     const reply = await script(READ_STATES, [keys.meta], [prefix, String(maxBytes), ...stateKeys])
@@ -36,7 +36,7 @@ export class RedisStates {
   }
 
   /**
-   * As Journal has it.
+   * See the method of the same name in Journal.
    * @param id the journal's number
    * @param layout the version of the layout of this process
    */
