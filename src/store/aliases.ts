@@ -12,7 +12,7 @@ const INSERT = insertOf('aliases', {
   is_deleted: 'UInt8',
 })
 
-/** The names of users, as rows. None of them is large, so `maxBytes` is not looked at. */
+/** The table of aliases. Its values are small, so `maxBytes` is ignored. */
 export const ALIASES: VersionedTable<Alias> = {
   kind: 'aliases',
   ...storedKeysOf('aliases'),
@@ -45,7 +45,7 @@ export const ALIASES: VersionedTable<Alias> = {
   },
 }
 
-/** Whether the project has an alias in the store. */
+/** Whether ClickHouse has a version of any alias of the project. */
 export async function hasAliases(shards: Shards, projectId: string): Promise<boolean> {
   const fields = new QueryParameters()
   const rows = await shards.rows(
@@ -57,16 +57,16 @@ export async function hasAliases(shards: Shards, projectId: string): Promise<boo
 
 export interface NamedAlias {
   alias: string
-  /** that it names directly */
+  /** the name that it points at, which may be an alias itself */
   distinctId: string
 }
 
-/** The aliases in the store that name one of these users directly. */
+/** The aliases in ClickHouse that point at one of these names. */
 export async function aliasesOf(shards: Shards, projectId: string, distinctIds: string[]): Promise<NamedAlias[]> {
   const fields = new QueryParameters()
   const named = `distinct_id IN ${fields.array(distinctIds)}`
   const project = `project_id = ${fields.text(projectId)}`
-  // By any of their versions; what they are now is looked at in the newest.
+  // Found by any version, then filtered by the newest one.
   const have = `SELECT alias FROM ${shards.versionsOf('aliases')} WHERE ${project} AND ${named}`
   const keys = `${project} AND alias GLOBAL IN (${have})`
   return await shards.rows<NamedAlias>(

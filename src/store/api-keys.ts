@@ -3,25 +3,25 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { KeyTable } from '../keys/key-refresh.js'
 import type { Grant, KeyKind, StoredKey } from '../keys/keys.js'
 
-/** What may be shown of a key. */
+/** A stored key without its hash. */
 export interface KeyRecord extends Grant {
   id: string
   /** epoch milliseconds */
   createdAt: number
-  /** epoch milliseconds from which on it is refused, maybe still ahead; null for a key that nobody has revoked */
+  /** epoch milliseconds from which it is refused, possibly in the future; null if it was not revoked */
   revokedAt: number | null
 }
 
 /** Epoch milliseconds by the store's clock, which every process that reads and revokes keys shares. */
 const NOW = 'toUnixTimestamp64Milli(now64(3))'
 
-/** The time by that clock. */
+/** The time by the store's clock, epoch ms. */
 export async function storeTime(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ now: string }>(`SELECT ${NOW} AS now`)
   return Number(row?.now)
 }
 
-/** The keys that are good at the moment. */
+/** The keys that are valid now. */
 export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
   const rows = await clickhouse.rows<{ id: string; hash: string; project_id: string; kind: KeyKind }>(
     `SELECT id, hash, project_id, kind FROM api_keys FINAL WHERE revoked_at IS NULL OR revoked_at > ${NOW}`,
@@ -29,7 +29,7 @@ export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
   return rows.map(({ id, hash, project_id, kind }) => ({ id, hash, projectId: project_id, kind }))
 }
 
-/** All keys, the revoked ones too, by project and age. */
+/** All keys, revoked ones included, by project and age. */
 export async function listKeys(clickhouse: ClickHouse): Promise<KeyRecord[]> {
   const rows = await clickhouse.rows<{
     id: string
@@ -63,7 +63,7 @@ export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now:
   )
 }
 
-/** Has keys refused from `delayMs` on, or from when they were to be refused anyway where that is earlier. */
+/** Revokes keys after `delayMs`. A key that is already to be refused earlier keeps that time. */
 export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], delayMs = 0): Promise<void> {
   const fields = new QueryParameters()
   const hashes = fields.array(keys.map(({ hash }) => hash))
@@ -76,7 +76,7 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
   )
 }
 
-/** The stored keys, for the ring of a service. */
+/** The stored keys, for the key ring of a service. */
 export function keyTable(clickhouse: ClickHouse): KeyTable {
   return {
     read: () => readKeys(clickhouse),

@@ -8,10 +8,10 @@ import { parseRejected } from '../model/rejected.js'
 
 /** An entry that ClickHouse rejected, without its body, which may be as large as a request. */
 export interface DeadLetter {
-  /** where it lies, with its replay and its revisions: that of its lane when it was refused */
+  /** the shard that has the letter, its revisions and its replay: that of its lane when it was refused */
   shard: Shard
   position: Position
-  /** the journal that gave the position; 0 where that was not written down yet */
+  /** id of the journal that assigned the position; 0 in letters of versions that did not store it */
   journalId: number
   projectId: string
   kind: EntryKind
@@ -48,12 +48,12 @@ export async function insertDeadLetter(
   )
 }
 
-/** Of the bodies that one statement quotes; a single one may be larger. */
+/** Bytes of bodies in one statement; a single body may be larger. */
 const STATEMENT_BYTES = 1024 * 1024
 
 /**
- * Stores entries of kind `rejected` as dead letters, those that are there already no second time: a block may be inserted
- * again under another token.
+ * Stores entries of kind `rejected` as dead letters. Letters that are there already are skipped, because a block may be
+ * inserted again under another token.
  */
 export async function insertRejected(
   clickhouse: ClickHouse,
@@ -101,14 +101,14 @@ interface LetterRow {
   received_at: string
 }
 
-/** Of the rows that a letter has while somebody is erased from it, the one that counts. */
+/** The current row of a letter. While a user is being erased from it, it has several, with rising revisions. */
 const IS_CURRENT = `(journal_id, position, revision) IN (
     SELECT journal_id, position, max(revision) FROM dead_letters GROUP BY journal_id, position)`
 
 const WAITING = `${IS_CURRENT}
   AND (journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)`
 
-/** Positions are too large for the numbers of a parameter. */
+/** As texts, because positions are larger than the numbers of an array parameter may be. */
 const IS_AT = 'position IN (SELECT arrayJoin(arrayMap(text -> toUInt64(text), {at:Array(String)})))'
 
 /** What limits a page of letters. */
@@ -121,8 +121,8 @@ interface LetterPage {
 }
 
 /**
- * The letters of all shards that were not replayed, oldest first: up to `limit`, after one of them or at some positions
- * where that is given.
+ * The letters of all shards that were not replayed, oldest first: up to `limit`, optionally only those after a letter or at
+ * some positions.
  */
 export async function readDeadLetters(shards: Shards, page: LetterPage): Promise<DeadLetter[]> {
   const letters = (await shards.each((shard) => readLettersOf(shard, page))).flat()
@@ -163,11 +163,11 @@ async function readLettersOf(shard: Shard, { limit, after, at, projectId }: Lett
   }))
 }
 
-/** A letter as its project sees it. */
+/** A letter as it is shown to its project. */
 export interface ListedLetter extends Pick<DeadLetter, 'position' | 'kind' | 'reason' | 'receivedAt'> {
-  /** epoch milliseconds; null while it waits */
+  /** epoch milliseconds; null if it was not replayed */
   replayedAt: number | null
-  /** the beginning of its body, which has no API key */
+  /** the beginning of its body, which contains no API key */
   entry: string
 }
 
@@ -176,9 +176,9 @@ interface ListedRow extends Omit<LetterRow, 'project_id' | 'size'> {
 }
 
 /**
- * Letters of a project, the newest first, the replayed ones too. Those of profiles, sessions and aliases may hold rows of
- * several projects, and are nobody's.
- * @param maxCharacters of each body
+ * Letters of a project, the newest first, replayed ones included. Letters of profiles, sessions and aliases may hold rows of
+ * several projects, so they belong to none and are missing.
+ * @param maxCharacters how much of each body is returned
  */
 export async function listDeadLetters(
   shards: Shards,

@@ -2,7 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 
-/** A disk that ClickHouse keeps data on, as it counts its bytes. */
+/** A disk of ClickHouse, with the sizes that ClickHouse reports. */
 interface Disk {
   name: string
   freeBytes: number
@@ -39,11 +39,11 @@ async function disksOf(shard: Shard, signal: AbortSignal): Promise<ShardDisks> {
   }
 }
 
-/** What a shard holds. */
+/** The size of a shard. */
 export interface ShardSize {
-  /** of events */
+  /** rows of `events` */
   rows: number
-  /** of all tables, on the disk */
+  /** bytes of all tables on disk */
   bytes: number
 }
 

@@ -8,33 +8,33 @@ import type { StateKind } from '../model/state-key.js'
 import { ONE_PIECE } from './insert.js'
 import { shardOfState } from './state-shard.js'
 
-/** How a table is taken out in chunks: by project, and within one by a key that no row changes. */
+/** How a table is exported in chunks: by project, and within a project by a key that never changes in a row. */
 export type DumpTable = {
   /** whether only the newest version of a row counts */
   isVersioned: boolean
-  /** the expression that rows are walked by, its type, and an expression that tells the bytes of a row */
+  /** SQL of the key, its type, and SQL of the size of a row in bytes */
   key: { expression: string; type: 'UInt64' | 'UInt128' | 'hex'; bytes: string } | null
 } & (
   | {
       name: string
       /**
-       * where rows go in a store of several shards. `any`: a chunk to any one, as events are found wherever they are.
-       * `first`: to the first: the letters and their replays, which have to be together, and are few. `once`: the
-       * same, as the table exists there only.
+       * where rows are imported if there are several shards. `any`: each chunk to any shard, because events are found
+       * wherever they are. `first`: to the first shard, because letters and their replays must be together, and are few.
+       * `once`: to the first shard, because only that one has the table.
        */
       place: 'any' | 'first' | 'once'
     }
   | {
       name: StateKind
-      /** each row to the shard of its lane, as states are looked up there */
+      /** each row to the shard of its lane, where states are looked up */
       place: 'lane'
     }
 )
 
 /**
- * All tables that hold data, in the order in which they are put in again: keys last, so that nothing can be accepted before.
- * `journals` is merged by `mergeJournals`. Chunks are runs of the rows of all shards, so the store that they are put into
- * may have another number of shards.
+ * All tables that hold data, in the order in which they are imported: keys last, so that nothing is accepted before that.
+ * `journals` is merged by `mergeJournals`. A chunk is a run of the rows of all shards, so the target store may have another
+ * number of shards.
  */
 export const DUMP_TABLES: readonly DumpTable[] = [
   {
@@ -76,23 +76,23 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   },
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
-/** What was deleted is not taken along, so what `deletions` names need not leave the other store's disk. */
+/** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported. */
 const OTHER_TABLES = ['journals', 'schema_migrations', 'deletions', 'layouts', 'shard_identity']
 
-/** A run of rows: all of a project with a key after `after`, up to `upTo`; null is no bound. */
+/** A run of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
 export interface Range {
   project: string | null
   after: string | null
   upTo: string | null
 }
 
-/** What tells whether rows are the same: how many there are, and the sum of a hash of each, modulo 2^64. */
+/** Tells whether two sets of rows are the same: their number, and the sum of their hashes modulo 2^64. */
 export interface Digest {
   rows: number
   hash: string
 }
 
-/** What tells which event this is, of one that its client named. */
+/** The fields that identify an event with an `insert_id`. */
 export interface NamedEvent {
   project_id: string
   distinct_id: string
@@ -109,9 +109,9 @@ export interface JournalRow {
   shard: number
 }
 
-/** Of one query's memory; what it groups beyond that goes to the disk. */
+/** Memory that one query may use for GROUP BY; more goes to disk. */
 const MAX_GROUP_BYTES = 2 * 1024 * 1024 * 1024
-/** A scan of a whole table takes long: a connection on which a header comes now and then is not taken for dead. */
+/** A scan of a whole table takes long. Progress headers keep proxies from taking the connection for dead. */
 const SCAN_LIMIT_MS = 60 * 60 * 1000
 const SCAN: ClickHouseSettings = {
   send_progress_in_http_headers: 1,
@@ -120,7 +120,7 @@ const SCAN: ClickHouseSettings = {
   max_bytes_before_external_group_by: String(MAX_GROUP_BYTES),
 }
 
-/** What names this very database, whatever its address is; one that is dropped and made again has another. */
+/** Identifies this database whatever its address is. A database that is dropped and created again has another id. */
 export async function storeId(clickhouse: ClickHouse): Promise<string> {
   const [row] = await clickhouse.rows<{ id: string }>(
     'SELECT toString(uuid) AS id FROM system.databases WHERE name = currentDatabase()',
@@ -133,7 +133,7 @@ export async function schemaVersion(clickhouse: ClickHouse): Promise<number> {
   return row?.version ?? 0
 }
 
-/** The tables of the store that this version knows no way to take out. */
+/** The tables of the store that this version cannot export. */
 export async function unknownTables(clickhouse: ClickHouse): Promise<string[]> {
   const rows = await clickhouse.rows<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' ORDER BY name",
@@ -167,7 +167,7 @@ async function columnsOf(clickhouse: ClickHouse, table: string): Promise<Columns
   }
 }
 
-/** Rows of a table, about; deleted ones may be counted as well. */
+/** The approximate number of rows of a table; deleted ones may be counted. */
 export async function roughCount(shards: Shards, table: string): Promise<number> {
   const counts = await shards.each(async ({ clickhouse }) => {
     const [row] = await clickhouse.rows<{ rows: string | null }>(
@@ -190,7 +190,10 @@ export async function projectsOf(shards: Shards, { name }: DumpTable): Promise<s
 /** A chunk is one block of ClickHouse's memory, and one part of a table. */
 const MAX_CHUNK_BYTES = 64 * 1024 * 1024
 
-/** The last key of the next run of up to `limit` rows and about 64 MiB; null for a table in one piece, undefined where no rows are left. */
+/**
+ * Finds the last key of the next run of up to `limit` rows and about 64 MiB.
+ * @returns null for a table that is exported in one piece, undefined if no rows are left
+ */
 export async function nextKey(
   shards: Shards,
   table: DumpTable,
@@ -213,7 +216,7 @@ export async function nextKey(
   return row && Number(row.count) > 0 ? row.upTo : undefined
 }
 
-/** What a run holds, in ClickHouse's format Native, compressed and with checksums as its own client sends it. */
+/** The rows of a run in ClickHouse's format Native, compressed and with checksums, as its own client sends them. */
 export async function readChunk(
   shards: Shards,
   table: DumpTable,
@@ -231,7 +234,7 @@ export async function readChunk(
   )
 }
 
-/** What to store of a chunk on one shard: only the rows whose lane stores there. */
+/** Selects the rows of a chunk that belong on one shard: those whose lane stores there. */
 export interface Part {
   lanes: number
   shards: number
@@ -240,7 +243,7 @@ export interface Part {
 }
 
 /**
- * Stores what `readChunk` gave on one shard. Blocks that are there already under this token are not stored again.
+ * Stores the result of `readChunk` on one shard. Blocks that are there already under this token are not stored again.
  * @param part null for the whole chunk
  */
 export async function insertChunk(
@@ -266,7 +269,7 @@ export async function insertChunk(
   await clickhouse.insert(`INSERT INTO ${table.name} (${columns}) ${select} FORMAT Native`, values, settings, signal)
 }
 
-/** What is there in a range, on all of these shards. */
+/** The digest of a range on all of these shards. */
 export async function digestOf(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
   const { hash } = await columnsOf(shards.first, table.name)
   const keys = condition(table, range)
@@ -278,7 +281,7 @@ export async function digestOf(shards: Shards, table: DumpTable, range: Range): 
   return { rows: Number(row?.count ?? 0), hash: row?.hash ?? '0' }
 }
 
-/** As `digestOf`, of a store in which no row has an older version on another shard: the sum of what each shard has. */
+/** As `digestOf`, for a store in which no row has an older version on another shard: the sum over the shards. */
 export async function sumOfDigests(shards: Shards, table: DumpTable, range: Range): Promise<Digest> {
   const holding = holders(shards, table)
   const digests = await holding.each(({ number }) => digestOf(holding.only(number), table, range))
@@ -291,7 +294,7 @@ export function addDigests(a: Digest, b: Digest): Digest {
   return { rows: a.rows + b.rows, hash: String(BigInt.asUintN(64, BigInt(a.hash) + BigInt(b.hash))) }
 }
 
-/** The events with an `insert_id` that were received since a time in epoch ms, in pieces and in no order. */
+/** The events with an `insert_id` that were received since a time (epoch ms), in pieces and in no particular order. */
 export async function* namedEvents(shards: Shards, since: number): AsyncGenerator<NamedEvent[]> {
   const lines = await shards.bytes(
     `SELECT project_id, distinct_id, insert_id, received_at FROM ${shards.table('events')}
@@ -330,7 +333,8 @@ function holders(shards: Shards, { place }: DumpTable): Shards {
 }
 
 /**
- * The rows that count, of all shards. Letters and their replays are together on a shard, so a FINAL of each is one of all.
+ * The current rows of all shards. FINAL works on each shard separately, which is enough: only states may have versions on
+ * several shards.
  * @param keys a condition on the project and the key alone
  */
 function source(shards: Shards, table: DumpTable, keys: string): string {
@@ -340,13 +344,13 @@ function source(shards: Shards, table: DumpTable, keys: string): string {
   return rowsOf(shards, table)
 }
 
-/** As `source`, but of a state that has been on several shards maybe more than one row. */
+/** As `source`, but a state that has been on several shards may have more than one row. */
 function rowsOf(shards: Shards, table: DumpTable): string {
   const name = table.place === 'lane' ? shards.versionsOf(table.name) : holders(shards, table).table(table.name)
   return `${name}${table.isVersioned ? ' FINAL' : ''}`
 }
 
-/** Spelled out, as ClickHouse does not use the primary key for comparisons of tuples. */
+/** The condition of a range. Not a comparison of tuples, for which ClickHouse does not use the primary key. */
 function condition({ key }: DumpTable, { project, after, upTo }: Range): string {
   const value = (name: string) => (key?.type === 'hex' ? `unhex({${name}:String})` : `{${name}:${key?.type}}`)
   const parts = ['1']

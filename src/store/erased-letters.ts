@@ -8,11 +8,11 @@ import { elementTexts, memberText } from '../json/spans.js'
 import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.js'
 import { ERASED_EVENT } from '../model/verbatim.js'
 
-/** What stands for a reason from its first colon on, as that may quote what was erased. */
-const ERASED_REASON = ': what it said of the data went with an erased user'
-/** By up to so much the next revision is higher, at random: so that an erasure can tell its own from another's. */
+/** Replaces a reason from its first colon on, because the rest may quote what was erased. */
+const ERASED_REASON = ': details were removed when a user was erased'
+/** A new revision is higher by a random number up to this, so that an erasure recognises its own revision. */
 const REVISION_STEP = 2 ** 32
-/** Of one letter, while other processes erase from it as well. */
+/** Attempts to erase from one letter while other processes erase from it as well. */
 const MAX_TRIES = 100
 
 interface Letter {
@@ -24,18 +24,18 @@ interface Letter {
 const ONE_LETTER = 'position = {position:UInt64} AND journal_id = {journal:UInt32}'
 
 export interface ErasedLetters {
-  /** how many letters held something, by distinct_id */
+  /** by distinct_id: the number of letters that held data of that user */
   erased: Map<string, number>
-  /** letters that name a user, but are no JSON, so that it cannot be said what of them is the user's */
+  /** letters that contain a user's name but are not JSON, so that nothing can be erased from them */
   unreadable: number
 }
 
-/** Whose data to take out: these users', or everyone's. */
+/** The users whose data is removed. */
 type Erased = ReadonlySet<string> | 'everyone'
 
 /**
- * Takes what is of these users out of the dead letters of all shards, the replayed ones included; a letter of which nothing
- * is left goes.
+ * Removes the data of these users from the dead letters of all shards, replayed ones included. A letter without any other
+ * data is deleted.
  */
 export async function eraseFromDeadLetters(
   shards: Shards,
@@ -48,9 +48,9 @@ export async function eraseFromDeadLetters(
 }
 
 /**
- * As `eraseFromDeadLetters`, everything of a project. Letters of its own go as they are; those with rows of several
- * projects, which name none, lose its rows.
- * @returns how many letters held something, and how many cannot be read and may be the project's
+ * As `eraseFromDeadLetters`, for all data of a project. Its own letters are deleted; from letters with rows of several
+ * projects, its rows are removed.
+ * @returns how many letters held data of the project, and how many may but cannot be read
  */
 export async function eraseProjectFromDeadLetters(
   shards: Shards,
@@ -87,7 +87,7 @@ async function eraseFrom(
   return found
 }
 
-/** @returns whose something was in it; undefined where it cannot be read */
+/** @returns the users whose data was removed; undefined if the letter cannot be read */
 async function eraseFromLetter(
   clickhouse: ClickHouse,
   { position, journal_id: journal, kind }: Letter,
@@ -113,18 +113,18 @@ async function eraseFromLetter(
     }
     const revision = isNamed ? await replaceLetter(clickhouse, at, rest.body ?? '') : at.revision
     if (revision === null) continue
-    // Including those that an interrupted erasure left behind.
+    // Also deletes revisions that an interrupted erasure left behind.
     const isAlone = !isNamed && Number(current.revisions) === 1
     if (!isAlone) await deleteLetter(clickhouse, 'revision < {revision:UInt64}', { ...at, revision })
     return users
   }
-  throw new Error(`Others erase from the dead letter at ${position} as well; try again.`)
+  throw new Error(`Too many processes are erasing from the dead letter at ${position}. Try again.`)
 }
 
 /**
- * Gives a letter a new body. The token is that of the revision which it was made of, so ClickHouse takes one successor of
- * each: of several erasures at a time, in whichever processes, each is made of the one before.
- * @returns the new revision; null where another one had become the successor
+ * Gives a letter a new body. The INSERT's token names the revision that it replaces, so ClickHouse accepts only one successor
+ * of each revision. Concurrent erasures, in any process, therefore follow one another.
+ * @returns the new revision; null if another erasure has already replaced this one
  */
 async function replaceLetter(
   clickhouse: ClickHouse,
@@ -151,14 +151,14 @@ async function replaceLetter(
   return isThere.length > 0 ? next : null
 }
 
-/** By its numbers alone, as the text of a mutation stays on disk until a later one is done. */
+/** Deletes by numbers only: the text of a mutation stays on disk until a later one is done, so it must not name a user. */
 async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scalars): Promise<void> {
   await clickhouse.command(`ALTER TABLE dead_letters DELETE WHERE ${ONE_LETTER} AND ${revisions}`, at, {
     mutations_sync: '1',
   })
 }
 
-/** @returns how many there were */
+/** @returns the number of letters that were deleted */
 async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
   const [row] = await clickhouse.rows<{ count: string }>(
@@ -171,7 +171,7 @@ async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promi
   return count
 }
 
-/** A name with an escape in it can be spelled in many ways, so all letters that have escapes are looked into. */
+/** The letters that may contain one of these names. A name can be written with escapes, so all letters with escapes count. */
 async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], names: string[]): Promise<Letter[]> {
   const fields = new QueryParameters()
   return await clickhouse.rows<Letter>(
@@ -185,8 +185,8 @@ async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], na
 
 /**
  * @param body of a letter
- * @returns whose something was in it, and the body without that, null where nothing else was in it; undefined where the
- * body cannot be read
+ * @returns the users whose data was in the body, and the body without it, null if nothing is left; undefined if the body
+ * cannot be read
  */
 function withoutUsers(
   kind: EntryKind,
@@ -219,7 +219,7 @@ function withoutUsers(
   }
 }
 
-/** @throws SyntaxError where the text is no JSON */
+/** @throws SyntaxError if the text is not JSON */
 function checked(text: string): string {
   JSON.parse(text)
   return text

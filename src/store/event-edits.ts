@@ -2,7 +2,7 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 
-/** An event, and the project that says it has it. */
+/** An event, and the project that the caller says it belongs to. */
 interface Named {
   projectId: string
   eventId: string
@@ -23,10 +23,10 @@ interface Waiting extends Edit {
   reject(error: unknown): void
 }
 
-/** Edits that go into one statement at most, in number and in bytes of properties. */
+/** Limits of one statement: number of edits, and bytes of their properties. */
 const MAX_EDITS = 1000
 const MAX_BYTES = 8 * 1024 * 1024
-/** How long those that were just answered are waited for at most, ms, and never longer than the statement took. */
+/** How long the next statement waits for the callers of the last one, ms; at most as long as that took. */
 const MAX_GATHER_MS = 50
 
 /** Edits and deletes of stored events, in the order of their calls within this process. */
@@ -52,18 +52,18 @@ export class EventEdits {
 }
 
 /**
- * Edits and deletes of the events of one shard. Each statement makes a patch part however many events it names, so what arrives
- * while one is running goes into the next, with what those send who were just answered: else 64 clients are 63 of one
- * statement and one of the next, which takes as long. Within this process they hold in the order of their calls; two processes
- * that edit one event at the same moment are not ordered.
+ * Edits and deletes of the events of one shard. Each statement makes one patch part however many events it names, so edits
+ * that arrive while one is running share the next. That one waits a moment for new edits of the callers that were just
+ * answered: otherwise 64 clients would make statements of 63 and 1 in turn, and both take as long. Edits apply in the order
+ * of their calls within this process; the order of two processes that edit an event at the same time is not defined.
  */
 class ShardEdits {
   readonly #clickhouse: ClickHouse
   readonly #waiting: Waiting[] = []
   #isRunning = false
-  /** at the end of the last statement: how many its callers were, and those that waited; its duration and its end, ms */
+  /** the last statement: number of its callers and of those that waited at its end, its duration and its end, ms */
   #last = { callers: 0, ms: 0, endedAt: Number.NEGATIVE_INFINITY }
-  /** set while others are waited for: ends that */
+  /** ends the wait for further edits; null if there is none */
   #gathered: (() => void) | null = null
 
   constructor(clickhouse: ClickHouse) {
@@ -81,7 +81,7 @@ class ShardEdits {
 
   async #run(): Promise<void> {
     this.#isRunning = true
-    // After this turn of the event loop, so that what arrived together goes together.
+    // Wait for this turn of the event loop, so that edits which arrive together share a statement.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#waiting.length > 0) {
       await this.#gather()
@@ -98,12 +98,12 @@ class ShardEdits {
     this.#isRunning = false
   }
 
-  /** Whether as many wait as did lately. */
+  /** Whether as many edits wait as there were callers last time. */
   get #areAllBack(): boolean {
     return this.#waiting.length >= Math.min(this.#last.callers, MAX_EDITS)
   }
 
-  /** Resolves when all are back, or have had the time to be. */
+  /** Resolves when as many edits wait as last time, or after MAX_GATHER_MS. */
   async #gather(): Promise<void> {
     const { ms, endedAt } = this.#last
     const leftMs = endedAt + Math.min(ms, MAX_GATHER_MS) - performance.now()
@@ -133,14 +133,14 @@ class ShardEdits {
   }
 
   /**
-   * Tells each edit whether it found its event: one that comes after a delete of the same event finds none. ClickHouse does not
-   * say how many events an update found, so a second query looks for them, at the same time; before a delete, as it finds none
-   * after. If the deletes fail, as on a full disk, the updates are stored all the same, and their callers are told so.
-   * @throws the error of the update or of the look; then no edit is told anything
+   * Executes edits, and resolves each with whether it found its event; an edit after a delete of the same event finds none.
+   * ClickHouse does not say how many events an update found, so a query looks for them at the same time, and before the
+   * deletes. If the deletes fail, for example on a full disk, the updates are stored nevertheless, and resolve.
+   * @throws the error of the update or of the query; then no edit is resolved
    */
   async #carryOut(edits: Waiting[]): Promise<void> {
     const { updates, deletes } = outcomeOf(edits)
-    // Until both have ended: what still ran could overtake the next statement.
+    // Wait for both, or one that is still running could overtake the next statement.
     const [look, update] = await Promise.allSettled([this.#present(edits), this.#update(updates)])
     if (look.status === 'rejected') throw look.reason
     if (update.status === 'rejected') throw update.reason
@@ -156,7 +156,7 @@ class ShardEdits {
     }
   }
 
-  /** Every row of the condition has a text here, so the old ones are not read: of 64 scattered events, 40 % of the work. */
+  /** `transform` has a text for every row of the condition, so the old texts are not read. That saves 40 % for 64 scattered events. */
   async #update(updates: Update[]): Promise<void> {
     if (updates.length === 0) return
     const fields = new QueryParameters()
@@ -187,7 +187,7 @@ class ShardEdits {
   }
 }
 
-/** What edits come to, if their events are there: the last text of each event, unless it is deleted. */
+/** The combined effect of edits whose events exist: the last text of each event, unless it is deleted. */
 function outcomeOf(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
   const updates = new Map<string, Update>()
   const deletes = new Map<string, Named>()
@@ -202,7 +202,7 @@ function outcomeOf(edits: Edit[]): { updates: Update[]; deletes: Named[] } {
   return { updates: [...updates.values()], deletes: [...deletes.values()] }
 }
 
-/** The condition that an event is one of these, and of the project that names it. */
+/** The condition that a row is one of these events, and of the project given for it. */
 function isOneOf(fields: QueryParameters, events: Named[]): string {
   const ids = new Map<string, Set<string>>()
   for (const { projectId, eventId } of events) {

@@ -8,11 +8,11 @@ import { STREAMED } from './page.js'
 /** A run of a project's events, all of which are stored. */
 export interface EventRun extends EventFilter {
   projectId: string
-  /** the first id that may be in it; from the oldest event on where absent */
+  /** the first id that may be in it; absent: from the oldest event on */
   startAt?: string
   /** the greatest id that may be in it */
   upTo: string
-  /** the first id that is not in it any more; null if it goes as far as `upTo` */
+  /** the first id after it; null if it ends at `upTo` */
   before: string | null
 }
 
@@ -30,12 +30,12 @@ export async function findRunEnd(
   reading: Pick<Reading, 'signal'>,
 ): Promise<string | null> {
   const limits = { ...reading, limitMs: LIMIT_MS }
-  // To count is a matter of the index, as long as nothing was deleted; to find the end is to read all ids.
+  // Counting uses only the index as long as nothing was deleted; finding the end reads all ids.
   if (!isFiltered(run) && (await countEvents(shards, run, limits)) <= limit) return null
   return await findPageStart(shards, { ...run, offset: limit }, limits)
 }
 
-/** The events of a run as one file of rows, in the order of their acceptance, as a page of `GET /public/events` has them. */
+/** The events of a run as one file of rows in the order of acceptance, in the formats of `GET /public/events`. */
 export async function readEventRun(
   shards: Shards,
   format: RowFormat,

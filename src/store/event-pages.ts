@@ -38,22 +38,22 @@ export interface EventPage extends EventFilter {
   before?: string | null
 }
 
-/** The first id of a page, and that of the page after it; null where there is no such event. */
+/** The first id of a page, and the first id of the next page; null if there is no such event. */
 export interface PageBounds {
   first: string | null
   next: string | null
 }
 
 /**
- * Passing over fewer rows than this costs less than asking for the page's start, and is left to one thread, which takes
- * less time for 10 000 of them than two (2 cores).
+ * Skipping fewer rows than this costs less than a query for the page's start, and is done by one thread, which is faster
+ * for 10 000 rows than two (2 cores).
  */
 export const FAR_ROWS = 20_000
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 const LEAST_ID = '00000000-0000-0000-0000-000000000000'
 
-/** The next event may be far, so an ordinary page is begun when it is complete, and can be searched for until then. */
+/** A filtered page is sent when it is complete, because until then it may turn out that it must be searched for. */
 const FILTERED: ClickHouseSettings = { http_response_buffer_size: String(4 * 1024 * 1024) }
 
 /** The JSON text of an event as an expression. @param properties an expression for the text of its properties */
@@ -68,10 +68,10 @@ export const eventJson = (properties: string) => `concat(
 /** CSV and Parquet have the fields of the JSON texts as columns, in the same order. */
 const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id'
 
-/** How each format of rows is made. */
+/** The SQL of each format of rows. */
 export const ROWS: Record<RowFormat, { columns: string; format: string; settings: ClickHouseSettings }> = {
   ndjson: { columns: eventJson(ONE_LINE), format: 'TSVRaw', settings: PAGE_SETTINGS },
-  // Lines end as RFC 4180 has it.
+  // Lines end as in RFC 4180.
   csv: { columns: COLUMNS, format: 'CSVWithNames', settings: { output_format_csv_crlf_end_of_line: 1 } },
   parquet: { columns: COLUMNS, format: 'Parquet', settings: {} },
 }
@@ -88,8 +88,8 @@ export async function readEventPage(shards: Shards, page: EventPage, reading: Re
 }
 
 /**
- * One event as a JSON text, null where there is none with this id.
- * @param event with the number of the shard where it should be, which is asked first
+ * One event as a JSON text; null if there is none with this id.
+ * @param event `home` is the number of the shard where it should be, which is asked first
  */
 export async function readEvent(
   shards: Shards,
@@ -111,7 +111,7 @@ export async function readEvent(
   })
 }
 
-/** All events under these names of a user, as lines of NDJSON that begin with `{"type":"event",`. */
+/** All events with these names of a user, as lines of NDJSON that begin with `{"type":"event",`. */
 export async function readEventsOfUser(
   shards: Shards,
   { distinctIds, ...user }: { projectId: string; distinctIds: string[]; upTo: string },
@@ -128,9 +128,9 @@ export async function readEventsOfUser(
 }
 
 /**
- * The events of a page as a file of rows. An NDJSON line differs from an event of a
- * JSON page in nothing but line breaks between the tokens of its properties, which are spaces.
- * @param bounds of this very page, as findPageBounds gave them
+ * The events of a page as a file of rows. An NDJSON line is the same text as an event of a JSON page, except that line
+ * breaks between the tokens of its properties are spaces.
+ * @param bounds the result of findPageBounds for this page
  */
 export async function readEventRows(
   shards: Shards,
@@ -150,8 +150,8 @@ export async function readEventRows(
 }
 
 /**
- * These events, as readEventPage or readEventRows gives them out; those that are no more are missing.
- * @param ids from the store itself
+ * These events in the form of readEventPage or readEventRows; deleted ones are missing.
+ * @param ids ids that the store returned
  */
 export async function readEventsById(
   shards: Shards,
@@ -161,7 +161,7 @@ export async function readEventsById(
 ): Promise<Readable> {
   const json = { columns: eventJson('properties'), format: 'CustomSeparated', settings: PAGE_SETTINGS }
   const { columns, format: name, settings } = format === 'json' ? json : ROWS[format]
-  // In the statement, as a URL has no room for them; and with the greatest and the least, by which the table is sorted.
+  // The ids go into the statement, because a URL has no room for them. The bounds let ClickHouse use the primary key.
   const list = ids.map((id) => `toUInt128(toUUID('${checkedId(id)}'))`).join(', ')
   const sorted = ids.toSorted()
   const range = { upTo: sorted.at(-1) ?? LEAST_ID, first: sorted[0] ?? LEAST_ID }
@@ -178,7 +178,7 @@ export async function readEventsById(
   )
 }
 
-/** The ids of the first events of a page, in its order, as far as the event `before`. */
+/** The ids of the first events of a page, in its order, up to the event `before`. */
 export async function findEventIds(
   shards: Shards,
   page: Omit<EventPage, 'offset'>,
@@ -194,7 +194,7 @@ export async function findEventIds(
   return rows.map(({ id }) => id)
 }
 
-/** Where a page begins and ends, which can be said before the first of its rows is. Reads their ids alone. */
+/** Finds where a page begins and ends before its rows are read. Reads only ids. */
 export async function findPageBounds(shards: Shards, page: EventPage, reading: Reading = {}): Promise<PageBounds> {
   if (page.startAt !== undefined && page.offset === 0) {
     return { first: page.startAt, next: await findPageStart(shards, { ...page, offset: page.limit }, reading) }
@@ -216,7 +216,7 @@ export async function findPageBounds(shards: Shards, page: EventPage, reading: R
 }
 
 /**
- * The first id of a page, or null where there is none. Passing over rows is cheap as long as only their ids are read.
+ * The first id of a page; null if there is none. Skipping rows is cheap, because only their ids are read.
  */
 export async function findPageStart(
   shards: Shards,
@@ -234,8 +234,8 @@ export async function findPageStart(
 }
 
 /**
- * How many there are: by the index alone, as long as none was deleted. Each shard counts its own; if the count were around
- * a subquery, the ids of all shards would be sent to one of them.
+ * The number of events. Uses only the index as long as none was deleted. Each shard counts its own; with a count around a
+ * subquery, the ids of all shards would be sent to one of them.
  */
 export async function countEvents(
   shards: Shards,
@@ -247,17 +247,17 @@ export async function countEvents(
   return Number(row?.events)
 }
 
-/** Whether nearly every row that ClickHouse reads is asked for; it is not known here how many were deleted. */
+/** Whether ClickHouse returns nearly every row that it reads, deleted ones aside. */
 function isDense(page: EventFilter & { offset?: number }): boolean {
   return (page.offset ?? 0) < FAR_ROWS && !isFiltered(page)
 }
 
-/** A second thread has little to read in so few rows, and costs 2 to 3 ms. */
+/** For a dense page, a second thread would have little to read, and costs 2 to 3 ms. */
 function rowSettings(page: EventFilter & { offset?: number }): ClickHouseSettings {
   return { ...STREAMED, ...(isDense(page) && { max_threads: 1 }), ...(isFiltered(page) && FILTERED) }
 }
 
-/** Whether ClickHouse may have to look through more events than it finds. */
+/** Whether the filter may exclude events, so that ClickHouse reads more than it returns. */
 export function isFiltered({ event, distinctId, from, to }: EventFilter): boolean {
   return [event, distinctId, from, to].some((value) => value !== undefined)
 }
@@ -267,7 +267,7 @@ function checkedId(id: string): string {
   return id
 }
 
-/** Of many ids that are read for one, the fewer the better. */
+/** For queries that look for one id: small blocks, so that few ids are read beyond it. */
 function idSettings(page: EventFilter & { offset: number }): ClickHouseSettings {
   return { ...IN_ORDER, ...(isDense(page) && { max_threads: 1, max_block_size: '8192' }) }
 }
@@ -284,7 +284,7 @@ interface Select {
 
 /**
  * A SELECT of these columns of events, in the page's order.
- * @param page with further conditions: the ids before one, those of some users, or what has one of some names
+ * @param page may have further conditions: only ids before one, events of some users, or events with one of some names
  */
 export function ordered(shards: Shards, columns: string, page: Matching): Select {
   const { from, parameters } = matching(shards, columns, page)
@@ -296,7 +296,7 @@ export function ordered(shards: Shards, columns: string, page: Matching): Select
   }
 }
 
-/** As `ordered`, in no order. */
+/** As `ordered`, without an order. */
 function matching(shards: Shards, columns: string, page: Matching): Select {
   const conditions = ['project_id = {project:String}', idCondition('<=', 'upTo')]
   const parameters: Scalars = { project: page.projectId, upTo: page.upTo }
@@ -320,7 +320,7 @@ function matching(shards: Shards, columns: string, page: Matching): Select {
   return { from: `SELECT ${columns} FROM ${shards.table('events')} WHERE ${conditions.join(' AND ')}`, parameters }
 }
 
-/** Spelled out for toUInt128(event_id), which is what the table is sorted by. */
+/** In terms of toUInt128(event_id), by which the table is sorted. */
 function idCondition(operator: '<=' | '<' | '>=' | '>', parameter: string): string {
   return `toUInt128(event_id) ${operator} toUInt128({${parameter}:UUID})`
 }

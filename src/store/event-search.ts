@@ -4,38 +4,38 @@ import { type EventPage, findEventIds, findPageStart } from './event-pages.js'
 
 /** Limits of a filtered search. */
 export interface SearchLimits {
-  /** ms that a page may take to begin before its events are searched for step by step */
+  /** how long the plain query of a page may take before its events are searched for step by step, ms */
   directMs: number
-  /** ms of a search; after that, the page has what was found, and a cursor for the rest */
+  /** duration of a search, ms; after that, the page has what was found, and a cursor for the rest */
   searchMs: number
-  /** events of the project that the first step looks through; later ones as many as take a fair part of the time */
+  /** events of the project that the first step covers; later steps are sized by how long they take */
   stepRows: number
 }
 
 export const SEARCH_LIMITS: SearchLimits = { directMs: 5_000, searchMs: 10_000, stepRows: 1_000_000 }
 
-/** Events of one page at most: each is fetched by its id. */
+/** Largest page of a search, in events: each is fetched by its id. */
 const MAX_FOUND = 1000
 /** A step takes at most this part of the time of a search, so that a smaller one can follow. */
 const STEPS = 4
 const GROWTH = 4
 const SHRINKING = 8
-/** What ClickHouse reads at least (index_granularity): a smaller range costs as much. */
+/** ClickHouse reads at least this many rows (index_granularity), so a smaller range costs the same. */
 const MIN_STEP_ROWS = 8192
 const MAX_STEP_ROWS = 2 ** 30
 
 export interface FoundEvents {
   ids: string[]
-  /** where the search for the next page begins, an event of the project that the filter need not pick; null at the end */
+  /** the event of the project, matching or not, where the search for the next page begins; null at the end */
   next: string | null
 }
 
 /**
- * Looks for the events of a page in one range of the project's events after the other, so that it is known how far it
- * came when the time is up. Where a range ends is found among ids alone, which takes little time, however dear the
- * filter is.
- * @throws StoreUnreachableError, StoreError where not even the smallest range at the start can be looked through in the
- *   time; later on, what was found before it is returned
+ * Searches one range of the project's events after another for the events of a page, so that when the time is up it is known
+ * how far the search has come. The end of a range is found by reading only ids, which is fast even if the filter is
+ * expensive.
+ * @throws StoreUnreachableError, StoreError if not even the smallest range at the start can be searched in time; at a later
+ *   range, what was found before is returned
  */
 export async function searchEvents(
   shards: Shards,
@@ -69,8 +69,8 @@ export async function searchEvents(
         if (startAt === page.startAt) throw error
         break
       }
-      // Nothing was found out about this range; a part of it may be looked through. Once the time is up, only one more
-      // attempt is made, with the smallest part, and only where there is no progress to return.
+      // The range was too large: try a part of it. Once the time is up, only one more attempt is made, with the smallest
+      // part, and only if there is no progress to return.
       rows = performance.now() < deadline ? Math.max(Math.floor(rows / SHRINKING), leastRows) : leastRows
       continue
     }

@@ -14,7 +14,7 @@ export interface Stretch extends EventFilter {
   after: string
   /** the greatest id that may be in it */
   upTo: string
-  /** the most events of it */
+  /** greatest number of events */
   limit: number
   /** only events of one of these names or users */
   anyOf?: Names | null
@@ -26,7 +26,7 @@ const DATA_LINES = String.raw`replaceAll(replaceAll(replaceAll(properties, '\r\n
 const COLUMNS = String.raw`toString(event_id), event, distinct_id, timestamp,
   concat('id: ', toString(event_id), '\ndata: ', ${eventJson(DATA_LINES)}, '\n\n')`
 
-/** Reading along must not take what writes need. */
+/** One thread, so that live streams do not take CPU that writes need. */
 const SETTINGS: ClickHouseSettings = { ...PAGE_SETTINGS, ...STREAMED, ...LARGE_QUERY, max_threads: 1 }
 
 /**

@@ -19,29 +19,30 @@ import { SEARCH_LIMITS, type SearchLimits, searchEvents } from './event-search.j
 import { PageReach } from './page-reach.js'
 import { PageIndex, type PageStart } from './page-starts.js'
 
-/** Which page of which events is wanted. */
+/** The page that is requested. */
 export interface WantedPage {
   projectId: string
   filter: EventFilter
   order: Order
   limit: number
-  /** the first id, by a cursor; else by the page's number, which is the first page's where absent */
+  /** the first id, from a cursor; null: the page is given by its number */
   startAt: string | null
+  /** number from 1; default 1 */
   page: number | undefined
   /** the greatest id that may be in it */
   upTo: string
-  /** of the project's events, how often there were any */
+  /** how often events of the project were deleted */
   deletions: number
 }
 
 export interface ReadPage {
-  /** in the format; rows of JSON have commas between them */
+  /** in the requested format; JSON objects have commas between them */
   rows: Readable
-  /** the first id of the next page, null where there is none; undefined if it follows the rows of JSON */
+  /** the first id of the next page, null if there is none; undefined if it follows the rows in the stream (JSON) */
   next: string | null | undefined
-  /** the page may have fewer events than `limit`, so that `next` is not where the next page by its number begins */
+  /** the page may have fewer events than `limit`, so the next page by number does not begin at `next` */
   isShort: boolean
-  /** there was a next page when the rows began: if none follows them, events of this one were deleted meanwhile */
+  /** whether there was a next page before the rows were read: if none follows them, events were deleted meanwhile */
   hasNext: boolean
 }
 
@@ -59,10 +60,10 @@ export class EventWalks {
   }
 
   /**
-   * A page, or where a filter finds too little in the time, what was found of it: fewer events than `limit`, even none,
-   * and a `next` from which the search resumes. Not for a page that is asked for by its number, as those of the pages
-   * after it would be others then.
-   * @throws ApiError `unavailable` where such a page takes too long
+   * Reads a page. If a filter finds too little in time, the page has what was found: fewer events than `limit`, even none,
+   * and a `next` from which the search resumes. That is impossible for a page requested by its number, because the pages
+   * after it would have other events.
+   * @throws ApiError `unavailable` if a filtered page by number takes too long
    */
   async read(format: Format, wanted: WantedPage, signal: AbortSignal): Promise<ReadPage> {
     const { startAt, page: number = 1 } = wanted
@@ -94,7 +95,7 @@ export class EventWalks {
   }
 
   /**
-   * To be told of each page that was read, so that the one after it is found at once by its number.
+   * Call it for each page that was read, so that the next page by number is found at once.
    * @param next null at the end, and after a short page
    */
   remember(wanted: WantedPage, next: string | null): void {
@@ -108,7 +109,7 @@ export class EventWalks {
     if (next !== null) this.#starts.remember(nameOf(wanted), page + 1, next)
   }
 
-  /** Where a page begins; looked up first where it is far from any that is remembered. */
+  /** Where a page begins. Looked up first if it is far from every page that is remembered. */
   async #find(
     wanted: WantedPage,
     number: number,
@@ -131,6 +132,6 @@ function nameOf({ projectId, deletions, limit, filter, order }: WantedPage): str
 function tooSlowByNumber(): ApiError {
   return new ApiError(
     'unavailable',
-    'This filter finds too little for a page by its number. Ask without `page`, and follow `next` by `cursor`.',
+    'This filter matches too few events for a page by number. Leave out `page`, and pass each `next` as `cursor`.',
   )
 }

@@ -7,7 +7,7 @@ import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-
 import { type Position, START } from '../model/position.js'
 import { insertEntries, isInserting } from './insert.js'
 
-/** One line per entry; ClickHouse takes the events apart and numbers them, which makes the ids. */
+/** One line per entry. ClickHouse splits it into events and computes their ids from their indexes. */
 const insertOf = (hasSkipped: boolean) => `
 INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
 SELECT
@@ -54,13 +54,13 @@ export async function insertEvents(
   })
 }
 
-/** Events that were deleted since are stored, too: their rows stay until a purge. */
+/** Deleted events count as stored: their rows stay until a purge. */
 const DELETED_TOO = { apply_deleted_mask: 0 } as const
-/** All bits of an id but those of the event's index in its entry. */
+/** All bits of an id except those of the event's index in its entry. */
 const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
 
 /**
- * The last position of a journal, from `first` on, whose events are stored; null where none is.
+ * The last position of a journal, from `first` on, whose events are stored; null if there is none.
  * @throws StoreUnreachableError while an INSERT of the journal is running: its events may still appear
  */
 export async function lastStoredPosition(
@@ -85,13 +85,13 @@ async function isInsertingAny(clickhouse: ClickHouse, journalId: number): Promis
   try {
     return await isInserting(clickhouse, `${journalId}:`)
   } catch (error) {
-    // A user that may not read system.processes.
+    // The user may not read system.processes.
     if (isStoreError(error, 'ACCESS_DENIED')) return false
     throw error
   }
 }
 
-/** The positions of a journal's entries, from `first` to `last`, whose events are stored. An entry is stored as a whole. */
+/** The positions of a journal's entries, from `first` to `last`, whose events are stored. Entries are stored completely or not at all. */
 export async function storedPositions(
   clickhouse: ClickHouse,
   journalId: number,
@@ -113,7 +113,7 @@ export async function storedPositions(
   return new Set(rows.map(({ id }) => parseEventId(id)?.position ?? START))
 }
 
-/** Whether events of the journal's entry at this position are stored, in whichever shard. */
+/** Whether events of the journal's entry at this position are stored, on any shard. */
 export async function hasEventsOfEntry(
   shards: Shards,
   { projectId, position, journalId }: { projectId: string; position: Position; journalId: number },
@@ -134,7 +134,7 @@ export async function hasEventsOfEntry(
   return rows.length > 0
 }
 
-/** Removes the events of this shard that stand in a dead letter where erased ones were. */
+/** Removes the placeholders of erased events that a replayed dead letter has stored on this shard (see ERASED_EVENT). */
 export async function deleteErasedEvents(clickhouse: ClickHouse, projectId: string): Promise<void> {
   const { size } = await countEventsOfUsers(Shards.of(clickhouse), projectId, [''])
   if (size > 0) await deleteEventsOfUsers(clickhouse, projectId, [''])
@@ -156,7 +156,7 @@ export async function countEventsOfUsers(
   return new Map(rows.map(({ distinct_id, count }) => [distinct_id, Number(count)]))
 }
 
-/** Hides all events of these users that are in this shard; what takes them off the disk is a purge. */
+/** Hides all events of these users on this shard. A purge removes them from the disk. */
 export async function deleteEventsOfUsers(
   clickhouse: ClickHouse,
   projectId: string,
@@ -170,12 +170,12 @@ export async function deleteEventsOfUsers(
   )
 }
 
-/** For the events of one month. */
+/** Time limit for deleting the events of one month. */
 const MONTH_LIMIT_MS = 110_000
 
 /**
- * As `deleteEventsOfUsers`, all events of a project, month by month.
- * @returns how many they were
+ * As `deleteEventsOfUsers`, for all events of a project, month by month.
+ * @returns the number of events
  */
 export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }

@@ -3,7 +3,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Entry } from '../journal/journal.js'
 
-/** Makes the values of a table out of an entry: what goes before its body and what after, in one line of JSONEachRow. */
+/** The text before and after the body of an entry, which together are one line of JSONEachRow. */
 export type LineOf = (entry: Entry) => { head: string; tail: string }
 
 /** One line for the rows of an entry, whose position is their version. */
@@ -23,8 +23,8 @@ const READ_VERBATIM: ClickHouseSettings = {
 }
 
 /**
- * A block becomes one part per partition: so a refused block has left nothing behind, and a retried one is split at the
- * same places. Both limits are far above what a block may hold.
+ * A block becomes one part per partition, so a refused block leaves nothing behind, and a retried one is split at the same
+ * places. Both limits are far above the size of a block.
  */
 export const ONE_PIECE: ClickHouseSettings = {
   max_insert_threads: '1',
@@ -32,12 +32,12 @@ export const ONE_PIECE: ClickHouseSettings = {
   min_insert_block_size_bytes: String(64 * 1024 ** 3),
 }
 
-/** Small bodies are joined into pieces of this size; those from this size on go as they are, and are not copied. */
+/** Smaller bodies are joined into pieces of this size; larger ones are sent as they are, without copying. */
 const PIECE_BYTES = 32 * 1024
-/** How long the event loop is blocked at a time: a block of single events took 8 ms, which delayed every request. */
+/** How long the event loop is blocked at a time, ms: a block of single events took 8 ms, which delayed every request. */
 const SLICE_MS = 1
 
-/** Sends the entries' bodies as they are and lets ClickHouse take them apart. */
+/** Sends the entries' bodies unchanged; the query has ClickHouse split them into rows. */
 export async function insertEntries(
   clickhouse: ClickHouse,
   query: string,
@@ -51,8 +51,8 @@ export async function insertEntries(
 }
 
 /**
- * The lines of the entries, in pieces of some size, as each piece costs some microseconds; what is large goes as it is.
- * Requests are served in between.
+ * The lines of the entries, small ones joined, because each piece costs some microseconds. Yields to the event loop, so that
+ * requests are served in between.
  */
 async function* pieces(entries: Entry[], lineOf: LineOf): AsyncGenerator<Buffer> {
   let small: Buffer[] = []

@@ -13,15 +13,15 @@ export interface LaneJournal {
 }
 
 /**
- * Makes a journal the one of its lane that writes to this store. Where another did before, as when REDIS_URL was set or the
- * data folder was changed in between, the journal's positions advance past everything that is stored.
+ * Registers a journal as the one of its lane. If another journal wrote to this store before, for example because REDIS_URL or
+ * DATA_DIR was changed, the positions of this one advance past everything that is stored.
  */
 export async function takeOver(shards: Shards, { number, shard, journal }: LaneJournal, now: number): Promise<void> {
   const journals = await readJournals(shards.first)
   const latest = journals.find(({ lane }) => lane === number)
   if (latest?.id === journal.id && latest.shard === shard.number) return
   if (journals.length > 0 && latest?.id !== journal.id) {
-    // So that a shard which drops every packet is known to be down in 2 s.
+    // Detects a shard that drops every packet within 2 s.
     await shards.each(({ clickhouse }) => clickhouse.ping())
     await journal.advancePast(await lastPositionOfAll(shards))
   }
@@ -36,33 +36,33 @@ export async function recordJournal(first: ClickHouse, { id, lane, shard }: Know
   )
 }
 
-/** A journal that wrote to this store, or does. */
+/** A journal that writes to this store, or did. */
 export interface KnownJournal {
   id: number
   lane: number
   shard: number
 }
 
-/** All journals that wrote to this store, the latest one of each lane before those from before. */
+/** All journals that wrote to this store; the current one of a lane precedes its former ones. */
 export async function readJournals(first: ClickHouse): Promise<KnownJournal[]> {
   return await first.rows<KnownJournal>('SELECT id, lane, shard FROM journals ORDER BY since DESC, id')
 }
 
-/** The journal that writes to this store, in its first lane; null where none has yet. */
+/** The id of the current journal of the first lane; null if there is none yet. */
 export async function latestJournal(first: ClickHouse): Promise<number | null> {
   return (await readJournals(first)).find(({ lane }) => lane === 0)?.id ?? null
 }
 
 /**
- * The last position from `from` on that anything in the store has, of whichever journal; START where nothing has. Reads a
- * column of every table, which is done only when the journal has changed or Redis has.
+ * The greatest position from `from` on in the store, of any journal; START if there is none. Reads a column of every table,
+ * so it is only called when the journal or the Redis master has changed.
  */
 export async function lastPositionOfAll(shards: Shards, from = START): Promise<Position> {
   const positions = await shards.each(({ clickhouse }) => lastPositionOf(clickhouse, from))
   return positions.reduce(laterOf, START)
 }
 
-/** A journal may be opened before the migrations: a store that is new, or from before aliases, lacks tables. */
+/** Allows for missing tables: a journal may be opened before the migrations of a new or old store. */
 async function lastPositionOf(clickhouse: ClickHouse, from: Position): Promise<Position> {
   const tables = await clickhouse.rows<{ name: string }>(
     `SELECT name FROM system.tables

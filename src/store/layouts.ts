@@ -1,20 +1,20 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import type { Layout } from '../model/layout.js'
 
-/** A change of the layout, and how far it is. */
+/** A layout, and how far the change to it has come. */
 export interface RecordedLayout extends Layout {
   /**
-   * `changing`: intake is or will be closed, and nothing was moved yet. `moving`: every lane is drained, and what has to
-   * move is being moved. `active`: done.
+   * `changing`: intake is being closed and drained, nothing was moved yet. `moving`: every lane is drained, data is being
+   * moved. `active`: the change is complete.
    */
   state: 'changing' | 'moving' | 'active'
 }
 
-/** What was recorded last, and what was in force before it. */
+/** The layout that was recorded last, and the one that was last active. */
 export interface LayoutHistory {
-  /** null for a store that no service has started on yet */
+  /** null if no service has started on this store yet */
   latest: RecordedLayout | null
-  /** the latest active one; null where there was none yet */
+  /** null if there was none yet */
   active: Layout | null
 }
 
@@ -29,8 +29,8 @@ export async function readLayouts(first: ClickHouse, signal?: AbortSignal): Prom
     {},
     { signal },
   )
-  // The states of a version follow each other in one direction only. Of two that services recorded at the same time, as at
-  // the first start with different settings, the first one counts for both.
+  // The states of a version follow one another in one direction only. If two services recorded different layouts at the same
+  // time, for example at their first start, the first one counts for both.
   const order = ({ version, state }: RecordedLayout) => version * STATES.length + STATES.indexOf(state)
   rows.sort((a, b) => order(b) - order(a))
   const active = rows.find(({ state }) => state === 'active')
@@ -40,7 +40,7 @@ export async function readLayouts(first: ClickHouse, signal?: AbortSignal): Prom
   }
 }
 
-/** Adds to what was recorded. What is recorded twice counts once. */
+/** Records a layout. Recording the same one twice has no effect. @param now epoch ms */
 export async function recordLayout(first: ClickHouse, layout: RecordedLayout, now: number): Promise<void> {
   const { version, lanes, shards, state } = layout
   await first.command(

@@ -5,36 +5,40 @@ import { formatEventId, parseEventId } from '../model/event-id.js'
 import { millisecondsOf } from '../model/position.js'
 import { countEvents, type EventPage, findPageStart, isFiltered } from './event-pages.js'
 
-/** ClickHouse takes 1.5 to 2.5 ms for each part that a page opens, and 3 to 4 to find where the page may end at the latest. */
+/**
+ * Pages of a store with more parts than this are bounded: opening a part takes ClickHouse 1.5 to 2.5 ms of CPU, and finding a
+ * bound 3 to 4.
+ */
 const MANY_PARTS = 6
+/** How long the number of parts is remembered, ms. */
 const PARTS_MEMORY_MS = 10_000
-/** What is looked at first where nothing is known of a project, ms. */
+/** The first bound that is tried if nothing is known of a project: events of this time, ms. */
 const FIRST_MS = 60_000
-/** How often, and by which factor, more is looked at: the last time 45 days of a project of which nothing is known. */
+/** Attempts, and the factor by which each one widens the bound: the last one covers 45 days if nothing is known. */
 const TRIES = 5
 const WIDENING = 16
-/** Events are not evenly spread, and a second try costs as much as opening two parts. */
+/** The bound is this many times the estimate: events are not evenly spread, and another attempt costs as much as two parts. */
 const MARGIN = 3
 const MIN_MS = 1000
-/** Of 36 characters and a number each. */
+/** Projects in the cache: a name of 36 characters and a number each. When it is full, it is cleared. */
 const MAX_PROJECTS = 10_000
 
 type ReachedPage = Omit<EventPage, 'before'>
 
 /**
- * Says how far a page reaches at most. ClickHouse reads the beginning of every part behind the first event of a page before it
- * knows that the page ends within the first few, and a store of years has a hundred parts.
+ * Finds a bound for the end of a page. Without one, ClickHouse reads the beginning of every part after the page's first event
+ * before it knows that the page ends within the first few parts, and a store of several years has a hundred.
  */
 export class PageReach {
   readonly #shards: Shards
   readonly #manyParts: number
-  /** ms between two events of a project, on the page of it that was read last; infinite if that had all its events */
+  /** by project: average ms between two events on the page that was read last; infinite if that page had all events */
   readonly #spacing = new Map<string, number>()
   /** of a project's first event, ms; there may be later ones only, as it was deleted since */
   readonly #first = new Map<string, number>()
   readonly #parts = { count: 0, readAt: Number.NEGATIVE_INFINITY }
 
-  /** @param manyParts up to so many parts, no page is bounded */
+  /** @param manyParts up to this many parts, no page is bounded */
   constructor(shards: Shards, manyParts = MANY_PARTS) {
     this.#shards = shards
     this.#manyParts = manyParts
@@ -57,7 +61,7 @@ export class PageReach {
   }
 
   /**
-   * To be told of each page that was read from an event on, or from the newest on.
+   * Call it for each page that was read from a known event, or from the newest one.
    * @param next the first id of the page after it
    */
   note(page: Pick<EventPage, 'projectId' | 'order' | 'upTo' | 'startAt' | 'limit'>, next: string | null): void {
@@ -86,7 +90,7 @@ export class PageReach {
 
   async #hasManyParts(reading: Reading): Promise<boolean> {
     if (performance.now() - this.#parts.readAt > PARTS_MEMORY_MS) {
-      // At once, so that of many readers one asks, and the others use the last answer.
+      // Set before the query, so that only one of many readers sends it, and the others use the last result.
       this.#parts.readAt = performance.now()
       this.#parts.count = await countParts(this.#shards, reading)
     }
@@ -99,7 +103,7 @@ function remember(ofProjects: Map<string, number>, projectId: string, value: num
   ofProjects.set(projectId, value)
 }
 
-/** Of one shard, as others are like it; 0 where the user of the connection may not see them. */
+/** Counts the parts of the first shard, because others have about as many; 0 if the user may not read system.parts. */
 async function countParts({ first }: Shards, reading: Reading): Promise<number> {
   try {
     const [row] = await first.rows<{ parts: string }>(
@@ -115,7 +119,7 @@ async function countParts({ first }: Shards, reading: Reading): Promise<number> 
   }
 }
 
-/** The least id of a moment so far from another, in the page's order; null where that is behind all events. */
+/** The least id at the time `ms` after (or in descending order before) `startMs`; null if that is beyond all events. */
 function idBefore({ order, upTo }: ReachedPage, startMs: number, ms: number): string | null {
   const wantedMs = order === 'desc' ? startMs - ms : startMs + ms
   if (!(wantedMs > 0 && wantedMs < (millisecondsOfId(upTo) ?? 0))) return null

@@ -4,21 +4,21 @@ import { offsetOf } from './page.js'
 const MAX_BYTES = 16 * 1024 * 1024
 /** Pages that are remembered per walk. */
 const MAX_PAGES = 2000
-/** An id in a Map: 36 characters, its header and the Map's own entry, with what a half-full table of it costs. */
+/** An id in a Map: 36 characters, their header, and the Map's entry in a half-full table. */
 const PAGE_BYTES = 160
-/** A Map and its place among the walks, without the walk's name. */
+/** A Map and its entry among the walks, without the walk's name. */
 const WALK_BYTES = 500
 
-/** Where a page begins: `offset` rows after an event, or after the first one where no event is given. */
+/** Where a page begins: `offset` rows after an event; without `startAt`, after the first event. */
 export interface PageStart {
   startAt?: string
   offset: number
 }
 
 /**
- * Remembers where pages began, so that a walk by page numbers costs the same on every page. A walk is named by all that
- * decides which events are on its pages, the number of the project's deletions included: after one, pages begin elsewhere.
- * Only ever a shortcut, kept by each process for itself.
+ * Remembers where pages began, so that a walk by page numbers costs the same on every page. The name of a walk contains
+ * everything that decides which events are on its pages, including the number of the project's deletions: after a deletion,
+ * pages begin elsewhere. Each process has its own; it is only ever a shortcut.
  */
 export class PageIndex {
   readonly #walks = new Map<string, Map<number, string>>()
@@ -29,12 +29,12 @@ export class PageIndex {
     this.#maxBytes = maxBytes
   }
 
-  /** Bytes in use, by an estimate on the high side. */
+  /** Bytes in use, estimated on the high side. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** The nearest place from which the page can be reached. */
+  /** The nearest remembered start from which the page can be reached. */
   find(walk: string, page: number, limit: number): PageStart {
     const starts = this.#walks.get(walk)
     let nearest = 1
@@ -43,7 +43,7 @@ export class PageIndex {
     return { ...(startAt !== undefined && { startAt }), offset: offsetOf(page - nearest + 1, limit) }
   }
 
-  /** For a walk from the newest to the oldest, whose later pages depend on what its first page began with. */
+  /** Forgets a walk. Needed for walks from the newest event on: their pages depend on where the first page began. */
   restart(walk: string): void {
     this.#bytes -= bytesOf(walk, this.#walks.get(walk))
     this.#walks.delete(walk)
@@ -61,7 +61,7 @@ export class PageIndex {
   }
 }
 
-/** Of a walk that is remembered; a name may have two bytes for each character. */
+/** Estimated size of a walk; its name may take two bytes per character. */
 function bytesOf(walk: string, starts: Map<number, string> | undefined): number {
   return starts === undefined ? 0 : WALK_BYTES + 2 * walk.length + PAGE_BYTES * starts.size
 }

@@ -17,7 +17,7 @@ export const PAGE_SETTINGS: ClickHouseSettings = {
   output_format_json_escape_forward_slashes: 0,
 }
 
-/** Otherwise ClickHouse may first find all row numbers before it reads the first row, which is slower. */
+/** Without this, ClickHouse may find all row numbers before it reads the first row, which is slower. */
 export const IN_ORDER: ClickHouseSettings = { query_plan_optimize_lazy_materialization: 0 }
 
 /**
@@ -31,12 +31,12 @@ export const STREAMED: ClickHouseSettings = {
   output_format_parallel_formatting: 0,
 }
 
-/** In a string a line break can only be escaped, so the raw ones of a text are white space between its tokens. */
+/** Replaces line breaks by spaces. Within JSON strings line breaks are escaped, so raw ones are between tokens. */
 export const ONE_LINE = String.raw`translate(properties, '\r\n', '  ')`
 
 /**
- * A query for `{limit:UInt32}` rows from `{offset:UInt64}` on, each as a JSON text. If there is one more row, its id
- * comes instead of it: so a reader learns at the end of the stream whether there is a next page, and where it starts.
+ * A query for `{limit:UInt32}` rows from `{offset:UInt64}` on, each as a JSON text. If there is one more row, only its id
+ * follows, so at the end of the stream the reader knows whether there is a next page, and where it starts.
  *
  * @param json an expression for the JSON text of an object
  * @param nextId an expression for a text of exactly 36 hexadecimal digits and hyphens
@@ -49,15 +49,15 @@ export function pageOf({ json, nextId, from }: { json: string; nextId: string; f
     FORMAT CustomSeparated`
 }
 
-/** The rows before a page; no project has so many that the greatest exact number is too small. */
+/** The number of rows before a page, at most the greatest exact integer. */
 export function offsetOf(page: number, limit: number): number {
   return Math.min((page - 1) * limit, Number.MAX_SAFE_INTEGER)
 }
 
 /**
  * Wraps the rows of a page, which pass through untouched, into the rest of the response.
- * @param tail makes the bytes after the rows; its argument is the id of the next page, null on the last page. Its error breaks
- *   the transfer
+ * @param tail returns the text after the rows; its argument is the first id of the next page, null on the last page. If it
+ *   throws, the transfer breaks off
  */
 export function wrapRows(rows: Readable, head: string, tail: (nextId: string | null) => string): Readable {
   let held: Buffer = Buffer.alloc(0)
@@ -65,7 +65,7 @@ export function wrapRows(rows: Readable, head: string, tail: (nextId: string | n
     transform(chunk: Buffer, _encoding, done) {
       const bytes = chunk.length > MARK_BYTES ? chunk : Buffer.concat([held, chunk])
       if (bytes === chunk && held.length > 0) this.push(held)
-      // Of a large chunk no more than may be the mark and the comma before it: the client is to wait for as little as can be.
+      // Holds back only as many bytes as may be the id and the comma before it, so that the client waits for little.
       const heldFrom = Math.max(bytes.length - MARK_BYTES - 1, 0)
       if (heldFrom > 0) this.push(bytes.subarray(0, heldFrom))
       held = bytes.subarray(heldFrom)

@@ -30,13 +30,13 @@ const PROFILE_JSON = `concat(
 const OF_PROJECT = 'project_id = {project:String}'
 const BY_NAME = 'ORDER BY project_id, distinct_id'
 
-/** What was a profile of a name before it became an alias is none of a user any more. */
+/** Excludes the profiles of names that have become aliases. */
 function areUsers(shards: Shards): string {
   const aliases = shards.newest('aliases', { keys: OF_PROJECT })
   return `${OF_PROJECT} AND distinct_id GLOBAL NOT IN (SELECT alias FROM ${aliases} WHERE ${OF_PROJECT})`
 }
 
-/** The names are found without the properties, of which the shards would send all that the project has. */
+/** Finds the names of a page without reading properties: the shards would send those of all profiles of the project. */
 function namesOfPage(shards: Shards): string {
   const names = shards.newest('profiles', { keys: OF_PROJECT, columns: ['created_at'] })
   return `distinct_id GLOBAL IN (SELECT distinct_id FROM ${names} WHERE ${areUsers(shards)} ${BY_NAME} LIMIT {skipped:UInt64}, {limit:UInt32} + 1)`
@@ -64,7 +64,7 @@ export async function readProfilePage(
   })
 }
 
-/** These profiles as JSON texts, in the order of their distinct_id, but `first` before the others; unknown names are missing. */
+/** These profiles as JSON texts, `first` first, then in the order of their distinct_id; unknown names are missing. */
 export async function readProfilesOf(
   shards: Shards,
   { projectId, names, first }: { projectId: string; names: readonly string[]; first: string },

@@ -224,7 +224,7 @@ for (const storage of STORAGES) {
       const rows = await clickhouse.rows('SELECT reason, body FROM dead_letters WHERE position = {at:UInt64}', { at })
       t.strictSame(rows, [
         {
-          reason: 'ClickHouse error 27: what it said of the data went with an erased user',
+          reason: 'ClickHouse error 27: details were removed when a user was erased',
           body: `{"events":[${gone},${gone},${gone},${gone},${of('stays')}]}`,
         },
       ])
