@@ -28,13 +28,13 @@ const MIB = 1024 * 1024
 export const SLOT_LIMITS: SlotLimits = { slots: CONNECTIONS, perProject: 24, waitMs: 5_000, stalledMs: 3_000 }
 /** A page of 10 000 ordinary events is 2 MB. */
 const SPOOL_LIMITS: SpoolLimits = { answerBytes: 4 * MIB, totalBytes: 64 * MIB }
-/** ClickHouse cancels a query when its client disconnects, if the query cannot write. */
+/** ClickHouse cancels a query when its client disconnects, but only if it is read-only. */
 const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_on_client_close: 1 }
 
-/** How long a statement waits for its turn, and how often it may. */
+/** Pause between attempts of a statement that another INSERT with a quorum keeps out, and the number of attempts. */
 const TURN_MS = 100
 const MAX_TURNS = 50
-/** An edit of events, and their table. */
+/** Matches an edit; the group is the name of its table. */
 const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 
 /** Limits of one query. */
@@ -72,16 +72,16 @@ export class ClickHouse {
     this.database = this.#replicas.current.database
   }
 
-  /** Whether the tables are to be replicated: there are several servers for them. */
+  /** Whether there are several servers, so that the tables must be replicated. */
   get hasReplicas(): boolean {
     return this.#replicas.areSeveral
   }
 
   /**
-   * Prepares every replica, as by making its tables: the one in use now, then the others, and those that are down before they
-   * are used. A preparation takes the place of an earlier one of its name.
+   * Prepares every replica, for example by creating its tables: first the one in use, then the others. Replicas that are down
+   * are prepared before they are used. A preparation replaces an earlier one with the same name.
    * @param run `model` is a replica that has been prepared already; null for the first
-   * @throws the error of the replica in use, and those of others that do not pass by themselves
+   * @throws the error of the replica in use, and errors of others that retrying does not solve
    */
   async prepare(name: string, run: (server: ClickHouse, model: ClickHouse | null) => Promise<void>): Promise<void> {
     if (!this.hasReplicas) return await run(this, null)
@@ -116,7 +116,7 @@ export class ClickHouse {
     if (edited) await this.#replicas.confirm(edited)
   }
 
-  /** Runs a statement outside our database, to create it. */
+  /** Runs a statement in the database `default`, to create ours. */
   async commandWithoutDatabase(query: string): Promise<void> {
     await this.command(query, {}, { database: 'default' } as ClickHouseSettings)
   }
@@ -159,11 +159,11 @@ export class ClickHouse {
   }
 
   /**
-   * The bytes of the result in the query's format. The server completes the result before it sends the first
-   * byte (what does not fit its memory waits on its disk), so that an error in the middle of it is an error here and
-   * never a short stream. With `wait_end_of_query: 0` it does not, and such an error breaks the stream: what is read from
-   * it is complete if, and only if, it ends. `limitMs` limits the first byte. Bytes not read yet are buffered
-   * in memory within limits; beyond them the stream is aborted if another query needs its connection.
+   * The bytes of the result in the query's format. The server completes the result before it sends the first byte (what does
+   * not fit its memory waits on its disk), so an error in the middle is thrown here and never a short stream. With
+   * `wait_end_of_query: 0` the server sends rows at once, and such an error breaks the stream: it is complete if, and only
+   * if, it ends. `limitMs` limits the time until the first byte. Bytes that were not read yet are buffered in memory within
+   * limits; beyond them the stream is aborted if another query needs its connection.
    */
   async bytes(
     query: string,
@@ -191,7 +191,9 @@ export class ClickHouse {
     }
     const rows = all.wait_end_of_query === 0 ? untilException(answer, String(tag), storeError) : answer
     const stream = new Spool(rows, this.#spooled, (since) => slot.stalled(since))
-    slot.onCutOff(() => stream.destroy(new Error('its client did not read it, and another needed its connection')))
+    slot.onCutOff(() =>
+      stream.destroy(new Error('the client did not read the result, and another needed its connection')),
+    )
     return signal ? addAbortSignal(signal, stream) : stream
   }
 
@@ -226,7 +228,7 @@ export class ClickHouse {
     await this.#replicas.close()
   }
 
-  /** A read; a replica that lacks a block which others have fetches it first. */
+  /** Runs a read. If the replica lacks a block that others have, it fetches that first. */
   async #read<T>(read: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
       return await this.#onOne(read, signal)
@@ -238,8 +240,8 @@ export class ClickHouse {
   }
 
   /**
-   * A statement. INSERTs with a quorum take turns per table, so one that comes while another is under way is refused, and
-   * repeated here: it has stored nothing, or has a token.
+   * Runs a statement. ClickHouse allows one INSERT with a quorum per table at a time and refuses another. That one is retried
+   * here, which is safe: it has stored nothing, or has a token.
    */
   async #write(run: (connection: Connection) => Promise<unknown>): Promise<void> {
     for (let tries = 1; ; tries++) {
@@ -254,7 +256,7 @@ export class ClickHouse {
     }
   }
 
-  /** Runs a request on the server in use. If it fails and there are replicas, looks whether another one has to take over. */
+  /** Runs a request on the server in use. If it fails and there are replicas, checks whether another one must take over. */
   async #onOne<T>(run: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (!this.hasReplicas) return await run(this.#replicas.current)
     await this.#replicas.choosing

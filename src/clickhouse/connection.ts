@@ -6,7 +6,7 @@ import { QueryStreams } from './query-stream.js'
 /** The timeout of an INSERT, ms. */
 export const INSERT_TIMEOUT_MS = 120_000
 export const CONNECTIONS = 32
-/** Without a byte within a result that has begun: a query that finds little sends little. */
+/** How long the server may send nothing within a result that has begun, ms: a query that finds little sends little. */
 const SILENT_MS = 120_000
 /** Well under the server's keep_alive_timeout, so that no request meets a closing socket. */
 const IDLE_SOCKET_MS = 2_500
@@ -20,14 +20,14 @@ export class Connection {
   readonly streams: QueryStreams
   readonly #abandoned = new AbortController()
 
-  /** @param settings of every statement but streamed results */
+  /** @param settings for every statement except streamed results */
   constructor(url: string, settings: ClickHouseSettings = {}) {
     const address = new URL(url)
     this.url = url
     this.database = decodeURIComponent(address.pathname.slice(1)) || 'default'
     const user = decodeURIComponent(address.username) || 'default'
     const password = decodeURIComponent(address.password)
-    // One for each request under way, which is no leak; Node would warn of the eleventh.
+    // There is a listener for each request in flight. Without this, Node would warn of a leak at the eleventh.
     setMaxListeners(0, this.#abandoned.signal)
     this.streams = new QueryStreams({
       origin: address.origin,
@@ -49,7 +49,7 @@ export class Connection {
       clickhouse_settings: {
         // 26.x buffers inserts by default; ours are acknowledged only once they are parts.
         async_insert: 0,
-        // A patch part; the table's setting of this name does not decide, and without it a DELETE is a mutation.
+        // Makes a DELETE write a patch part instead of a mutation; the table's setting of this name has no effect.
         lightweight_delete_mode: 'lightweight_update_force',
         ...settings,
       },
@@ -69,7 +69,7 @@ export class Connection {
       isOver = true
       abort()
     }, limitMs)
-    // Not AbortSignal.any: Node 20.0 has none, and the signals outlive a million requests, which are to leave nothing on them.
+    // Not AbortSignal.any: Node 20.0 has none, and these signals outlive a million requests, which must not leave listeners.
     const signals = outer ? [outer, this.#abandoned.signal] : [this.#abandoned.signal]
     for (const signal of signals) {
       signal.addEventListener('abort', abort)
@@ -90,7 +90,7 @@ export class Connection {
     }
   }
 
-  /** Breaks every request under way, streamed results included, and takes no other. */
+  /** Aborts every request in flight, streamed results included, and refuses new ones. */
   async abandon(): Promise<void> {
     this.#abandoned.abort()
     await this.close()

@@ -2,14 +2,14 @@ import type { ClickHouse } from './client.js'
 import { isStoreError, ShardsError, StoreError, StoreUnreachableError } from './errors.js'
 import { type Shard, type Shards, VERSIONED, type VersionedName } from './shards.js'
 
-/** Their rows are those of all shards together. */
+/** Tables for which a table over all shards is created. */
 const TABLES = ['events', 'dead_letters', 'dead_letter_replays', 'deletions', 'shard_identity']
 const INSTEAD = 'or set CLICKHOUSE_CLUSTER to a cluster of the servers’ own configuration'
 
 /**
- * Makes the tables on every shard that have the rows of all of them: `events_all` and such, and `profiles_all` and
- * `sessions_all`, which have the newest row of each name. They are made anew at every start, so that they follow the
- * addresses, the passwords and the schema; queries that are running keep the old ones.
+ * Creates, on every shard, the tables over all shards: `events_all` and others, and `profiles_all` and `sessions_all`, which
+ * have the newest row of each name. They are replaced at every start, so that they follow changes of addresses, passwords
+ * and the schema; running queries keep the old ones.
  * @throws ShardsError, StoreUnreachableError that say what to do
  */
 export async function createAllTables(shards: Shards): Promise<void> {
@@ -42,7 +42,7 @@ function clusterTables(cluster: string): Definition {
     `CREATE OR REPLACE TABLE ${name} AS ${table} ENGINE = Distributed(${quoted(cluster)}, currentDatabase(), '${table}')`
 }
 
-/** By the hosts of CLICKHOUSE_URL, each with the native port that its server listens on. */
+/** Defines the tables by the hosts of CLICKHOUSE_URL, each with the native port that its server reports. */
 async function remoteTables(shards: Shards): Promise<Definition> {
   const urls = shards.all.flatMap(({ urls = [] }) => urls.map((url) => new URL(url)))
   const logins = new Set(urls.map(({ username, password, pathname }) => `${username}:${password}${pathname}`))
@@ -58,7 +58,7 @@ async function remoteTables(shards: Shards): Promise<Definition> {
     `CREATE OR REPLACE TABLE ${name} AS ${source}('${addresses.join(',')}', currentDatabase(), '${table}', ${login})`
 }
 
-/** The addresses of the shard's replicas; the port of one that is down is taken to be that of the one in use. */
+/** The addresses of the shard's replicas, all with the native port of the one in use. */
 async function nativeAddresses({ number, name, urls = [], clickhouse }: Shard, isSecure: boolean): Promise<string> {
   const port = isSecure ? 'tcp_port_secure' : 'tcp_port'
   const [row] = await clickhouse
@@ -71,7 +71,7 @@ async function nativeAddresses({ number, name, urls = [], clickhouse }: Shard, i
   return urls.map((url) => `${new URL(url).hostname}:${row?.port}`).join('|')
 }
 
-/** Why a shard could not read from all of them, in words. */
+/** The error of a shard that cannot read from all shards, with what to do. */
 function setupError(shards: Shards, { number, name }: Shard, error: unknown): unknown {
   if (!(error instanceof StoreError)) return error
   const { message } = error
@@ -94,7 +94,7 @@ function setupError(shards: Shards, { number, name }: Shard, error: unknown): un
   return error
 }
 
-/** As a literal; these functions take no parameters and no expressions. */
+/** A string literal: these table functions accept neither parameters nor expressions. */
 function quoted(text: string): string {
   return `'${text.replace(/[\\']/g, '\\$&')}'`
 }

@@ -1,12 +1,12 @@
 /** How streamed results share the connections to ClickHouse. */
 export interface SlotLimits {
-  /** results that are streamed at once */
+  /** results that may be streamed at the same time */
   slots: number
-  /** of these, how many may be one project's; fewer than all, so that no project keeps the others from reading */
+  /** how many of them may belong to one project; fewer than all, so that no project keeps the others from reading */
   perProject: number
   /** how long a read waits for a slot before it is refused, ms */
   waitMs: number
-  /** an answer of which its client has taken nothing for so long, ms, loses its slot to one that waits */
+  /** a result of which its client has read nothing for this long, ms, loses its slot to a waiting read */
   stalledMs: number
 }
 
@@ -20,7 +20,7 @@ interface Waiting {
   grant(slot: Slot): void
 }
 
-/** How often stalled answers are looked for while a read waits. */
+/** Interval at which stalled results are looked for while a read waits, ms. */
 const LOOK_MS = 100
 
 /** A share of the connections to ClickHouse, until it is released. */
@@ -36,17 +36,17 @@ export class Slot {
     this.#release = release
   }
 
-  /** @param cutOff ends what the slot is used for, which then releases it */
+  /** @param cutOff aborts the result that uses the slot, which then releases it */
   onCutOff(cutOff: () => void): void {
     this.#cutOff = cutOff
   }
 
-  /** @param at when the client has last taken anything, as performance.now() has it; null while it keeps up */
+  /** @param at when the client last read anything, `performance.now()`; null while it keeps up */
   stalled(at: number | null): void {
     this.#stalledAt = at
   }
 
-  /** ms; -1 while its client keeps up */
+  /** How long the client has read nothing, ms; -1 while it keeps up. */
   stalledMs(now: number): number {
     return this.#stalledAt === null || this.#isCut ? -1 : now - this.#stalledAt
   }
@@ -60,7 +60,7 @@ export class Slot {
     this.#cutOff?.()
   }
 
-  /** May be called again. */
+  /** Idempotent. */
   release(): void {
     this.#release(this)
   }
@@ -81,7 +81,7 @@ export class ReadSlots {
     this.#limits = limits
   }
 
-  /** @throws NoSlotError where there is none in time, or the signal comes first */
+  /** @throws NoSlotError if none is free in time, or the signal aborts before that */
   take(project: string, signal?: AbortSignal): Promise<Slot> {
     if (this.#hasRoom(project)) return Promise.resolve(this.#grant(project))
     return new Promise((resolve, reject) => {
@@ -93,7 +93,7 @@ export class ReadSlots {
       }
       const refuse = () => {
         end()
-        reject(new NoSlotError(`no connection for the answer came free within ${this.#limits.waitMs} ms`))
+        reject(new NoSlotError(`no connection became free within ${this.#limits.waitMs} ms`))
       }
       const waiting: Waiting = {
         project,
@@ -135,7 +135,7 @@ export class ReadSlots {
     }
   }
 
-  /** Aborts one stalled result for each waiting read, unless one is being aborted for it already. */
+  /** Aborts one stalled result for each waiting read, less those that are being aborted already. */
   #cutOffStalled(): void {
     const now = performance.now()
     const stalled = [...this.#held]

@@ -4,12 +4,12 @@ import { Connection } from './connection.js'
 import { isFatal, isStoreError, StoreUnreachableError } from './errors.js'
 
 /**
- * What ClickHouse has to promise of a shard with replicas. An INSERT is answered when most replicas have it, as the journal
- * forgets a block then; such INSERTs into a table are in one order, so that a read on any replica knows what has to be
- * there, and sees nothing that could still be lost.
+ * Settings of a shard with replicas. An INSERT succeeds when most replicas have it, because the journal then drops the
+ * block. Such INSERTs into a table have one order, so that any replica knows which blocks a read must see, and no read sees
+ * data that could still be lost.
  */
 const writeSettings = (replicas: number): ClickHouseSettings => ({
-  // Not 'auto': where only one replica is known to the Keeper, such an INSERT waits in vain (26.8).
+  // Not 'auto': while the Keeper knows of only one replica, such an INSERT waits until its timeout (26.8).
   insert_quorum: String((replicas >> 1) + 1),
   insert_quorum_parallel: 0,
   // within the time that an INSERT has
@@ -17,42 +17,42 @@ const writeSettings = (replicas: number): ClickHouseSettings => ({
   // A purge waits for the replicas that are up.
   alter_sync: '2',
   replication_wait_for_inactive_replica_timeout: '0',
-  // An edit applies to all that was acknowledged before, on whichever replica.
+  // An edit applies to everything that was acknowledged before, on any replica.
   update_sequential_consistency: 1,
 })
 /**
- * Refuses a replica that lacks a block which others have, or that has lost its Keeper. Of another shard's replicas, the
- * server asks the first that answers, as we do.
+ * A replica that lacks a block which others have, or has lost its Keeper, refuses the read. Of another shard's replicas, the
+ * server uses the first that responds, as we do.
  */
 export const READ_SETTINGS: ClickHouseSettings = { select_sequential_consistency: '1', load_balancing: 'in_order' }
 
-/** How long a replica may take to say that it can be used. */
+/** How long a replica may take to respond to a probe, ms. */
 const PROBE_LIMIT_MS = 2_000
-/** How long a replica may take to fetch what it lacks before it is used. */
+/** How long a replica may take to fetch what it lacks, ms. */
 const SYNC_LIMIT_MS = 10_000
-/** For how long an edit waits for all replicas before most of them are enough. */
+/** How long an edit waits for all replicas before a majority is enough, ms. */
 const ALL_LIMIT_MS = 1_000
-/** How often the server in use is probed: one that drops every packet is otherwise noticed at a timeout. */
+/** Interval at which the server in use is probed, ms. Without probes, one that drops every packet is noticed by a timeout. */
 const BEAT_MS = 3_000
-/** How often servers that were down when the tables were made are tried, in beats. */
+/** Servers that were down when the tables were created are retried every so many beats. */
 const LATE_BEATS = 10
 
-/** Makes what a server has to have, such as its tables. @param model a server that has them already, if there is one */
+/** Creates what a server needs, such as its tables. @param model a server that has them already, if there is one */
 export type Preparation = (server: Connection, model: Connection | null) => Promise<void>
 
 export interface ReplicasOptions {
-  /** told of each switch: the host that was in use, and the one that is */
+  /** called for each switch with the host that was in use and the one that is now */
   onSwitch?: ((from: string, to: string) => void) | undefined
   /** ms between two probes */
   beatMs?: number | undefined
 }
 
 /**
- * The servers of a shard, one of which is in use: the first in the list that answers. If it fails, the next one that can be
- * written to fetches what it lacks and takes its place, and everything under way on the former one is broken off. It stays in
- * use until it fails or the process ends: a former one that comes back is not preferred.
+ * The servers of a shard, one of which is in use: the first in the list that responds. If it fails, the next writable one
+ * fetches what it lacks and takes over, and everything in flight on the former one is aborted. The new one stays in use
+ * until it fails or the process ends, even if the former one comes back.
  *
- * Two processes may use different replicas. The settings above keep that harmless.
+ * Two processes may use different replicas. The settings above make that harmless.
  */
 export class Replicas {
   readonly #urls: readonly string[]
@@ -62,7 +62,7 @@ export class Replicas {
   /** by URL, to the servers that are not in use */
   readonly #peers = new Map<string, Connection>()
   readonly #preparations = new Map<string, Preparation>()
-  /** by URL, what it has had */
+  /** by URL: the preparations that the server has had */
   readonly #prepared = new Map<string, Set<Preparation>>()
   readonly #timer: NodeJS.Timeout | null
   #beats = 0
@@ -87,17 +87,17 @@ export class Replicas {
     return this.#current
   }
 
-  /** Resolves when no choice is under way; to be awaited only then. */
+  /** Settles when the current choice is made; null if none is in progress. */
   get choosing(): Promise<void> | null {
     return this.#choosing
   }
 
-  /** Looks whether the server in use still answers, after a request to it failed, and takes another if it does not. */
+  /** Call it when a request to the server in use failed: chooses another one if it does not respond any more. */
   suspect(error: unknown): void {
     if (isAboutServer(error)) this.#startChoosing()
   }
 
-  /** @param isUnfit whether the server in use will not do although it answers */
+  /** @param isUnfit whether the server in use must be replaced although it responds */
   #startChoosing(isUnfit = false): void {
     if (!this.areSeveral || this.#isClosed) return
     this.#choosing ??= this.#choose(isUnfit).finally(() => {
@@ -106,8 +106,8 @@ export class Replicas {
   }
 
   /**
-   * Prepares the server in use, then the others; one that is down is prepared when it answers, and not used before.
-   * @throws the error of the server in use, and those of others that do not pass by themselves
+   * Prepares the server in use, then the others. One that is down is prepared when it responds, and not used before.
+   * @throws the error of the server in use, and errors of others that retrying does not solve
    */
   async prepare(name: string, run: Preparation): Promise<void> {
     await this.#choosing
@@ -115,7 +115,7 @@ export class Replicas {
     try {
       await run(first, null)
     } catch (error) {
-      // As one that missed the making of the tables, which it can only copy from another.
+      // For example a server that was down when the tables were created, and can only copy them from another.
       if (!isFatal(error)) this.#startChoosing(true)
       throw error
     }
@@ -129,7 +129,7 @@ export class Replicas {
     }
   }
 
-  /** Has the server in use fetch what other replicas have of its tables. */
+  /** Has a server fetch what other replicas have of its tables; by default the server in use. */
   async catchUp(connection = this.#current): Promise<void> {
     const tables = await ask<{ table: string }>(
       connection,
@@ -139,9 +139,9 @@ export class Replicas {
   }
 
   /**
-   * Resolves when most replicas have an edit that the server in use has carried out: INSERTs have a quorum in ClickHouse,
-   * edits have none. Those that answer within a second have it then, all of them.
-   * @throws StoreUnreachableError if too few have it in time; the edit may or may not last
+   * Resolves when a majority of the replicas has an edit that the server in use has executed, and within a second all that
+   * respond. Needed because ClickHouse has a quorum for INSERTs, but not for edits.
+   * @throws StoreUnreachableError if too few have it in time; the edit may then be lost
    */
   async confirm(table: string): Promise<void> {
     if (!this.areSeveral) return
@@ -177,7 +177,7 @@ export class Replicas {
       } catch {
         continue
       }
-      // Unless it was closed meanwhile.
+      // It may have been closed meanwhile.
       if (this.#peers.get(url) !== candidate || this.#isClosed) return
       this.#peers.delete(url)
       this.#current = candidate
@@ -230,12 +230,12 @@ export class Replicas {
   }
 }
 
-/** Whether another replica may do better: it did not answer, or cannot be written to as it has lost its Keeper. */
+/** Whether another replica may do better: this one did not respond, or is read-only because it has lost its Keeper. */
 function isAboutServer(error: unknown): boolean {
   return error instanceof StoreUnreachableError || isStoreError(error, 'TABLE_IS_READ_ONLY', 'KEEPER_EXCEPTION')
 }
 
-/** Whether a server answers, and none of its tables is read-only. */
+/** Whether a server responds, and none of its tables is read-only. */
 async function isUsable(connection: Connection): Promise<boolean> {
   try {
     const [found] = await ask<{ unusable: string }>(
@@ -249,7 +249,7 @@ async function isUsable(connection: Connection): Promise<boolean> {
   }
 }
 
-/** A query that is answered although the database may be missing. */
+/** Runs a query that also works if the database does not exist. */
 async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
   const { database } = connection
   return await connection.run(PROBE_LIMIT_MS, async (abort_signal) => {

@@ -1,11 +1,11 @@
-/** Statements of `schema/` as a server with replicas gets them. */
+/** Rewrites the statements of `schema/` for servers with replicas. */
 
 const CREATE_TABLE = /^\s*CREATE TABLE IF NOT EXISTS (\w+)\s*\(/i
 const ENGINE = /\bENGINE\s*=\s*(\w*MergeTree)\b(?:\s*\(([^)]*)\))?/
 const WINDOW = /\bnon_replicated_deduplication_window\s*=\s*(\d+)/
 /** Engines that `schema/` uses; all have a replicated counterpart of the same arguments. */
 const ENGINES = new Set(['MergeTree', 'ReplacingMergeTree'])
-/** What a replica need not be told: the Keeper brings it, or the tables, to all of them. */
+/** Statements that need to run on one replica only: the Keeper or the tables bring their effect to the others. */
 const SHARED = [
   /^\s*CREATE MATERIALIZED VIEW IF NOT EXISTS \w+ TO \w+/i,
   /^\s*ALTER TABLE \w+ ADD (COLUMN|INDEX) IF NOT EXISTS/i,
@@ -15,20 +15,20 @@ const SHARED = [
 const MODIFY_SETTING = /^\s*ALTER TABLE \w+ MODIFY SETTING\b/i
 
 /**
- * A writer that wakes after an hour still repeats nothing. A token goes when it is older than this, or when as many others
- * have come as the table remembers.
+ * How long tokens are kept, s, so that a writer that was suspended for an hour still repeats nothing. A token is dropped when
+ * it is older than this, or when the table's window is full.
  */
 const TOKENS_KEPT_S = 2 * 60 * 60
 
-/** A statement has no counterpart for a server with replicas. */
+/** A statement that cannot be rewritten for a server with replicas. */
 export class UnreplicableError extends Error {
   override readonly name = 'UnreplicableError'
 }
 
 /**
- * The statement for tables that are replicated. A table's path in the Keeper has the server's macro `{shard}`, the database
- * and the table; the macro `{replica}` names the server.
- * @throws UnreplicableError for a kind of statement that is not known to be right with replicas
+ * Rewrites a statement for replicated tables. A table's path in the Keeper consists of the server's macro `{shard}`, the
+ * database and the table; the macro `{replica}` names the server.
+ * @throws UnreplicableError for a kind of statement that is not known to be safe with replicas
  */
 export function replicated(statement: string, database: string): string {
   const text = withoutComments(statement)
@@ -44,7 +44,7 @@ export function replicated(statement: string, database: string): string {
   return withDurability(settings(text.replace(clause, () => `ENGINE = Replicated${engine}(${all})`)), table)
 }
 
-/** Whether each replica has to carry out this statement itself: the settings of tables are not replicated. */
+/** Whether this statement must run on each replica: the settings of tables are not replicated. */
 export function isLocal(statement: string): boolean {
   return MODIFY_SETTING.test(withoutComments(statement))
 }
@@ -58,8 +58,9 @@ function settings(statement: string): string {
 }
 
 /**
- * A replica answers for a block that it has fetched, so that is written through to its disk, too. And a table repeats an
- * INSERT unless it remembers tokens, as without replicas: a repetition that is dropped would not reach its views.
+ * Adds settings for durability. A replica counts for the quorum once it has fetched a block, so that must be on its disk.
+ * Tables without a deduplication window must not get the default one: an INSERT that is dropped as a repetition would not
+ * reach the table's views.
  */
 function withDurability(statement: string, table: string): string {
   if (!/\bSETTINGS\b/.test(statement)) throw new UnreplicableError(`${table} has no settings for its durability.`)

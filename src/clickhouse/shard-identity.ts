@@ -2,14 +2,14 @@ import type { ClickHouse } from './client.js'
 import { ShardsError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
-/** Which shard of which store a ClickHouse is. */
+/** Identifies a ClickHouse as a shard of a store. */
 interface Identity {
   store: string
   number: number
 }
 
 /**
- * Checks that each URL names the shard that it named before, and notes it for new ones: with the URLs in another order, the
+ * Checks that each URL is that of the same shard as before, and records new shards. With the URLs in another order, the
  * lanes' writers could store again what another shard has. A store of one shard has no identity.
  * @throws ShardsError
  */
@@ -29,9 +29,9 @@ export async function checkIdentities(shards: Shards): Promise<void> {
 }
 
 /**
- * Those of some shards that have a number in the store of the first already.
- * @param some begin with the first shard
- * @throws ShardsError if one is named in another's place, or is of another store
+ * The shards that have a number in the store of the first shard already.
+ * @param some shards, the first one first
+ * @throws ShardsError if one has the number of another, or belongs to another store
  */
 export async function numberedShards(some: readonly Shard[]): Promise<Shard[]> {
   const known = await Promise.all(some.map(placedIdentity))
@@ -60,7 +60,7 @@ async function identityOf(clickhouse: ClickHouse): Promise<Identity | null> {
   return identity ?? null
 }
 
-/** Services that start at the same time note the same, as the store has the id of its first database. */
+/** Derived from the first database, so that services that start at the same time record the same id. */
 async function newStoreId(first: ClickHouse): Promise<string> {
   const [row] = await first.rows<{ store: string }>(
     `SELECT toString(reinterpret(sipHash128(serverUUID(), name, uuid), 'UUID')) AS store
@@ -76,7 +76,7 @@ async function note(clickhouse: ClickHouse, store: string, number: number): Prom
   })
 }
 
-/** A new shard is empty; one that is not was another store, or is named in the wrong place. */
+/** @throws ShardsError if a shard without an identity has data: it was another store, or CLICKHOUSE_URL has the wrong order */
 async function refuseForeign(clickhouse: ClickHouse, number: number, name: string): Promise<void> {
   const [found] = await clickhouse.rows(
     'SELECT 1 FROM events LIMIT 1 UNION ALL SELECT 1 FROM profiles LIMIT 1 UNION ALL SELECT 1 FROM journals LIMIT 1',

@@ -91,7 +91,7 @@ t.test('answers that are passed on', async (t) => {
       t.equal((await text(slow)).length, rows * 1001)
     }
 
-    const silence = { message: 'there was not a byte for 2000 ms' }
+    const silence = { message: 'ClickHouse sent nothing for 2000 ms' }
     await t.rejects(open('SELECT sleep(3)'), silence, 'before the answer')
     const query = `SELECT repeat('x', 1000000), number = 2 AND sleepEachRow(3) FROM numbers(3)`
     const begun = await open(query, {
