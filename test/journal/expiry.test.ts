@@ -1,0 +1,195 @@
+import { Redis } from 'ioredis'
+import t from 'tap'
+import { idBucketAt } from '../../src/journal/insert-id-memory.js'
+import { STATE_MEMORY_MS } from '../../src/journal/journal.js'
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
+import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import { START } from '../../src/model/position.js'
+import { silent, startRedis, temporaryFolder } from '../helper.js'
+import { ALL, append, commit, idOf, key, positions, request } from './writes.js'
+
+t.test('lmdb: what the clock does', async (t) => {
+  const path = await temporaryFolder(t)
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
+  t.teardown(() => journal.close())
+
+  t.test('positions rise although the clock jumps back', async (t) => {
+    const [before = START] = positions(await journal.write([append('a')]))
+    now -= 3_600_000
+    const [after = START] = positions(await journal.write([append('b')]))
+    t.equal(after, before + 1n)
+  })
+
+  t.test('a request is known after a moment in which the clock was hours ahead', async (t) => {
+    const idempotencyKey = request('of a fast clock', 'body')
+    now += 5 * 3_600_000
+    await journal.write([append('a', { idempotencyKey })])
+    now -= 5 * 3_600_000
+    t.equal((await journal.findRequest(idempotencyKey))?.status, 'repeated')
+  })
+
+  t.test(
+    'a request is forgotten after 24 to 30 hours, a stored state after ten minutes if it did not change',
+    async (t) => {
+      const idempotencyKey = request('r', 'body')
+      await journal.write([append('a', { idempotencyKey })])
+      const [version = START] = positions(
+        await journal.write([commit('ada', START, 'x', { readAt: now }), commit('bob', START, 'x', { readAt: now })]),
+      )
+      const settleAll = async (states: string[]) => {
+        const block = await journal.claim(ALL)
+        if (block)
+          await journal.acknowledge(
+            block,
+            states.map((name) => ({ stateKey: key(name), version })),
+          )
+      }
+      await settleAll(['ada', 'bob'])
+      await journal.write([commit('bob', version, 'y')])
+      now += 11 * 60 * 1000
+      await settleAll([])
+      t.equal((await journal.readStates([key('ada')], ALL)).states[0], null, 'the store has it')
+      t.equal(
+        (await journal.readStates([key('bob')], ALL)).states[0]?.state,
+        'y',
+        'its newer version is not stored yet',
+      )
+      t.not(await journal.findRequest(idempotencyKey), null)
+      t.equal((await journal.depth()).stateBytes, 9)
+      now += 23 * 3_600_000
+      t.not(await journal.findRequest(idempotencyKey), null)
+      now += 7 * 3_600_000
+      await journal.write([append('b')])
+      await settleAll([])
+      t.equal(await journal.findRequest(idempotencyKey), null)
+    },
+  )
+})
+
+t.test('lmdb: a journal that is full of states accepts writes again once they have expired', async (t) => {
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 100, now: () => now })
+  t.teardown(() => journal.close())
+  const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(200), { readAt: now })]))
+  const block = await journal.claim(ALL)
+  if (block) await journal.acknowledge(block, [{ stateKey: key('ada'), version }])
+  await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
+  now += STATE_MEMORY_MS + 1
+  t.equal((await journal.write([append('x')]))[0]?.status, 'done')
+  t.equal((await journal.depth()).stateBytes, 0)
+})
+
+t.test('redis: a journal that is full of states accepts writes again once they have expired', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await openRedisJournal({ url: server.url, maxBytes: 100, prefix: '{j}', log: silent })
+  t.teardown(() => journal.close())
+  const [version = START] = positions(await journal.write([commit('ada', START, 'x'.repeat(200))]))
+  const block = await journal.claim(ALL)
+  if (block) await journal.acknowledge(block, [{ stateKey: key('ada'), version }])
+  await t.rejects(journal.write([append('x')]), { code: 'overloaded' })
+  // Its clock cannot be turned here. So the state expires now, and the minute in which it was to is moved to the past.
+  const [[minute = '', bytes = ''] = []] = Object.entries(await admin.hgetall('{j}:state-expiries'))
+  t.equal(Number(minute), Math.floor((Date.now() + STATE_MEMORY_MS) / 60_000))
+  await admin.multi().hdel('{j}:state-expiries', minute).hset('{j}:state-expiries', 5, bytes).exec()
+  await admin.del(`{j}:state:${key('ada')}`)
+  t.equal((await journal.depth()).stateBytes, 0)
+  t.equal((await journal.write([append('x')]))[0]?.status, 'done')
+  const next = await journal.claim(ALL)
+  if (next) await journal.acknowledge(next, [])
+  t.same(await admin.hgetall('{j}:state-expiries'), {})
+  t.equal(await admin.hget('{j}:meta', 'states'), '0')
+})
+
+t.test('lmdb: ids are remembered for a week, and then removed as fast as they come', async (t) => {
+  const path = await temporaryFolder(t)
+  let now = 20 * 7 * 24 * 3_600_000
+  const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
+  t.teardown(() => journal.close())
+  /** as many as come in some time, of which the store has heard */
+  const send = async (from: number) => {
+    const ids = Array.from({ length: 2000 }, (_, i) => idOf(`${from + i}`))
+    await journal.write([append('x', { count: ids.length, insertIds: Buffer.concat(ids) })])
+    const block = await journal.claim(ALL)
+    if (block) await journal.acknowledge(block, [])
+  }
+  await send(0)
+  now += 7 * 24 * 3_600_000
+  t.strictSame(await journal.findInsertIds(idOf('0')), [0])
+  await send(2000)
+  now += 84 * 3_600_000
+  t.strictSame(await journal.findInsertIds(idOf('0')), [])
+  await send(4000)
+  await journal.close()
+  const { open } = await import('lmdb')
+  const root = open({ path, maxDbs: 16 })
+  t.equal(root.openDB({ name: 'insert-ids', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 4000)
+  await root.close()
+})
+
+t.test('redis: ids are spread over more hashes as they become more, and removed a week later', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
+  t.teardown(() => journal.close())
+  const send = (from: number, count: number) => {
+    const ids = Array.from({ length: count }, (_, i) => idOf(`${from + i}`))
+    return journal.write([append('x', { count: ids.length, insertIds: Buffer.concat(ids) })])
+  }
+  for (let from = 0; from < 8000; from += 1000) {
+    await send(from, 1000)
+    t.match(await send(0, from + 1000), [{ status: 'known' }], 'also while they are moved')
+  }
+  const bucket = idBucketAt(Date.now())
+  t.equal(await admin.hget('{j}:meta', 'ids'), `${bucket}.1:8:8000:0`, 'the first are moved')
+  t.equal((await admin.keys('{j}:ids:*')).length, 256)
+  t.equal(await admin.object('ENCODING', `{j}:ids:${bucket}.1:7`), 'listpack')
+  t.match(await send(0, 8000), [{ status: 'known' }])
+
+  // Its clock cannot be turned here, so they are made older: the next bucket begins with the hashes that this one needed.
+  const rename = async (by: number) => {
+    for (const key of await admin.keys('{j}:ids:*')) {
+      await admin.rename(key, key.replace(/:ids:\d+/, `:ids:${bucket - by}`))
+    }
+    await admin.hset('{j}:meta', 'ids', `${bucket - by}.1:8:8000:0`)
+  }
+  await rename(2)
+  t.match(await send(0, 8000), [{ status: 'known' }])
+  t.equal(await admin.hget('{j}:meta', 'ids'), `${bucket - 2}.1:8:8000:0`)
+  await send(8000, 1)
+  t.match(await admin.hget('{j}:meta', 'ids'), `${bucket}.0:6:1:0`)
+
+  await admin.del(...(await admin.keys(`{j}:ids:${bucket}.*`)))
+  await rename(3)
+  t.match(await send(0, 8000), [{ status: 'done', known: undefined }])
+  for (let i = 0; i < 5; i++) await send(9000, 1)
+  t.match(await admin.hget('{j}:meta', 'ids'), new RegExp(`^${bucket}.0:`))
+  t.strictSame(await admin.keys(`{j}:ids:${bucket - 3}.*`), [])
+})
+
+t.test('lmdb: requests are removed as fast as they arrive, and only expired ones', async (t) => {
+  const path = await temporaryFolder(t)
+  let now = 1_700_000_000_000
+  const journal = await openLmdbJournal({ path, maxBytes: ALL, now: () => now })
+  t.teardown(() => journal.close())
+  /** as many as come in some time, of which the store has heard */
+  const send = async (from: number) => {
+    const requests = Array.from({ length: 5000 }, (_, i) => request(`${from + i}`, ''))
+    await journal.write(requests.map((idempotencyKey) => append('x', { idempotencyKey })))
+    const block = await journal.claim(ALL)
+    if (block) await journal.acknowledge(block, [])
+  }
+  await send(0)
+  await send(5000)
+  now += 31 * 3_600_000
+  await send(10_000)
+  await journal.close()
+  const { open } = await import('lmdb')
+  const root = open({ path, maxDbs: 16 })
+  t.equal(root.openDB({ name: 'requests-by-time', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 5000)
+  t.equal(root.openDB({ name: 'request-counts', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 1)
+  await root.close()
+})

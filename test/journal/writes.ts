@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto'
+import type { Append, Commit, IdempotencyKey, Outcome } from '../../src/journal/journal.js'
+import { INSERT_ID_BYTES } from '../../src/model/insert-id.js'
+import type { Position } from '../../src/model/position.js'
+
+/** More bytes than any test writes. */
+export const ALL = 1024 * 1024 * 1024
+/** A state key, or the key of a request. */
+export const key = (name: string) => createHash('sha256').update(name).digest('hex')
+
+export function request(name: string, body: string, projectId = 'p'): IdempotencyKey {
+  return { projectId, key: key(name), fingerprint: key(body) }
+}
+
+/** The digest of an insert_id. */
+export const idOf = (name: string) => Buffer.from(key(name), 'hex').subarray(0, INSERT_ID_BYTES)
+
+export function append(text: string, more: Partial<Append> = {}): Append {
+  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
+}
+
+export function commit(name: string, expected: Position, state: string, more: Partial<Commit> = {}): Commit {
+  const row = `{"n":"${name}"}`
+  return { type: 'commit', kind: 'profiles', stateKey: key(name), expected, readAt: Date.now(), state, row, ...more }
+}
+
+/** @throws Error if one of the writes was refused */
+export function positions(outcomes: Outcome[]): Position[] {
+  return outcomes.map((outcome) => {
+    if (outcome.status !== 'done' && outcome.status !== 'repeated') throw new Error(`it is ${outcome.status}`)
+    return outcome.position
+  })
+}
