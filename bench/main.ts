@@ -10,6 +10,7 @@ import { exportPages } from './benchmarks/export.js'
 import { growth } from './benchmarks/growth.js'
 import { identified } from './benchmarks/identified.js'
 import { importFile } from './benchmarks/import.js'
+import { lists } from './benchmarks/lists.js'
 import { live } from './benchmarks/live.js'
 import { profile } from './benchmarks/profile.js'
 import { questions } from './benchmarks/questions.js'
@@ -31,6 +32,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   export: exportPages,
   edit,
   profile,
+  lists,
   live,
   growth,
   start,

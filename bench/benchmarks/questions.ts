@@ -4,10 +4,9 @@ import { kindOf } from '../../src/questions/kinds.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 import { NEEDLESS_REWRITES } from '../../src/questions/run.js'
 import { type Bench, type Benchmark, eachRound, get, untilVisible } from '../benchmark.js'
-import { spreadOf } from '../figures.js'
+import { call, OverloadedError, time } from '../calls.js'
 import { load } from '../load.js'
 import { batches, type HttpRequest, writeRequests } from '../requests.js'
-import { SECRET_KEY } from '../servers.js'
 import { PROJECT, Store } from '../store.js'
 import { fillYear, YEAR } from '../year.js'
 
@@ -105,35 +104,6 @@ export const questions: Benchmark = async (bench) => {
     store,
     compared.map(({ asked }) => asked),
   )
-}
-
-/** The median of so many calls, one after the other, ms. */
-async function time(url: string, request: HttpRequest, times = 5): Promise<number> {
-  const all: number[] = []
-  for (let i = 0; i < times; i++) {
-    const began = performance.now()
-    await call(url, request)
-    all.push(performance.now() - began)
-  }
-  return spreadOf(all).median
-}
-
-async function call(
-  url: string,
-  { path, body = '', headers = { 'x-api-key': SECRET_KEY } }: HttpRequest,
-): Promise<void> {
-  const response = await fetch(`${url}${path}`, {
-    method: 'POST',
-    body,
-    headers: { ...headers, 'content-type': 'application/json' },
-  })
-  const text = await response.text()
-  if (response.status === 503) throw new OverloadedError(text)
-  if (!response.ok) throw new Error(`${path.slice(0, 100)} returned ${response.status}: ${text.slice(0, 1000)}`)
-}
-
-class OverloadedError extends Error {
-  override readonly name = 'OverloadedError'
 }
 
 function unlessOverloaded(error: unknown): void {
