@@ -27,9 +27,9 @@ export interface Site extends Client {
   addKey(kind: KeyKind, project?: string): Promise<string>
   /** revokes a key of `addKey` */
   revokeKey(key: string): Promise<void>
-  /** opens a link such as `#/users` in a window without cookies, and signs in through the form; closes it after the test */
+  /** opens a link such as `#/users` for somebody who has signed in, in a window without other cookies; closes it after the test */
   visit(t: Test, link?: string, key?: string): Promise<Page>
-  /** the same in a tab of one window, where a tab that is opened later hides it */
+  /** signs in through the form in a tab of one window, where a tab that is opened later hides it */
   visitInTab(link?: string, key?: string): Promise<Page>
 }
 
@@ -74,27 +74,33 @@ export async function startSite(t: Test, env: NodeJS.ProcessEnv = {}, options: A
     await stored((clickhouse) => revokeKeys(clickhouse, [storedKey(key, { projectId: '', kind: 'read' })]))
     await whenAnswered(key, 401)
   }
-  const signedIn = async (context: BrowserContext, link = '#/', key = SECRET_KEY) => {
+  const open = async (context: BrowserContext, link: string) => {
     const page = await context.newPage()
     page.setDefaultTimeout(WAIT_LIMIT_MS)
     watch(t, page, url)
     await page.goto(`${url}/${link}`)
-    await page.getByLabel('Key of the project').fill(key)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByRole('navigation', { name: 'Views' }).waitFor()
     return page
   }
+  const whenSignedIn = (page: Page) => page.getByRole('navigation', { name: 'Views' }).waitFor()
   const windows = new Windows(browser, url)
-  const visit: Site['visit'] = async (t, ...place) => {
+  const visit: Site['visit'] = async (t, link = '#/', key = SECRET_KEY) => {
     const window = await windows.open()
-    const page = await signedIn(window, ...place)
+    const { headers } = await client.call('POST', '/session', {}, { 'x-api-key': key })
+    const [name = '', value = ''] = String(headers['set-cookie']).split(/[=;]/)
+    await window.addCookies([{ name, value, url, httpOnly: true, sameSite: 'Strict' }])
+    const page = await open(window, link)
     page.once('close', () => windows.release(window))
     t.teardown(() => page.close())
+    await whenSignedIn(page)
     return page
   }
-  const visitInTab: Site['visitInTab'] = async (...place) => {
+  const visitInTab: Site['visitInTab'] = async (link = '#/', key = SECRET_KEY) => {
     await window.clearCookies()
-    return await signedIn(window, ...place)
+    const page = await open(window, link)
+    await page.getByLabel('Key of the project').fill(key)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await whenSignedIn(page)
+    return page
   }
   return { ...client, url, addKey, revokeKey, visit, visitInTab }
 }
