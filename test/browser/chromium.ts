@@ -30,6 +30,8 @@ const ARGUMENTS = [
   '--disable-sync',
   // The lists below the address bar are pages of their own: to load them took three quarters of a new window's CPU time.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
+  // One process draws all pages, which compiles their code once.
+  '--renderer-process-limit=1',
   '--remote-debugging-pipe',
 ]
 
