@@ -289,7 +289,10 @@ export interface Journal {
   /** @returns a function that removes the listener */
   listen(listener: JournalListener): () => void
 
-  /** @throws if the journal is unavailable, or is for another layout, so that it refuses every call */
+  /**
+   * @throws if the journal is unavailable, is for another layout, or takes no writes until an operator has made room. One
+   *   that is full until the store has caught up does not throw.
+   */
   ping(): Promise<void>
 
   close(): Promise<void>

@@ -1,8 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { ApiError } from '../contract/errors.js'
 import { ReadyQuery } from '../contract/query-schemas.js'
 
 export interface HealthOptions {
-  /** by the number of the lane; a check throws if its journal is unavailable */
+  /** by the number of the lane; a check throws if its journal is unavailable, or takes no writes */
   lanes: (() => Promise<void>)[]
   /** by the number of the shard; a check throws if it is unavailable */
   shards: (() => Promise<void>)[]
@@ -10,12 +11,18 @@ export interface HealthOptions {
 
 type State = 'ready' | 'unavailable'
 
+interface Checked {
+  states: State[]
+  /** why some are unavailable, where there are words for clients */
+  reasons: Set<string>
+}
+
 /** Liveness of the process, and readiness of the parts that it depends on. */
 export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { lanes, shards }) => {
   app.get('/health/live', async () => ({ status: 1, error: null }))
 
   app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial } }, reply) => {
-    const [ofLanes, ofShards] = await Promise.all([statesOf(lanes), statesOf(shards)])
+    const [{ states: ofLanes, reasons }, { states: ofShards }] = await Promise.all([checkAll(lanes), checkAll(shards)])
     const states = {
       journal: all(ofLanes),
       store: all(ofShards),
@@ -24,7 +31,7 @@ export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { la
     }
     const down = [...namesOf('journal', 'lane', ofLanes), ...namesOf('store', 'shard', ofShards)]
     if (down.length === 0) return { status: 1, error: null, ...states }
-    const error = `Not ready: ${down.join(', ')}.`
+    const error = [`Not ready: ${down.join(', ')}.`, ...reasons].join(' ')
     if (partial === 'true' && ofLanes.includes('ready') && ofShards.includes('ready'))
       return { status: 1, error: null, ...states }
     reply.code(503).header('retry-after', '1')
@@ -32,15 +39,18 @@ export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { la
   })
 }
 
-function statesOf(checks: (() => Promise<void>)[]): Promise<State[]> {
-  return Promise.all(
-    checks.map((check) =>
-      check().then(
-        (): State => 'ready',
-        (): State => 'unavailable',
-      ),
-    ),
-  )
+async function checkAll(checks: (() => Promise<void>)[]): Promise<Checked> {
+  const results = await Promise.allSettled(checks.map((check) => check()))
+  const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
+  return {
+    states: results.map(({ status }) => (status === 'fulfilled' ? 'ready' : 'unavailable')),
+    reasons: new Set(failures.filter((error) => error instanceof ApiError).map(wordsOf)),
+  }
+}
+
+/** The message without the address of a lane, which is not for everyone. */
+function wordsOf({ message, cause }: ApiError): string {
+  return cause instanceof ApiError ? cause.message : message
 }
 
 function all(states: State[]): State {

@@ -1,5 +1,6 @@
+import { Redis } from 'ioredis'
 import t from 'tap'
-import { LAYOUTS, settingsFor, startApp, startClickHouse, startRedis } from '../helper.js'
+import { LAYOUTS, settingsFor, startApp, startClickHouse, startRedis, until } from '../helper.js'
 
 for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
@@ -33,10 +34,36 @@ t.test('ready in part while a lane is down', async (t) => {
   const states = { journal: 'unavailable', store: 'ready', lanes: { 0: 'ready', 1: 'unavailable' } }
   const all = await call('GET', '/health/ready')
   t.equal(all.statusCode, 503)
-  t.strictSame(all.json(), { status: 0, error: 'Not ready: lane 1.', code: 'unavailable', ...states })
+  t.strictSame(all.json(), {
+    status: 0,
+    error: 'Not ready: lane 1. The journal cannot be reached. Try again in a moment.',
+    code: 'unavailable',
+    ...states,
+  })
   const part = await call('GET', '/health/ready?partial=true')
   t.equal(part.statusCode, 200)
   t.strictSame(part.json(), { status: 1, error: null, ...states })
   await first.kill()
   t.equal((await call('GET', '/health/ready?partial=true')).statusCode, 503, 'but not with none')
+})
+
+t.test('not ready while Redis refuses writes', async (t) => {
+  const [redis, clickhouse] = await Promise.all([startRedis(t), startClickHouse(t)])
+  const env = { LOG_LEVEL: 'silent', REDIS_URL: redis.url, CLICKHOUSE_URL: clickhouse.url }
+  const { call } = await startApp(t, env)
+  const admin = new Redis(redis.url)
+  t.teardown(() => admin.disconnect())
+  const refusals = [
+    { setting: 'maxmemory', refusing: '1mb', usual: '0' },
+    { setting: 'min-replicas-to-write', refusing: '1', usual: '0' },
+  ]
+  for (const { setting, refusing, usual } of refusals) {
+    await admin.config('SET', setting, refusing)
+    const refused = await call('GET', '/health/ready')
+    t.equal(refused.statusCode, 503, setting)
+    t.match(refused.json(), { journal: 'unavailable', store: 'ready', error: /^Not ready: journal\. The journal / })
+    await admin.config('SET', setting, usual)
+    await until('it to be ready', async () => (await call('GET', '/health/ready')).statusCode === 200)
+  }
+  t.equal(await admin.exists('{tallyhouse}:none'), 0, 'nothing is written')
 })

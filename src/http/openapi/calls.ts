@@ -267,7 +267,8 @@ export const CALLS: Record<string, Call> = {
     tag: 'Operation',
     summary: 'Whether the journal and the store are available',
     description:
-      'If one is unavailable, the 503 says which in the same fields. A store of several lanes or shards is ready when all are; ' +
+      'If one is unavailable, the 503 says which in the same fields; a journal also is if its disk, or Redis, has no room for ' +
+      'writes. A store of several lanes or shards is ready when all are; ' +
       'with `partial=true`, when at least one lane and one shard are.',
     access: null,
     response: {

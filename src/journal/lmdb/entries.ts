@@ -96,6 +96,11 @@ export class LmdbEntries {
     return this.#bytes
   }
 
+  /** Bytes of the disk that a small write may take now. */
+  get growth(): number {
+    return this.#log.growth
+  }
+
   pendingOf(projectId: string): number {
     return this.#pending.get(projectId) ?? 0
   }

@@ -21,6 +21,8 @@ const SEGMENT_BYTES = 8 * 1024 * 1024
 const MAX_FREE = 8
 /** A file grows in steps of this size: a write that does not change the size of its file takes half the time. */
 const STEP_BYTES = 1024 * 1024
+/** Room in a file for single events and small batches. */
+const SMALL_BYTES = 64 * 1024
 const ZEROS = Buffer.alloc(STEP_BYTES)
 
 /** With O_DSYNC a write returns once it is on disk, which saves a turn of the event loop. Only Linux also flushes the drive. */
@@ -110,6 +112,14 @@ export class EntryLog {
   /** The position of the last entry; START if there is none. */
   get last(): Position {
     return this.#last
+  }
+
+  /** Bytes of the disk that a small record may take now: 0 if there is room for it in a file. */
+  get growth(): number {
+    const current = this.#live.at(-1)
+    const hasRoom = current && current.end + SMALL_BYTES <= Math.min(current.size, this.#segmentBytes)
+    // The file may end within a step, and the record in the one behind the next.
+    return hasRoom || this.#free.length > 0 ? 0 : 2 * STEP_BYTES
   }
 
   /**

@@ -377,6 +377,7 @@ class LmdbJournal implements Journal {
   async ping(): Promise<void> {
     this.#assertLayout()
     if (!this.isUp || !this.#meta.get('meta')) throw new Error('the journal cannot be read')
+    await assertWritable(this.#path, this.#tables, this.#entries.growth)
   }
 
   async close(): Promise<void> {

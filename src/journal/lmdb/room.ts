@@ -16,9 +16,12 @@ interface TableStats {
   overflowPages: number
 }
 
-/** @throws ApiError `unavailable` if LMDB would have less than it needs to drain the journal */
-export async function assertWritable(folder: string, tables: LmdbTables): Promise<void> {
-  await assertRoom(folder, tables).catch((error) => {
+/**
+ * @param bytes that a write would take, beside those of LMDB
+ * @throws ApiError `unavailable` if LMDB would have less than it needs to drain the journal
+ */
+export async function assertWritable(folder: string, tables: LmdbTables, bytes = 0): Promise<void> {
+  await assertRoom(folder, tables, bytes).catch((error) => {
     throw unwritable(error)
   })
 }

@@ -349,6 +349,10 @@ class RedisJournal implements Journal {
 
   async ping(): Promise<void> {
     await this.progress()
+    if (this.#limit.bytes < 0)
+      throw new ApiError('unavailable', 'The journal cannot be written: Redis has no memory left.')
+    // Redis refuses it if it refuses writes, as when its disk or its memory is full; it changes nothing.
+    await this.#call(() => this.#redis.xadd(`${this.#prefix}:none`, 'NOMKSTREAM', '*', '', ''))
   }
 
   async close(): Promise<void> {
