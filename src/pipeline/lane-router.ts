@@ -1,11 +1,12 @@
 import { ApiError } from '../contract/errors.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { given } from '../lib/given.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
 import { laneOfInsertId } from '../model/insert-id.js'
 import { laneOf } from '../model/lane-of.js'
 import type { Position } from '../model/position.js'
-import { type Appended, NOTHING_STORED } from './commit-parts.js'
+import { type Appended, NOTHING_STORED, refusalOf } from './commit-parts.js'
 import type { AppendOptions, GroupCommit, OtherLanes } from './group-commit.js'
 import type { Lane } from './lane.js'
 
@@ -18,8 +19,7 @@ export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendK
  * half of them to other lanes, and an event took 15 % more CPU of the service and 20 % more of Redis.
  */
 const SHORT_QUEUE_BYTES = 4 * 1024 * 1024
-const STORED_IN_PART =
-  'A part of the batch is stored. Send all of it again: events with an insert_id are not stored twice.'
+const SEND_AGAIN = 'Send all of it again: events with an insert_id are not stored twice.'
 /** How long a lane is avoided after its journal failed or delayed a write, ms. */
 const AVOIDED_MS = 1_000
 
@@ -109,10 +109,13 @@ export class LaneRouter implements Appends {
     if (!key) {
       // Last: if another part is refused, these are not stored yet, and the client's retry does not duplicate them.
       await allOf(identified.map(append))
-      return plain ? await append(plain) : null
+      if (!plain) return null
+      return await append(plain).catch((error) => {
+        throw refusalOf(error) !== 'internal' && identified.length > 0 ? inPart(error, 'is') : error
+      })
     }
     const first = plain ? await append(plain) : await this.of(key).commits.reserve(key)
-    await allOf(identified.map(append))
+    await allOf(identified.map(append), plain !== undefined)
     return first ?? null
   }
 
@@ -169,15 +172,27 @@ function lengthOf(pieces: Buffer[]): number {
   return pieces.reduce((sum, { length }) => sum + length, 0)
 }
 
-/** @throws the first error, once all are settled */
-async function allOf(appending: Promise<unknown>[]): Promise<void> {
+/**
+ * Waits until all parts are settled.
+ * @param hasStored whether another part of the batch is stored already
+ * @throws the first error that is certain; it says what may be stored of the batch
+ */
+async function allOf(appending: Promise<unknown>[], hasStored = false): Promise<void> {
   const results = await Promise.allSettled(appending)
-  const failed = results.find((result) => result.status === 'rejected')
-  if (!failed) return
-  const { reason } = failed
-  if (!(reason instanceof ApiError) || results.every(({ status }) => status === 'rejected')) throw reason
-  const cause = reason.message.replace(NOTHING_STORED, '')
-  throw new ApiError(reason.code, `${cause} ${STORED_IN_PART}`, { cause: reason })
+  const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
+  if (failures.length === 0) return
+  const refusal = failures.find((error) => refusalOf(error) !== 'internal')
+  if (hasStored || failures.length < results.length) throw inPart(refusal ?? failures[0], 'is')
+  const isInDoubt = failures.some((error) => refusalOf(error) === 'internal')
+  throw refusal && isInDoubt ? inPart(refusal, 'may be') : failures[0]
+}
+
+/** An error of a batch of which a part is stored, or may be; one that is not for clients unchanged. */
+function inPart(error: unknown, is: 'is' | 'may be'): unknown {
+  if (!(error instanceof ApiError)) return error
+  const { code, message, details, retryAfter } = error
+  const text = `${message.replace(NOTHING_STORED, '')} A part of the batch ${is} stored. ${SEND_AGAIN}`
+  return new ApiError(code, text, { cause: error, ...given({ details, retryAfter }) })
 }
 
 function isOpen({ journal, commits }: Lane): boolean {

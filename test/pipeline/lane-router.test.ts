@@ -1,5 +1,7 @@
 import t from 'tap'
+import { ApiError } from '../../src/contract/errors.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
+import { insertIdsOfParsed } from '../../src/model/identified-events.js'
 import type { Lane } from '../../src/pipeline/lane.js'
 import { LaneRouter } from '../../src/pipeline/lane-router.js'
 
@@ -52,3 +54,50 @@ t.test(
     t.same(taken, [2, 1, 1], 'a second later it is home again')
   },
 )
+
+type Settled = 'stored' | 'refused' | 'in doubt'
+
+/**
+ * The message that a batch with ids fails with.
+ * @param outcomes of its part in each lane
+ * @param plain the outcome of its events without ids
+ */
+async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled | null = null): Promise<string> {
+  const settle = async (outcome: Settled | null | undefined) => {
+    if (outcome === 'refused') throw new ApiError('unavailable', 'The journal is down. Nothing was stored.')
+    if (outcome === 'in doubt') throw new ApiError('internal', 'The journal did not say.')
+  }
+  const lanes = outcomes.map((outcome, number) => ({
+    number,
+    journal: { isUp: true },
+    commits: {
+      queuedBytes: 0,
+      refusedAt: Number.NEGATIVE_INFINITY,
+      appendBatch: (_project: string, _body: Buffer, _count: number, { insertIds = null } = {}) =>
+        settle(insertIds ? outcome : plain),
+    },
+  }))
+  const users = Array.from({ length: 50 }, (_, i) => `u${i}`)
+  const events = users.map((distinct_id) => ({ event: 'e', distinct_id, insert_id: 'i' as string | null }))
+  if (plain) events.push({ event: 'e', distinct_id: 'u', insert_id: null })
+  const router = new LaneRouter(lanes as unknown as Lane[], 0, new BufferPool())
+  const insertIds = insertIdsOfParsed('p', events)
+  return await router.appendBatch('p', Buffer.from(JSON.stringify({ events })), events.length, { insertIds }).then(
+    () => 'none',
+    (error: Error) => error.message,
+  )
+}
+
+t.test('a batch that is refused says what is stored of it', async (t) => {
+  const again = 'Send all of it again: events with an insert_id are not stored twice.'
+  const [refused, stored, inDoubt] = ['refused', 'stored', 'in doubt'] as const
+  t.equal(await failureOf([refused, refused, refused]), 'The journal is down. Nothing was stored.')
+  t.equal(await failureOf([refused, refused, stored]), `The journal is down. A part of the batch is stored. ${again}`)
+  const mayBe = `The journal is down. A part of the batch may be stored. ${again}`
+  t.equal(await failureOf([refused, refused, inDoubt]), mayBe)
+  t.equal(await failureOf([inDoubt, refused, refused]), mayBe)
+  t.equal(await failureOf([inDoubt, inDoubt, inDoubt]), 'The journal did not say.')
+  const isStored = `The journal is down. A part of the batch is stored. ${again}`
+  t.equal(await failureOf([stored, stored, stored], refused), isStored, 'those without ids come last')
+  t.equal(await failureOf([stored, stored, stored], inDoubt), 'The journal did not say.')
+})
