@@ -39,7 +39,7 @@ async function listen(server: App, config: Config): Promise<void> {
 }
 
 /**
- * Fails once, before the workers start, each of which would exit for the same reason.
+ * Checks once, before the workers start, that the address can be listened on: each of them would fail for the same reason.
  * @throws as `listen`
  */
 async function checkAddress(config: Config): Promise<void> {

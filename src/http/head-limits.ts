@@ -16,13 +16,13 @@ const MAX_HEAD = 16 * 1024
 /**
  * Bytes of a URL and headers that the parser accepts. Mixpanel's SDK for Node.js sends an event in the URL of a GET, and
  * 100 kB of properties make 134 kB of it. The parser knows no routes, so this holds for all of them, and before a key
- * can be known: any client can have that much held, on each connection. Three things bound it. `HeadWatch` bounds the sum
- * of heads that are under way; `limitHeads` refuses a long head that has come, unless its route has a use for it; and a
- * long query is not parsed by the router (`routedUrl`).
+ * can be known: any client can make the process hold that much for each connection. Three things bound it. `HeadWatch`
+ * bounds the sum of unfinished heads; `limitHeads` refuses a long head once it is complete, unless its route needs it; and
+ * the router does not parse a long query (`routedUrl`).
  */
 export const MAX_PARSED_HEAD = 256 * 1024
 
-/** Headers of a request. Node drops those beyond some 2000 without a word, so their bytes alone do not tell. */
+/** Maximum number of headers. Node silently drops those beyond some 2000, so their bytes alone do not tell. */
 const MAX_HEADERS = 1_000
 
 /** The URL by which a request is routed: without its query if that is long, as parsing it would cost before any check. */
@@ -32,7 +32,7 @@ export function routedUrl({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
   return path.length <= MAX_HEAD ? path : '/'
 }
 
-/** Refuses requests whose URL and headers are over `MAX_HEAD`; only for a route that says so, its query does not count. */
+/** Refuses requests whose URL and headers are over `MAX_HEAD`. The query of a route with `hasLongQuery` does not count. */
 export function limitHeads(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (isShort(request)) done()
@@ -57,17 +57,17 @@ const CHECK_MS = 250
 const LOG_INTERVAL_MS = 60_000
 
 interface Connection {
-  /** the latest request that came by it */
+  /** the latest request of the connection */
   request: IncomingMessage | null
-  /** the same as of the last check */
+  /** `request` at the last check */
   seen: IncomingMessage | null
   /** bytes received when the next head began, as far as the checks know */
   start: number
 }
 
 /**
- * Bounds the memory of heads that have not come as a whole: as soon as those over `MAX_HEAD` hold too much together, the
- * longest are cut off. What comes between two checks comes on top, which is as much as the network brings in that time.
+ * Bounds the memory of incomplete heads: when those over `MAX_HEAD` together hold more than HEADS_BYTES, the longest are
+ * cut off. Bytes that arrive between two checks are not bounded.
  */
 export class HeadWatch {
   readonly #connections = new Map<Socket, Connection>()
@@ -110,7 +110,7 @@ export class HeadWatch {
     }
     if (Date.now() < this.#silentUntil) return
     this.#silentUntil = Date.now() + LOG_INTERVAL_MS
-    this.#log.warn({ count }, 'connections are cut off: too many long URLs and headers are under way')
+    this.#log.warn({ count }, 'connections are cut off: too many long URLs and headers are being received')
   }
 }
 

@@ -6,12 +6,12 @@ import type { KeyRing } from '../keys/key-ring.js'
 import type { StoredKey } from '../keys/keys.js'
 
 const COOKIE = 'tallyhouse_session'
-/** A page that is opened once a week stays signed in: each visit begins a session anew. */
+/** How long a session lasts, ms. Each visit renews it, so a page that is opened once a week stays signed in. */
 const SESSION_MS = 7 * 86_400_000
 /** The header by which the page shows that a change comes from itself. */
 const CSRF_HEADER = 'x-csrf-token'
 
-/** At the end of what is signed if the cookie is for HTTPS only, so that a session that begins anew stays so. */
+/** Appended to the signed text if the cookie is for HTTPS only, so that a renewed session stays so. */
 const SECURE = '.secure'
 
 /** A session that a request came with. */

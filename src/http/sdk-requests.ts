@@ -23,7 +23,7 @@ interface SdkPayload {
   value: JsonValue | null
   /** the fields of the query, or of the form that held the JSON */
   fields: ReadonlyMap<string, string>
-  /** gives the body's buffer back; nothing reads the payload afterwards */
+  /** releases the body's buffer; the payload must not be read afterwards */
   release(): void
 }
 

@@ -1,8 +1,8 @@
-/** Keys of one fetch at most. */
+/** Maximum number of keys in one fetch. */
 const MAX_KEYS = 1000
 
 interface BatchLoaderOptions {
-  /** fetches under way, beyond which look-ups wait and share the next one; default: no limit */
+  /** maximum number of concurrent fetches; further look-ups wait and share the next one; default: no limit */
   atOnce?: number
 }
 

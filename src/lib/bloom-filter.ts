@@ -1,12 +1,12 @@
 /** Bits that a digest sets. With BITS_PER_DIGEST, one in 80 that was never added seems to be there; with half of them, one in 11. */
 const HASHES = 4
 const BITS_PER_DIGEST = 10
-/** Of the digest, for each of the bits. */
+/** Bytes of the digest that choose one bit. */
 const WORD_BYTES = 4
-/** Bytes of a digest that count. */
+/** Bytes of a digest that are used. */
 const USED_BYTES = HASHES * WORD_BYTES
 const LEAST_BYTES = 64 * 1024
-/** Half of the bits: from then on it says less and less. */
+/** Share of set bits above which too many new digests seem to be there. */
 const CROWDED = 0.5
 
 /** A set of digests in little memory: what it does not have was never added, what it seems to have may not be there. */
@@ -34,7 +34,7 @@ export class BloomFilter {
     return this.#bits.length
   }
 
-  /** Whether a larger one would say more. */
+  /** Whether so many bits are set that a larger filter is needed. */
   get isCrowded(): boolean {
     return this.#bits.length < this.#maxBytes && this.#set > CROWDED * (this.#mask + 1)
   }

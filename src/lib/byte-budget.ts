@@ -15,8 +15,8 @@ export class ByteBudget {
   }
 
   /**
-   * Resolves when the bytes are left, in the order of the calls; more than the whole budget is granted alone. A caller that
-   * waits here must hold nothing of the same budget, or nobody might ever give any back.
+   * Resolves when the bytes are available, in the order of the calls. A request for more than the whole budget is granted
+   * when nothing else is taken. A caller that waits must not hold bytes of the same budget, or callers may deadlock.
    */
   take(bytes: number): Promise<void> {
     return new Promise((resolve) => {
@@ -30,14 +30,14 @@ export class ByteBudget {
     return this.#size - this.#taken
   }
 
-  /** As `take`, but where the caller would have to wait, nothing is taken. @returns whether they are */
+  /** As `take`, but takes nothing if the caller would have to wait. @returns whether the bytes were taken */
   tryTake(bytes: number): boolean {
     if (this.#waiting.length > 0 || !this.#fits(bytes)) return false
     this.#taken += bytes
     return true
   }
 
-  /** Takes bytes that are in memory already, whether or not they are left. */
+  /** Takes bytes that are in memory already, even if none are left. */
   force(bytes: number): void {
     this.#taken += bytes
   }

@@ -5,12 +5,12 @@ import { isSentinelUrl, parseSentinelUrl } from './redis-url.js'
 /** Replies have the shapes that they have by default. */
 type ConnectionOptions = Omit<RedisOptions, 'replyMapping'>
 
-/** Redis does not have the slot any more, is a replica by now, or is cut off from its cluster. */
+/** Replies of a Redis that does not have the slot any more, has become a replica, or is cut off from its cluster. */
 const WRONG_NODE = /^(READONLY|MOVED|CLUSTERDOWN)\b/
 
 /**
- * A client that connects again until it is told to disconnect. ioredis by itself gives up for good where it is the search for
- * the server that fails: no node of a cluster answers, or the Sentinels name another master while they are asked for it.
+ * A client that reconnects until `disconnect` is called. ioredis itself gives up for good if the search for the server fails:
+ * no node of a cluster responds, or the Sentinels change the master while they are asked for it.
  */
 class LastingRedis extends Redis {
   #isClosed = false
@@ -34,7 +34,7 @@ class LastingRedis extends Redis {
     const delayMs = this.options.retryStrategy?.(++this.#failures)
     if (typeof delayMs !== 'number') return
     const connect = () => {
-      // A failure is told to those who listen for errors.
+      // A failure is emitted as an 'error' event.
       if (!this.#isClosed) this.connect().catch(() => undefined)
     }
     setTimeout(connect, delayMs).unref()
@@ -44,11 +44,11 @@ class LastingRedis extends Redis {
 /**
  * The one place that connects to Redis: every form of REDIS_URL works wherever Redis is used.
  *
- * A Redis that has become a replica, or has lost the slot, is left at once, as it would refuse every write for as long as
- * the connection lives: the next connection goes to where the name, the address, the Sentinels or the cluster say by then.
+ * A Redis that has become a replica, or has lost the slot, is disconnected at once, because it would refuse every write as
+ * long as the connection lives. The next connection asks DNS, the Sentinels or the cluster again.
  * @param url a list: the seeds of a Redis Cluster
- * @param key of a cluster: the connection is to the master of its slot
- * @throws Error where the URL is none, which the configuration has checked
+ * @param key in a cluster, the connection is to the master of this key's slot
+ * @throws Error if the URL is invalid, which the configuration has checked
  */
 export function openRedis(url: string | readonly string[], options: ConnectionOptions, key = '{tallyhouse}'): Redis {
   const common: ConnectionOptions = { reconnectOnError: ({ message }) => WRONG_NODE.test(message), ...options }

@@ -2,7 +2,7 @@ import { createConnection, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis'
 
-/** How long a seed may take to connect and to reply, each. */
+/** How long a seed may take to connect, and then to reply, ms. */
 const SEED_WAIT_MS = 1_000
 
 interface Address {
@@ -11,9 +11,9 @@ interface Address {
 }
 
 /**
- * Connects to the master of a key's slot in a Redis Cluster, as the seeds know it by then. Each connection asks the next
- * seed first, as one may be cut off from the others; a node that a seed named is asked as well once the seeds are gone.
- * @param seeds redis:// or rediss:// URLs of some nodes; user, password and TLS of the first one are those of all
+ * Connects to the current master of a key's slot in a Redis Cluster. Each connection asks the next seed first, because one
+ * may be cut off from the others. If no seed responds, nodes that a seed named earlier are asked.
+ * @param seeds redis:// or rediss:// URLs of some nodes; user, password and TLS of the first one apply to all
  */
 export function clusterConnector(seeds: readonly string[], key: string): NonNullable<RedisOptions['Connector']> {
   let next = 0
@@ -60,7 +60,7 @@ export function clusterConnector(seeds: readonly string[], key: string): NonNull
 }
 
 /**
- * Whether the servers are nodes of a Redis Cluster, by the first of them that answers.
+ * Whether the servers are nodes of a Redis Cluster, according to the first one that responds.
  * @throws Error of the last one if none answers
  */
 export async function isRedisCluster(urls: readonly string[]): Promise<boolean> {
@@ -75,7 +75,7 @@ export async function isRedisCluster(urls: readonly string[]): Promise<boolean> 
   throw lastError
 }
 
-/** @param options those of which user, password and TLS apply to a node that a seed named */
+/** @param options their user, password and TLS apply to nodes that a seed named */
 async function withSeed<T>(
   seed: string | Address,
   { username, password, tls }: RedisOptions,
@@ -91,7 +91,7 @@ async function withSeed<T>(
   }
   const login = { ...(username && { username }), ...(password && { password }), ...(tls && { tls }) }
   const redis = typeof seed === 'string' ? new Redis(seed, options) : new Redis({ ...options, ...seed, ...login })
-  // The call that it fails says so.
+  // A failure also rejects the call.
   redis.on('error', () => undefined)
   try {
     await redis.connect()

@@ -1,7 +1,7 @@
-/** The master that a set of Sentinels watches, as ioredis takes it. */
+/** The master that a set of Sentinels watches, in the form of ioredis' options. */
 export interface SentinelAddress {
   sentinels: { host: string; port: number }[]
-  /** of the master, as `sentinel monitor` has it */
+  /** of the master, the one given to `sentinel monitor` */
   name: string
   db: number
   username?: string

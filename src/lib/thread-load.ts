@@ -1,15 +1,15 @@
-/** Over how long it is measured, ms; and from which share on the thread is short of time. */
+/** Period over which the load is measured, ms; and the share of it from which the thread is short of time. */
 const WINDOW_MS = 500
 const BUSY_SHARE = 0.5
 const STEP_MS = 100
 
-/** What a thread did since its event loop began, ms. */
+/** How long a thread was busy and idle since its event loop began, ms. */
 interface Spent {
   active: number
   idle: number
 }
 
-/** What a thread did up to each of the last moments: enough of them to look back over the window from any time on. */
+/** Samples of a thread's busy and idle time, enough to cover the last WINDOW_MS at any time. */
 export class ThreadHistory {
   readonly #read: () => Spent
   /** oldest first; the second is within the window */
@@ -20,13 +20,13 @@ export class ThreadHistory {
     this.#read = read
   }
 
-  /** Called at every step. */
+  /** Takes a sample. Call it every STEP_MS. */
   note(): void {
     this.#moments.push(this.#read())
     this.#trim()
   }
 
-  /** How the window, or a bit more, was spent, and when it began, in ms since the loop did. */
+  /** Busy and idle time in the window, or a bit more, and when that began, in ms since the loop began. */
   window(): Spent & { since: number } {
     this.#trim()
     const { active, idle } = this.#moments[0] ?? { active: 0, idle: 0 }
@@ -51,18 +51,18 @@ function total({ active, idle }: Spent): number {
 
 let own: ThreadHistory | undefined
 
-/** That of this thread, which is noted from the first time on that anyone wants it. */
+/** The history of this thread, sampled from the first call on. */
 function ownHistory(): ThreadHistory {
   if (own) return own
   const history = new ThreadHistory()
   history.note()
-  // It keeps no process running, and there is one of it, so nobody has to end it.
+  // One unreferenced timer for the life of the process; nothing has to clear it.
   setInterval(() => history.note(), STEP_MS).unref()
   own = history
   return own
 }
 
-/** Whether this thread has much to do, over the last half second. */
+/** Whether this thread was short of time over the last half second. */
 export class ThreadLoad {
   readonly #history: ThreadHistory
   #excluded: { at: number; ms: number }[] = []
@@ -72,7 +72,7 @@ export class ThreadLoad {
     this.#history = history
   }
 
-  /** Time until now, in ms, that the asker took itself, and would give to others. */
+  /** Excludes the last `ms`, which the caller used itself and would yield to others. */
   exclude(ms: number): void {
     this.#excluded.push({ at: this.#history.now, ms })
   }

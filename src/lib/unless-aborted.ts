@@ -1,4 +1,4 @@
-/** The result of a promise, which may go on if the signal is aborted first. @throws what it was aborted with */
+/** The result of a promise, unless the signal aborts first; the promise is not cancelled. @throws the signal's reason */
 export async function unlessAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
   return await new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)

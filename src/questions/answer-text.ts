@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 
-/** Stands for a number beyond doubles, which JSON.stringify would make null; no value has it. */
+/** Placeholder for a number beyond doubles, which JSON.stringify would turn into null. Random, so no value equals it. */
 const INFINITE = randomUUID()
 const MARK = new RegExp(`"(-?)${INFINITE}"`, 'g')
 
-/** As JSON.stringify has it, but with numbers beyond doubles as `1e400`, which JSON.parse reads as such. */
+/** As JSON.stringify, but infinite numbers become `1e400` and `-1e400`, which JSON.parse reads as infinite. */
 export function answerText(answer: object): string {
   let isInfinite = false
   const text = JSON.stringify(answer, (_, value) => {

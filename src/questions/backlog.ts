@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../lib/log.js'
 
-/** More are not taken on: the next who asks begins it again. */
+/** Pieces of work that may wait; further ones are dropped, and the next request starts them again. */
 const MAX_WAITING = 100
-/** Who opens a page asks for several lists at once, and they come first, ms. */
+/** How long no work must have been added before it runs, ms: a page requests several lists at once, and they come first. */
 const CALM_MS = 250
 
-/** Work behind the calls, one piece after the other, once no more has come for a while. */
+/** Runs work in the background, one piece after another, once no more has been added for CALM_MS. */
 export class Backlog {
   readonly #log: Pick<Log, 'info'>
   readonly #waiting: (() => Promise<void>)[] = []
@@ -19,8 +19,8 @@ export class Backlog {
   }
 
   /**
-   * Runs a piece of work in its turn. A failure is logged, and nothing else.
-   * @returns whether it will be run: not if too many wait
+   * Adds a piece of work. If it fails, that is only logged.
+   * @returns whether it will run: false if too many wait
    */
   add(run: () => Promise<void>): boolean {
     if (this.#waiting.length >= MAX_WAITING) return false
@@ -30,7 +30,7 @@ export class Backlog {
     return true
   }
 
-  /** Resolves when nothing is left to do, and begins it at once. */
+  /** Runs all waiting work at once; resolves when none is left. */
   async settled(): Promise<void> {
     this.#hurry.abort()
     while (this.#running) await this.#running
@@ -43,7 +43,7 @@ export class Backlog {
       try {
         await this.#waiting.shift()?.()
       } catch (error) {
-        this.#log.info({ err: error }, 'names to ask about could not be read anew')
+        this.#log.info({ err: error }, 'a list of names could not be refreshed; the next request for it tries again')
       }
     }
     this.#running = undefined

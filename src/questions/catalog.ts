@@ -18,7 +18,7 @@ import {
 import type { Questions } from './run.js'
 import { type Looked, Samples } from './samples.js'
 
-/** What values a field has. */
+/** A list of a field's values. */
 export interface ValuesWanted {
   field: FieldName
   event?: string | undefined
@@ -32,17 +32,17 @@ export interface CatalogOptions {
   barrier: Pick<Barrier, 'waitForProject'>
   questions: Pick<Questions, 'read'>
   log: Pick<Log, 'info'>
-  /** ms that only rise; default: performance.now() */
+  /** monotonic clock, ms; default: performance.now() */
   clock?: () => number
 }
 
-/** Projects that are counted before anybody asks. */
+/** Number of projects whose lists are prepared at the start. */
 const PREPARED = 20
-/** While ClickHouse is unavailable; some ten minutes in all. */
+/** Pauses while ClickHouse is unavailable; about ten minutes in all. */
 const BACKOFF: Backoff = { firstMs: 500, maxMs: 30_000 }
 const MAX_FAILURES = 30
 
-/** What there is to ask about: all names of events, exactly counted, and properties and values of the newest events. */
+/** Lists what questions can be about: all names of events with exact counts, and properties and values of the newest events. */
 export class Catalog {
   readonly #options: CatalogOptions
   readonly #backlog: Backlog
@@ -67,8 +67,7 @@ export class Catalog {
   }
 
   /**
-   * Makes the first lists of the largest projects, so that nobody waits for them. Never rejects: what fails of a project is
-   * left to whoever asks.
+   * Makes the first lists of the largest projects in advance. Never rejects: a list that fails is made when it is requested.
    * @param closing ends the wait for ClickHouse
    */
   async prepare(closing: AbortSignal): Promise<void> {
@@ -93,7 +92,7 @@ export class Catalog {
     await this.#backlog.settled()
   }
 
-  /** The names of a project's events, most first. @throws ApiError `overloaded`, `query_too_large` */
+  /** The names of a project's events, the most frequent first. @throws ApiError `overloaded`, `query_too_large` */
   async events(projectId: string): Promise<EventNames> {
     const point = await this.#options.barrier.waitForProject(projectId)
     const { names } = await this.#counts.at(projectId, point)
@@ -101,14 +100,14 @@ export class Catalog {
     return { events: events.slice(0, MAX_NAMES), pending: point.pending }
   }
 
-  /** The properties of a project's newest events, or of those of a name; most first. @throws as `events` */
+  /** The properties of a project's newest events, or of those with a name; the most frequent first. @throws as `events` */
   async properties(looked: Looked): Promise<PropertyNames> {
     const { rows, pending } = await this.#properties.take(looked, '', propertyNames)
     const sampled = sampledFor(rows)
     return { properties: propertiesOf(rows, sampled), sampled, pending }
   }
 
-  /** The values of a field in a project's newest events, or in those of a name; most first. @throws as `events` */
+  /** The values of a field in a project's newest events, or in those with a name; the most frequent first. @throws as `events` */
   async values(projectId: string, { field, event, search = '', limit }: ValuesWanted): Promise<FieldValues> {
     const { rows, pending } = await this.#values.take({ projectId, event }, JSON.stringify(field), (asked, range) =>
       fieldValues(asked, range, field),

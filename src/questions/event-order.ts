@@ -1,7 +1,7 @@
 /**
- * SQL for the events of a user in their order, by `timestamp` and then `id`, each with a number of its own (UInt64). The
- * three are packed into one number, as ClickHouse collects and sorts numbers in half the time that tuples take. Times are
- * not negative, so their bits are ordered as they are; adding 0 makes 0 of -0.
+ * SQL for the events of a user, ordered by `timestamp` and then `id`, each with a number (UInt64) attached. The three are
+ * packed into one integer, because ClickHouse collects and sorts integers in half the time that tuples take. Times are not
+ * negative, so their bits have the same order; adding 0 turns -0 into 0.
  */
 export function packed(number: string): string {
   return `bitOr(bitOr(
@@ -19,8 +19,8 @@ export function numbersOf(events: string): string {
 }
 
 /**
- * The elements of an array at the positions that another has. `arrayMap` with the array in its lambda would copy all of it
- * for each of them.
+ * The elements of an array at the positions in another array. `arrayMap` with the array in its lambda would copy all of it
+ * for each position.
  */
 export function elementsAt(array: string, positions: string): string {
   return `arrayReduceInRanges('any', arrayMap(position -> (position, 1), ${positions}), ${array})`

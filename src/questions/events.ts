@@ -5,29 +5,29 @@ import { EventRows, fieldJson } from './rows.js'
 import type { Statement } from './statement.js'
 import { NOBODY } from './users-join.js'
 
-/** Which events a kind of question starts from, and what it needs of them. */
+/** The events that a kind of question starts from, and the columns that it needs. */
 export interface Matching {
-  /** at most 64; an event is there if it is one of these */
+  /** at most 64; events that match at least one are included */
   definitions: readonly Definition[]
-  /** the question's own */
+  /** the filter of the whole question */
   where: Filter | null
   timezone: string
   breakdown?: readonly FieldName[]
-  /** fields of which the numbers are wanted */
+  /** fields whose numbers are needed */
   values?: readonly FieldName[]
-  /** epoch ms; since ever where absent */
+  /** epoch ms; absent: no lower bound */
   from?: number
   /** epoch ms, exclusive */
   to: number
-  /** `known` leaves out the events of nobody; `all` has an empty user for them */
+  /** `known` excludes events without a known user; `all` includes them with an empty user */
   user: 'none' | 'all' | 'known'
   columns?: readonly ('id' | 'event')[]
 }
 
 /**
- * The events of a project that match, to be written behind FROM. Columns: `timestamp` (Float64), `mask` (UInt64, bit i
- * for definition i); `user` (String, all aliases as one), `breakdown` (String, the JSON text of the list of values),
- * `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event` on demand.
+ * The matching events of a project, as an operand of FROM. Columns: `timestamp` (Float64), `mask` (UInt64, bit i for
+ * definition i); on demand `user` (String, the same for all aliases), `breakdown` (String, the JSON text of the list of
+ * values), `v0`, `v1` … (Nullable(Float64)), `id` (UInt128), `event`.
  */
 export function matchingEvents(statement: Statement, matching: Matching): string {
   const { definitions, where, timezone, breakdown, values = [], user, columns = [] } = matching
@@ -50,7 +50,7 @@ export function matchingEvents(statement: Statement, matching: Matching): string
     ${conditions.length > 0 ? `WHERE ${conditions.join(' AND ')}` : ''})`
 }
 
-/** What needs no property: by it most rows are left out before the properties are read. */
+/** Conditions that need no property. They exclude most rows before properties are read. */
 function narrowConditions(context: FilterSql, { definitions, where, from, to }: Matching): string[] {
   const { statement } = context.rows
   const conditions = from === undefined ? [] : [`timestamp >= ${statement.number(from)}`]
@@ -63,7 +63,7 @@ function narrowConditions(context: FilterSql, { definitions, where, from, to }: 
   return conditions
 }
 
-/** Which definitions an event row matches; optional if it may be none. */
+/** SQL of the mask of the definitions that an event matches; `isOptional` if there may be none. */
 function maskOf(context: FilterSql, definitions: readonly Definition[]): { sql: string; isOptional: boolean } {
   const { statement } = context.rows
   const [first] = definitions

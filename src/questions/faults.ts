@@ -3,7 +3,7 @@ import { ApiError, type ErrorDetail } from '../contract/errors.js'
 /** The most faults that one error names. */
 const MAX_DETAILS = 100
 
-/** What is wrong with a question, collected while it is parsed, so that one answer names it all. */
+/** Collects the faults of a question while it is parsed, so that one error names all of them. */
 export class Faults {
   readonly #details: ErrorDetail[] = []
 
@@ -12,7 +12,7 @@ export class Faults {
     if (this.#details.length < MAX_DETAILS) this.#details.push({ path, message })
   }
 
-  /** @throws ApiError `invalid_request` where there are any */
+  /** @throws ApiError `invalid_request` if there are any */
   throwIfAny(): void {
     const [first] = this.#details
     if (!first) return
@@ -21,7 +21,7 @@ export class Faults {
   }
 }
 
-/** The fields of an object of a question, each of which may be absent or null. */
+/** The fields of an object in a question; absent and null are the same. */
 export class Fields {
   readonly path: string
   readonly faults: Faults
@@ -35,12 +35,12 @@ export class Fields {
     this.#fields = isObject ? (value as Record<string, unknown>) : {}
   }
 
-  /** undefined where it is absent or null */
+  /** The value of a field; undefined if it is absent or null. */
   get(name: string): unknown {
     return (Object.hasOwn(this.#fields, name) ? this.#fields[name] : null) ?? undefined
   }
 
-  /** Whether an object is missing altogether, which has been said. */
+  /** Whether the whole object is missing, which was reported already. */
   fault(name: string, message: string): void {
     this.faults.add(`${this.path}/${name}`, message)
   }
@@ -68,7 +68,7 @@ export class Fields {
     return value === true
   }
 
-  /** An array of so many values; empty where it is wrong, or absent and `least` is 0. */
+  /** An array of `least` to `most` values; empty if it is invalid (which is reported), or absent and `least` is 0. */
   list(name: string, least: number, most: number, what: string): unknown[] {
     const value = this.get(name) ?? (least === 0 ? [] : undefined)
     if (Array.isArray(value) && value.length >= least && value.length <= most) return value

@@ -5,7 +5,7 @@ import type { EventRows, FieldSql } from './rows.js'
 import type { Asked, Statement } from './statement.js'
 import { instantOf } from './time.js'
 
-/** Of the question that a filter is part of. */
+/** What the SQL of a filter needs of its question. */
 export interface FilterSql {
   rows: EventRows
   timezone: string
@@ -42,7 +42,7 @@ export function conditionOf(context: FilterSql, filter: Filter): string {
   }
 }
 
-/** Whether a filter is of columns that are narrow, so that it is cheap to look at it first. */
+/** Whether a filter uses narrow columns only, so that it is cheap to check it first. */
 export function isNarrow(filter: Filter): boolean {
   if (filter[0] === 'and' || filter[0] === 'or') return filter[1].every(isNarrow)
   if (filter[0] === 'not') return isNarrow(filter[1])
@@ -91,12 +91,12 @@ function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given:
   // Without the flag `.` would match line breaks, too.
   const texts = operator === 'matches' ? values.map((value) => `(?-s)${value}`) : values
   const test = testOf(rows.statement, operator, texts)
-  // Of a constant, so that a pattern is looked at even if no event is.
+  // On a constant, so that an invalid pattern is an error even if there are no events.
   const check = operator === 'matches' && texts.length > 0 ? [`NOT ignore(${test("''")})`] : []
   return `(${[...check, hasAnyText({ type, sql }, operator, test, rows.statement.asked)].join(' AND ')})`
 }
 
-/** Of how many texts each has a parameter of its own; an expression for each is faster than a loop. */
+/** Up to this many texts have an expression each, which is faster than a loop over an array. */
 const FEW_TEXTS = 10
 
 /** The test of one text against any of the caller's. */

@@ -1,19 +1,19 @@
 import { elementsAt, numbersOf, packed, timesOf } from './event-order.js'
 
-/** What leads through a funnel. Steps have numbers from 0 here, and so have the bits of a mask. */
+/** The definition of a funnel. Steps and the bits of a mask are numbered from 0. */
 export interface Course {
-  /** what stands behind FROM: events with the columns user, timestamp, id, mask, and breakdown if there is one */
+  /** operand of FROM: events with the columns user, timestamp, id, mask, and breakdown if there is one */
   events: string
   /** for each step, its bit */
   steps: number[]
   /** for each step but the last, the bits that end an entry between it and the next */
   excluded: number[][]
-  /** for each step, the earlier ones that the same event may match; of `any` */
+  /** for order `any`: for each step, the earlier ones that the same event may match */
   rivals: number[][]
   order: 'ordered' | 'strict' | 'any'
-  /** in ms, as all SQL of times here */
+  /** SQL, ms */
   window: string
-  /** entries are before it; from where they are, events begin */
+  /** SQL, epoch ms: entries are before it; they may begin with the first of the events */
   to: string
   hasBreakdown: boolean
 }
@@ -22,16 +22,16 @@ export interface Course {
  * A row per user with an entry: its furthest entry, the earliest of several. Columns: `user`; `since`, the ms from the
  * entry to each step that it reached, so the first is 0; `breakdown`, that of the event of entry.
  *
- * Events are arrays here, and named by their positions. Step by step we look up, for all entries of a user at once, where
- * they reach the next one. That takes a time in proportion to events and steps, and no more for windows that overlap: 0.2
- * s for 20 steps and 100 000 events of one user (0.8 s in any order), where `arrayFold` with a state took 3.2 s for three.
+ * The events of a user are arrays, and an event is identified by its position. For each step, one pass finds where each of
+ * the user's entries reaches it. The time is proportional to events × steps even if windows overlap: 0.2 s for 20 steps and
+ * 100 000 events of one user (0.8 s in any order), where `arrayFold` with a state took 3.2 s for three steps.
  */
 export function furthestEntries(course: Course): string {
   const { order, steps, window, hasBreakdown } = course
   const reached = order === 'any' ? reachedInAnyOrder(course) : reachedInOrder(course)
   const all = names('time', steps)
   const times = steps.map((_, k) => `${elementsAt('times', `reached${k}`)} AS time${k}`)
-  // Times ascend and end with infinite ones, so those within the window come first.
+  // Times ascend and end with infinite ones, so the number of those within the window is the depth.
   const depth = steps.map((_, k) => `(time${k} - time0 <= ${window})`).join(' + ')
   return `(
     SELECT user, arraySlice([${steps.map((_, k) => `time${k}[best] - time0[best]`)}], 1, depths[best]) AS since,
@@ -43,7 +43,7 @@ export function furthestEntries(course: Course): string {
 }
 
 /**
- * A row per user with an entry. Behind its last event, at the position `never`, is one that matches nothing and is
+ * A row per user with an entry. The last event is followed, at the position `never`, by one that matches nothing and is
  * infinitely late.
  */
 function journeys({ events, order, steps, to, hasBreakdown }: Course): string {
@@ -76,7 +76,7 @@ function reachedInOrder(course: Course): string {
   return sql
 }
 
-/** As `reachedInOrder`; an entry reaches the second step where two are done, whichever they are. */
+/** As `reachedInOrder`, in any order: an entry reaches the second step when any two are done. */
 function reachedInAnyOrder(course: Course): string {
   const { steps, excluded, rivals, to } = course
   let sql = `SELECT *, ${ofEntries('positions', steps, to)} AS reached0 FROM (${journeys(course)})`
@@ -96,7 +96,7 @@ function reachedInAnyOrder(course: Course): string {
   sql = `SELECT *, arrayMap((${done}) -> arraySort([${done}]), ${done}) AS done FROM (${sql})`
   for (const k of steps.slice(1).keys()) {
     const ends = elementsAt(nextOf(excluded[k] ?? [], excluded[k] ?? []), `reached${k}`)
-    // An entry that has ended reaches nothing more.
+    // An entry that has ended reaches no further step.
     sql = `
       SELECT *, arrayMap((reached, done, end) -> if(reached = never OR end < done[${k + 2}], never, done[${k + 2}]),
         reached${k}, done, ${ends}) AS reached${k + 1}

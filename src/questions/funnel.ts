@@ -6,9 +6,9 @@ import type { CountingKind } from './kind.js'
 import { Statement } from './statement.js'
 import { durationMs, rangeOf } from './time.js'
 
-/** One line; its lists are as long as its users got far. */
+/** One line of the answer; its lists have an element for each step that a user reached. */
 interface FunnelRow {
-  /** the JSON text of the values; null for the rest */
+  /** the JSON text of the breakdown's values; null for the rest */
   line: string | null
   users: string[]
   medians: number[]
@@ -19,7 +19,7 @@ interface FunnelRow {
 const REST = '$other'
 const NO_USERS: FunnelRow = { line: '[]', users: [], medians: [], means: [] }
 
-/** How many users take some steps one after the other, and how long they need. */
+/** How many users take some steps one after another, and how long they need. */
 export const funnel: CountingKind<FunnelQuestion, FunnelCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
@@ -49,11 +49,11 @@ function lineCondition(statement: Statement, question: FunnelQuestion, values: u
   return `breakdown ${statement.global}NOT IN (${first})`
 }
 
-/** A row per user with an entry, as `furthestEntries` has it. */
+/** A row per user with an entry, see `furthestEntries`. */
 function funnelUsers(statement: Statement, question: FunnelQuestion): string {
   const { steps, exclude, where, timezone, breakdown, order } = question
   const { from, to } = rangeOf(question)
-  // Steps that are the same have one bit.
+  // Identical steps share a bit.
   const definitions = new Map([...steps, ...exclude].map((definition) => [keyOf(definition), definition]))
   const bits = new Map([...definitions.keys()].map((key, bit) => [key, bit]))
   const bitOf = (definition: Definition) => bits.get(keyOf(definition)) ?? 0
@@ -81,7 +81,7 @@ function funnelUsers(statement: Statement, question: FunnelQuestion): string {
   return furthestEntries(course)
 }
 
-/** Lines are counted as states first, so that those of the rest can be put together: their median needs all times. */
+/** Lines are counted as aggregate states, so that the lines of the rest can be merged: a median needs all times. */
 function linesOf(statement: Statement, question: FunnelQuestion): string {
   return `
     SELECT if(place > ${statement.number(question.limit)}, NULL, breakdown) AS line, countForEachMerge(counts) AS users,

@@ -1,32 +1,33 @@
 /**
- * SQL for values in JSON texts. A *token* is the text of a value as ClickHouse writes it (JSONExtractRaw), which is the
- * same for the same value: `1`, `1.0` and `1e0` are `1`, a text has one spelling. The empty token is a value that is not
- * set, which null is, too.
+ * SQL for values in JSON texts. A *token* is the text of a value as ClickHouse writes it (JSONExtractRaw). Equal values have
+ * equal tokens: `1`, `1.0` and `1e0` are `1`, and a string has one spelling. The empty token is an unset value; null counts
+ * as unset, too.
  */
 
 /**
  * ClickHouse's parser (simdjson) refuses a whole text for half a surrogate pair, an integer beyond 64 bits or a number
- * beyond doubles, all of which events may hold; its other parser (`allow_simdjson=0`) refuses the first and the last, too,
- * and reads numbers less precisely. So such texts are repaired, with marks for what has no other spelling: LONE and four
- * digits for half a pair, INFINITE and the number, as a text. Private use, the last of plane 16.
+ * beyond doubles, and events may hold all of these. Its other parser (`allow_simdjson=0`) also refuses the first and the
+ * last, and reads numbers less precisely. So such texts are repaired, with marks for what has no other spelling: LONE and
+ * four digits for half a pair, and a string of INFINITE and the number. The marks are the last private-use characters of
+ * plane 16.
  */
 const PAIR = '\u{10fffb}'
 const LONE = '\u{10fffc}'
 const INFINITE = '\u{10fffd}'
 
-/** 0, or the failure of a query that does not repair texts, where one has to be. What is made of the text must depend on it. */
+/** SQL: 0, or the query fails because a text needs repair. Everything that is read from the text must depend on it. */
 export function failureIf(needsRepair: string): string {
   return `throwIf(${needsRepair}, 'a text has to be repaired')`
 }
 
-/** A string, a number, or what is between them. */
+/** Matches a string, a number, or what is between them. */
 const PARTS = String.raw`"(?:[^"\\\\]|\\\\.)*"|-?[0-9][-+0-9.eE]*|[^"0-9-]+`
 const HIGH = '[dD][89abAB][0-9a-fA-F]{2}'
 const LOW = '[dD][c-fC-F][0-9a-fA-F]{2}'
 
-/** The text of a JSON document that simdjson refuses, so that it takes it. */
+/** Repairs the text of a JSON document that simdjson refuses. */
 export function repaired(text: string): string {
-  // A backslash as an escape of its own, so that every other one begins an escape.
+  // Escaped backslashes become \u005c, so that every remaining backslash begins an escape.
   const plain = String.raw`replaceAll(part, '\\\\', '\\u005c')`
   const pairs = String.raw`replaceRegexpAll(${plain}, '\\\\u(${HIGH})\\\\u(${LOW})', '${PAIR}\\1\\2')`
   const lone = String.raw`replaceRegexpAll(${pairs}, '\\\\u([dD][89a-fA-F][0-9a-fA-F]{2})', '${LONE}\\1')`
@@ -44,26 +45,26 @@ export function repaired(text: string): string {
   return `arrayStringConcat(arrayMap(part -> ${repairedPart}, extractAll(${text}, '${PARTS}')))`
 }
 
-/** A token of a repaired text as it is of others: half a pair as an escape, and a number beyond doubles as `1e400`. */
+/** Turns a token of a repaired text into an ordinary one: half a pair as an escape, a number beyond doubles as `1e400`. */
 export function unmarked(token: string): string {
   const escaped = splitAtLone(token, (rest) => String.raw`concat('\\u', ${rest})`)
   return String.raw`replaceRegexpAll(${escaped}, '"${INFINITE}(-?1e400)"', '\\1')`
 }
 
-/** The first part as it is, and every other one, which begins with four digits, as `join` has it. */
+/** Splits at LONE: the first part is unchanged, the others, which begin with four digits, are passed through `join`. */
 function splitAtLone(text: string, join: (rest: string) => string): string {
   const rest = `arrayStringConcat(arrayMap(piece -> ${join('piece')}, arraySlice(pieces, 2)))`
   return `arrayMap(pieces -> concat(pieces[1], ${rest}), [splitByString('${LONE}', ${text})])[1]`
 }
 
-/** A name in an object as it is looked for: half a pair is found in repaired texts only. */
+/** The form in which a name is searched for in an object: half a pair is only found in repaired texts. */
 export function markedName(name: string): string {
   return name.isWellFormed()
     ? name
     : name.replace(LONE_SURROGATE, (half) => `${LONE}${half.charCodeAt(0).toString(16)}`)
 }
 
-/** A name from a repaired text as it is. */
+/** The original form of a name from a repaired text. */
 export function unmarkedName(name: string): string {
   return name.replaceAll(MARKED_HALF, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 }
@@ -72,8 +73,8 @@ const MARKED_HALF = new RegExp(`${LONE}([\\da-f]{4})`, 'gu')
 const LONE_SURROGATE = /\p{Surrogate}/gu
 
 /**
- * The text that a token of a text stands for; half a pair as the three bytes that UTF-8 would have for it.
- * @param mayBeRepaired whether the token may be of a repaired text: no other has half a pair
+ * The string that a token stands for; half a pair becomes the three bytes that UTF-8 would have for it.
+ * @param mayBeRepaired whether the token may be from a repaired text: no other contains half a pair
  */
 export function textOf(token: string, mayBeRepaired: boolean): string {
   const decoded = `JSONExtractString(${token})`
@@ -90,17 +91,17 @@ export function textOf(token: string, mayBeRepaired: boolean): string {
   return `multiIf(NOT ${isEscaped}, ${bare}, ${hasHalves}, ${withHalves}, ${decoded})`
 }
 
-/** Whether a token is of a text. */
+/** Whether a token is that of a string. */
 export function isText(token: string): string {
   return `startsWith(${token}, '"')`
 }
 
-/** Whether a token is of an array. */
+/** Whether a token is that of an array. */
 export function isArray(token: string): string {
   return `startsWith(${token}, '[')`
 }
 
-/** The tokens of an array's members. @param mayBeRepaired whether the token may be of a repaired text, and so be refused itself */
+/** The tokens of an array's elements. @param mayBeRepaired whether the token may be from a repaired text, and itself be refused */
 export function membersOf(token: string, mayBeRepaired: boolean): string {
   const members = `JSONExtractArrayRaw(${token})`
   if (!mayBeRepaired) return members
@@ -113,17 +114,17 @@ export function numberOf(token: string): string {
   return `toFloat64OrNull(${token})`
 }
 
-/** A double as JSON has it, and JSON.stringify writes it; `1e400` beyond doubles. */
+/** A double as JSON.stringify writes it; `1e400` if it is infinite. */
 export function numberText(number: string): string {
   const text = `toString(${number} + 0)`
   const isLarge = `position(${text}, 'e') > 0 AND position(${text}, 'e-') = 0`
   return `multiIf(isInfinite(${number}), if(${number} < 0, '-1e400', '1e400'), ${isLarge}, replaceOne(${text}, 'e', 'e+'), ${text})`
 }
 
-/** A token as the JSON text of its value, which is the same for the same value: numbers as doubles, `null` if it is not set. */
+/** The JSON text of a token's value, equal for equal values: numbers as doubles, `null` if it is not set. */
 export function jsonOf(token: string, repairsTexts: boolean): string {
-  // No other token begins with a character of these. Of most numbers the token has it already; not of long integers, of -0,
-  // and of large exponents.
+  // Only numbers begin with one of these characters. The tokens of most are their text already, except those of long
+  // integers, of -0 and of numbers with large exponents.
   const isNumber = `${token} >= '-' AND ${token} < ':'`
   const isLong = `length(${token}) > 15 OR ${token} = '-0' OR position(${token}, 'e') > 0`
   const number = numberText(`toFloat64OrZero(${token})`)
@@ -132,13 +133,13 @@ export function jsonOf(token: string, repairsTexts: boolean): string {
   return `multiIf(${token} = '', 'null', ${isNumber} AND (${isLong}), ${number}, ${within}, ${token})`
 }
 
-/** A token of an array or object with its numbers as `jsonOf` has them. */
+/** A token of an array or object with its numbers written as by `jsonOf`. */
 function numbersAsDoubles(token: string): string {
   const part = `if(match(part, '^[-0-9]'), ${numberText('toFloat64OrZero(part)')}, part)`
   return `arrayStringConcat(arrayMap(part -> ${part}, extractAll(${token}, '${PARTS}')))`
 }
 
-/** The token of a text, as ClickHouse writes it. */
+/** The token that ClickHouse writes for a string. */
 export function textToken(text: string): string {
   return JSON.stringify(text).replace(ESCAPE, (escaped) => {
     return escaped.length === 6 && escaped.startsWith('\\u00')
@@ -147,7 +148,7 @@ export function textToken(text: string): string {
   })
 }
 
-/** Values of a breakdown as the text that events have for them: see `jsonOf`. */
+/** The text that events have for these values of a breakdown: see `jsonOf`. */
 export function breakdownText(values: readonly unknown[]): string {
   return `[${values.map(valueText).join(',')}]`
 }
@@ -163,7 +164,7 @@ function valueText(value: unknown): string {
 const ESCAPE = /\\u[\da-f]{4}|\\.|[\u2028\u2029]/g
 const SEPARATORS: Record<string, string> = { '\u2028': '\\u2028', '\u2029': '\\u2029' }
 
-/** The bytes of a text as `textOf` has them. */
+/** The bytes that `textOf` yields for a text. */
 export function bytesOf(text: string): Buffer {
   if (text.isWellFormed()) return Buffer.from(text)
   const parts: Buffer[] = []

@@ -8,32 +8,32 @@ interface Entry<T> {
 }
 
 export interface KeptOptions<T> {
-  /** what a result takes up, with its key, in the unit of `room` */
+  /** the size of a result and its key, in the unit of `room` */
   weigh(key: string, value: T): number
-  /** how much all results take up together; those that were not asked for the longest go */
+  /** maximum size of all results together; the least recently used ones are evicted */
   room: number
-  /** renews results behind the calls */
+  /** renews results in the background */
   backlog: Backlog
-  /** whether a result that was renewed is of no use, as another was made meanwhile */
+  /** whether a renewed result must be dropped because a newer one was made meanwhile */
   isOutdated(renewed: T, by: T): boolean
 }
 
-/** What is asked for. */
+/** A request for a result. */
 export interface Wanted<T> {
-  /** whether a result will do as it is */
+  /** whether a result can be used without renewing it */
   isCurrent(known: T): boolean
-  /** whether one that is not current will do while it is renewed */
+  /** whether a result that is not current can be used while it is renewed in the background */
   willDo(known: T): boolean
-  /** makes one that is waited for, from the last one if there is one; if it is not current but will do, it is renewed */
+  /** makes a result that the caller waits for; one that is not current is then renewed in the background */
   make(known: T | undefined): Promise<T>
-  /** makes one behind the calls */
+  /** makes a result in the background */
   renew(known: T): Promise<T>
 }
 
-/** Results by key. One that will not do is made anew, once for all who ask for it meanwhile. */
+/** A cache of results by key. A result that cannot be used is made again, once for all concurrent callers. */
 export class Kept<T> {
   readonly #options: KeptOptions<T>
-  /** the last one asked for is the last */
+  /** least recently used first */
   readonly #entries = new Map<string, Entry<T>>()
   #weight = 0
 
@@ -41,7 +41,7 @@ export class Kept<T> {
     this.#options = options
   }
 
-  /** @throws what `make` throws, its own or that of another who asked for the same; the last result stays */
+  /** @throws what `make` throws for this or a concurrent call; the last result is kept */
   async get(key: string, wanted: Wanted<T>): Promise<T> {
     for (;;) {
       const entry = this.#use(key)
@@ -60,7 +60,7 @@ export class Kept<T> {
     }
   }
 
-  /** The last result, whatever it is. */
+  /** The last result, current or not. */
   last(key: string): T | undefined {
     return this.#entries.get(key)?.known
   }
@@ -84,13 +84,13 @@ export class Kept<T> {
     return await made
   }
 
-  /** If that fails, the next who asks begins it again. */
+  /** Renews a result in the background. If that fails, the next call starts it again. */
   #renew(key: string, entry: Entry<T>, known: T, { renew }: Wanted<T>): void {
     if (entry.isRenewing) return
     entry.isRenewing = this.#options.backlog.add(async () => {
       try {
         const renewed = await renew(known)
-        // What is made from the old one meanwhile would take its place.
+        // A result that is being made from the old one would replace the renewed one.
         while (entry.making) await entry.making.catch(() => undefined)
         const isWanted = this.#entries.get(key) === entry
         const { known: last } = entry
@@ -101,7 +101,7 @@ export class Kept<T> {
     })
   }
 
-  /** Puts a result where it is asked for, and makes room for it. */
+  /** Stores a result, and evicts others if there is no room. */
   #put(key: string, entry: Entry<T>, value: T): void {
     const weight = this.#options.weigh(key, value)
     this.#weight += weight - entry.weight

@@ -2,7 +2,7 @@ import type { ClickHouseSettings } from '@clickhouse/client'
 import type { Parameters } from '../clickhouse/parameters.js'
 import type { Asked, Statement } from './statement.js'
 
-/** What ClickHouse is asked. */
+/** A query for ClickHouse. */
 export interface Query {
   /** without a FORMAT */
   sql: string
@@ -10,22 +10,22 @@ export interface Query {
   settings?: ClickHouseSettings
 }
 
-/** What an answer has besides what every one has. */
+/** The fields of an answer besides those that every answer has. */
 export interface Answer {
   results: unknown
   averages?: unknown
   approximate?: true
 }
 
-/** A kind of question: what to ask ClickHouse, and what its rows mean. Both are pure. */
+/** A kind of question: makes the query for ClickHouse, and the answer from its rows. Both are pure. */
 export interface Kind<Question> {
   query(question: Question, asked: Asked): Query
   /** @param rows as JSON objects, where 64-bit integers are texts */
   answer(question: Question, rows: readonly unknown[], asked: Pick<Asked, 'now'>): Answer
 }
 
-/** A kind of question whose answers have numbers that users are behind. */
+/** A kind of question whose answers count users, who can be listed. */
 export interface CountingKind<Question, Cell> extends Kind<Question> {
-  /** SELECT of one column, `user`: those behind a number of the answer, each of them once or more */
+  /** SELECT of one column, `user`: the users behind one number of the answer, possibly repeated */
   users(question: Question, cell: Cell, statement: Statement): string
 }

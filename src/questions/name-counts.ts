@@ -17,32 +17,32 @@ import {
 } from './names.js'
 import type { Questions } from './run.js'
 
-/** In projects with more events than this, a list may be a bit old; in others it is always made anew. */
+/** In projects with more events than this, a list may be somewhat old; in smaller ones it is made for each call. */
 export const LARGE = 100_000
 export const LARGE_LIST_MS = 15_000
-/** So that events whose ids are late, as those of dead letters that were replayed, are counted, too. */
+/** Interval at which everything is counted again, ms, so that events with old ids, such as replayed ones, are included. */
 export const RECOUNT_MS = 10 * 60_000
-/** Characters of all that is kept. */
+/** Maximum size of all counts, in characters. */
 export const ROOM = 32 * 1024 * 1024
-/** What an object takes up beside its texts, in characters. */
+/** Size of an object besides its texts, in characters. */
 const OBJECT = 50
 
 type Point = Pick<ReadPoint, 'stored' | 'deletions'>
 
-/** How many events a project has of each name, up to a position. */
+/** How many events of each name a project has, up to a position. */
 export interface Counts extends Point {
   countedAt: number
-  /** up to where there are months */
+  /** position up to which `months` are complete */
   countedTo: Point['stored']
   names: Map<string, EventName>
   total: number
-  /** what was counted at `countedAt`, by the month of the ids; null where there were too many names */
+  /** what was counted at `countedAt`, by the month of the ids; null if there were too many names */
   months: ReadonlyMap<string, Month> | null
 }
 
 /** The events of a month. */
 export interface Month {
-  /** what its parts were before it was counted */
+  /** its parts before it was counted, see `partsOfMonths` */
   parts: string
   rows: EventRow[]
 }
@@ -56,8 +56,8 @@ export interface NameCountsOptions {
 }
 
 /**
- * The events of projects, counted by name: all of them once, and then only those that come. A deletion makes those months be
- * counted again in which something was changed, and whoever asks waits for that: nothing deleted is in a later response.
+ * Counts the events of projects by name: all of them once, and then only new ones. After a deletion, the months that have
+ * changed are counted again, and calls wait for that: nothing deleted is in a later response.
  */
 export class NameCounts {
   readonly #options: NameCountsOptions
@@ -88,7 +88,7 @@ export class NameCounts {
     })
   }
 
-  /** What was counted last, which a deletion may have changed since. */
+  /** The last counts, which may include events that were deleted since. */
   last(projectId: string): Counts | undefined {
     return this.#kept.last(projectId)
   }
@@ -97,18 +97,18 @@ export class NameCounts {
     return this.#options.clock() - countedAt
   }
 
-  /** Whether what has come since is all that has to be counted now. */
+  /** Whether only new events have to be counted. */
   #canGoOn(known: Counts, { deletions }: Point): boolean {
     if (known.names.size > MAX_NAMES || known.deletions !== deletions) return false
     return known.total > LARGE || this.#ageOf(known) < RECOUNT_MS
   }
 
-  /** Too many names to go on from: those of a while ago have to do. */
+  /** Whether there were too many names to continue from, so that older counts have to do. */
   #isPartial(known: Counts): boolean {
     return known.names.size > MAX_NAMES && this.#ageOf(known) < LARGE_LIST_MS
   }
 
-  /** @param known of these, the months that have not changed since are not counted again */
+  /** @param known earlier counts, whose unchanged months are reused */
   async #countAll(projectId: string, { stored, deletions }: Point, known: Counts | undefined): Promise<Counts> {
     const countedAt = this.#options.clock()
     const upTo = lastIdAt(stored)
@@ -126,7 +126,7 @@ export class NameCounts {
     known: ReadonlyMap<string, Month>,
   ): Promise<Map<string, Month> | null> {
     const { shards, questions } = this.#options
-    // Before they are counted, so that what changes meanwhile is counted next time.
+    // Read before counting, so that what changes meanwhile is counted next time.
     const parts = await partsOfMonths(shards)
     const last = monthOf(upTo)
     const months = new Map<string, Month>()
@@ -138,7 +138,7 @@ export class NameCounts {
     const rows = await questions.read(projectId, (asked) => monthlyNames(asked, { upTo, months: changed }))
     if (rows.length >= MAX_MONTHLY_NAMES) return null
     for (const { month, ...row } of rows as MonthRow[]) {
-      // The last one has events that are not counted yet, so nothing says whether it has changed.
+      // The last month gets new events, so its parts do not tell whether it has changed.
       const counted = months.get(month) ?? { parts: '', rows: [] }
       counted.rows.push(row)
       months.set(month, counted)
@@ -151,7 +151,7 @@ export class NameCounts {
   }
 }
 
-/** Whether something was deleted since it was made. */
+/** Whether there was a deletion since a result was made. */
 export function isOutdated({ deletions }: Pick<Point, 'deletions'>, by: Pick<Point, 'deletions'>): boolean {
   return deletions < by.deletions
 }
@@ -182,7 +182,7 @@ function weigh(key: string, { names, months }: Counts): number {
   return ofMonths.reduce((sum, one) => sum + one, textsOf(key, [...names.keys()]))
 }
 
-/** What a result with these texts takes up. */
+/** The size of a result with these texts, in characters. */
 export function textsOf(key: string, texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length + OBJECT, key.length + OBJECT)
 }

@@ -11,21 +11,21 @@ import { type Asked, Statement } from './statement.js'
 
 /** A range of a project's events by their ids. */
 export interface IdRange {
-  /** since the first where it is null */
+  /** exclusive; null: from the first event on */
   after: string | null
   upTo: string
   /** only events of this name */
   event?: string | undefined
-  /** only so many of the newest */
+  /** only this many of the newest */
   newest?: number | undefined
 }
 
-/** Of a project with more names than this the most frequent ones are known. */
+/** Names of events in a list; of more, only the most frequent ones are listed. */
 export const MAX_NAMES = 10_000
-/** Of a sample with more names of properties, the most frequent ones. */
+/** Properties in a list; of more, only the most frequent ones are listed. */
 const MAX_PROPERTIES = 2_000
 const MAX_EXAMPLES = 5
-/** Longer values, in bytes of JSON, are no examples, and nothing to choose from. */
+/** Longer values, in bytes of JSON, are neither examples nor listed. */
 const MAX_VALUE_BYTES = 200
 
 export interface EventRow {
@@ -41,31 +41,31 @@ export function eventNames(asked: Asked, range: IdRange): Query {
   const sql = `SELECT event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
     FROM (${timedEventsOf(statement, range)})
     GROUP BY event ORDER BY count DESC, event LIMIT ${statement.count(MAX_NAMES + 1)}`
-  // Names with ids in them may be as many as events.
+  // If names contain ids, there may be as many names as events.
   const settings = { max_rows_to_group_by: String(10 * MAX_NAMES), group_by_overflow_mode: 'any' as const }
   return { sql, parameters: statement.parameters, settings }
 }
 
-/** Of all months together. */
+/** Maximum number of MonthRows of all months together. */
 export const MAX_MONTHLY_NAMES = 3 * MAX_NAMES
 
-/** Those of an EventRow in a month, by the event ids. */
+/** An EventRow of one month; the event id decides the month. */
 export interface MonthRow extends EventRow {
   /** as 202604 */
   month: string
 }
 
-/** What to count: all of `months`, which are over, and what there is up to an id since they were. */
+/** What to count: all events of `months`, which are past, and later ones up to an id. */
 export interface Months {
   upTo: string
   months: readonly string[]
 }
 
-/** MonthRows. There are MAX_MONTHLY_NAMES of them if there may be more. */
+/** Query for MonthRows. If it returns MAX_MONTHLY_NAMES rows, there may be more. */
 export function monthlyNames(asked: Asked, { upTo, months }: Months): Query {
   const statement = new Statement(asked)
   const last = monthOf(upTo)
-  // One after the other takes half the time of a GROUP BY of both.
+  // Counting one month after another takes half the time of a GROUP BY month and name.
   const counted = (month: string, events: string) =>
     `SELECT ${statement.text(month)} AS month, event, count() AS count, min(timestamp) AS first, max(timestamp) AS last
      FROM (${events}) GROUP BY event`
@@ -79,13 +79,13 @@ export function monthlyNames(asked: Asked, { upTo, months }: Months): Query {
   return { sql, parameters: statement.parameters, settings }
 }
 
-/** Of what ClickHouse has in memory, ms. */
+/** Time limit of a query for what ClickHouse has in memory, ms. */
 const PARTS_LIMIT_MS = 5_000
 
-/** For a look at every row's project, ms. */
+/** Time limit of a query that reads the project of every row, ms. */
 const LARGEST_LIMIT_MS = 60_000
 
-/** What the parts of each month of events are: another text wherever rows were added, deleted or edited since. */
+/** By month: a text that names the parts of its events, and changes if rows are added, deleted or edited. */
 export async function partsOfMonths(shards: Shards): Promise<Map<string, string>> {
   const found = await shards.each(({ clickhouse }) =>
     clickhouse.rows<{ month: string; parts: string }>(
@@ -103,7 +103,7 @@ export async function partsOfMonths(shards: Shards): Promise<Map<string, string>
   return months
 }
 
-/** Projects that have more events, those with the most first. It looks at every row's project, at the lowest effort. */
+/** Projects that have more events than a number, the largest first. Reads the project of every row, at low priority. */
 export async function largestProjects(
   shards: Shards,
   { than, limit }: { than: number; limit: number },
@@ -119,14 +119,14 @@ export async function largestProjects(
   return rows.map(({ project_id }) => project_id)
 }
 
-/** Rows `event` and `timestamp`: all of the project, to which a WHERE may be added, and those in a range of ids. */
+/** Rows `event` and `timestamp`: `all` of the project, to which a WHERE may be added, and those `inRange` of ids. */
 function timedEvents(statement: Statement, range: IdRange): { all: string; inRange: string } {
   const all = `SELECT event, timestamp FROM ${statement.asked.shards.table('events')}
     PREWHERE project_id = ${statement.project}`
   return { all, inRange: `${all} AND ${conditions(statement, range).join(' AND ')}` }
 }
 
-/** The same in a range. Of months that are over, all are meant, and their ids, which are most to read, are left. */
+/** The rows in a range. Past months are included completely, so their ids, the largest column, need not be read. */
 function timedEventsOf(statement: Statement, range: IdRange): string {
   const { all, inRange } = timedEvents(statement, range)
   if (range.after !== null) return inRange
@@ -156,7 +156,7 @@ function startOf(month: string, later = 0): number {
   return Date.UTC(Number(month.slice(0, 4)), Number(month.slice(4)) - 1 + later)
 }
 
-/** Of one type of a property's values, `none` of all events; `examples` are `[count, token]`, the most frequent first. */
+/** Counts of one type of a property's values; `none` stands for all events. `examples` are `[count, token]`, most frequent first. */
 export interface PropertyRow {
   name: string
   type: PropertyType | 'none'
@@ -164,10 +164,10 @@ export interface PropertyRow {
   examples: [count: string, token: string][]
 }
 
-/** PropertyRows of the properties at the top level. */
+/** Query for the PropertyRows of the properties at the top level. */
 export function propertyNames(asked: Asked, range: IdRange): Query {
   const statement = new Statement(asked)
-  // Of a name that is given twice the first counts. One member more stands for the event itself.
+  // Of a duplicate name the first one counts. An additional member stands for the event itself.
   const members = `arrayPushBack(arrayFilter((member, nth) -> nth = 1 AND member.2 != 'null',
     members, arrayEnumerateUniq(members.1)), ('', ''))`
   const type = `multiIf(value = '', 'none', startsWith(value, '"'), 'string', startsWith(value, '['), 'array',
@@ -196,22 +196,22 @@ function memberRows(statement: Statement, range: IdRange): string {
     FROM ${sampleOf(statement, range)}`
 }
 
-/** Behind FROM: the events of a range. */
+/** Operand of FROM: the events of a range. */
 function sampleOf(statement: Statement, range: IdRange): string {
   const events = `SELECT event, distinct_id, timestamp, properties FROM ${statement.asked.shards.table('events')}
     PREWHERE project_id = ${statement.project} AND ${conditions(statement, range).join(' AND ')}`
   if (range.newest === undefined) return `(${events})`
-  // As the table is sorted, so it is read from its end until there are enough.
+  // In the table's order, so that it is read from its end until there are enough.
   return `(${events} ORDER BY project_id DESC, toUInt128(event_id) DESC LIMIT ${statement.count(range.newest)})`
 }
 
-/** `value` is a JSON text: `null` where the field is not set, empty where it is too long. */
+/** `value` is a JSON text: `null` if the field is not set, empty if it is too long. */
 export interface ValueRow {
   value: string
   count: string
 }
 
-/** ValueRows of a field, the most frequent first. */
+/** Query for the ValueRows of a field, the most frequent first. */
 export function fieldValues(asked: Asked, range: IdRange, field: FieldName): Query {
   const statement = new Statement(asked)
   const rows = new EventRows(statement)
@@ -225,14 +225,14 @@ export function fieldValues(asked: Asked, range: IdRange, field: FieldName): Que
 
 function conditions(statement: Statement, { after, upTo, event }: IdRange): string[] {
   return [
-    // First, as it is the least to read.
+    // First, because it is the smallest column.
     ...(event === undefined ? [] : [`event = ${statement.text(event)}`]),
     `toUInt128(event_id) <= toUInt128(toUUID(${statement.text(upTo)}))`,
     ...(after === null ? [] : [`toUInt128(event_id) > toUInt128(toUUID(${statement.text(after)}))`]),
   ]
 }
 
-/** The properties in PropertyRows, most first. @param sampled how many events were looked at */
+/** The properties in PropertyRows, the most frequent first. @param sampled number of events in the sample */
 export function propertiesOf(rows: readonly PropertyRow[], sampled: number): PropertyName[] {
   const byName = new Map<string, { type: PropertyType; count: number; examples: PropertyRow['examples'] }[]>()
   for (const { name, type, count, examples } of rows) {

@@ -3,19 +3,19 @@ import type { Definition, FieldName, Filter, Scalar } from '../contract/question
 import { Faults, type Fields } from './faults.js'
 import { instantOf } from './time.js'
 
-/** Levels of `and`, `or` and `not` within each other. */
+/** Maximum nesting of `and`, `or` and `not`. */
 const MAX_NESTING = 10
 const MAX_FILTERS = 100
 const MAX_VALUES = 1000
 const MAX_EVENTS = 1000
 const MAX_FIELD_NAME = 1000
 const MAX_PATH = 64
-/** Of one text or pattern to compare with. */
+/** Maximum length of a text or pattern to compare with, characters. */
 const MAX_TEXT = 10_000
 
 const FIELDS = 'must be event, distinct_id, timestamp, properties.<name> or user.<name>'
 
-/** Of a whole question. */
+/** Shared by all filters of a question. */
 export interface FilterContext {
   faults: Faults
   timezone: string
@@ -23,7 +23,7 @@ export interface FilterContext {
   filters: number
 }
 
-/** @returns null where there is none */
+/** @returns null if there is none */
 export function parseFilter(value: unknown, path: string, context: FilterContext): Filter | null {
   return value === undefined || value === null ? null : filterAt(value, path, context, 1)
 }
@@ -68,7 +68,7 @@ export function parseField(value: unknown, path: string, { faults }: Pick<Filter
   return value as FieldName
 }
 
-/** A field as a query parameter has it: as in questions, or an array as JSON. @throws ApiError `invalid_request` */
+/** Parses a field from a query parameter: written as in questions, or as a JSON array. @throws ApiError `invalid_request` */
 export function parseFieldText(text: string): FieldName {
   const faults = new Faults()
   const field = parseField(text.startsWith('[') ? parsedOrText(text) : text, '/field', { faults })
@@ -84,7 +84,7 @@ function parsedOrText(text: string): unknown {
   }
 }
 
-/** The names of a field: its source, and the way to a value within it. */
+/** The names of a field: its source, then the path to a value within it. */
 export function splitField(field: FieldName): string[] {
   return typeof field === 'string' ? field.split('.') : field
 }
@@ -150,7 +150,7 @@ function comparison(value: unknown[], path: string, context: FilterContext): Fil
   return (isPresence ? [operator, field] : [operator, field, operand]) as Filter
 }
 
-/** Says what is wrong with an operand; undefined where nothing is. */
+/** Returns what is wrong with an operand; undefined if it is valid. */
 type Check = (operand: unknown, field: FieldName, context: FilterContext) => string | undefined
 
 const isValue = (value: unknown): value is Scalar =>
@@ -190,7 +190,7 @@ const CHECKS: Record<string, Check> = {
   lte: order,
 }
 
-/** Ends the parsing at once, with what was found so far. */
+/** Ends the parsing at once with the faults found so far. */
 function fail(faults: Faults): never {
   faults.throwIfAny()
   throw new Error('there is a fault')

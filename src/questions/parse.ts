@@ -20,20 +20,20 @@ import { Faults, Fields } from './faults.js'
 import { type FilterContext, parseDefinition, parseField, parseFilter } from './parse-filter.js'
 import { countBuckets, durationMs, instantOf, isDate, isTimeZone, laterDate, localDate, rangeOf } from './time.js'
 
-/** Those of a question of its own, which `users` is not. */
+/** The kinds except `users`, which is about another question. */
 const OWN_KINDS = ['series', 'funnel', 'retention', 'paths'] as const
 const KINDS = [...OWN_KINDS, 'users'] as const
 const DEFAULT_DAYS = 30
 const DAY_MS = 86_400_000
-/** Of one line. */
+/** Maximum number of buckets of one line. */
 const MAX_BUCKETS = 10_000
-/** Of all lines of an answer. */
+/** Maximum number of points of all lines of an answer. */
 const MAX_POINTS = 500_000
 const MAX_WINDOW_MS = 366 * DAY_MS
 const NUMBER_METRICS: readonly string[] = ['sum', 'avg', 'min', 'max', 'median', 'percentile']
 
 /**
- * A question with every default filled in.
+ * Parses a question and fills in every default.
  * @param body of the request, already parsed as JSON
  * @param now epoch ms
  * @throws ApiError `invalid_request` that names every field at fault
@@ -47,9 +47,9 @@ export function parseQuestion(body: unknown, now: number): Question {
 }
 
 /**
- * Adds what is wrong with a question that is part of a body to its faults.
+ * Adds the faults of a question that is part of a body.
  * @param path of the question in the body
- * @throws ApiError with the faults so far if its kind is none
+ * @throws ApiError with the faults so far if its kind is unknown
  */
 export function checkQuestion(question: unknown, path: string, faults: Faults, now: number): void {
   parseAny(new Fields(question, path, faults), now)
@@ -240,7 +240,7 @@ function definition(fields: Fields, name: string, context: FilterContext): Defin
     fields.fault(name, 'is required: {"event": …}')
     return { event: '*', where: null }
   }
-  // A name alone stands for the events of that name.
+  // A plain name means the events with that name.
   const object = typeof value === 'string' ? { event: value } : value
   return parseDefinition(new Fields(object, `${fields.path}/${name}`, fields.faults), context)
 }
@@ -308,7 +308,7 @@ function boundOf(fields: Fields, name: 'from' | 'to', timezone: string): string 
   const given = fields.get(name)
   if (given === undefined) return undefined
   const at = typeof given === 'string' || typeof given === 'number' ? instantOf(given, timezone) : null
-  // The first and the last day begin before and end after those of UTC.
+  // In local time, the first day may begin earlier and the last one end later than in UTC.
   const slack = typeof given === 'number' ? 0 : DAY_MS
   if (at !== null && at >= -slack && at <= MAX_TIMESTAMP + slack) return given as string | number
   fields.fault(name, 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970')

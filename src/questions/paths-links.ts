@@ -1,39 +1,39 @@
 import { numbersOf, packed, timesOf } from './event-order.js'
 import type { Statement } from './statement.js'
 
-/** Which ways lead from some events, or to them. */
+/** The definition of paths from some events, or to them. */
 export interface Ways {
   /**
-   * what stands behind FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit says that a way
-   * begins there, and code, the position of its name in `names`
+   * operand of FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit says that a path begins there,
+   * and code, the position of the event's name in `names`
    */
   events: string
-  /** the names of all events in their order */
+  /** SQL: the sorted names of all events */
   names: string
-  /** how many events to follow the first one */
+  /** maximum number of events after the first one */
   steps: number
-  /** how long after it, in ms, as all SQL of times here */
+  /** SQL, ms: how long after the first event the others may be */
   window: string
-  /** the first events are from here on */
+  /** SQL, epoch ms: the first events are not before it */
   from: string
-  /** and before here */
+  /** SQL, epoch ms: the first events are before it */
   to: string
-  /** whether ways go back in time */
+  /** whether paths go back in time */
   isBack: boolean
-  /** how many events of a step have a node of their own: SQL */
+  /** SQL: how many events of a step have a node of their own */
   limit: string
 }
 
-/** A link is a number: a step, the code of the event there and that of the next one, or 0 where the way ends. */
+/** A link is an integer: the step, the code of the event there, and that of the next event, or 0 if the path ends. */
 const CODE_BITS = 29
 const MASK = 2 ** CODE_BITS - 1
 const CODE = `bitAnd(bitShiftRight(link, ${CODE_BITS}), ${MASK})`
 /** The columns that a link stands for. */
 const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, bitAnd(link, ${MASK}) AS next`
-/** The node of all events that have none of their own. */
+/** The node of all events without a node of their own. */
 const OTHER = '$other'
 
-/** A row per user with the links of its ways, each once. Columns: `user`, `links`. */
+/** A row per user with the distinct links of its paths. Columns: `user`, `links`. */
 function linksOfUsers({ events, steps, window, from, to, isBack }: Ways): string {
   const all = Array.from({ length: steps + 1 }, (_, k) => k)
   const [shift, never, elapsed] = isBack
@@ -72,11 +72,11 @@ function eachLink(ways: Ways): string {
 }
 
 /**
- * How many users took each node, and each link from it to the next one, most first. Columns: `step`, `event`, `next_event`,
- * which is null in the row of a node, and `users`. Events beyond the first `limit` of their step are called `OTHER`.
+ * How many users reached each node, and took each link to a next one, the most first. Columns: `step`, `event`,
+ * `next_event`, which is null in the row of a node, and `users`. Events beyond the first `limit` of a step become `OTHER`.
  */
 export function countedLinks(ways: Ways): string {
-  // Users are numbered, so that their sets are bitmaps: these are merged for each node, and for the rest.
+  // Users are numbered, so that sets of users are bitmaps, which can be merged for a node and for the rest.
   const links = `
     SELECT ${PARTS}, takers
     FROM (
@@ -85,7 +85,7 @@ export function countedLinks(ways: Ways): string {
       ARRAY JOIN links AS link
       GROUP BY link
     )`
-  // All users of a node got there by links, so these count it as well as those that lead on.
+  // The last event of a path has a link, too (to 0), so the users of a node are those of the links from it together.
   const placed = `
     SELECT *, dense_rank() OVER (PARTITION BY step ORDER BY users DESC, code) AS place,
       dense_rank() OVER (PARTITION BY step ORDER BY next = 0, users_of_next DESC, next) AS place_of_next
@@ -107,7 +107,7 @@ export function countedLinks(ways: Ways): string {
     ORDER BY step, event = '${OTHER}' OR ifNull(next_event = '${OTHER}', false), users DESC, ${from}, ${to}`
 }
 
-/** SELECT of the users who took a node, or a link from it to the next one if it has a name; some more than once. */
+/** SELECT of the users who reached a node, or took the link from it to `next` if given; possibly repeated. */
 export function takersOf(ways: Ways, statement: Statement, step: number, event: string, next?: string): string {
   const isCalled = (code: string, name: string, step: number) => {
     const isSame = `${ways.names}[${code}] = ${statement.text(name)}`

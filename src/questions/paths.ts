@@ -41,7 +41,7 @@ export const paths: CountingKind<PathsQuestion, PathsCell> = {
   },
 }
 
-/** Events are read past the range by the window, as ways may begin at its end. */
+/** Events are read beyond the range by the window, because a path may begin at the end of the range. */
 function readRangeOf(question: PathsQuestion) {
   const { from, to } = rangeOf(question)
   const window = durationMs(question.window) ?? 0
@@ -50,7 +50,7 @@ function readRangeOf(question: PathsQuestion) {
 
 const ANY = { event: '*', where: null }
 
-/** The names of all events that may be on a way, in their order. */
+/** The sorted names of all events that may be on a path. */
 function namesOf(statement: Statement, question: PathsQuestion): string {
   const { timezone } = question
   const events = matchingEvents(statement, {
@@ -78,7 +78,7 @@ function waysOf(statement: Statement, question: PathsQuestion): Ways {
     columns: ['id', 'event'],
   })
   return {
-    // An event whose name is not known came after the names were read.
+    // An event with an unknown name was stored after the names were read.
     events: `(SELECT *, transform(event, names, arrayEnumerate(names), 0) AS code FROM ${events}
       WHERE user ${statement.global}IN (SELECT user FROM ${beginners}) AND code != 0)`,
     names: 'names',

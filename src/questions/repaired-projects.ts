@@ -1,14 +1,14 @@
-/** How long a project is taken to have texts that need repair, ms: editing or deleting its events may have ended that. */
+/** How long a project is assumed to have texts that need repair, ms. Editing or deleting events may have removed them. */
 const KEPT_MS = 60 * 60_000
-/** Of how many projects that is known at a time. */
+/** Maximum number of remembered projects. */
 const MAX_PROJECTS = 10_000
 
 /**
- * The projects whose questions met texts that need repair. They are asked with repair at once; all others without it
- * first, which fails where a text needs it. So a project that is forgotten costs time, and nothing else.
+ * Remembers the projects in which a question met texts that need repair. Their questions are run with repair at once, all
+ * others first without it, which fails if a text needs it. So forgetting a project only costs time.
  */
 export class RepairedProjects {
-  /** epoch ms until which a project is known; the one that was found last is the last */
+  /** by project: until when it is remembered, epoch ms; the latest last */
   readonly #until = new Map<string, number>()
 
   /** @param now epoch ms */

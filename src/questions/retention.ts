@@ -5,9 +5,9 @@ import { bucketNumber, Statement } from './statement.js'
 import { type Buckets, bucketsOf, type Range, rangeOf } from './time.js'
 
 const DAY_MS = 86_400_000
-/** What an interval lasts that is counted from a user's own start. */
+/** The length of an interval that is counted from a user's own start, ms. */
 const PERIOD_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS }
-/** Stands for the cohort itself among the intervals in which users came back. */
+/** Number of the cohort itself among the intervals in which users came back. */
 const MEMBER = -1
 
 interface Row {
@@ -17,7 +17,7 @@ interface Row {
   users: string
 }
 
-/** How many of those who start come back, by the unit of time in which they started. */
+/** How many users come back, by the unit of time in which they started. */
 export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
@@ -53,12 +53,12 @@ export const retention: CountingKind<RetentionQuestion, RetentionCell> = {
 
 /**
  * SQL for a row per user and cohort: `user`, `cohort` (its number), `returned` (the intervals in which the user came back,
- * or is taken to have). Which event is after which is decided by time, then by id.
+ * or counts as having come back). Events are ordered by time, then by id.
  */
 function membersOf(statement: Statement, question: RetentionQuestion): string {
   const { mode, count, cohort, intervals } = question
   const isCalendar = mode === 'calendar'
-  // A user's first start is what matters; of the returns of a unit, the last; or all, where each user has units of its own.
+  // Only a user's first start matters, and of the returns in a unit the last one; all if each user has units of its own.
   const perUnit = `SELECT user, unit, countIf(is_start) > 0 AS has_start, minIf(at, is_start) AS start,
         countIf(is_return) > 0 AS has_return, ${isCalendar ? 'maxIf(at, is_return)' : 'groupArrayIf(at, is_return)'} AS unit_returns
       FROM (${eventsOf(statement, question)}) GROUP BY user, unit`
@@ -81,7 +81,7 @@ function membersOf(statement: Statement, question: RetentionQuestion): string {
       FROM (${perUser}) ARRAY JOIN cohorts AS started`
 }
 
-/** What users did, with the number of its unit, which is negative before the range: only first starts count there. */
+/** The users' events with the number of their unit. It is negative before the range, where only first starts count. */
 function eventsOf(statement: Statement, question: RetentionQuestion): string {
   const { start, return: back, where, timezone, cohort } = question
   const range = rangeOf(question)
@@ -105,11 +105,11 @@ function unitsOf({ unit, timezone, week_start }: RetentionQuestion, range: Range
   return bucketsOf(range, unit, timezone, week_start)
 }
 
-/** When a cell is over: nothing that comes later than that counts in it. */
+/** When a cell ends, epoch ms: later events do not count in it. */
 function cellEnds(question: RetentionQuestion, range: Range): (cohort: number, interval: number) => number {
   const { buckets } = unitsOf(question, range)
   if (question.mode === 'calendar') {
-    // One that ends after the range is not over, however long it is.
+    // A cell that ends after the range never counts as over.
     return (cohort, interval) => buckets[cohort + interval]?.to ?? Number.POSITIVE_INFINITY
   }
   return (cohort, interval) => {
@@ -118,7 +118,7 @@ function cellEnds(question: RetentionQuestion, range: Range): (cohort: number, i
   }
 }
 
-/** Of the cells that are over, which share of the cohorts came back; null where none is. */
+/** By interval: the share of the cohorts that came back, counting only cells that are over; null if there are none. */
 function averagesOf({ intervals }: RetentionQuestion, cohorts: Cohort[]): { interval: number; share: number | null }[] {
   return Array.from({ length: intervals }, (_, interval) => {
     let size = 0

@@ -6,12 +6,12 @@ import type { Asked, Statement } from './statement.js'
 import { userOf, usersJoin } from './users-join.js'
 
 /**
- * Different properties of events and users in one statement. How long ClickHouse takes to analyse it rises faster than their
- * number, to minutes for a hundred, and nothing ends an analysis: not its time limit, nor an asker who hangs up.
+ * Maximum number of different properties of events and users in one statement. The time that ClickHouse takes to analyse a
+ * statement grows faster than their number, to minutes for a hundred, and neither a time limit nor a disconnect ends it.
  */
 const MAX_PATHS = 32
 
-/** What a field of an event is compared as. */
+/** SQL of a field of an event, and the type as which it is compared. */
 export type FieldSql =
   /** a text */
   | { type: 'text'; sql: string }
@@ -21,8 +21,8 @@ export type FieldSql =
   | { type: 'json'; sql: string }
 
 /**
- * The rows of a project's events with the columns that a question needs. Every property that is asked for becomes a column
- * of its own in the innermost SELECT, so that its text is found once however often it is used.
+ * The rows of a project's events with the columns that a question needs. Every property that it uses becomes a column of the
+ * innermost SELECT, so that its text is extracted once however often it is used.
  */
 export class EventRows {
   readonly statement: Statement
@@ -34,7 +34,7 @@ export class EventRows {
     this.statement = statement
   }
 
-  /** @throws StatementTooLargeError for one property more than a statement may have */
+  /** @throws StatementTooLargeError if there are more than MAX_PATHS properties */
   field(name: FieldName): FieldSql {
     const found = this.#fieldOf(name)
     if (this.#properties.size + this.#profile.size <= MAX_PATHS) return found
@@ -57,20 +57,20 @@ export class EventRows {
     }
   }
 
-  /** The column of the user, whose aliases all count as one. */
+  /** The column of the user, the same for all aliases. */
   user(): string {
     this.#hasUser = true
     return 'person'
   }
 
-  /** Behind FROM. @param narrow conditions on columns other than `properties` and the user */
+  /** Operand of FROM. @param narrow conditions on columns other than `properties` and the user */
   sql(narrow: readonly string[], columns: readonly string[]): string {
     const { asked, project } = this.statement
     const prewhere = `PREWHERE ${[`project_id = ${project}`, ...narrow].join(' AND ')}`
     return this.#select(columns, asked.shards.table('events'), this.#joins(null), prewhere)
   }
 
-  /** Behind FROM. @param events a subquery that has few rows, and the columns that are needed */
+  /** Operand of FROM. @param events a subquery with few rows and the columns that are needed */
   of(events: string, columns: readonly string[]): string {
     return this.#select(columns, events, this.#joins(events), '')
   }
@@ -96,7 +96,7 @@ export class EventRows {
   }
 }
 
-/** The ways into one JSON column that a question asks for, each under a name. */
+/** The paths into one JSON column that a question uses, each with a column name. */
 class Paths {
   readonly #prefix: string
   readonly #columns = new Map<string, { name: string; path: string[] }>()
@@ -126,15 +126,15 @@ class Paths {
     return name
   }
 
-  /** What the parser finds. */
+  /** Columns of what the parser finds. */
   raws(statement: Statement, json: string): string[] {
     return this.#each(({ name, path }) => `JSONExtractRaw(${json}, ${keysOf(statement, path)}) AS raw_${name}`)
   }
 
   /**
-   * The same for texts that the parser refuses: it finds nothing at all there. A repaired text is a column, as ClickHouse
-   * works out for every row what more than one expression needs. Where none is repaired, every token depends on the check
-   * that fails for a refused one, so that nothing can be made of such a row.
+   * Columns of the tokens, also for texts that the parser refuses, in which it finds nothing. The repaired text is a column of
+   * its own, because ClickHouse computes for every row what more than one expression needs. Without repair, every token
+   * depends on the check that fails for a refused text, so that such a row is never evaluated.
    */
   tokens(statement: Statement, json: string): string[] {
     const isRefused = [...this.#each(({ name }) => `raw_${name} = ''`), `NOT isValidJSON(${json})`].join(' AND ')
@@ -149,7 +149,7 @@ class Paths {
     return [`${isRefused} AS is_refused`, `if(is_refused, ${repaired(json)}, '') AS repaired`, ...tokens]
   }
 
-  /** For a subquery over profiles: the tokens alone. */
+  /** For a subquery over profiles, which needs only tokens. */
   select(statement: Statement): { raws: string[]; tokens: string[]; names: string[] } {
     return { raws: this.raws(statement, 'properties'), tokens: this.tokens(statement, 'properties'), names: this.names }
   }

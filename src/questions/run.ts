@@ -42,23 +42,23 @@ export interface QuestionsOptions {
   load?: Pick<ThreadLoad, 'isShort'> | undefined
 }
 
-/** How many questions run at once; and while the service is busy, when each has one thread. */
+/** How many questions run at a time; fewer, with one thread each, while this thread has much to do. */
 const AT_ONCE = { slots: 8, perProject: 2 }
 const AT_ONCE_WHILE_BUSY = { slots: 2, perProject: 1 }
-/** How long what is over it waits, ms. */
+/** How long further questions wait for a slot, ms. */
 const WAIT_MS = 20_000
 const RETRY_SECONDS = 5
-/** ClickHouse ends a query that takes too long by itself; it may notice late. */
+/** ClickHouse ends a query that takes too long itself, but may notice late; this much later the client gives up, ms. */
 const GRACE_MS = 5_000
 /**
- * Events are accepted first: a thread of a question weighs 36 then, and what accepts events on 2 cores some 3 × 1024. Each
- * thread costs more than its weight, as what wakes waits for its slice: two questions with two threads each took 15 % of
- * the events a second, one with one thread 7 %.
+ * Accepting events has priority. With this nice value, a thread of a question has a scheduling weight of 36, and what accepts
+ * events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread that wakes waits for its time
+ * slice: two questions with two threads each took 15 % of the events a second, one with one thread 7 %.
  */
 const NICE = 15
 /**
- * Rewrites of GROUP BY, ORDER BY and LIMIT BY that ClickHouse looks for. Our statements have nothing to rewrite, and looking
- * compares expressions together with all that is below them: a third of the time to plan paths, a quarter for a funnel.
+ * Rewrites of GROUP BY, ORDER BY and LIMIT BY that ClickHouse tries. Our statements have nothing to rewrite, and trying
+ * compares whole expression trees: a third of the time to plan paths, a quarter for a funnel.
  */
 export const NEEDLESS_REWRITES = [
   'optimize_aggregators_of_group_by_keys',
@@ -71,8 +71,9 @@ export const NEEDLESS_REWRITES = [
 ]
 
 /**
- * What ClickHouse has its shards filter leaves out conditions with a lambda, also below NOT, where the rest then drops rows
- * that match (25.1 up to 26.8; ClickHouse issue 113445). So filters of properties run where the results are put together.
+ * When ClickHouse pushes a filter down to the shards, it leaves out conditions with a lambda, even below NOT, so that the
+ * rest drops matching rows (25.1 up to 26.8; ClickHouse issue 113445). So filters of properties run where the results of
+ * the shards are merged.
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
@@ -86,7 +87,7 @@ export interface Answered extends Answer {
   elapsed_ms: number
 }
 
-/** Asks ClickHouse the questions of projects, of each a few at a time. All that questions do besides thinking is here. */
+/** Runs the questions of projects in ClickHouse, a few of each project at a time. All I/O of questions is here. */
 export class Questions {
   readonly #options: QuestionsOptions
   readonly #load: Pick<ThreadLoad, 'isShort'>
@@ -103,7 +104,7 @@ export class Questions {
   /**
    * Answers a question after everything that was accepted before it.
    * @param body of the request, as JSON
-   * @param signal aborted when the asker hangs up, which ends the query
+   * @param signal aborted when the client disconnects, which ends the query
    * @throws ApiError `invalid_request`, `query_too_large`, `overloaded`
    */
   async ask(projectId: string, body: unknown, signal: AbortSignal): Promise<Answered> {
@@ -123,9 +124,9 @@ export class Questions {
   }
 
   /**
-   * Reads rows about a project, in its turn among the questions. It has waited for what was accepted before.
-   * @param advice a sentence: what to ask for instead if this is too much
-   * @param signal aborted when the asker hangs up, which ends the query
+   * Reads rows about a project, within the same limits as questions. The caller has waited at the read barrier.
+   * @param advice a sentence for `query_too_large`: what to request instead
+   * @param signal aborted when the client disconnects, which ends the query
    * @throws ApiError `query_too_large`, `overloaded`
    */
   async read(
@@ -144,12 +145,12 @@ export class Questions {
     }
   }
 
-  /** The store may be late while one of its shards is down, and nobody else has the slot meanwhile. */
+  /** Waits at the read barrier without holding a slot, because the store may be late while one of its shards is down. */
   async #wait(projectId: string, signal: AbortSignal): Promise<ReadPoint> {
     try {
       return await unlessAborted(this.#options.barrier.waitForProject(projectId), signal)
     } catch (error) {
-      throw signal.aborted ? new StoreUnreachableError('The asker hung up.', { cause: error }) : error
+      throw signal.aborted ? new StoreUnreachableError('The client disconnected.', { cause: error }) : error
     }
   }
 
@@ -164,7 +165,7 @@ export class Questions {
     }
   }
 
-  /** Asks without repairing texts first, unless it is known that the project needs it. */
+  /** Runs a query first without repairing texts, unless the project is known to need it. */
   async #read(
     { projectId, now }: Pick<Asked, 'projectId' | 'now'>,
     build: (asked: Asked) => Query | Promise<Query>,
@@ -172,7 +173,7 @@ export class Questions {
   ): Promise<unknown[]> {
     const { shards, aliases, limits } = this.#options
     const hasAliases = await aliases.hasAny(projectId)
-    // Both have it together.
+    // One limit for both attempts.
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     const rows = async (repairsTexts: boolean) => {
       const query = await build({ projectId, now, shards, hasAliases, repairsTexts })
@@ -199,7 +200,7 @@ export class Questions {
       this.#settings = undefined
       throw error
     })
-    // No limit at all would be 0.
+    // 0 would mean no limit.
     const max_execution_time = Math.max(1, Math.round(seconds))
     const limitMs = max_execution_time * 1000 + GRACE_MS
     try {
@@ -212,7 +213,7 @@ export class Questions {
     }
   }
 
-  /** What ClickHouse does not answer in time is too much for it only if it answers at all. @throws StoreUnreachableError */
+  /** After a timeout: the query was too large only if ClickHouse responds at all. @throws StoreUnreachableError if it does not */
   async #checkStore(): Promise<void> {
     try {
       await this.#options.shards.each(({ clickhouse }) => clickhouse.ping())
@@ -223,7 +224,7 @@ export class Questions {
     }
   }
 
-  /** Some are settings of newer servers. */
+  /** Leaves out settings that the server does not know. */
   async #findSettings(): Promise<ClickHouseSettings> {
     const { shards, limits } = this.#options
     const wanted: Record<string, number> = {
@@ -245,12 +246,12 @@ export class Questions {
     }
   }
 
-  /** @throws ApiError that names the patterns which RE2 does not take */
+  /** @throws ApiError that names the patterns which RE2 does not accept */
   async #checkPatterns(question: Question, signal: AbortSignal): Promise<void> {
     const details = []
     for (const { path, pattern } of findPatterns(question)) {
       const isValid = await this.#rows(
-        // As filters have it: ClickHouse takes a lone backslash for a plain text.
+        // With the same prefix as in filters: without it, ClickHouse takes a lone backslash for a plain text.
         { sql: `SELECT match('', {pattern:String})`, parameters: { pattern: `(?-s)${pattern}` } },
         signal,
       ).then(

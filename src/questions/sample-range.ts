@@ -2,37 +2,37 @@ import { lastIdAt } from '../model/event-id.js'
 import type { Counts } from './name-counts.js'
 import { type IdRange, lastIdBefore, monthAfter } from './names.js'
 
-/** How many events to look at. */
+/** The size of a sample of events. */
 export interface Extent {
-  /** of a frequent event */
+  /** events of a frequent name */
   most: number
-  /** of a rare one, each of which may be in a granule of its own, which is read as a whole */
+  /** events of a rare name: each may be in a granule of its own, which is read completely */
   least: number
-  /** rows that are read for a sample of events of one name, about: their properties take most of the time that a list takes */
+  /** approximate number of rows read for events of one name: reading properties takes most of the time of a list */
   rows: number
-  /** rows in which events of one name are looked for until one is found, by whole months */
+  /** rows that are searched for events of one name until one is found, in whole months */
   searched: number
 }
 
-/** For a list that somebody waits for: within 50 ms of 100 million events. */
+/** For a list that a client waits for: within 50 ms over 100 million events. */
 export const FIRST: Extent = { most: 1_000, least: 10, rows: 12_500, searched: 5_000_000 }
-/** For one that is made behind the calls, or of a small project. */
+/** For a list that is made in the background, or of a small project. */
 export const WHOLE: Extent = { most: 20_000, least: 200, rows: 250_000, searched: Number.POSITIVE_INFINITY }
 
-/** How many events there are of a name, or of all names. */
+/** The number of events with a name, or of all events. */
 export function countOf({ names, total }: Counts, event: string | undefined): number {
   return event === undefined ? total : (names.get(event)?.count ?? 0)
 }
 
-/** How many of a name's events to look at, which are spread over all of a project's. */
+/** How many events of a name to sample, assuming that they are spread over all events of the project. */
 export function sampleSize(counts: Counts, event: string | undefined, { most, least, rows }: Extent): number {
   const count = countOf(counts, event)
   return Math.min(most, Math.max(least, Math.floor((rows * count) / Math.max(1, counts.total))))
 }
 
 /**
- * The range of ids, by whole months, that has the newest events of a name. What the months between have is not read: to look
- * for a name in 20 million rows takes longer than to read its events.
+ * The range of ids, in whole months, that contains the newest events of a name. Other months are not searched, because
+ * searching 20 million rows for a name takes longer than reading its events.
  */
 export function newestRange(counts: Counts, event: string | undefined, upTo: string, extent: Extent): IdRange {
   const size = sampleSize(counts, event, extent)
@@ -55,7 +55,7 @@ interface MonthCount {
   total: number
 }
 
-/** The months that have events of a name, the last first. */
+/** The months with events of a name, the latest first. */
 function monthsOf({ months }: Counts, event: string | undefined): MonthCount[] {
   const sum = (rows: readonly { count: string }[]) => rows.reduce((total, { count }) => total + Number(count), 0)
   return [...(months ?? [])]
@@ -68,7 +68,7 @@ function monthsOf({ months }: Counts, event: string | undefined): MonthCount[] {
     .sort((a, b) => (a.month < b.month ? 1 : -1))
 }
 
-/** The month from which on there are so many events, or enough is searched; undefined if none is needed. */
+/** The month to begin with, so that there are enough events or enough rows are searched; undefined if no month is needed. */
 function oldestOf(months: readonly MonthCount[], wanted: number, { searched }: Extent): string | undefined {
   let oldest: string | undefined
   let found = 0

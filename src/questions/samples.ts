@@ -20,27 +20,27 @@ import type { Questions } from './run.js'
 import { countOf, type Extent, FIRST, newestRange, sampleSize, WHOLE } from './sample-range.js'
 import type { Asked } from './statement.js'
 
-/** For so long, what is known of a large project does while it is made anew, ms. */
+/** How old a sample of a large project may be while a new one is made, ms. */
 const MAX_OLD_MS = 2 * RECOUNT_MS
-/** Events that are found within so many rows are read by one thread, in small blocks: it stops earlier. */
+/** Up to this many rows are read by one thread in small blocks, which stops sooner once there are enough events. */
 const NEAR_ROWS = 100_000
 const NEAR: ClickHouseSettings = { max_threads: 1, max_block_size: '8192' }
-/** Otherwise it reads far ahead in each part. */
+/** Without this, ClickHouse reads far ahead in each part. */
 const UNBUFFERED: ClickHouseSettings = { read_in_order_use_buffering: 0 }
-/** Who waits for a list has the other core. */
+/** One thread in the background, so that a client which waits for a list has the other core. */
 const BEHIND: ClickHouseSettings = { max_threads: 1 }
 
-/** The events that are looked at, and of what project. */
+/** The events to sample: those of a project, or those with one name. */
 export interface Looked {
   projectId: string
   event: string | undefined
 }
 
-/** What a sample had, up to a position. */
+/** The result of sampling events up to a position. */
 interface Sample<Row> extends Pick<ReadPoint, 'stored' | 'deletions'> {
   begunAt: number
   rows: Row[]
-  /** whether no more events would be looked at if nobody waited */
+  /** whether a sample that is made in the background would not be larger */
   isWhole: boolean
 }
 
@@ -51,15 +51,15 @@ export interface SamplesOptions<Row> {
   backlog: Backlog
   /** ms that only rise */
   clock(): number
-  /** of a row, those that it is kept with */
+  /** the texts of a row, to estimate its size */
   texts(row: Row): string[]
-  /** how many events were looked at */
+  /** the number of events in the sample */
   sampledIn(rows: readonly Row[]): number
 }
 
 /**
- * Rows about a project's newest events, or about those of a name. In a large project the first who asks gets few events, which
- * takes some 30 ms; more are looked at behind the call, for the next one.
+ * Rows about a project's newest events, or about those of a name. In a large project the first call samples few events,
+ * which takes about 30 ms; a larger sample is made in the background for the next call.
  */
 export class Samples<Row> {
   readonly #options: SamplesOptions<Row>
@@ -91,7 +91,7 @@ export class Samples<Row> {
     const isLarge = known.total > LARGE
     const isYounger = ({ begunAt }: Sample<Row>, ms: number) => clock() - begunAt < ms
     const { rows } = await this.#kept.get(JSON.stringify([projectId, event, name]), {
-      // What was deleted is in no list.
+      // After a deletion, a list must not contain what was deleted.
       isCurrent: (sample) =>
         sample.deletions === deletions &&
         (isLarge
@@ -104,7 +104,7 @@ export class Samples<Row> {
     return { rows, pending }
   }
 
-  /** Those from before a deletion do for a large project: its events are found by them, unless few are left. */
+  /** For a large project, counts from before a deletion are good enough to find its events, unless few are left. */
   async #countsFor({ projectId, event }: Looked, point: ReadPoint): Promise<Counts> {
     const { counts } = this.#options
     const last = counts.last(projectId)

@@ -13,7 +13,7 @@ import type { Answer, CountingKind, Query } from './kind.js'
 import { type Asked, bucketNumber, Statement } from './statement.js'
 import { type Buckets, bucketsOf, formatInstant, instantOf, rangeOf } from './time.js'
 
-/** A number of the answer as ClickHouse sends it. */
+/** One number of the answer as ClickHouse sends it. */
 interface Row {
   series: number
   /** the JSON text of the breakdown; empty for the rest */
@@ -24,7 +24,7 @@ interface Row {
   value: number | string | null
 }
 
-/** What counts as nothing; other metrics are null then. */
+/** Metrics that are 0 if there are no events; the others are null. */
 const ZERO: readonly Metric[] = ['events', 'users', 'events_per_user', 'sum']
 const OF_USERS: readonly Metric[] = ['users', 'events_per_user']
 
@@ -34,8 +34,8 @@ const REST = '$other'
 export const series: CountingKind<SeriesQuestion, SeriesCell> = { query, answer, users }
 
 /**
- * Without a breakdown all series are counted in one pass over the events. With one, each is counted by itself, as the values
- * that have a line differ: in a first pass it finds these.
+ * Without a breakdown, all series are counted in one pass over the events. With one, each series is counted by itself,
+ * because different values have lines; a first pass finds these values.
  */
 function query(question: SeriesQuestion, asked: Asked): Query {
   const statement = new Statement(asked)
@@ -59,7 +59,7 @@ function countsOf(statement: Statement, question: SeriesQuestion, part: Numbered
   const bucket = buckets === null ? 'toUInt32(1)' : `${bucketNumber(statement, 'timestamp', buckets)} + 1`
   const states = measures.flatMap(({ states }) => states)
   const values = measures.map(({ number, value }) => `(toUInt8(${number}), CAST(${value} AS Nullable(Float64)))`)
-  // The states of the buckets, put together, are those of the range.
+  // The merged states of the buckets are the state of the whole range.
   return `SELECT line.1 AS series, label, bucket, line.2 AS value FROM (
       SELECT label, bucket, [${values.join(', ')}] AS lines FROM (
         SELECT label, bucket, ${states.join(', ')} FROM (
@@ -92,7 +92,7 @@ function valuesOf(definitions: SeriesDefinition[]): FieldName[] {
   return [...new Map(byKey).values()]
 }
 
-/** Which line an event counts for: that of its value, or that of the rest. */
+/** SQL of the line that an event counts for: that of its value, or the rest. */
 function labelOf(statement: Statement, question: SeriesQuestion, part: Numbered[]): { sql: string; where: string } {
   const { breakdown, other } = question
   const [only] = part
@@ -109,7 +109,7 @@ function topOf(statement: Statement, question: SeriesQuestion, one: Numbered): s
     ) GROUP BY breakdown ORDER BY ${value} DESC NULLS LAST, breakdown LIMIT ${statement.count(question.limit)}`
 }
 
-/** Those of the events that are counted, whatever the metric makes of them. */
+/** The users of all counted events, even if the metric ignores some of them. */
 function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, statement: Statement): string {
   const definition = question.series[series]
   if (!definition) throw new RangeError(`there is no series ${series}`)
@@ -119,7 +119,7 @@ function users(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, 
   const range = { ...rangeOf(question), user: 'known' } as const
   const events = matchingEvents(statement, { definitions: [definition], where, timezone, ...split, ...range })
   const conditions = at === undefined ? [] : [inBucket(statement, question, at)]
-  // Without a line for the rest, it is that of a value.
+  // Without a line for the rest, `$other` is an ordinary value.
   if (isSplit && question.other && breakdown.length === 1 && breakdown[0] === REST) {
     conditions.push(
       `breakdown ${statement.global}NOT IN (${topOf(statement, question, { definition, number: series })})`,
@@ -139,7 +139,7 @@ function inBucket(statement: Statement, question: SeriesQuestion, at: string): s
   return number < 0 ? '0' : `${bucketNumber(statement, 'timestamp', buckets)} = ${statement.number(number)}`
 }
 
-/** How a series is measured: states of aggregates, which can be put together, and what they come to. */
+/** How a series is measured: an aggregate state, which can be merged, and its final value. */
 interface Measure {
   number: number
   states: string[]
@@ -169,7 +169,7 @@ function measureOf(
   const isNumber = `${matches} AND v${position} IS NOT NULL`
   const ofNumbers = (aggregate: string) => one(aggregate, `assumeNotNull(v${position})`, isNumber, orNull)
   const percentile = (level: string) =>
-    // Only in texts that have to be repaired there are infinite numbers.
+    // Infinite numbers occur only in texts that need repair.
     statement.asked.repairsTexts && !approximate
       ? one('groupArray', `assumeNotNull(v${position})`, isNumber, (numbers) => orNull(percentileOf(numbers, level)))
       : ofNumbers(`${quantile}(${level})`)
@@ -205,8 +205,8 @@ function measureOf(
 }
 
 /**
- * As `quantileExactInclusive` has it, but also next to infinite numbers, where that multiplies them by 0. Between -∞ and a
- * finite number it is -∞, and between the two infinite ones there is none. NaN of no numbers.
+ * As `quantileExactInclusive`, but also correct next to infinite numbers, which that function multiplies by 0. Between -∞
+ * and a finite number the result is -∞, between the two infinite ones there is none. NaN if there are no numbers.
  */
 function percentileOf(numbers: string, level: string): string {
   const place = `(${level} * (length(sorted) - 1) + 1)`
@@ -217,12 +217,12 @@ function percentileOf(numbers: string, level: string): string {
   return `arrayMap(sorted -> multiIf(empty(sorted), nan, ${isExact}, ${below}, ${between}), [arraySort(${numbers})])[1]`
 }
 
-/** Of no numbers these aggregates are NaN. */
+/** Turns NaN, which these aggregates return if there are no numbers, into null. */
 function orNull(sql: string): string {
   return `if(isNaN(${sql}), NULL, ${sql})`
 }
 
-/** Null where the whole range is one. */
+/** The buckets of the range; null if the question has no interval. */
 function bucketsIn({ interval, timezone, week_start, ...range }: SeriesQuestion): Buckets | null {
   return interval === 'none' ? null : bucketsOf(rangeOf({ ...range, timezone }), interval, timezone, week_start)
 }
@@ -255,7 +255,7 @@ function spansOf(question: SeriesQuestion): { at: string; to: number }[] {
   return [{ at: formatInstant(from, question.timezone), to }]
 }
 
-/** By series, most first, the rest last. */
+/** The lines by series, the largest first, the rest last. */
 function linesOf(question: SeriesQuestion, rows: Row[]): Line[] {
   const lines = new Map<string, Line>()
   for (const { series, label, bucket, value } of rows) {

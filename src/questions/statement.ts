@@ -3,7 +3,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { bytesOf } from './json-sql.js'
 import type { Buckets } from './time.js'
 
-/** Of whom a question is asked, and when. */
+/** The context of a question: its project, the time, and what the SQL depends on. */
 export interface Asked {
   projectId: string
   /** epoch ms */
@@ -12,19 +12,19 @@ export interface Asked {
   /** whether users of the project may have several names */
   hasAliases: boolean
   /**
-   * whether texts that few events have are repaired: those that ClickHouse's JSON parser refuses, and arrays and objects with
-   * numbers that are not written as doubles are, where they are a breakdown. Without it, a query that needs such a text fails
-   * with FUNCTION_THROW_IF_VALUE_IS_NON_ZERO; it takes ClickHouse half the time to make a plan for.
+   * whether rare texts are repaired: those that ClickHouse's JSON parser refuses, and, in breakdowns, arrays and objects with
+   * numbers that are not written as doubles are. Without repair, a query that needs such a text fails with
+   * FUNCTION_THROW_IF_VALUE_IS_NON_ZERO, but ClickHouse plans it in half the time.
    */
   repairsTexts: boolean
 }
 
-/** The parameters of one statement. The methods return what stands for a value in it: nothing of a question becomes SQL. */
+/** The parameters of one statement. The methods return the placeholder of a value: nothing of a question becomes SQL. */
 export class Statement {
   readonly asked: Asked
   readonly project: string
   readonly #fields = new QueryParameters()
-  /** by type and value: a question says the same more than once, and ClickHouse takes 1000 parameters */
+  /** placeholders by type and value: a question repeats values, and ClickHouse accepts only 1000 parameters */
   readonly #known = new Map<string, string>()
 
   constructor(asked: Asked) {
@@ -36,7 +36,7 @@ export class Statement {
     return this.#fields.parameters
   }
 
-  /** A text that the caller gave; one with half a surrogate pair as the bytes that `textOf` has. */
+  /** A text from the caller; one with half a surrogate pair becomes the bytes that `textOf` yields. */
   text(value: string): string {
     const isWhole = value.isWellFormed()
     const text = isWhole ? value : bytesOf(value).toString('hex')
@@ -44,7 +44,7 @@ export class Statement {
     return isWhole ? placeholder : `unhex(${placeholder})`
   }
 
-  /** An array of texts that the caller gave, as `text` has them. */
+  /** An array of texts from the caller, each as by `text`. */
   anyTexts(values: readonly string[]): string {
     if (values.every((value) => value.isWellFormed())) return this.texts(values)
     return `arrayMap(digits -> unhex(digits), ${this.texts(values.map((value) => bytesOf(value).toString('hex')))})`
@@ -58,7 +58,7 @@ export class Statement {
     return this.#once('number', String(value), () => this.#fields.number(value))
   }
 
-  /** A whole number that is not negative, as for LIMIT. */
+  /** A non-negative integer, for example for LIMIT. */
   count(value: number): string {
     return this.#once('count', value, () => this.#fields.count(value))
   }
@@ -74,7 +74,7 @@ export class Statement {
     return placeholder
   }
 
-  /** JOIN, and IN with a subquery, as a query over all shards needs them. */
+  /** The prefix GLOBAL that JOIN, and IN with a subquery, need over several shards; empty with one. */
   get global(): string {
     return this.asked.shards.areSeveral ? 'GLOBAL ' : ''
   }
@@ -88,7 +88,7 @@ export function bucketNumber(statement: Statement, instant: string, { starts, nu
   const isRegular = starts.every((start, i) => start === first + i * width && numbers[i] === i)
   if (isRegular) {
     const number = `floor((${instant} - ${statement.number(first)}) / ${statement.number(width)})`
-    // The last one may be longer than those before.
+    // The last bucket may be longer than the others.
     return `toUInt32(least(${number}, ${statement.number(starts.length - 1)}))`
   }
   const piece = `roundDown(${instant}, ${statement.numbers(starts)})`

@@ -23,11 +23,11 @@ interface Bucket extends Range {
 }
 
 /**
- * The buckets of a range, in order. Where clocks are set back over midnight a local day comes in two pieces, so an instant
- * belongs to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
+ * The buckets of a range, in order. If clocks are set back across midnight, a local day has two pieces. So an instant belongs
+ * to the bucket `numbers[i]` of the last `starts[i]` that is not after it.
  */
 export interface Buckets {
-  /** whole: the first may begin before the range, and the last end after it */
+  /** complete ones: the first may begin before the range, and the last end after it */
   buckets: Bucket[]
   starts: number[]
   numbers: number[]
@@ -37,7 +37,7 @@ export interface Buckets {
 export function isTimeZone(name: string): boolean {
   try {
     Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name)
-    // An offset is no time zone, even if Temporal takes it for one.
+    // Temporal accepts offsets as time zones, but this service does not.
     return !/^[+-]/.test(name)
   } catch {
     return false
@@ -45,8 +45,9 @@ export function isTimeZone(name: string): boolean {
 }
 
 /**
- * A date, the first instant of that local day; an ISO time, local if it has no offset, which may have seconds as those of
- * answers have; or epoch ms. Null for anything else.
+ * Parses a date (the first instant of that local day), an ISO time (local if it has no offset; the offset may have seconds,
+ * as in answers), or epoch ms.
+ * @returns epoch ms; null for anything else
  */
 export function instantOf(text: string | number, timezone: string): number | null {
   if (typeof text === 'number') return text
@@ -69,7 +70,7 @@ export function isDate(text: string | number): text is string {
   return typeof text === 'string' && DATE.test(text)
 }
 
-/** The range of a question that was parsed. */
+/** The range of a parsed question. */
 export function rangeOf({ from, to, timezone }: Pick<RangeQuestion, 'from' | 'to' | 'timezone'>): Range {
   return { from: instantOf(from, timezone) ?? 0, to: instantOf(to, timezone) ?? 0 }
 }
@@ -79,7 +80,7 @@ export function localDate(ms: number, timezone: string, days = 0): string {
   return zoned(ms, timezone).toPlainDate().add({ days }).toString()
 }
 
-/** A date so many days later. */
+/** A date plus a number of days. */
 export function laterDate(date: string, days: number): string {
   return Temporal.PlainDate.from(date).add({ days }).toString()
 }
@@ -100,20 +101,20 @@ function formatLocal(ms: number, offset: number): string {
 
 const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS, w: 7 * DAY_MS }
 
-/** `7d` in ms; null if it is no duration. */
+/** Parses a duration such as `7d` into ms; null if it is invalid. */
 export function durationMs(text: string): number | null {
   const [, count, unit = ''] = /^(\d{1,12})(ms|s|m|h|d|w)$/.exec(text) ?? []
   return count === undefined ? null : Number(count) * (UNITS[unit] ?? 0)
 }
 
-/** The least that a unit can last, so that no more of them fit in a range. */
+/** Shortest duration of a unit, which bounds their number in a range. */
 const LEAST_MS: Record<Unit, number> = {
   hour: 3_600_000,
   day: DAY_MS,
   week: 7 * DAY_MS,
   month: 28 * DAY_MS,
 }
-/** More than a unit can last, however the clocks are changed in it. */
+/** Longer than a unit can last, even if clocks are changed in it. */
 const MOST_MS: Record<Unit, number> = {
   hour: 3 * DAY_MS,
   day: 4 * DAY_MS,
@@ -121,20 +122,20 @@ const MOST_MS: Record<Unit, number> = {
   month: 35 * DAY_MS,
 }
 
-/** About how many buckets a range has. */
+/** Upper estimate of the number of buckets in a range. */
 export function countBuckets({ from, to }: Range, unit: Unit): number {
   return Math.ceil((to - from) / LEAST_MS[unit])
 }
 
 /**
- * The local hours, days, weeks or months that a range touches. Hours are counted within one offset: a change of it begins
- * a new one. Every other bucket is all instants of its local dates, so a date that clocks skip has none.
+ * The local hours, days, weeks or months that overlap a range. Hours are counted within one offset: a change of the offset
+ * begins a new one. Every other bucket consists of all instants of its local dates, so a skipped date has no bucket.
  */
 export function bucketsOf({ from, to }: Range, unit: Unit, timezone: string, weekStart: WeekStart): Buckets {
   const pieces = piecesOf({ from: from - MOST_MS[unit], to: to + MOST_MS[unit] }, unit, timezone, weekStart)
   const byKey = new Map<number, Piece[]>()
   for (const [i, piece] of pieces.entries()) {
-    // An hour has but one piece.
+    // An hour has only one piece.
     const key = unit === 'hour' ? i : piece.key
     const known = byKey.get(key)
     if (known) known.push(piece)
@@ -150,7 +151,7 @@ export function bucketsOf({ from, to }: Range, unit: Unit, timezone: string, wee
   const starts = touched
     .flatMap((pieces, number) => pieces.map((piece) => ({ at: piece.from, number })))
     .sort((a, b) => a.at - b.at)
-    // What follows upon a piece of the same bucket needs no start of its own.
+    // A piece that follows one of the same bucket needs no start of its own.
     .filter(({ number }, i, all) => all[i - 1]?.number !== number)
   return { buckets, starts: starts.map(({ at }) => at), numbers: starts.map(({ number }) => number) }
 }

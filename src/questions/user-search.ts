@@ -3,7 +3,7 @@ import type { Query } from './kind.js'
 import { type Asked, Statement } from './statement.js'
 import { aliasEnds } from './users-join.js'
 
-/** What to look for, and which of the users found. */
+/** A search for users, and the page of its results. */
 export interface UserSearch {
   /** at least one character */
   text: string
@@ -18,8 +18,8 @@ export interface FoundUser {
 }
 
 /**
- * FoundUsers: those with a profile who have the text, in any case, in their name, in an alias or in a text at the top
- * level of their properties. The one who is called so comes first, then the others by their name.
+ * Query for FoundUsers: users with a profile who have the text, ignoring case, in their name, in an alias or in a string at
+ * the top level of their properties. An exact match of the name comes first, then the others by name.
  */
 export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Query {
   const statement = new Statement(asked)
@@ -32,7 +32,7 @@ export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Q
   const conditions = [holds('p.distinct_id'), hasText('p.properties', holds), ...(hasAliases ? [`a.user != ''`] : [])]
   const named = `SELECT user, max(alias = ${sought}) AS is_exact FROM (${aliasEnds(statement)})
     WHERE ${holds('alias')} GROUP BY user`
-  // What was the profile of a name before it became an alias is none of a user any more.
+  // Excludes the profiles of names that have become aliases.
   const aliases = `SELECT alias FROM ${shards.newest('aliases', { keys, columns: ['created_at'] })} WHERE ${keys}`
   const sql = `SELECT p.distinct_id AS name, p.distinct_id = ${sought}${hasAliases ? ' OR a.is_exact' : ''} AS isExact
     FROM (${profiles}) AS p
@@ -44,8 +44,8 @@ export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Q
 }
 
 /**
- * Whether a text at the top level of properties holds what is sought. Most are ruled out without being parsed, and only
- * those that ClickHouse's parser refuses are repaired.
+ * Whether a string at the top level of properties matches. Most properties are excluded without being parsed, and only those
+ * that ClickHouse's parser refuses are repaired.
  */
 function hasText(properties: string, holds: (value: string) => string): string {
   const member = unmarked('m.2')

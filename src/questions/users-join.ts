@@ -1,6 +1,6 @@
 import type { Statement } from './statement.js'
 
-/** What an SDK calls a user whom it does not know; nobody. */
+/** The distinct_id that SDKs send for an unknown user. */
 export const NOBODY = '$anonymous'
 
 /** The user of an event row `e` that usersJoin has joined: the end of its chain of aliases. */
@@ -8,7 +8,7 @@ export function userOf({ asked }: Statement): string {
   return asked.hasAliases ? `if(a.user = '', e.distinct_id, a.user)` : 'e.distinct_id'
 }
 
-/** The tokens that are taken from a profile's properties. */
+/** The tokens that a question needs from a profile's properties. */
 export interface ProfileTokens {
   raws: string[]
   tokens: string[]
@@ -16,9 +16,8 @@ export interface ProfileTokens {
 }
 
 /**
- * Joins users to event rows `e`: by their aliases, if the project has any, and their profiles, if something of them is
- * asked for.
- * @param events what stands for the rows in FROM, if they are few: then no other users' profiles are read
+ * Joins users to event rows `e`: aliases if the project has any, and profiles if the question uses them.
+ * @param events operand of FROM for the rows, if they are few, so that only the profiles of their users are read
  */
 export function usersJoin(statement: Statement, profile: ProfileTokens | null, events: string | null): string {
   const { asked, global } = statement
@@ -35,7 +34,7 @@ export function usersJoin(statement: Statement, profile: ProfileTokens | null, e
   return `${aliases} ${global}ANY LEFT JOIN (${profiles}) AS u ON u.name = ${userOf(statement)}`
 }
 
-/** Chains of aliases are followed so far. */
+/** Maximum number of steps by which a chain of aliases is followed. */
 const MAX_CHAIN = 900
 
 /** Rows `alias` and `user`: each alias with the user at the end of its chain. */
@@ -43,7 +42,7 @@ export function aliasEnds(statement: Statement): string {
   const keys = `project_id = ${statement.project}`
   const newest = statement.asked.shards.newest('aliases', { keys, columns: ['distinct_id'] })
   const links = `SELECT alias, distinct_id FROM ${newest} WHERE ${keys}`
-  // Few aliases lead to a name that is one itself.
+  // Few aliases point at another alias.
   const further = `SELECT alias, distinct_id FROM (${links}) WHERE alias ${statement.global}IN (SELECT distinct_id FROM (${links}))`
   return `WITH RECURSIVE ways AS (
       SELECT alias, distinct_id AS user, 1 AS steps FROM (${links})
