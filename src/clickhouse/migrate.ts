@@ -19,7 +19,7 @@ export interface Migration {
   checksum: string
 }
 
-/** The statement that a server gets for one of a file. */
+/** Makes the statement for a server of one from a file. */
 type Spelling = (statement: string) => string
 
 /**
@@ -46,9 +46,9 @@ async function applyAll(clickhouse: ClickHouse, migrations: Migration[], spell: 
 }
 
 /**
- * Makes a server the replica of another that is up to date. Its tables have to be as the other's are now: the Keeper knows
- * their columns, and refuses a table that begins as the first file has it. What later files did to the tables' contents and
- * columns comes from the Keeper; their settings do not.
+ * Makes a server the replica of another that is up to date. Its tables must be created with the current definitions of the
+ * other's: the Keeper knows their columns, and refuses a table as it is in the first file. Changes of contents and columns
+ * in later files come from the Keeper; changes of settings do not.
  */
 export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migrations: Migration[]): Promise<void> {
   const left = await missing(clickhouse, migrations)
@@ -68,7 +68,7 @@ export async function copyTables(clickhouse: ClickHouse, model: ClickHouse, migr
   }
 }
 
-/** The migrations that a server does not have. It notes them for itself, also where it is one of several replicas. */
+/** The migrations that a server does not have. Each server records its own, even if it is one of several replicas. */
 async function missing(clickhouse: ClickHouse, migrations: Migration[]): Promise<Migration[]> {
   await checkVersion(clickhouse)
   await clickhouse.commandWithoutDatabase(`CREATE DATABASE IF NOT EXISTS ${quoteName(clickhouse.database)}`)
@@ -116,8 +116,8 @@ async function engineOfEvents(clickhouse: ClickHouse): Promise<{ engine: string 
 }
 
 /**
- * Whether the tables of a server are replicated, or are to be. A store whose replicas were reduced to one keeps its tables.
- * @throws SchemaError if they are not although there are several servers, or if the server has no name as a replica
+ * Whether the tables of a server are or must be replicated. A store whose replicas were reduced to one keeps its tables.
+ * @throws SchemaError if they are not replicated although there are several servers, or if a server lacks the replica macros
  */
 async function checkReplication(clickhouse: ClickHouse, hasReplicas: boolean): Promise<boolean> {
   const [events] = await engineOfEvents(clickhouse)

@@ -5,16 +5,16 @@ export type Scalars = Record<string, string | number | bigint>
 /** Values of `{name:Type}` in a query. */
 export type Parameters = Record<string, Scalars[string] | string[] | number[]>
 
-/** ClickHouse takes no parameter over 128 KiB (http_max_field_value_size), whatever a query's own settings say. */
+/** ClickHouse refuses parameters over 128 KiB (http_max_field_value_size), whatever the settings of the query. */
 const MAX_FIELD_BYTES = 120_000
 /** A number has at most 24 characters, and a comma. */
 const NUMBERS = MAX_FIELD_BYTES / 25
 
-/** ClickHouse takes 1000 fields, some of which are settings. */
+/** ClickHouse accepts 1000 fields, some of which are settings. */
 const MAX_FIELDS = 950
-/** Bytes of a URL, which ClickHouse takes up to 1 MiB long (http_max_uri_size). */
+/** Bytes of a URL. ClickHouse accepts up to 1 MiB (http_max_uri_size). */
 const MAX_URL_BYTES = 1_000_000
-/** Of a text in a parameter of its own. */
+/** Characters of one piece of a text; each piece is a parameter of its own. */
 const MAX_CHARACTERS = 10_000
 /** No pair of surrogates is split. */
 const PIECES = new RegExp(`[^]{1,${MAX_CHARACTERS}}`, 'gu')

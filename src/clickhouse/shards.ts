@@ -16,7 +16,7 @@ export interface Shard {
   urls?: readonly string[]
 }
 
-/** Tables of which the row with the greatest version counts: what names a row in its project, and the other columns. */
+/** Tables in which the row with the greatest version counts: the column that names a row in its project, and the others. */
 export const VERSIONED = {
   profiles: { key: 'distinct_id', columns: ['properties', 'created_at', 'updated_at'] },
   sessions: {
@@ -30,22 +30,22 @@ export type VersionedName = keyof typeof VERSIONED
 
 /** For queries over all shards. */
 const OVER_SHARDS: ClickHouseSettings = {
-  // A part of the rows is never taken for all of them, whatever a user's profile says.
+  // A shard that is missing is always an error, whatever the profile of the ClickHouse user says.
   skip_unavailable_shards: 0,
-  // A shard that is down is known within a second, one that hangs after these seconds without a sign of life.
+  // A shard that is down is detected within a second, one that hangs after this many seconds without a byte.
   connect_timeout_with_failover_ms: 500,
   connections_with_failover_max_tries: '2',
   receive_timeout: 15,
-  // A query that waits for a greeting cannot be cancelled, not even by KILL; it is tried twice.
+  // A query that waits for the handshake cannot be cancelled, not even by KILL; ClickHouse tries it twice.
   handshake_timeout_ms: 5000,
-  // Of a shard's replicas, the one that the service itself prefers.
+  // Prefer the same replica of a shard as the service itself.
   load_balancing: 'in_order',
   use_hedged_requests: 0,
 }
 
 export interface NewestOptions {
   alias?: string
-  /** a condition on `project_id` and the key alone; on many shards it is what keeps them from reading everything */
+  /** a condition on `project_id` and the key only; without it, each of several shards reads all its rows */
   keys?: string
   /** the columns that are needed; default: all */
   columns?: readonly string[]
@@ -58,12 +58,12 @@ export interface ShardsOptions {
 }
 
 /**
- * The store: one or more ClickHouses, each of which has the rows of its lanes. What exists once, such as the keys, is on
- * the first. With one shard every call is that shard's own.
+ * The store: one or more ClickHouse shards, each with the rows of its lanes. Data that exists only once, such as the keys, is
+ * on the first. With one shard, every call goes directly to it.
  */
 export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   readonly all: readonly Shard[]
-  /** of the servers' own configuration, by which they read from each other; default: by the hosts of their URLs */
+  /** the cluster in the servers' configuration by which they read from each other; default: the hosts of their URLs */
   readonly cluster: string | undefined
   /** whether failures name the shard */
   readonly #isNamed: boolean
@@ -96,24 +96,24 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return shard
   }
 
-  /** The store as if this shard were all of it. */
+  /** A store of this shard only. */
   only(number: number): Shards {
     return this.areSeveral ? new Shards([this.at(number)], { isNamed: true }) : this
   }
 
-  /** What to write behind FROM for the rows of all shards. */
+  /** Operand of FROM: the rows of all shards. */
   table(name: string): string {
     return this.areSeveral ? `${name}_all` : name
   }
 
-  /** What to write behind FROM for every version of the rows of all shards. */
+  /** Operand of FROM: every version of the rows of all shards. */
   versionsOf(name: VersionedName): string {
     return this.areSeveral ? `${name}_rows` : name
   }
 
   /**
-   * What to write behind FROM for the newest rows of all shards, without deleted ones. The newest is found by its version
-   * on any shard: FINAL on each of them would give one that another has deleted, as it may after shards were added.
+   * Operand of FROM: the newest rows of all shards, without deleted ones. The newest row is found by its version on any
+   * shard: FINAL on each shard could return a row that is deleted on another, which happens after shards were added.
    */
   newest(
     name: VersionedName,
@@ -122,7 +122,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     const as = alias && ` AS ${alias}`
     if (!this.areSeveral) return `${name}${as} FINAL`
     const { key } = VERSIONED[name]
-    // A tuple, as argMax of a column skips its nulls.
+    // A tuple, because argMax of a column skips nulls.
     const row = [...columns, 'is_deleted'].map((column) => `${name}_rows.${column}`).join(', ')
     const taken = columns.map((column, i) => `newest_row.${i + 1} AS ${column}, `).join('')
     return `(
@@ -134,7 +134,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   }
 
   /**
-   * As ClickHouse has it, over the tables that `table` and `newest` name. Every shard is needed.
+   * As `ClickHouse.rows`, over the operands that `table` and `newest` return. Every shard is needed.
    * @throws ShardUnreachableError that names the shard that is down
    */
   async rows<Row>(
@@ -147,7 +147,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return await this.#named(shard, shard.clickhouse.rows<Row>(query, parameters, this.#over(settings), reading))
   }
 
-  /** As ClickHouse has it, over the tables that `table` and `newest` name. @throws as `rows` */
+  /** As `ClickHouse.bytes`, over the operands that `table` and `newest` return. @throws as `rows` */
   async bytes(
     query: string,
     parameters: Scalars = {},
@@ -177,9 +177,9 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
   }
 
   /**
-   * Looks for what is on one shard only: on `home` first, then on the others.
-   * @param look null where it is not
-   * @throws as `each`, only if it was not found and a shard could not say
+   * Searches for something that is on one shard only: on `home` first, then on the others.
+   * @param look returns null if it is not there
+   * @throws as `each`, but only if it was not found and a shard could not be searched
    */
   async find<T>(home: number, look: (shard: Shard) => Promise<T | null>): Promise<T | null> {
     const first = this.all[home] ?? this.at(0)
@@ -200,7 +200,7 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     await Promise.all(this.all.map(({ clickhouse }) => clickhouse.close()))
   }
 
-  /** The shards take turns at putting results together. */
+  /** The shard that merges the results of the next query; they take turns. */
   #any(): Shard {
     if (!this.areSeveral) return this.at(0)
     this.#next = (this.#next + 1) % this.all.length
@@ -218,11 +218,11 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     })
   }
 
-  /** The error with the name of the shard that is at fault, where one of them is unavailable. */
+  /** If a shard is unavailable, an error that names it; else the given error. */
   async #nameFault(asked: Shard, error: unknown): Promise<unknown> {
     if (error instanceof ShardUnreachableError) return error
     if (!isTimeout(error) && error instanceof StoreUnreachableError) {
-      // Its slots are all in use, so it was not asked.
+      // All slots are in use, so no shard was asked.
       return error.cause instanceof NoSlotError ? error : new ShardUnreachableError(asked, error)
     }
     if (!isTimeout(error) && !isShardLost(error)) return error

@@ -42,7 +42,10 @@ export class Spool extends Readable {
   #counted = 0
   #isPaused = false
 
-  /** @param onStall told when the client last took anything, as performance.now() has it, while the source waits for it; null when it does not */
+  /**
+   * @param onStall called with the time at which the client last read anything (`performance.now()`) while the source waits
+   *   for it, and with null when it reads again
+   */
   constructor(source: Readable, memory: SpoolMemory, onStall: (since: number | null) => void) {
     super()
     this.#source = source

@@ -22,7 +22,7 @@ export interface MetricsSources {
   /** called at each scrape; never rejects */
   storage: () => Promise<StorageReading>
   aliases: { metrics: AliasMetrics }
-  /** as Lanes has it */
+  /** see `Lanes.lateClockReads` */
   lateClockReads: readonly number[]
   live: { metrics: LiveMetrics }
 }

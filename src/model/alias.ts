@@ -1,12 +1,12 @@
 /** Another name of a user. */
 export interface Alias {
-  /** of the user, which may have become an alias itself since */
+  /** of the user; it may have become an alias itself since */
   distinctId: string
   /** epoch ms */
   createdAt: number
 }
 
-/** As one text, which the journal treats as opaque. */
+/** The alias as one JSON text, which the journal treats as opaque. */
 export function formatAlias({ distinctId, createdAt }: Alias): string {
   return JSON.stringify({ distinctId, createdAt })
 }

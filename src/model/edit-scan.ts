@@ -3,7 +3,7 @@ import { Scan } from './scan.js'
 import type { ScannedBody } from './scanned-body.js'
 
 /**
- * Scans the body of an edit, the new properties of an event, as `scanEvent` does that of an event; null where it is unknown.
+ * Scans the body of an edit, which has the new properties of an event; null if it is unknown (see scan.ts).
  * @param raw valid UTF-8
  * @param maxDepth a body whose properties are nested deeper is unknown
  */

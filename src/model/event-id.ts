@@ -28,7 +28,7 @@ const VERSION = 0x7n << 12n
 const INDEX_MASK = (1n << 26n) - 1n
 const DIGITS = Buffer.from('0123456789abcdef')
 const UUID_LENGTH = 36
-/** Where in the text the upper 32 bits of the low half are, from the last digit to the first. */
+/** Offsets in the text of the digits of the low half's upper 32 bits, from the last digit to the first. */
 const INDEX_DIGITS = [27, 26, 25, 24, 22, 21, 20, 19]
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
 
@@ -47,8 +47,8 @@ export function formatEventId(place: Place): string {
 }
 
 /**
- * As formatEventId, for the events of one journal. Within an entry, only the digits of the index are written anew. V8 checks
- * the value of a header several times as fast if it is not a concatenation.
+ * As formatEventId, for the events of one journal. Within an entry, only the digits of the index are rewritten. Uses a buffer,
+ * because V8 checks a header's value several times as fast if it is not a concatenated string.
  */
 export function eventIdFormatter(journalId: number): (place: Pick<Place, 'position' | 'index'>) => string {
   const text = Buffer.alloc(UUID_LENGTH)

@@ -5,12 +5,12 @@ import { OTHER, PROPERTIES, Scan, TIMESTAMP } from './scan.js'
 export class EventScan {
   readonly #scan: Scan
 
-  /** @param raw the result of a scan holds only where this is valid UTF-8, which is not checked here */
+  /** @param raw must be valid UTF-8, which is not checked here */
   constructor(raw: Buffer) {
     this.#scan = new Scan(raw, MAX_SCAN_DEPTH, Number.POSITIVE_INFINITY)
   }
 
-  /** The offset after the event that begins at `at`, or -1 where the scan cannot tell that it is a valid one. */
+  /** The offset after the event that begins at `at`, or -1 if the scan cannot tell that it is valid. */
   endOf(at: number): number {
     return this.#scan.next(at)
   }

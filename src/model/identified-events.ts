@@ -7,7 +7,7 @@ import type { ParsedEvent } from './verbatim.js'
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** What the events of a request say they are. */
+/** The insert_ids of the events of a request. */
 export interface InsertIds {
   /** INSERT_ID_BYTES for each event, zeros for one without an id */
   digests: Buffer
@@ -67,12 +67,12 @@ function textAt(raw: Buffer, at: number): string {
 
 /** The events of a batch that go to one lane. */
 export interface Part {
-  /** of the lane; null for those without an id, which may go anywhere */
+  /** number of the lane; null for events without an id, which may go to any */
   lane: number | null
   count: number
   /** pieces of JSON `{"events":[…]}` */
   pieces: Buffer[]
-  /** as InsertIds.digests; null for events without ids */
+  /** see `InsertIds.digests`; null for events without ids */
   digests: Buffer | null
 }
 

@@ -1,18 +1,17 @@
 import { hash } from 'node:crypto'
 
 /**
- * What is remembered of an id: 4 bytes by which its lane is chosen, then 12 that tell it from the others. Two ids of a
- * project with the same bytes do not occur by chance; a collision found on purpose, over 2^48 hashes, harms only the
- * project whose keys were used.
+ * What is remembered of an id: 4 bytes that choose its lane, then 12 that identify it. Two ids of a project with the same
+ * bytes do not occur by chance. Finding a collision takes about 2^48 hashes, and harms only the project whose keys were used.
  */
 export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
 const ID_BYTES = INSERT_ID_BYTES - ROUTE_BYTES
 
-/** In the place of an event without an id. */
+/** Stands for an event without an id. */
 export const NO_INSERT_ID: Buffer = Buffer.alloc(INSERT_ID_BYTES)
 
-/** Writes the digest of an event's id. An id belongs to a user: the same one with another user is another event's. */
+/** Writes the digest of an event's id. Ids are unique per user: the same id with another user is that of another event. */
 export function writeInsertId(
   to: Buffer,
   index: number,
@@ -25,7 +24,7 @@ export function writeInsertId(
   to.write(hash('sha256', user + insertId, 'binary'), at + ROUTE_BYTES, ID_BYTES, 'latin1')
 }
 
-/** FNV-1a with the last step of MurmurHash3, which spreads users over lanes for a tenth of what a digest costs. */
+/** FNV-1a with the finalizer of MurmurHash3: spreads users over lanes at a tenth of the cost of a cryptographic digest. */
 function routeOf(user: string): number {
   let bits = 0x811c9dc5
   for (let i = 0; i < user.length; i++) bits = Math.imul(bits ^ user.charCodeAt(i), 0x01000193)
@@ -40,7 +39,7 @@ export function changeId(stateKey: string, insertId: string): Buffer {
   return Buffer.from(stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES), 'hex')
 }
 
-/** The digest of rejected messages, all of which have ids, so that a repetition of their request is known. */
+/** The digest of rejected messages that all have ids, by which a repetition of their request is recognised. */
 export function rejectionId(projectId: string, messages: Buffer): Buffer {
   const digest = hash(
     'sha256',
@@ -55,7 +54,7 @@ export function laneOfInsertId(insertIds: Buffer, index: number, lanes: number):
   return lanes === 1 ? 0 : insertIds.readUInt32BE(index * INSERT_ID_BYTES) % lanes
 }
 
-/** Of these ids, those that are remembered in one lane. */
+/** The ids among these that are remembered in one lane. */
 export function insertIdsOfLane(insertIds: Buffer, lane: number, lanes: number): Buffer {
   const own: Buffer[] = []
   for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {

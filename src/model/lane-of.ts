@@ -1,8 +1,8 @@
 /**
- * The lane of a key: of an idempotency key, or of a profile or session, whose writes must meet in one journal. Part of the
- * layout of a store, so it never changes.
- * @param digest a SHA-256, hexadecimal, as `stateKeyOf` and IdempotencyKey have it
- * @param lanes how many the layout has
+ * The lane of an idempotency key, or of a profile or session: all its writes must go to one journal. Stored data depend on
+ * this function, so it must never change.
+ * @param digest SHA-256, hexadecimal (see `stateKeyOf` and IdempotencyKey)
+ * @param lanes number of lanes in the layout
  * @returns from 0
  */
 export function laneOf(digest: string, lanes: number): number {

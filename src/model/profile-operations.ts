@@ -37,8 +37,8 @@ const OPERAND: { [operator in Operator]?: { fits: (operand: string) => boolean; 
 }
 
 /**
- * Parses the exact JSON text of a request's `operations` into single changes, in the order in which they apply. Operators
- * that name no property give an empty list, which is not an error.
+ * Parses the exact JSON text of a request's `operations` into single changes, in the order in which they apply. The result is
+ * empty if the operators name no property, which is not an error.
  * @throws ApiError `invalid_request`, with the path of the first fault
  */
 export function parseOperations(text: string): Operation[] {

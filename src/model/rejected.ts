@@ -2,18 +2,18 @@
 export interface Rejected {
   /** why; may quote the message */
   reason: string
-  /** as it came, without the key */
+  /** the text that was sent, without the API key */
   message: string
 }
 
 /** The body of an entry of kind `rejected`. */
 export interface RejectedBody {
-  /** of all its messages */
+  /** the reasons of all messages in one text */
   reason: string
   messages: readonly Rejected[]
 }
 
-/** Different reasons that the reason of all messages names at most. */
+/** Maximum number of different reasons in `RejectedBody.reason`. */
 const MAX_REASONS = 5
 
 export function formatRejected(messages: readonly Rejected[]): Buffer {
@@ -27,7 +27,7 @@ export function parseRejected(body: Buffer | string): RejectedBody {
   return JSON.parse(body.toString()) as RejectedBody
 }
 
-/** The messages that are left once those are gone that name one of these users, and whom those named. */
+/** The messages that name none of these users, and which of the users the others name. */
 export function withoutNamed(
   { messages }: RejectedBody,
   names: ReadonlySet<string>,
@@ -41,7 +41,7 @@ export function withoutNamed(
   return { users, left }
 }
 
-/** Which of these names are a value anywhere in a message, whose vendor may say it in any field. */
+/** Which of these names are a value anywhere in a message, because vendors use different fields. */
 function namedIn(message: string, names: ReadonlySet<string>): string[] {
   const found: string[] = []
   try {

@@ -44,7 +44,7 @@ const INSERT_ID = 128
 const OF_EVENT = EVENT | DISTINCT_ID | TIMESTAMP | PROPERTIES | INSERT_ID
 const OF_EDIT = PROPERTIES | API_KEY
 
-/** By their length, which tells nearly all of them apart. */
+/** The known names by length, which distinguishes nearly all of them. */
 const NAMES_OF_LENGTH = byLength([
   ['event', EVENT],
   ['distinct_id', DISTINCT_ID],
@@ -69,7 +69,7 @@ function byLength(names: [name: string, field: number][]): Named[][] {
 }
 
 /**
- * Scans the body of `/track`; null where it is unknown.
+ * Scans the body of `/track`; null if it is unknown.
  * @param raw valid UTF-8
  * @param maxDepth a body whose properties are nested deeper is unknown
  */
@@ -78,7 +78,7 @@ export function scanEvent(raw: Buffer, maxDepth = MAX_SCAN_DEPTH): ScannedBody |
 }
 
 /**
- * Scans the body of `/track/batch`; null where it is unknown.
+ * Scans the body of `/track/batch`; null if it is unknown.
  * @param raw valid UTF-8
  * @param maxEvents a body with more is unknown; at most MAX_BATCH
  * @param maxDepth a body whose properties are nested deeper is unknown
@@ -88,8 +88,8 @@ export function scanBatch(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
 }
 
 /**
- * Scans lines of one event each, as `scanBatch` does its body, and makes them a batch: a comma replaces each line end
- * between two events. Null where they are unknown; they are left as they are then.
+ * Scans lines of one event each, and makes them a batch: a comma replaces each line end between two events. Null if they
+ * are unknown, and then they are unchanged.
  * @param raw valid UTF-8: BATCH_HEAD, the lines, BATCH_TAIL
  */
 export function scanLines(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DEPTH): ScannedBody | null {
@@ -100,12 +100,12 @@ export function scanLines(raw: Buffer, maxEvents: number, maxDepth = MAX_SCAN_DE
 const stack = new Uint8Array(MAX_SCAN_DEPTH)
 
 /**
- * Where the events of the last scan are, as `EventPlaces` has it; shared as the stack is. Kept for each event, and copied
- * where one has an id: so the others cost nothing.
+ * The places of the events in the last scan, see `ScannedBody.places`; shared like the stack. Recorded for each event, but
+ * only copied if one has an id, so that a body without ids costs no allocation.
  */
 const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
 
-/** Where the lines of the last scan end; shared, too. */
+/** The line ends of the last scan; shared, too. */
 const lineEnds = new Uint32Array(MAX_BATCH)
 
 /** One pass over a buffer; only for this file, edit-scan.ts and event-scan.ts. */
@@ -117,7 +117,7 @@ export class Scan {
   #apiKey: string | undefined
   #keyStart = 0
   #seen = 0
-  /** so far, as `weigh` counts it */
+  /** weight of what was scanned so far, see `weigh` */
   #weight = 0
   readonly #maxWeight: number
 
@@ -189,19 +189,19 @@ export class Scan {
   lines(maxEvents: number): ScannedBody | null {
     const raw = this.#raw
     const end = raw.length - BATCH_TAIL.length
-    // Of the frame and, below, of the commas that are to come.
+    // The weight of the frame; that of the commas is added below.
     this.#weight += 2 + COLON_WEIGHT
     let count = 0
     let at = space(raw, BATCH_HEAD.length)
     while (at < end) {
       if (count === maxEvents) return null
       const next = this.#event(at, OF_EVENT, count)
-      // Fields that are no event's would be lost, so the line is refused; by what finds the message.
+      // Unknown fields without `properties` would be lost, so the line is refused, by the parser, which has the message.
       if (next === UNKNOWN || (this.fields & (OTHER | PROPERTIES)) === OTHER) return null
       const found = raw.indexOf(LINE_FEED, at)
       const lineEnd = found === -1 ? end : found
       at = space(raw, next)
-      // An event ends in the line that it begins in, and the next one does not follow before its end.
+      // An event must end in the line in which it begins, and nothing may follow it there.
       if (next > lineEnd || at < lineEnd) return null
       lineEnds[count++] = lineEnd
     }
@@ -215,7 +215,7 @@ export class Scan {
   #body(end: number, count: number): ScannedBody | null {
     if (end === UNKNOWN || space(this.#raw, end) !== this.#raw.length) return null
     const hasOthers = (this.#seen & OTHER) !== 0
-    // Only such a body may have to be parsed; any other one is stored as it is.
+    // Only a body with unknown fields may have to be parsed; any other one is stored unchanged.
     if (hasOthers && this.#weight > this.#maxWeight) return null
     const found = (this.#seen & INSERT_ID) === 0 ? null : places.slice(0, count * PLACE_FIELDS)
     return new ScannedBody(count, this.#apiKey, this.#keyStart, hasOthers, found)
@@ -289,7 +289,7 @@ export class Scan {
   /** offset of the value that belongs to the name read last */
   #value = 0
 
-  /** The field that begins at `at`; one whose name is spelled with an escape is unknown. */
+  /** The field whose name begins at `at`; UNKNOWN if the name contains an escape. */
   #name(at: number): number {
     const raw = this.#raw
     if (raw[at] !== QUOTE) return UNKNOWN
@@ -315,7 +315,7 @@ export class Scan {
     const start = at + 1
     const end = string(raw, start)
     if (end === UNKNOWN || end === start + 1 || end - start - 1 > MAX_NAME_BYTES) return UNKNOWN
-    // Half a surrogate pair is an error. An escape that may be one is left to the parser.
+    // Half a surrogate pair is an error. An escape that may be half a pair is left to the parser.
     for (let i = start; i < end - 5; i++) {
       if (raw[i] !== BACKSLASH) continue
       i++

@@ -1,4 +1,4 @@
-/** Numbers of an event in `ScannedBody.places`. */
+/** How many numbers `ScannedBody.places` has for each event. */
 export const PLACE_FIELDS = 4
 
 /** A tracking body that a scan has found to be valid; it stands in for the parsed body. */
@@ -10,8 +10,8 @@ export class ScannedBody {
   /** whether it has fields that the contract does not define */
   readonly hasOthers: boolean
   /**
-   * for each event the offsets of its start and end, of its distinct_id and of its insert_id, both as JSON strings; 0 where
-   * it has no insert_id. Null if no event has one.
+   * for each event the offsets of its start and end, and of the JSON strings of its distinct_id and its insert_id (0 if it
+   * has none). Null if no event has an insert_id.
    */
   readonly places: Uint32Array | null
   readonly #keyStart: number

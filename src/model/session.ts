@@ -2,7 +2,7 @@ import { ApiError } from '../contract/errors.js'
 import { memberText } from '../json/spans.js'
 import { formatProperties, type Properties, parseProperties } from './properties.js'
 
-/** Bytes of a session's properties: anyone with the public key may write them, and each call writes all of them. */
+/** Maximum size of a session's properties, bytes. Anyone with the public key can write them, and each call writes all. */
 export const MAX_SESSION_BYTES = 64 * 1024
 
 /** One session. Times are epoch milliseconds; `updatedAt` is the last call and never goes back, even if the clock does. */
@@ -10,7 +10,7 @@ export interface Session {
   distinctId: string
   state: 'active' | 'completed'
   properties: Properties
-  /** The greatest duration that the client sent, in the client's own unit; null where it never sent one. */
+  /** The greatest duration that the client sent, in the client's own unit; null if it never sent one. */
   duration: number | null
   startedAt: number
   updatedAt: number
@@ -19,8 +19,8 @@ export interface Session {
 
 /**
  * Creates the session, or merges the properties into the active one: a new value wins, a known name keeps its place. A
- * finite number named `duration` becomes the session's duration if it is greater, and stays a property too; one that is
- * sent beside the properties does the same without becoming a property.
+ * finite number named `duration` becomes the session's duration if it is greater, and also stays a property. The parameter
+ * `duration` does the same without becoming a property.
  * @throws ApiError `session_owner_mismatch`, which takes precedence over `session_ended`
  */
 export function startSession(

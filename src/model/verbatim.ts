@@ -7,7 +7,7 @@ export interface ParsedEvent {
   distinct_id: string
   timestamp?: number | null
   insert_id?: string | null
-  /** a string, which no client can send, if the event was rewritten before: the exact text of its properties */
+  /** in an event that was rewritten before: a string with the exact text of its properties, which no client can send */
   properties?: object | string | null
 }
 
@@ -66,10 +66,13 @@ export function rewriteEntry(body: Buffer): Buffer {
   }
 }
 
-/** Stands for an event that is not to be stored, as the ids of those behind it go by their place; no accepted one looks like it. */
+/**
+ * Replaces an event that must not be stored, so that the following events keep their indexes, and so their ids. No accepted
+ * event looks like this.
+ */
 export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 
-/** An entry whose skipped events are replaced, so that it can be stored without knowing which they are. */
+/** Replaces the skipped events of an entry, so that it can be stored as a dead letter without their indexes. */
 export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
   const skipped = new Set(skip)
   try {

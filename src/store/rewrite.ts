@@ -6,37 +6,38 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { StateKind } from '../model/state-key.js'
 import { NAME_COLUMN } from './versioned.js'
 
-/** After this, nothing waits for the mutation any more; ClickHouse completes it by itself. */
+/** How long a mutation is waited for, ms; after that ClickHouse completes it alone. */
 const MUTATION_LIMIT_MS = 6 * 60 * 60 * 1000
-/** What one partition may take, which ClickHouse keeps under 150 GB. */
+/** How long rewriting a partition may take, ms. ClickHouse keeps its parts under 150 GB. */
 const REWRITE_LIMIT_MS = 60 * 60 * 1000
 const SIGN_OF_LIFE_MS = 60_000
 const MIN_POLL_MS = 20
 const MAX_POLL_MS = 1_000
-/** Keys of one statement at most: each statement rewrites the parts that hold one of them. */
+/** Maximum number of keys in one statement, which rewrites every part that holds one of them. */
 const MAX_KEYS = 50_000
 
-/** ClickHouse's disk has no room for the rewritten copy of what is purged; the message says what to do. */
+/** ClickHouse's disk has no room for the rewritten copy of a partition; the message says what to do. */
 export class DiskSpaceError extends Error {
   override readonly name = 'DiskSpaceError'
 }
 
-/** What is deleted in a partition or a table, and still on disk there. Ages go by the store's clock. */
+/** Deleted data that is still on disk in a partition or a table. Ages are by the store's clock. */
 export interface Leftovers {
   /** the events' partition (a month), or the table */
   id: string
-  /** since the oldest of the deletions, as far as is known, ms */
+  /** age of the oldest deletion, as far as is known, ms */
   deletedForMs: number
-  /** since the largest part was written, ms: so long ago was the last rewriting, at least */
+  /** age of the largest part, ms: the last rewriting is at least as long ago */
   writtenForMs: number
 }
 
-/** Age in ms of a DateTime, in whole seconds. */
+/** SQL of the age of a DateTime in ms, with a resolution of a second. */
 const age = (time: string) => `1000 * greatest(0, toUnixTimestamp(now()) - toUnixTimestamp(${time}))`
 
 /**
- * The partitions of `events` that hold deleted events. A deletion is a patch part with a lightweight delete, until every
- * part of its partition has a data version that is not older. Replaced properties are none: they go with the next merge.
+ * The partitions of `events` that hold deleted events. A deletion is a patch part with a lightweight delete, and is done when
+ * every part of its partition has a data version that is not older. Replaced properties do not count: the next merge removes
+ * them.
  */
 export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftovers[]> {
   // The name of a patch's partition ends with that of the partition which it belongs to.
@@ -59,7 +60,7 @@ export async function leftoversOfEvents(clickhouse: ClickHouse): Promise<Leftove
   return rows.map(toLeftovers)
 }
 
-/** The tables of which earlier rows of deleted ones are still to be removed. */
+/** The tables in which earlier versions of deleted rows still have to be removed. */
 export async function leftoversOfTables(clickhouse: ClickHouse): Promise<(Leftovers & { id: StateKind })[]> {
   const rows = await clickhouse.rows<{ id: StateKind; deleted: string; written: string }>(
     `SELECT id, deleted, written
@@ -79,11 +80,11 @@ function toLeftovers({ id, deleted, written }: { id: string; deleted: string; wr
 }
 
 /**
- * Rewrites a partition of `events` without what was deleted before the call, and with the properties that replaced others.
+ * Rewrites a partition of `events` without events that were deleted before the call, and with edited properties applied.
  *
  * By a merge, not by a mutation: ClickHouse 26.7's APPLY PATCHES loses the edits and deletes that are running when it
  * begins (91 of 180 in a trial); a merge lets them stand.
- * @throws DiskSpaceError where there is no room for the copy
+ * @throws DiskSpaceError if there is no room for the copy
  */
 export async function rewriteParts(clickhouse: ClickHouse, partition: string, signal: AbortSignal): Promise<void> {
   const deadline = Date.now() + REWRITE_LIMIT_MS
@@ -107,7 +108,7 @@ export async function rewriteParts(clickhouse: ClickHouse, partition: string, si
       const isBusy = isStoreError(error, 'CANNOT_ASSIGN_OPTIMIZE')
       if (!isBusy || Date.now() > deadline) throw error
       await wait(MAX_POLL_MS, undefined, { signal })
-      // What made it busy may have been another process that did the same.
+      // It may have been busy because another process was rewriting it.
       if (!(await leftoversOfEvents(clickhouse)).some(({ id }) => id === partition)) return
     }
   }
@@ -131,8 +132,8 @@ async function diskSpaceError(clickhouse: ClickHouse, partition: string, error: 
     { partition },
   )
   return new DiskSpaceError(
-    `The disk of ClickHouse is too full to take deleted events off it: the month ${partition} has ${sizes?.size}, ` +
-      `twice of which must be free for a moment, and ${sizes?.free} are. Free space or enlarge the disk; the purge is retried automatically.`,
+    `The disk of ClickHouse is too full to remove deleted events from it: the month ${partition} has ${sizes?.size}, ` +
+      `and twice as much must be free while it is rewritten, but only ${sizes?.free} are. Free space or enlarge the disk; the purge is retried automatically.`,
     { cause: error },
   )
 }
@@ -144,13 +145,14 @@ interface NotedDeletion {
 }
 
 /**
- * Removes all that came before a deletion. The row that says so stays, as it keeps an older one out that may still come;
- * it has no properties. Takes what is in `deletions`, some thousands at a time: one that was interrupted resumes where it was.
+ * Removes the earlier versions of deleted rows. The row that marks the deletion stays, because an older version may still
+ * arrive; it has no properties. Processes the table `deletions`, some thousands of rows at a time, so an interrupted run
+ * resumes where it was.
  *
- * A deletion is noted on the shard that has the row which says so. Earlier rows may be on any shard, as lanes may have been
- * on others then, so it stays noted until all of them are rewritten. One that fails does not stop the others.
- * @param noted the shard whose `deletions` to take
- * @param shards where earlier rows may be
+ * A deletion is noted on the shard that has its row. Earlier versions may be on any shard, because lanes may have had other
+ * shards then, so it stays noted until all shards are rewritten. A failure does not stop the other deletions.
+ * @param noted the shard whose `deletions` are processed
+ * @param shards the shards that may have earlier versions
  */
 export async function purgeOldRows(
   noted: ClickHouse,
@@ -177,7 +179,8 @@ export async function purgeOldRows(
       failure ??= { error }
       continue
     }
-    // A later deletion of the same name stays noted. Nobody waits for this: one that is noted still is looked up again.
+    // A later deletion of the same name stays noted. This need not be waited for: a deletion that is still noted is only
+    // processed again.
     const done = condition(rows, 'name')
     await noted.command(
       `ALTER TABLE deletions DELETE WHERE kind = '${table}' AND ${done.isNamed} AND version <= ${done.deleted}`,
@@ -205,7 +208,7 @@ async function nextDeletions(
   return noted.filter(({ project_id }) => project_id === noted[0]?.project_id)
 }
 
-/** That a column has one of the names, and an expression for the version of that name's deletion. */
+/** SQL that a column has one of the names, and SQL of the version of that name's deletion. */
 function condition(rows: NotedDeletion[], column: string): { isNamed: string; deleted: string } {
   const names = literalArray(rows.map(({ name }) => name))
   const versions = `CAST([${rows.map(({ deleted }) => BigInt(deleted)).join()}], 'Array(UInt64)')`
@@ -213,7 +216,7 @@ function condition(rows: NotedDeletion[], column: string): { isNamed: string; de
   return { isNamed, deleted: `transform(${column}, ${names}, ${versions}, toUInt64(0))` }
 }
 
-/** How long a part that was rewritten stays on disk at most, ms: until two clean-ups have found that nobody reads it. */
+/** Maximum time that a rewritten part stays on disk, ms: until two clean-ups have found that no query reads it. */
 export async function oldPartsLifetime(clickhouse: ClickHouse): Promise<number> {
   const [row] = await clickhouse.rows<{ seconds: string }>(
     `SELECT sum(if(name = 'old_parts_lifetime', 1, 2) * toUInt64(value)) AS seconds
@@ -223,7 +226,7 @@ export async function oldPartsLifetime(clickhouse: ClickHouse): Promise<number> 
   return Number(row?.seconds ?? 0) * 1000
 }
 
-/** Resolves when the table has no mutation left to do. */
+/** Runs a mutation, and resolves when the table has none left to do. */
 async function mutate(clickhouse: ClickHouse, table: StateKind, change: string, signal: AbortSignal): Promise<void> {
   await clickhouse.command(`ALTER TABLE ${table} ${change}`, {}, { mutations_sync: '0' })
   const deadline = Date.now() + MUTATION_LIMIT_MS

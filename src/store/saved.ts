@@ -8,31 +8,31 @@ import { PAGE_SETTINGS, pageOf } from './page.js'
 /** What a project saves: questions, and boards of them. They are on the first shard. */
 export type SavedKind = 'question' | 'board'
 
-/** Where one of them is. */
+/** Identifies a saved question or board. */
 export interface SavedPlace {
   projectId: string
   kind: SavedKind
   id: string
 }
 
-/** What is saved; the texts are JSON, and kept as they are. */
+/** A saved question or board; `content` and `display` are JSON and stored unchanged. */
 export interface SavedValue {
   name: string
   /** the question, or the list of a board's cards */
   content: string
-  /** how the question is drawn; `null` where that was not said, and for a board */
+  /** how the question is drawn; the text `null` if the client did not say, and for a board */
   display: string
   /** how many cards a board has */
   cards: number
 }
 
-/** The most that a project may have of a kind. */
+/** Maximum number per project and kind. */
 export const MAX_SAVED = 500
-/** How often a change is tried while others change the same. */
+/** Attempts of a change while others change the same question or board. */
 const MAX_TRIES = 100
 
 /**
- * `revision`: that of the change. `conflict`: the stored one is another than expected. `full`: the project has `MAX_SAVED`.
+ * `revision`: the new revision. `conflict`: the stored revision is not the expected one. `full`: the project has `MAX_SAVED`.
  * `missing`: there is nothing to delete.
  */
 type Changed = { revision: number } | 'conflict' | 'full' | 'missing'
@@ -42,15 +42,15 @@ const ONE = `${OF_KIND} AND id = {id:String}`
 
 const HEAD = `'{"id":', toJSONString(id), ',"name":', toJSONString(name)`
 const TAIL = `',"revision":', toString(version), ',"updated_at":', toString(updated_at), '}'`
-/** Rows as the API has them. */
+/** SQL of the JSON in API responses. */
 const JSON_OF = {
   question: `concat(${HEAD}, ',"question":', content, ',"display":', display, ${TAIL})`,
   board: `concat(${HEAD}, ',"cards":', content, ${TAIL})`,
 }
-/** As they are in a list. */
+/** SQL of the JSON in lists. */
 const LISTED_JSON = { ...JSON_OF, board: `concat(${HEAD}, ',"count":', toString(cards), ${TAIL})` }
 
-/** All of a kind that a project has, by name, as JSON texts. */
+/** All saved questions or boards of a project by name, as JSON texts. */
 export async function listSaved(
   shards: Shards,
   { projectId, kind }: Omit<SavedPlace, 'id'>,
@@ -67,7 +67,7 @@ export async function listSaved(
   )
 }
 
-/** One of them as a JSON text; null where there is none. */
+/** One saved question or board as a JSON text; null if there is none. */
 export async function readSaved(shards: Shards, place: SavedPlace): Promise<string | null> {
   const [row] = await onFirst(shards, (clickhouse) =>
     clickhouse.rows<{ json: string }>(
@@ -81,7 +81,7 @@ export async function readSaved(shards: Shards, place: SavedPlace): Promise<stri
 
 /**
  * Saves or replaces one.
- * @param expected the revision that it replaces, 0 for none; absent: whichever
+ * @param expected the revision that it replaces, 0 for none; absent: any
  * @param now epoch ms
  * @throws StoreUnreachableError, StoreError; whether it was saved is unknown then
  */
@@ -100,7 +100,7 @@ export async function deleteSaved(shards: Shards, place: SavedPlace, now: number
   return await onFirst(shards, (clickhouse) => change(clickhouse, place, { ...NOTHING, now }))
 }
 
-/** Takes everything that a project has saved out of the store, and off its disk as soon as the old parts go. */
+/** Deletes everything that a project has saved. It leaves the disk when ClickHouse removes the old parts. */
 export async function eraseSaved(shards: Shards, projectId: string): Promise<void> {
   await onFirst(shards, (clickhouse) =>
     clickhouse.command(
@@ -112,12 +112,12 @@ export async function eraseSaved(shards: Shards, projectId: string): Promise<voi
 }
 
 type Row = SavedValue & { now: number; isDeleted: boolean }
-/** The row of one that is deleted. */
+/** The fields of a row that marks a deletion. */
 const NOTHING = { name: '', content: '', display: '', cards: 0, isDeleted: true }
 
 /**
- * Puts a row in the place of the newest one. Its token names that one: of changes that are made at the same time, by
- * whichever process, ClickHouse stores one and drops the others, which find it in the place of theirs.
+ * Replaces the newest row. The INSERT's token names that row, so of concurrent changes, by any process, ClickHouse stores
+ * one and drops the others. Those find another's row in place of theirs, and try again.
  */
 async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expected?: number): Promise<Changed> {
   let last = { version: 0, staleTokens: 0 }
@@ -125,7 +125,7 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
     const before = await newest(clickhouse, place)
     const revision = before.isDeleted ? 0 : before.version
     if (expected !== undefined && expected !== revision) {
-      // Whoever repeats a change because its response was lost has made it already.
+      // A client that repeats a change because its response was lost has made it already.
       const stored = await revisionOf(clickhouse, place, row)
       return stored === null ? 'conflict' : { revision: stored }
     }
@@ -138,27 +138,27 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
     const after = await newest(clickhouse, place, version)
     if (after.writer === writeId)
       return revision === 0 ? await keepOrTakeBack(clickhouse, place, row, version) : { revision: version }
-    // The project was erased since the token was used, so nobody's change is there.
+    // The project was erased since the token was used, so no change is stored.
     if (after.version < version) last.staleTokens++
-    // Merged into a later one, so nobody can tell whose it was. A deletion has come true either way; what is put is put
-    // again, so that no two have one revision; and one that names a revision is not the newest, so it is a conflict.
+    // The row was merged into a later one, so it cannot be told whose it was. A deletion has succeeded either way. A change
+    // is made again, so that no two changes get one revision; one with an expected revision then ends as a conflict.
     else if (after.writer === null && row.isDeleted) return { revision: version }
   }
   return 'conflict'
 }
 
 /**
- * Others may have been added since they were counted, so a new one is counted again with itself: what is one too many goes
- * again. Whoever stays has counted all that stayed before, so no more than `MAX_SAVED` do.
+ * Counts again after adding a new one, because others may have been added since the first count, and deletes it if there are
+ * too many now. One that stays has counted all that stayed before it, so no more than `MAX_SAVED` stay.
  */
 async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Row, version: number): Promise<Changed> {
   if ((await countSaved(clickhouse, place)) <= MAX_SAVED) return { revision: version }
   const taken = await change(clickhouse, place, { ...row, ...NOTHING }, version)
-  // Somebody has replaced it meanwhile, so it is somebody's.
+  // Another client has replaced it meanwhile, so it stays.
   return taken === 'conflict' ? { revision: version } : 'full'
 }
 
-/** The revision of what is stored if it is the same as the row; null if it is not. */
+/** The stored revision if its content is that of the row, else null. */
 async function revisionOf(clickhouse: ClickHouse, place: SavedPlace, row: Row): Promise<number | null> {
   const [stored] = await clickhouse.rows<Pick<Row, 'name' | 'content' | 'display'> & { version: string }>(
     `SELECT name, content, display, version FROM saved FINAL WHERE ${ONE}`,
@@ -170,13 +170,13 @@ async function revisionOf(clickhouse: ClickHouse, place: SavedPlace, row: Row): 
 
 interface Newest {
   version: number
-  /** also where there never was one */
+  /** also true if there never was one */
   isDeleted: boolean
-  /** of the row with the version that was asked for; null where it is not there */
+  /** write id of the row with the requested version; null if there is no such row */
   writer: string | null
 }
 
-/** The newest row of all, deleted or not, and whose the row with a version is. */
+/** The newest row, deleted or not, and the write id of the row with a version. */
 async function newest(clickhouse: ClickHouse, place: SavedPlace, version = 0): Promise<Newest> {
   const [row] = await clickhouse.rows<{ last: string; is_deleted: number; writers: string[] }>(
     `SELECT max(version) AS last, argMax(is_deleted, version) AS is_deleted,
@@ -218,7 +218,7 @@ function valuesOf({ projectId, kind, id }: SavedPlace): Scalars {
   return { project: projectId, kind, id }
 }
 
-/** Of several shards, a failure names the first. */
+/** Runs on the first shard, which failures name if there are several. */
 async function onFirst<T>(shards: Shards, run: (clickhouse: ClickHouse) => Promise<T>): Promise<T> {
   return await shards.on(shards.at(0), ({ clickhouse }) => run(clickhouse))
 }

@@ -24,24 +24,21 @@ interface SessionRange extends SessionFilter {
 
 const NEWEST_FIRST = 'ORDER BY started_at DESC, session_id DESC'
 
-/**
- * Rows that are looked at first for each session that is wanted, and beside them: a session has a row for each of its calls
- * until ClickHouse has merged them.
- */
+/** Rows that are read first for each session of a page: until ClickHouse merges them, a session has a row for each call. */
 const ROWS_PER_SESSION = 2
 const MORE_ROWS = 50
-/** By how much more are looked at if these were too few. */
+/** Factor by which more rows are read if these were too few. */
 const WIDENING = 8
-/** For more of them, nothing is gained. */
+/** With more rows than this, reading the newest versions of all sessions is as fast. */
 const MAX_ROWS = 50_000
-/** Earlier than any session. */
+/** A time before any session. */
 const EVER = Number.MIN_SAFE_INTEGER
 
 /**
  * A page of sessions as JSON texts, the one that started last first.
  *
- * To find the newest version of every session of a project takes ClickHouse 0.16 µs of CPU for each, and to read when one
- * started 0.006. So it is asked first which rows started last, then for the newest versions of those sessions alone.
+ * Finding the newest version of every session of a project takes ClickHouse 0.16 µs of CPU for each, reading when a row
+ * started 0.006. So a first query finds the rows that started last, and a second one the newest versions of these sessions.
  */
 export async function readSessionPage(
   shards: Shards,
@@ -74,13 +71,13 @@ async function findSessions(shards: Shards, page: SessionRange, signal?: AbortSi
   return await findNewest(shards, page, null, signal)
 }
 
-/** Sessions of which some version started then or later, all of them that there are. */
+/** All sessions with a version that started at `since` or later. */
 interface Latest {
   ids: string[]
   since: number
 }
 
-/** Of the sessions that match by any version, those of the rows that started last. */
+/** The sessions of the rows that started last, among rows that match by any version. */
 async function findLatest(shards: Shards, page: SessionRange, limit: number, signal?: AbortSignal): Promise<Latest> {
   const { where, parameters } = conditionsOf(page)
   const rows = await shards.rows<{ session_id: string; started_at: string }>(
@@ -90,15 +87,16 @@ async function findLatest(shards: Shards, page: SessionRange, limit: number, sig
     {},
     { signal, project: page.projectId },
   )
-  // Others may have started in the same ms as the last one.
+  // Further sessions may have started in the same ms as the last one.
   const since = rows.length < limit ? EVER : Number(rows.at(-1)?.started_at) + 1
   const ids = rows.filter(({ started_at }) => Number(started_at) >= since).map(({ session_id }) => session_id)
   return { ids: [...new Set(ids)], since }
 }
 
 /**
- * The first sessions of a page, by their newest versions. Since the newest version is one that matches, none is missing.
- * @param latest to look at those alone; null for all
+ * The first sessions of a page, by their newest versions. A session that belongs on the page matches by its newest version,
+ * so `latest` contains it.
+ * @param latest only these sessions are read; null: all
  */
 async function findNewest(
   shards: Shards,

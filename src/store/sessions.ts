@@ -44,7 +44,7 @@ export const SESSIONS = versionedTable<Session, SessionRow>({
   }),
 })
 
-/** All sessions that these users have in the store. */
+/** All sessions of these users in ClickHouse. */
 export async function sessionsOfUsers(
   shards: Shards,
   projectId: string,
@@ -94,7 +94,7 @@ export async function readSessionsOfUser(
   )
 }
 
-/** Sessions that a user has had, by any of their versions; what they are now is looked at in the newest. */
+/** Sessions that have a version with this user; the caller checks the newest version. */
 function sessionsThatHad(shards: Shards, user: string): string {
   const had = `SELECT session_id FROM ${shards.versionsOf('sessions')} WHERE ${OF_PROJECT} AND ${user}`
   return `${OF_PROJECT} AND session_id GLOBAL IN (${had})`

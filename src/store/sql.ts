@@ -7,19 +7,19 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 
 export interface SqlOptions {
-  /** one of ClickHouse's output formats; a FORMAT in the query wins */
+  /** one of ClickHouse's output formats; a FORMAT in the query takes precedence */
   format: string
-  /** after this many seconds ClickHouse ends the query */
+  /** time limit of the query in ClickHouse, seconds */
   limitSeconds: number
   signal: AbortSignal
 }
 
-/** The query would change something, or reads more than the store; the message says what to write instead. */
+/** The query would change something, or read something other than the store; the message says what is allowed. */
 class SqlRefusedError extends Error {
   override readonly name = 'SqlRefusedError'
 }
 
-/** How ClickHouse calls the statements that only read, in the first line of EXPLAIN AST. */
+/** The first line of EXPLAIN AST for statements that only read. */
 const READING = /^(Select|Show|Describe|Exists|Explain)/
 /** A table that the query names, with or without its database. */
 const TABLE = /^ *TableIdentifier (?:\S+\.)?(\S+)/gm
@@ -27,13 +27,13 @@ const TABLE = /^ *TableIdentifier (?:\S+\.)?(\S+)/gm
 const FILE_FUNCTION = /^ *Function file\b/m
 const EXPLAIN = 'EXPLAIN AST '
 
-/** A query may not starve the INSERTs of the service; what groups or sorts more than half of it goes to the disk. */
+/** Memory of a query, so that it does not starve the INSERTs of the service; GROUP BY and ORDER BY use the disk beyond half. */
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024 * 1024
-/** ClickHouse aborts the query by itself before this client does. */
+/** The client gives up this much after ClickHouse's own time limit, ms. */
 const GRACE_MS = 10_000
 
 const READ_ONLY = {
-  // Unlike 2, it admits no SETTINGS in the query, and none of the table functions that read files and other servers.
+  // Unlike 2, this forbids SETTINGS in the query, and table functions that read files and other servers.
   readonly: '1',
   wait_end_of_query: 0,
   // Profiles, sessions and keys as they are now, without a FINAL in the query.
@@ -47,21 +47,22 @@ const READ_ONLY = {
   http_headers_progress_interval_ms: '60000',
 } as const
 
-/** What a query of the operator gives. */
+/** The result of an operator's query. */
 export interface SqlResult {
-  /** as ClickHouse writes it; it is complete if, and only if, the stream ends */
+  /** in ClickHouse's format; complete if, and only if, the stream ends */
   rows: Readable
-  /** tables that the query names of which it reads the first shard's rows alone; the name with `_all` reads all shards' */
+  /** tables in the query of which only the first shard's rows are read; the name with `_all` reads those of all shards */
   ofFirstShard: string[]
 }
 
 /**
  * Runs a query of the operator on the first shard, which cannot change anything.
  *
- * Not promised: that it reads nothing but the tables. This can read whatever the store's user can read.
+ * Not promised: that it reads only the tables of the store. It can read whatever the ClickHouse user can read.
  *
- * @throws SqlRefusedError where it does not only read
- * @throws Error in words, StoreUnreachableError; the stream may break with a StoreError, for which see `describeSqlError`
+ * @throws SqlRefusedError if the query would change something
+ * @throws Error with ClickHouse's message, StoreUnreachableError; the stream may break with a StoreError, for which see
+ *   `describeSqlError`
  */
 export async function readSql(
   shards: Shards,
@@ -77,8 +78,8 @@ export async function readSql(
 }
 
 /**
- * ClickHouse's own parser says what a statement is; `readonly` alone would let KILL QUERY and BACKUP through.
- * @returns the statement as that parser shows it
+ * Checks the statement with ClickHouse's own parser, because `readonly` alone would allow KILL QUERY and BACKUP.
+ * @returns the syntax tree of the statement as text
  */
 async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSignal): Promise<string> {
   const settings = { readonly: '1', default_format: 'TabSeparatedRaw' } as const
@@ -93,7 +94,7 @@ async function checkReads(clickhouse: ClickHouse, query: string, signal: AbortSi
   return lines
 }
 
-/** The tables of a query that other shards have rows of, too. */
+/** The tables in a query of which other shards have rows, too. */
 async function withRowsElsewhere(clickhouse: ClickHouse, tree: string): Promise<string[]> {
   const named = [...new Set(Array.from(tree.matchAll(TABLE), ([, name = '']) => name))]
   const fields = new QueryParameters()
@@ -106,7 +107,7 @@ async function withRowsElsewhere(clickhouse: ClickHouse, tree: string): Promise<
   return named.filter((name) => found.has(`${name}_all`))
 }
 
-/** Counts the place of the fault from the beginning of what the user wrote. */
+/** Corrects the position in an error, which counts from the prefix that was added to the query. */
 function withoutPrefix(error: StoreError): Error {
   const words = error.words.replace(/position (\d+)/, (_, at) => `position ${Number(at) - EXPLAIN.length}`)
   return new StoreError(error.code, new Error(words))

@@ -20,15 +20,15 @@ export function shardOfState(kind: StateKind, { lanes, shards }: { lanes: number
   return `reinterpretAsUInt32(reverse(substring(${stateKeySql(kind)}, 1, 4))) % ${lanes} % ${shards}`
 }
 
-/** An expression for the 32 bytes of which `stateKeyOf` gives the hexadecimal digits. */
+/** SQL of the 32 bytes that `stateKeyOf` returns as hexadecimal digits. */
 export function stateKeySql(kind: StateKind): string {
   return `SHA256(concat('["${kind}",', ${jsonText('project_id')}, ',', ${jsonText(VERSIONED[kind].key)}, ']'))`
 }
 
-/** A text column as JSON.stringify writes it. Texts have no half surrogate pairs, which UTF-8 cannot spell. */
+/** SQL of a text column as JSON.stringify writes it. Texts have no half surrogate pairs, which UTF-8 cannot represent. */
 function jsonText(column: string): string {
   const bytes = (text: string) => `unhex('${Buffer.from(text).toString('hex')}')`
   const escaped = ESCAPES.reduce((sql, [from, to]) => `replaceAll(${sql}, ${bytes(from)}, ${bytes(to)})`, column)
-  // Most names need none of the 34.
+  // Most names contain none of the 34 characters.
   return `concat('"', if(match(${column}, '[\\\\x00-\\\\x1f"\\\\\\\\]'), ${escaped}, ${column}), '"')`
 }

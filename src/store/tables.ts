@@ -15,7 +15,7 @@ import { PROFILES } from './profiles.js'
 import { SESSIONS } from './sessions.js'
 import { NAME_COLUMN, type StoredValue, type VersionedTable } from './versioned.js'
 
-/** What the writer stores blocks in. A token that was used before stores nothing again. */
+/** The tables that the writer stores blocks in. An INSERT with a token that was used before has no effect. */
 export interface Tables {
   insert(kind: EntryKind, entries: Entry[], token: string, signal: AbortSignal): Promise<void>
   insertDeadLetter(entry: Entry, reason: string, token: string): Promise<void>
@@ -24,7 +24,7 @@ export interface Tables {
    * @throws StoreUnreachableError while an INSERT of this journal is running, or if a shard is down
    */
   lastStored(first: Position): Promise<Position | null>
-  /** Whether an INSERT with this token is still running, as one whose response was lost may be. */
+  /** Whether an INSERT with this token is still running, which is possible if its response was lost. */
   isInserting(token: string): Promise<boolean>
   /** The positions of a block's entries whose events are stored. */
   storedPositions(block: Pick<Block, 'first' | 'last'>): Promise<Set<Position>>
@@ -32,7 +32,7 @@ export interface Tables {
   statesIn(entries: Entry[]): StoredState[]
 }
 
-/** How values of one kind are kept: as an opaque text in the journal, as a row in the store. */
+/** How values of one kind are stored: as an opaque text in the journal, as a row in ClickHouse. */
 export interface StateTable<Value> {
   kind: StateKind
   format(value: Value): string
@@ -48,7 +48,7 @@ export interface StateTable<Value> {
   read(projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
 }
 
-/** The state keys of all rows of one kind, as VersionedTable has them. */
+/** The state keys of all rows of one kind, see VersionedTable. */
 export interface StoredKeys {
   count(): Promise<number>
   stateKeys(after: Position, signal: AbortSignal): Promise<AsyncIterable<Buffer>>
@@ -66,8 +66,8 @@ export interface StoreTables extends Tables {
 /**
  * The tables as the writer and the state stores of a lane see them.
  * @param clickhouse the lane's shard, which its writer stores in
- * @param journal the number is read at each call, as that of a lane that is down may be unknown yet
- * @param places where states may be, and what the lane stored before; by default in the lane's shard alone
+ * @param journal its id is read at each call, because that of a lane that is down may not be known yet
+ * @param places the shards that may have states, and entries that the lane stored earlier; default: only the lane's shard
  */
 export function openTables(
   clickhouse: ClickHouse,

@@ -20,8 +20,8 @@ export interface StoredValue<Value> {
 }
 
 /**
- * A table that keeps of each value the row with the greatest version. A version is a journal position, so inserting a
- * row again changes nothing.
+ * A table in which the row with the greatest version is the value. A version is a journal position, so inserting a row again
+ * changes nothing.
  */
 export interface VersionedTable<Value> {
   kind: StateKind
@@ -34,23 +34,23 @@ export interface VersionedTable<Value> {
   insert(clickhouse: ClickHouse, entries: Entry[], signal: AbortSignal): Promise<void>
   /** The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing. */
   read(shards: Shards, projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
-  /** How many rows there are of all projects, every version of a value that is still there and deleted ones included. */
+  /** The number of rows of all projects, including deleted ones and versions that ClickHouse has not merged yet. */
   count(shards: Shards): Promise<number>
   /**
-   * The state keys of those rows whose version is greater than `after`, of each its last KEY_END_BYTES: in no order, and
-   * some repeatedly.
+   * The last KEY_END_BYTES of the state keys of rows whose version is greater than `after`, in no particular order, and
+   * possibly repeated.
    */
   stateKeys(shards: Shards, after: Position, signal: AbortSignal): Promise<Readable>
 }
 
-/** The first bytes of a state key decide on its lane, and so are alike within one. */
+/** The last bytes of a state key identify it. The first ones decide on its lane, so they are similar within a lane. */
 export const KEY_END_BYTES = 16
 /**
- * The key is looked at before the other columns are read, and one thread does it: 32 of 100 000 profiles take half of the
- * time (chdb 26.7, 2 cores).
+ * Reads the key before the other columns, with one thread: reading 32 of 100 000 profiles takes half the time (chdb 26.7, 2
+ * cores).
  */
 export const BY_KEY: ClickHouseSettings = { max_threads: 1, optimize_move_to_prewhere_if_final: 1 }
-/** It may take its time, and leaves the processor to others. A failure half-way breaks the stream. */
+/** For a read that nobody waits for: one thread. An error in the middle breaks the stream. */
 const IN_BACKGROUND: ClickHouseSettings = { max_threads: 1, wait_end_of_query: 0 }
 
 /** The column that names a row within its project. */
@@ -60,7 +60,7 @@ export const NAME_COLUMN = {
   aliases: 'alias',
 } satisfies Record<StateKind, string>
 
-/** How a value and its properties are spread over the columns that only this table has. */
+/** How a value and its properties map to the columns of its table. */
 export interface TableLayout<Value, Row> {
   kind: StateKind
   /** column → type */
@@ -120,7 +120,7 @@ export function versionedTable<Value extends { properties: Properties }, Row>({
   }
 }
 
-/** How a versioned table tells which states it has. */
+/** The methods of a versioned table that tell which states it has. */
 export function storedKeysOf(kind: StateKind): Pick<VersionedTable<never>, 'count' | 'stateKeys'> {
   return {
     async count(shards) {
@@ -139,7 +139,7 @@ export function storedKeysOf(kind: StateKind): Pick<VersionedTable<never>, 'coun
   }
 }
 
-/** The names of a project's rows, in order: up to `limit` of those after `after`, which is '' for all of them. */
+/** Up to `limit` sorted names of a project's rows, after `after`; '' means from the first. */
 export async function namesOfProject(
   shards: Shards,
   kind: StateKind,

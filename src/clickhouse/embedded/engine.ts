@@ -20,9 +20,9 @@ import {
 
 /** How long close() waits for a clean stop before it kills, in ms; the child itself gives up after 1500. */
 const CLOSE_LIMIT = 2000
-/** Between restarts. */
+/** Pauses between restarts. */
 const BACKOFF: Backoff = { firstMs: 100, maxMs: 5_000 }
-/** An engine that ran for this long, in ms, starts the backoff anew when it exits. */
+/** If an engine ran for this long, in ms, the backoff begins with the first pause again. */
 const STEADY = 30_000
 /** Between attempts on a folder that another engine owns, in ms. */
 const OWNER_PAUSE = 100

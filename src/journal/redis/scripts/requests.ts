@@ -10,7 +10,7 @@ import { NOW } from './shared.js'
 /** Bytes of a key that are the name of its hash, as hexadecimal digits. */
 export const SHARD_BYTES = 2
 export const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
-/** Of a position and a fingerprint. */
+/** Bytes of a position and a fingerprint. */
 export const VALUE_BYTES = 8 + FINGERPRINT_BYTES
 
 /**

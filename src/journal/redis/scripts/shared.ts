@@ -33,7 +33,7 @@
  * named like them, it goes where somebody deletes them by a pattern. Its bytes are not counted.
  */
 
-/** Of the key of the mark, where those of states have a digest. */
+/** The last part of the mark's key; in the keys of states this is a digest. */
 export const STATES_MARK = 'mark'
 
 /** Lua: `now`, the clock of Redis in ms. */
