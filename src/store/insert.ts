@@ -32,6 +32,12 @@ export const ONE_PIECE: ClickHouseSettings = {
   min_insert_block_size_bytes: String(64 * 1024 ** 3),
 }
 
+/**
+ * A view of the operator's own gets a block after the block is stored. Its error would be taken for one of the data, and the
+ * events be stored again. ClickHouse logs the error, and the view lacks the block.
+ */
+const VIEWS_APART: ClickHouseSettings = { materialized_views_ignore_errors: 1 }
+
 /** Smaller bodies are joined into pieces of this size; larger ones are sent as they are, without copying. */
 const PIECE_BYTES = 32 * 1024
 /** How long the event loop is blocked at a time, ms: a block of single events took 8 ms, which delayed every request. */
@@ -47,7 +53,7 @@ export async function insertEntries(
   settings: ClickHouseSettings = {},
 ): Promise<void> {
   const values = Readable.from(pieces(entries, lineOf), { objectMode: false })
-  await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...settings }, signal)
+  await clickhouse.insert(query, values, { ...READ_VERBATIM, ...ONE_PIECE, ...VIEWS_APART, ...settings }, signal)
 }
 
 /**

@@ -268,6 +268,61 @@ t.test('an entry that cannot be stored in any form becomes a dead letter, once',
   t.equal(letters.length, 2)
 })
 
+/** What an operator may add to the table of events, by which some events cannot be stored, and how it is removed. */
+const OBSTACLES = [
+  ["ADD CONSTRAINT own CHECK event NOT LIKE 'refused%'", 'DROP CONSTRAINT own'],
+  [
+    "ADD COLUMN own DateTime MATERIALIZED toDateTime(if(event LIKE 'refused%', event, '2026-11-01 00:00:00'))",
+    'DROP COLUMN own',
+  ],
+  ["ADD COLUMN own UInt8 MATERIALIZED throwIf(event LIKE 'refused%')", 'DROP COLUMN own'],
+  ["ADD COLUMN own Int64 MATERIALIZED intDiv(1, event NOT LIKE 'refused%')", 'DROP COLUMN own'],
+  ["ADD COLUMN own Enum('a' = 1) MATERIALIZED if(event LIKE 'refused%', event, 'a')", 'DROP COLUMN own'],
+] as const
+
+for (const [added, removed] of OBSTACLES) {
+  t.test(`an event that the table refuses becomes a dead letter, and affects no other: ${added}`, async (t) => {
+    await clickhouse.command(`ALTER TABLE events ${added}`)
+    t.teardown(() => clickhouse.command(`ALTER TABLE events ${removed}`))
+    const { event, writer, stored, drained, projectId } = await start(t)
+    for (const name of ['before', 'refused 1', 'between', 'refused 2', 'after']) await event(name)
+    writer.start()
+    await drained()
+    t.strictSame(
+      (await stored()).map(({ event }) => event),
+      ['before', 'between', 'after'],
+    )
+    const letters = await clickhouse.rows<{ body: string }>(
+      'SELECT body FROM dead_letters WHERE project_id = {project:String} ORDER BY position',
+      { project: projectId },
+    )
+    t.match(letters, [{ body: /refused 1/ }, { body: /refused 2/ }])
+    t.equal(letters.length, 2)
+  })
+}
+
+t.test('a view of the operator that fails neither doubles events nor delays them', async (t) => {
+  await clickhouse.command('CREATE TABLE own (value Int64) ENGINE = MergeTree ORDER BY value')
+  await clickhouse.command(
+    "CREATE MATERIALIZED VIEW own_view TO own AS SELECT toInt64(if(event = 'bad', event, '1')) AS value FROM events",
+  )
+  t.teardown(async () => {
+    await clickhouse.command('DROP TABLE own_view')
+    await clickhouse.command('DROP TABLE own')
+  })
+  const { event, writer, stored, drained, projectId } = await start(t)
+  const names = ['before', 'bad', 'after']
+  for (const name of names) await event(name)
+  writer.start()
+  await drained()
+  t.strictSame(
+    (await stored()).map(({ event }) => event),
+    names,
+  )
+  const query = 'SELECT body FROM dead_letters WHERE project_id = {project:String}'
+  t.strictSame(await clickhouse.rows(query, { project: projectId }), [])
+})
+
 t.test('no value of a refused entry reaches the log; the dead letter says why', async (t) => {
   const lines: string[] = []
   const log = pino({ serializers: { err: describeError } }, { write: (line: string) => lines.push(line) })
