@@ -267,6 +267,9 @@ export class Writer {
   /**
    * A block that does not fit the memory of ClickHouse would fail for ever, so half of it is attempted next. A server that
    * is short of memory altogether gets blocks of MIN_BLOCK_BYTES until it recovers.
+   *
+   * A block that does not fit the disk is not halved. A part of it may fit, but then takes the room that merges need to free
+   * some, and no more than one block's worth is stored by it. The journal keeps the block until there is room.
    */
   #noteOversized({ first, entries }: Block): void {
     if (this.#oversized?.first !== first) this.#oversized = { first, since: performance.now() }
