@@ -1,7 +1,7 @@
 import type { Entry } from './journal.js'
 
 /** Bytes of the bodies kept at most; a writer that is further behind reads the rest from the journal. */
-const MAX_BYTES = 96 * 1024 * 1024
+const MAX_BYTES = 64 * 1024 * 1024
 
 /** A run of entries without a gap, ready to be a block. */
 export interface Run {
