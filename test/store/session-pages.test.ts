@@ -110,3 +110,29 @@ t.test('a first page reads the newest versions of some sessions, not of all', as
   const read = (await rowsRead()) - before
   t.ok(read >= 300_000 && read < 400_000, `${read} rows were read`)
 })
+
+t.test('the longest ids do not make a statement of many megabytes', async (t) => {
+  const lengths: number[] = []
+  class Watched extends ClickHouse {
+    override async rows<Row>(...call: Parameters<ClickHouse['rows']>): Promise<Row[]> {
+      lengths.push(call[0].length)
+      return await super.rows(...call)
+    }
+  }
+  const watched = new Watched({ url: engine.url })
+  t.teardown(() => watched.close())
+  // A control character is six in JSON. The session that started last has more versions than are looked at first.
+  await clickhouse.command(
+    `WITH greatest(0, toInt64(number) - 700) AS n
+     INSERT INTO sessions (project_id, session_id, distinct_id, state, properties, started_at, version, is_deleted)
+     SELECT 'long', concat(repeat(char(1), 250), leftPad(toString(n), 5, '0')),
+       'ada', 'active', '{}', 100000 - n, number + 1, 0
+     FROM numbers(6000)`,
+    {},
+    { optimize_on_insert: 0 },
+  )
+  const { rows, hasMore } = await readSessionPage(Shards.of(watched), { projectId: 'long', limit: 300, offset: 0 })
+  t.equal(JSON.parse(`[${await text(rows)}]`).length, 300)
+  t.ok(hasMore)
+  t.ok(Math.max(...lengths) < 5_000_000, `statements of ${lengths} characters`)
+})
