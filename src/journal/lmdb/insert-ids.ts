@@ -1,118 +1,145 @@
-import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../model/insert-id.js'
+import { hasInsertId, INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { RememberedIds } from '../relocation.js'
 import { Draft } from './draft.js'
+import { bucketStart, IdBucket, type IdLimits } from './id-bucket.js'
 import type { LmdbTables } from './tables.js'
 
-const BUCKET_BYTES = 4
-/** Ids in one piece of `all`. */
-const PIECE = 10_000
+/** Ids of an older version that are moved in one transaction. */
+const MOVED = 10_000
 
 /**
- * The ids of events and changes that the embedded journal remembers, ordered by the bucket of time in which they arrived,
- * so that expired ones are removed from the front. Call `forget` within a transaction.
+ * The ids of events and changes that the embedded journal remembers, by the bucket of time in which they arrived, so that
+ * expired ones are removed together.
  */
 export class LmdbInsertIds {
   readonly #table: LmdbTables['insertIds']
-  /** buckets that may have ids; the others need not be searched */
-  readonly #buckets = new Set<number>()
-  /** since the last removal */
-  #added = 0
+  readonly #limits: IdLimits | undefined
+  readonly #buckets = new Map<number, IdBucket>()
+  /** whether the table may have ids of buckets that have expired */
+  #hasExpired = true
+  /** the last write that took ids, and the buckets that it took them for */
+  #last: { draft: Draft; buckets: Set<IdBucket> } | null = null
 
-  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>) {
+  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>, limits?: IdLimits) {
     this.#table = insertIds
-    for (let bucket = 0; ; ) {
-      const [key] = insertIds.getKeys({ start: startOf(bucket), limit: 1 })
+    this.#limits = limits
+    for (let bucket = 0; ; bucket++) {
+      const [key] = insertIds.getKeys({ start: bucketStart(bucket), limit: 1 })
       if (!key) return
       bucket = key.readUInt32BE()
-      this.#buckets.add(bucket++)
+      this.#bucketOf(bucket)
     }
   }
 
-  /** The indexes of the known ids among these. */
+  /** The indexes of the known ids among these. Call it only while no write is in flight. */
   find(insertIds: Buffer, now: number, draft = new Draft()): number[] {
-    const known: number[] = []
+    this.#settle(draft)
     const buckets = this.#living(now)
-    for (let i = 0; i * INSERT_ID_BYTES < insertIds.length; i++) {
-      const id = idAt(insertIds, i)
-      if (id && this.#isKnown(id, buckets, draft)) known.push(i)
+    const known: number[] = []
+    for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
+      if (isId(insertIds, at) && buckets.some((bucket) => bucket.has(insertIds, at, draft))) {
+        known.push(at / INSERT_ID_BYTES)
+      }
     }
     return known
   }
 
   /** Remembers ids. @returns the indexes of those that were known */
   take(insertIds: Buffer, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
+    this.#settle(draft)
+    const own = this.#bucketOf(bucket)
+    const others = this.#living(now).filter((other) => other !== own)
     const known: number[] = []
-    this.#buckets.add(bucket)
-    const buckets = this.#living(now)
-    for (let i = 0; i * INSERT_ID_BYTES < insertIds.length; i++) {
-      const id = idAt(insertIds, i)
-      if (!id) continue
-      if (this.#isKnown(id, buckets, draft)) {
-        known.push(i)
+    const taken = Buffer.allocUnsafe(insertIds.length)
+    let end = 0
+    for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
+      if (!isId(insertIds, at)) continue
+      if (others.some((other) => other.has(insertIds, at, draft)) || !own.take(insertIds, at, draft)) {
+        known.push(at / INSERT_ID_BYTES)
       } else {
-        draft.put(this.#table, keyAt(bucket, id), NOTHING)
-        this.#added++
+        end += insertIds.copy(taken, end, at, at + INSERT_ID_BYTES)
       }
     }
+    if (end === 0) return known
+    this.#last ??= { draft, buckets: new Set() }
+    this.#last.buckets.add(own)
+    own.record(taken.subarray(0, end), draft)
     return known
   }
 
-  /** Removes expired ids: up to `limit`, or twice as many as were added since the last time. */
+  /** Removes expired ids, up to `limit` records and pages. Call it within a transaction. */
   forget(now: number, limit: number): void {
     const first = idBucketAt(now) - OLD_ID_BUCKETS
-    if (![...this.#buckets].some((bucket) => bucket < first)) return
-    let left = Math.max(limit, 2 * this.#added)
-    this.#added = 0
-    for (const key of this.#table.getKeys({ end: startOf(first), limit: left })) {
+    for (const bucket of this.#buckets.keys()) {
+      if (bucket >= first) continue
+      this.#buckets.delete(bucket)
+      this.#hasExpired = true
+    }
+    if (!this.#hasExpired) return
+    let left = limit
+    for (const key of this.#table.getKeys({ end: bucketStart(first), limit })) {
       this.#table.remove(key)
       left--
     }
-    // If the transaction is not committed, ids of these buckets stay; the removal of a later bucket also removes them.
-    if (left > 0) for (const bucket of this.#buckets) if (bucket < first) this.#buckets.delete(bucket)
+    // If the transaction is not committed, records of these buckets stay; they are removed with those of a later bucket.
+    this.#hasExpired = left === 0
   }
 
-  /** The ids that have not expired, in pieces. */
+  /** The ids that have not expired, in pieces; an id may come twice. Call it only while no write is in flight. */
   *all(now: number): Generator<RememberedIds> {
-    for (const bucket of this.#living(now)) {
-      let ids: Buffer[] = []
-      for (const key of this.#table.getKeys({ start: startOf(bucket), end: startOf(bucket + 1) })) {
-        ids.push(Buffer.from(key.subarray(BUCKET_BYTES)))
-        if (ids.length < PIECE) continue
-        yield { bucket, ids: Buffer.concat(ids) }
-        ids = []
-      }
-      if (ids.length > 0) yield { bucket, ids: Buffer.concat(ids) }
+    this.#settle(new Draft())
+    const first = idBucketAt(now) - OLD_ID_BUCKETS
+    for (const [number, bucket] of this.#buckets) {
+      if (number < first) continue
+      for (const ids of bucket.all()) yield { bucket: number, ids }
     }
   }
 
   /** The buckets that have not expired, the latest first, because most repetitions come soon. */
-  #living(now: number): number[] {
+  #living(now: number): IdBucket[] {
     const first = idBucketAt(now) - OLD_ID_BUCKETS
-    return [...this.#buckets].filter((bucket) => bucket >= first).sort((a, b) => b - a)
+    const living = [...this.#buckets].filter(([number]) => number >= first)
+    return living.sort(([a], [b]) => b - a).map(([, bucket]) => bucket)
   }
 
-  #isKnown(id: Buffer, buckets: number[], draft: Draft): boolean {
-    return buckets.some((bucket) => draft.get(this.#table, keyAt(bucket, id)) !== undefined)
+  #bucketOf(number: number): IdBucket {
+    const bucket = this.#buckets.get(number) ?? new IdBucket(this.#table, number, this.#limits)
+    this.#buckets.set(number, bucket)
+    return bucket
+  }
+
+  /** Keeps or drops what the last write took, as it is known by now whether that was committed. */
+  #settle(draft: Draft): void {
+    if (!this.#last || this.#last.draft === draft) return
+    for (const bucket of this.#last.buckets) {
+      if (this.#last.draft.isCommitted) bucket.keep()
+      else bucket.drop()
+    }
+    this.#last = null
   }
 }
 
-const NOTHING = Buffer.alloc(0)
-
-function idAt(insertIds: Buffer, index: number): Buffer | null {
-  const id = insertIds.subarray(index * INSERT_ID_BYTES, (index + 1) * INSERT_ID_BYTES)
-  return id.equals(NO_INSERT_ID) ? null : id
+/** Moves the ids of a version that had one record for each. */
+export async function moveOldInsertIds(tables: LmdbTables, now: number): Promise<void> {
+  const { root, oldInsertIds, states } = tables
+  const insertIds = new LmdbInsertIds(tables)
+  for (;;) {
+    const keys = [...oldInsertIds.getKeys({ limit: MOVED })]
+    if (keys.length === 0) return
+    const draft = new Draft()
+    const buckets = new Map<number, Buffer[]>()
+    for (const key of keys) {
+      const ids = buckets.get(key.readUInt32BE()) ?? []
+      ids.push(key.subarray(-INSERT_ID_BYTES))
+      buckets.set(key.readUInt32BE(), ids)
+      draft.remove(oldInsertIds, key)
+    }
+    for (const [bucket, ids] of buckets) insertIds.take(Buffer.concat(ids), now, draft, bucket)
+    await draft.commit(root, states)
+  }
 }
 
-function keyAt(bucket: number, id: Buffer): Buffer {
-  const key = Buffer.allocUnsafe(BUCKET_BYTES + INSERT_ID_BYTES)
-  key.writeUInt32BE(bucket)
-  id.copy(key, BUCKET_BYTES)
-  return key
-}
-
-function startOf(bucket: number): Buffer {
-  const key = Buffer.allocUnsafe(BUCKET_BYTES)
-  key.writeUInt32BE(Math.max(0, bucket))
-  return key
+function isId(insertIds: Buffer, at: number): boolean {
+  return insertIds.readInt32LE(at) !== 0 || hasInsertId(insertIds, at / INSERT_ID_BYTES)
 }

@@ -20,7 +20,7 @@ import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, type Remembered, sweep } from './execute.js'
-import { LmdbInsertIds } from './insert-ids.js'
+import { LmdbInsertIds, moveOldInsertIds } from './insert-ids.js'
 import { newMeta, putMeta } from './meta.js'
 import { limitedBy, NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
@@ -61,6 +61,7 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
     const found = tables.meta.get('meta')
     const meta = found ?? (await newMeta(path, now(), layout))
     if (!found) await transact(tables.root, () => putMeta(tables, meta))
+    await moveOldInsertIds(tables, now())
     const frozen = BigInt(meta.frozen?.[1] ?? START)
     const entries = await LmdbEntries.open(tables, { ...options, stored: BigInt(meta.stored), frozen })
     return new LmdbJournal(tables, entries, meta, options)
@@ -186,8 +187,7 @@ class LmdbJournal implements Journal {
     const { root, log, states } = this.#tables
     let grown = 0
     try {
-      await transact(root, () => {
-        grown = draft.apply(states)
+      grown = await draft.commit(root, states, () => {
         if (last !== undefined) log.put(APPLIED, positionKey(last))
       })
     } catch (error) {
@@ -217,6 +217,7 @@ class LmdbJournal implements Journal {
   }
 
   async findInsertIds(insertIds: Buffer): Promise<number[]> {
+    await this.#writing
     return this.#remembered.insertIds.find(insertIds, this.#now())
   }
 

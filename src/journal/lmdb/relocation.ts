@@ -5,7 +5,7 @@ import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedReque
 import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
-import { LmdbInsertIds } from './insert-ids.js'
+import { LmdbInsertIds, moveOldInsertIds } from './insert-ids.js'
 import { newMeta, putMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
@@ -28,6 +28,7 @@ class LmdbRelocation implements Relocation {
   readonly #path: string
   readonly #now: () => number
   #tables: LmdbTables | null = null
+  #ids: LmdbInsertIds | null = null
 
   constructor(path: string, now: () => number) {
     this.#path = path
@@ -82,11 +83,11 @@ class LmdbRelocation implements Relocation {
   }
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
-    yield* this.#insertIds.all(this.#now())
+    yield* (await this.#insertIds()).all(this.#now())
   }
 
   async addInsertIds({ bucket, ids }: RememberedIds): Promise<void> {
-    const here = this.#insertIds
+    const here = await this.#insertIds()
     const draft = new Draft()
     here.take(ids, this.#now(), draft, bucket)
     await this.#apply(draft)
@@ -114,6 +115,7 @@ class LmdbRelocation implements Relocation {
   async close(): Promise<void> {
     await this.#tables?.root.close()
     this.#tables = null
+    this.#ids = null
   }
 
   #open(): LmdbTables {
@@ -129,8 +131,12 @@ class LmdbRelocation implements Relocation {
     return new LmdbRequests(this.#open(), 0)
   }
 
-  get #insertIds(): LmdbInsertIds {
-    return new LmdbInsertIds(this.#open())
+  async #insertIds(): Promise<LmdbInsertIds> {
+    if (!this.#ids) {
+      await moveOldInsertIds(this.#open(), this.#now())
+      this.#ids = new LmdbInsertIds(this.#open())
+    }
+    return this.#ids
   }
 
   get #meta(): Meta {
@@ -141,9 +147,7 @@ class LmdbRelocation implements Relocation {
 
   async #apply(draft: Draft): Promise<void> {
     const { root, states } = this.#open()
-    await transact(root, () => {
-      draft.apply(states)
-    })
+    await draft.commit(root, states)
   }
 
   async #put(meta: Meta): Promise<void> {

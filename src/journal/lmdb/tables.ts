@@ -18,8 +18,10 @@ export interface LmdbTables {
   requests: Database<Buffer, Buffer>
   /** bucket and project → number of that project's requests */
   counts: Database<Buffer, Buffer>
-  /** bucket and id → nothing */
+  /** see `IdBucket` */
   insertIds: Database<Buffer, Buffer>
+  /** ids of a version that had no pages of them: bucket and id → nothing */
+  oldInsertIds: Database<Buffer, Buffer>
   /** requests of versions before 0.2: the whole key → position and fingerprint, in hexadecimal digits */
   oldRequests: Database<Buffer, Buffer>
 }
@@ -48,7 +50,8 @@ export function openTables(path: string): LmdbTables {
     expiries: table('expiries'),
     requests: table('requests-by-time'),
     counts: table('request-counts'),
-    insertIds: table('insert-ids'),
+    insertIds: table('insert-id-pages'),
+    oldInsertIds: table('insert-ids'),
     oldRequests: table('requests'),
   }
 }

@@ -1,0 +1,285 @@
+import { INSERT_ID_BYTES } from '../../model/insert-id.js'
+import type { Draft } from './draft.js'
+import { IdTable } from './id-table.js'
+import { PageFilter } from './page-filter.js'
+import type { LmdbTables } from './tables.js'
+
+/** Sizes that decide when ids are merged. */
+export interface IdLimits {
+  /** ids in memory from which on they are merged into pages: an eighth of those in pages, but within these bounds */
+  recent: { min: number; max: number }
+  /** ids of a page, on average, from which on pages are split */
+  page: number
+}
+
+/** A page of 160 ids fills most of one of LMDB's. */
+const ID_LIMITS: IdLimits = { recent: { min: 1 << 16, max: 1 << 19 }, page: 160 }
+const RECENT_SHARE = 1 / 8
+/** A merge is done when this share of as many ids as it merges have come. */
+const MERGE_SHARE = 2 / 3
+/** Records of merged ids that a write removes. */
+const REMOVED = 64
+
+/** The kinds of keys, after the bucket. */
+const LAYOUT = 0
+const LOG = 1
+const PAGE = 2
+const BUCKET_BYTES = 4
+/** bucket, kind, and a number of 48 bits */
+const KEY_BYTES = BUCKET_BYTES + 1 + 6
+/** Bytes of an id that choose its page, and those after them, which tell most ids of a page apart. */
+const PAGE_AT = 4
+const REST_AT = 8
+
+interface Layout {
+  /** there are 2^bits pages */
+  bits: number
+  /** number of the first record of the log that is not merged, or being merged */
+  merged: number
+  /** ids in pages, without those that are being merged */
+  count: number
+  /** the merge that is under way: how many pages it has rewritten, and the bits that they have then */
+  merge: { done: number; bits: number } | null
+}
+
+const NO_IDS = Buffer.alloc(0)
+
+const EMPTY: Layout = { bits: 1, merged: 0, count: 0, merge: null }
+
+/** Ids that are being merged into pages. */
+interface Merging {
+  table: IdTable
+  /** of the pages that are rewritten */
+  filter: PageFilter
+}
+
+/**
+ * The ids that came in one bucket of time. New ids are appended to a log, one record for each write, and kept in memory. When
+ * there are many they are merged into pages, some pages with each write: a write of 1000 random ids into a tree would rewrite
+ * 1000 of its pages. After a write that took ids, `keep` or `drop` has to be called before the next one.
+ *
+ * Keys are the bucket, then
+ *   LAYOUT                          → `Layout` as JSON
+ *   LOG and the number of a record  → ids
+ *   PAGE and the first id of a page → ids in any order; a page that is split leaves its key to its first part
+ */
+export class IdBucket {
+  readonly #table: LmdbTables['insertIds']
+  readonly #number: number
+  readonly #limits: IdLimits
+  #layout: Layout
+  /** the ids that are not in pages, except those of `#merging` */
+  #recent = new IdTable()
+  /** taken by the write that is being made */
+  #taken = new IdTable()
+  #merging: Merging | null = null
+  #filter: PageFilter
+  /** what `drop` restores; null if the write that is being made has recorded nothing */
+  #before: { layout: Layout; recent: IdTable; merging: Merging | null; filter: PageFilter } | null = null
+  #nextRecord: number
+  /** whether the log may have records that are merged */
+  #hasMerged = true
+  /** pages that the ids which have come should have rewritten, and did not yet */
+  #due = 0
+
+  /** Reads what the table has of a bucket. */
+  constructor(table: LmdbTables['insertIds'], number: number, limits = ID_LIMITS) {
+    this.#table = table
+    this.#number = number
+    this.#limits = limits
+    const layout = table.get(this.#key(LAYOUT))
+    this.#layout = layout ? (JSON.parse(layout.toString()) as Layout) : EMPTY
+    const { bits, merged, merge } = this.#layout
+    this.#filter = new PageFilter(2 ** bits)
+    this.#nextRecord = merged
+    const mergingIds = new IdTable()
+    const start = this.#key(LOG, merge ? 0 : merged)
+    for (const { key, value } of table.getRange({ start, end: this.#key(PAGE) })) {
+      const record = key.readUIntBE(BUCKET_BYTES + 1, 6)
+      const to = record < merged ? mergingIds : this.#recent
+      for (let at = 0; at < value.length; at += INSERT_ID_BYTES) to.add(value, at)
+      this.#nextRecord = Math.max(this.#nextRecord, record + 1)
+    }
+    if (merge) this.#merging = this.#startMerging(mergingIds, merge.bits)
+  }
+
+  has(ids: Buffer, at: number, draft: Draft): boolean {
+    return this.#taken.has(ids, at) || this.#recent.has(ids, at) || this.#hasMergedId(ids, at, draft)
+  }
+
+  /** Remembers an id, which must be recorded with the others of its write. @returns false if it was known */
+  take(ids: Buffer, at: number, draft: Draft): boolean {
+    return !this.#recent.has(ids, at) && !this.#hasMergedId(ids, at, draft) && this.#taken.add(ids, at)
+  }
+
+  /** @param ids that were taken, at least one */
+  record(ids: Buffer, draft: Draft): void {
+    if (!this.#before) {
+      this.#before = { layout: this.#layout, recent: this.#recent, merging: this.#merging, filter: this.#filter }
+      // Before the first record of a write: the ids of all that are in the log are in #recent then.
+      if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
+      else this.#merge(draft)
+    }
+    draft.put(this.#table, this.#key(LOG, this.#nextRecord++), ids)
+  }
+
+  /** The write was committed. */
+  keep(): void {
+    this.#addRecent(this.#taken.all())
+    this.#taken = new IdTable()
+    this.#before = null
+  }
+
+  /** The write was not committed. */
+  drop(): void {
+    this.#taken = new IdTable()
+    if (!this.#before) return
+    // What the filters have noted since is more than their pages have, which does no harm.
+    const { layout, recent, merging, filter } = this.#before
+    this.#layout = layout
+    this.#recent = recent
+    this.#merging = merging
+    this.#filter = filter
+    this.#hasMerged = true
+    this.#before = null
+  }
+
+  /** All ids, in pieces; an id may come twice. */
+  *all(): Generator<Buffer> {
+    for (const { value } of this.#table.getRange({ start: this.#key(PAGE), end: bucketStart(this.#number + 1) })) {
+      yield value
+    }
+    for (const table of [this.#merging?.table, this.#recent]) if (table && table.size > 0) yield table.all()
+  }
+
+  #hasMergedId(ids: Buffer, at: number, draft: Draft): boolean {
+    if (this.#merging?.table.has(ids, at)) return true
+    const { bits, merge } = this.#layout
+    const word = ids.readUInt32BE(at + PAGE_AT)
+    const isDone = merge !== null && numberOf(word, bits) < merge.done
+    const pageBits = isDone ? merge.bits : bits
+    const filter = (isDone && this.#merging?.filter) || this.#filter
+    const number = numberOf(word, pageBits)
+    if (!filter.mayHave(number, ids, at)) return false
+    const page = draft.get(this.#table, this.#key(PAGE, firstOf(number, pageBits))) ?? NO_IDS
+    if (!filter.isNoted(number)) filter.note(number, page)
+    return isIn(page, ids, at)
+  }
+
+  #removeMerged(draft: Draft): void {
+    const range = { start: this.#key(LOG), end: this.#key(LOG, this.#layout.merged), limit: REMOVED }
+    let removed = 0
+    for (const key of this.#table.getKeys(range)) {
+      draft.remove(this.#table, key)
+      removed++
+    }
+    this.#hasMerged = removed === REMOVED
+  }
+
+  #addRecent(ids: Buffer): void {
+    for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) this.#recent.add(ids, at)
+    const { merge } = this.#layout
+    if (!merge || !this.#merging) return
+    this.#due += ((ids.length / INSERT_ID_BYTES) * 2 ** merge.bits) / (this.#merging.table.size * MERGE_SHARE)
+  }
+
+  #merge(draft: Draft): void {
+    if (!this.#merging && !this.#start()) return
+    const { bits, merge } = this.#layout
+    if (!merge) return
+    const pages = 2 ** (merge.bits - bits)
+    for (; this.#due >= pages && this.#merging; this.#due -= pages) this.#mergePage(draft)
+    draft.put(this.#table, this.#key(LAYOUT), Buffer.from(JSON.stringify(this.#layout)))
+  }
+
+  /** Begins to merge the recent ids. @returns false if there are too few */
+  #start(): boolean {
+    const { recent, page } = this.#limits
+    const { bits, count } = this.#layout
+    const { size } = this.#recent
+    if (size < Math.min(recent.max, Math.max(recent.min, count * RECENT_SHARE))) return false
+    let nextBits = bits
+    while ((count + size) / 2 ** nextBits > page) nextBits++
+    this.#layout = { bits, count, merged: this.#nextRecord, merge: { done: 0, bits: nextBits } }
+    this.#merging = this.#startMerging(this.#recent, nextBits)
+    this.#recent = new IdTable()
+    this.#due = 0
+    return true
+  }
+
+  #mergePage(draft: Draft): void {
+    const { bits, merged, count, merge } = this.#layout
+    if (!merge || !this.#merging) return
+    const { table, filter } = this.#merging
+    const number = merge.done
+    const ids = table.withPrefix(number, bits)
+    const before = draft.get(this.#table, this.#key(PAGE, firstOf(number, bits)))
+    if (merge.bits > bits || ids.length > 0) {
+      const parts = splitPage(before ? Buffer.concat([before, ids]) : ids, merge.bits, 2 ** (merge.bits - bits))
+      parts.forEach((part, i) => {
+        const page = number * parts.length + i
+        const key = this.#key(PAGE, firstOf(page, merge.bits))
+        filter.note(page, part)
+        if (part.length > 0) draft.put(this.#table, key, part)
+        else if (i === 0 && before) draft.remove(this.#table, key)
+      })
+    }
+    const done = number + 1
+    if (done < 2 ** bits) {
+      this.#layout = { bits, merged, count, merge: { ...merge, done } }
+      return
+    }
+    this.#layout = { bits: merge.bits, merged, count: count + table.size, merge: null }
+    this.#filter = filter
+    this.#merging = null
+    this.#hasMerged = true
+  }
+
+  #startMerging(table: IdTable, bits: number): Merging {
+    return { table, filter: bits === this.#layout.bits ? this.#filter : new PageFilter(2 ** bits) }
+  }
+
+  #key(kind: number, number = 0): Buffer {
+    const key = Buffer.allocUnsafe(KEY_BYTES)
+    key.writeUInt32BE(this.#number)
+    key.writeUInt8(kind, BUCKET_BYTES)
+    key.writeUIntBE(number, BUCKET_BYTES + 1, 6)
+    return key
+  }
+}
+
+/** The first key that a bucket may have. */
+export function bucketStart(bucket: number): Buffer {
+  const key = Buffer.allocUnsafe(BUCKET_BYTES)
+  key.writeUInt32BE(Math.max(0, bucket))
+  return key
+}
+
+/** Of the page for ids that begin so. @param bits at least 1 */
+function numberOf(word: number, bits: number): number {
+  return word >>> (32 - bits)
+}
+
+function firstOf(number: number, bits: number): number {
+  return number * 2 ** (32 - bits)
+}
+
+function isIn(page: Buffer, ids: Buffer, at: number): boolean {
+  const rest = ids.readInt32LE(at + REST_AT)
+  for (let from = 0; from < page.length; from += INSERT_ID_BYTES) {
+    if (page.readInt32LE(from + REST_AT) !== rest) continue
+    if (ids.compare(page, from, from + INSERT_ID_BYTES, at, at + INSERT_ID_BYTES) === 0) return true
+  }
+  return false
+}
+
+/** Splits the ids of a page into those of as many pages, a power of two, which are chosen by so many bits. */
+function splitPage(ids: Buffer, bits: number, pages: number): Buffer[] {
+  if (pages === 1) return [ids]
+  const parts: Buffer[][] = Array.from({ length: pages }, () => [])
+  for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) {
+    const number = numberOf(ids.readUInt32BE(at + PAGE_AT), bits)
+    parts[number % pages]?.push(ids.subarray(at, at + INSERT_ID_BYTES))
+  }
+  return parts.map((part) => Buffer.concat(part))
+}
