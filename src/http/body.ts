@@ -128,6 +128,8 @@ function drain(raw: IncomingMessage): void {
 interface Payload extends Readable {
   /** compressed bytes received so far; absent if the body is not compressed */
   receivedEncodedLength?: number
+  /** of these, the bytes that the decompression has used; absent if the body is not compressed */
+  bytesWritten?: number
 }
 
 /**
@@ -135,7 +137,8 @@ interface Payload extends Readable {
  * some routes.
  * @param frame put around the body, and not counted
  * @throws ApiError `payload_too_large` over the route's limit, `invalid_request` for a wrong
- * Content-Length, `overloaded` if the budget is exhausted
+ * Content-Length, `invalid_json` for bytes behind a compressed body, `overloaded` if the budget is
+ * exhausted
  */
 export function readBody(
   request: FastifyRequest,
@@ -187,6 +190,12 @@ export function readBody(
     payload.on('end', () => {
       if (isStopped) return
       watch?.end()
+      // Decompressions other than gzip's ignore what is behind their end. It may be another event.
+      const { receivedEncodedLength = 0, bytesWritten = receivedEncodedLength } = payload
+      if (bytesWritten < receivedEncodedLength) {
+        reject(new ApiError('invalid_json', 'The compressed body has bytes behind its end. Send one compressed text.'))
+        return
+      }
       if (announced !== undefined && (payload.receivedEncodedLength || length) !== Number(announced)) {
         reject(new ApiError('invalid_request', 'The body is not as long as its Content-Length says.'))
         return

@@ -118,15 +118,19 @@ export class JsonValue {
     return at === NONE ? undefined : new JsonValue(this.#in, at)
   }
 
-  /** The text of an object without some of its members, and without the space around names and values of the others. */
-  textWithout(isCut: (name: string) => boolean): string {
+  /**
+   * The text of an object without some of its members, and without the space around names and values of the others.
+   * @param isCut is given the name and the value's text
+   */
+  textWithout(isCut: (name: string, text: string) => boolean): string {
     const { raw, places } = this.#in
     let kept = ''
     for (let at = this.#at + PLACE; at < this.#next; at = places[at + NEXT] as number) {
-      if (isCut(this.#nameAt(at))) continue
+      const text = slice(this.#in, places[at + START] as number, places[at + END] as number)
+      if (isCut(this.#nameAt(at), text)) continue
       const start = places[at] as number
       const name = slice(this.#in, start, string(raw, start + 1))
-      kept += `${kept && ','}${name}:${slice(this.#in, places[at + START] as number, places[at + END] as number)}`
+      kept += `${kept && ','}${name}:${text}`
     }
     return `{${kept}}`
   }

@@ -106,8 +106,7 @@ export class JsonRow {
 
   /** The text of an object with all members except these. */
   without(names: readonly string[]): string {
-    const isMissing = (name: string) => this.isTable && this.value(name) === undefined
-    return this.#object.textWithout((name) => names.includes(name) || isMissing(name))
+    return this.#object.textWithout((name, text) => names.includes(name) || (this.isTable && text === '""'))
   }
 }
 

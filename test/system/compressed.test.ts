@@ -74,6 +74,9 @@ t.test('compressed bodies', async (t) => {
         const good = filled(0)
         const broken: Record<string, Buffer> = {
           'cut off': good.subarray(0, -3),
+          'with bytes behind it': Buffer.concat([good, Buffer.from('xyz')]),
+          'with many bytes behind it': Buffer.concat([good, Buffer.alloc(limit / 2, 'x')]),
+          'with a second body behind it': Buffer.concat([good, good]),
           'only begun': good.subarray(0, 4),
           empty: Buffer.alloc(0),
           'not compressed': Buffer.from(`{${fields}}`),

@@ -92,8 +92,11 @@ export class CsvReader implements RowReader {
     if (!record) return null
     const cells = this.#tryParse(raw, record.start, record.end)?.[0]?.map((cell) => cell.trim())
     if (!cells) throw new Error('The first line of the CSV, which names its columns, cannot be read.')
-    const twice = cells.find((cell, i) => cells.indexOf(cell) !== i)
-    if (twice !== undefined) throw new Error(`The CSV has two columns with the name "${twice}".`)
+    const names = new Set<string>()
+    for (const cell of cells) {
+      if (names.has(cell)) throw new Error(`The CSV has two columns with the name "${cell}".`)
+      names.add(cell)
+    }
     return cells
   }
 

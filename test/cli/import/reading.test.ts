@@ -115,6 +115,11 @@ t.test('CSV: columns by their names or by --map, cells as strings, empty ones le
     'line ends of both kinds',
   )
   await t.rejects(read('a,b,a\n1,2,3\n'), { message: /two columns with the name "a"/ })
+  // Comparing each name with all others would take minutes.
+  const many = Array.from({ length: 300_000 }, (_, i) => `c${i}`).join()
+  await t.rejects(read(`${many},c7\n1\n`), { message: /two columns with the name "c7"/ })
+  const wide = await read(`event,distinct_id,${many}\na,u,${'1,'.repeat(299_999)}\n`)
+  t.equal(Object.keys(JSON.parse(wide.events[0] ?? '').properties).length, 299_999, 'without the empty one')
 })
 
 t.test('a time in milliseconds keeps its fraction in CSV, too, and one beyond all numbers is a reject', async (t) => {
