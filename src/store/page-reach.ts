@@ -34,7 +34,7 @@ export class PageReach {
   readonly #manyParts: number
   /** by project: average ms between two events on the page that was read last; infinite if that page had all events */
   readonly #spacing = new Map<string, number>()
-  /** of a project's first event, ms; there may be later ones only, as it was deleted since */
+  /** of a project's first event, ms. If that was deleted since, all its events are later. */
   readonly #first = new Map<string, number>()
   readonly #parts = { count: 0, readAt: Number.NEGATIVE_INFINITY }
 
@@ -55,7 +55,10 @@ export class PageReach {
     for (let i = 0; i < TRIES; i++, ms *= WIDENING) {
       const before = idBefore(page, start, ms)
       if (before === null) return null
-      if ((await countEvents(this.#shards, { ...page, before }, reading)) > rows) return before
+      const events = await countEvents(this.#shards, { ...page, before }, reading)
+      if (events > rows) return before
+      // Not even the first event is there any more, so the next page looks for the one that is the first now.
+      if (events === 0 && start === this.#first.get(page.projectId)) this.#first.delete(page.projectId)
     }
     return null
   }

@@ -167,3 +167,16 @@ t.test('a project that fitted into a page is bounded once it does not', async (t
   reach.note(page, upTo)
   t.not(await find(), null)
 })
+
+t.test('a project whose first events were deleted is bounded from those that it has now', async (t) => {
+  const clickhouse = await openDatabase(t)
+  const old = await store(clickhouse, Array<string>(10).fill('p'), START_MS, 1)
+  await store(clickhouse, Array<string>(10).fill('p'), START_MS + 60 * DAY_MS, 1)
+  const reach = new PageReach(Shards.of(clickhouse), 0)
+  const upTo = lastIdAt(BigInt(START_MS + 200 * DAY_MS) << 16n)
+  const find = () => reach.find({ projectId: 'p', order: 'asc', upTo, limit: 5, offset: 0 }, { signal: SIGNAL })
+  t.not(await find(), null)
+  await clickhouse.command(`DELETE FROM events WHERE event_id IN (${old.map((id) => `'${id}'`)})`)
+  t.equal(await find(), null, 'no event is near the former first one')
+  t.not(await find(), null)
+})
