@@ -97,7 +97,7 @@ export const ExportQuery = query({
   cursor: Type.Optional(
     Type.String({
       message: 'must be the `x-next-cursor` of an earlier export, or the `next` of a walk in asc order',
-      description: 'The `x-next-cursor` of an earlier export, which goes on behind it.',
+      description: 'The `x-next-cursor` of an earlier export. This one starts where that one ended.',
     }),
   ),
   ...eventFilter,

@@ -107,7 +107,7 @@ export interface ErasedProject {
 
 export interface ProjectErased {
   erased: ErasedProject
-  /** whether everything is removed; if not, the next call goes on */
+  /** whether everything is removed; if not, repeat the call to remove the rest */
   complete: boolean
   /** as of ErasedUsers; they may hold something of the project */
   unreadable_dead_letters: number

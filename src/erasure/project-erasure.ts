@@ -16,7 +16,7 @@ export interface ErasedProject {
   deadLetters: number
   /** letters that cannot be read, and may hold something of the project */
   unreadableLetters: number
-  /** whether nothing is left of what was accepted before the call; if not, the next call goes on */
+  /** whether nothing is left of what was accepted before the call; if not, repeat the call to remove the rest */
   isComplete: boolean
 }
 

@@ -5,7 +5,7 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** a successful response goes on until its client leaves, and sets limits of its own to slow ones */
+    /** a successful response lasts until its client disconnects, and has its own limits for slow clients */
     isEndless?: boolean
   }
 }

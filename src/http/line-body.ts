@@ -61,7 +61,7 @@ function parseLines(raw: Buffer, request: FastifyRequest): { events: unknown[] }
 function joinLines(raw: Buffer): { start: number; end: number }[] {
   const lines: { start: number; end: number }[] = []
   const end = raw.length - BATCH_TAIL.length
-  // Blank lines are passed over with the white space: a body may hold 20 million of them.
+  // Blank lines are skipped with the white space: a body may hold 20 million of them.
   for (let start = space(raw, BATCH_HEAD.length); start < end && lines.length <= MAX_BATCH; ) {
     const found = raw.indexOf(LINE_FEED, start)
     const lineEnd = found === -1 ? end : found

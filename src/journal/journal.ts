@@ -189,7 +189,7 @@ export interface Depth {
   stateBytes: number
   /** how long the oldest entry has been waiting, ms; 0 if there is none */
   oldestMs: number
-  /** writes are refused if `bytes` and `stateBytes` exceed this; varies with what else is in Redis, and may be negative */
+  /** writes are refused if `bytes` and `stateBytes` together exceed this; varies with what else is in Redis, and may be negative */
   limitBytes: number
 }
 

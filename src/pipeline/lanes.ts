@@ -163,7 +163,7 @@ async function openJournals(config: Config, shards: Shards, options: LanesOption
  * Raises the positions of all lanes to the greatest one, so that what this process accepts comes after everything that was
  * accepted before its start. Otherwise a client's calls could change their order when its process is restarted and prefers
  * a lane whose clock is behind. The position of a lane that is down is taken into account once it is up.
- * @param signal ends the wait for those
+ * @param signal ends the wait for lanes that are down
  */
 async function levelFloors(journals: readonly Journal[], signal: AbortSignal): Promise<void> {
   const results = await Promise.allSettled(journals.filter(({ isUp }) => isUp).map((journal) => journal.progress()))

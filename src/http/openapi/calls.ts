@@ -131,7 +131,7 @@ export const CALLS: Record<string, Call> = {
     description:
       'Every event that was acknowledged before the call, in the order of acceptance, as fast as ClickHouse gives them. NDJSON, CSV ' +
       'or Parquet, by `format` or `Accept`. If reading fails after it has begun, the connection breaks before the response is ' +
-      'complete. A later call with the `x-next-cursor` of this one goes on behind it: nothing is skipped and nothing repeated.',
+      'complete. A later call with the `x-next-cursor` of this one starts where it ended: nothing is skipped and nothing repeated.',
     access: 'read',
     parameters: { format: 'ndjson' },
     response: { schema: 'ndjson', example: `${JSON.stringify(event)}\n` },
