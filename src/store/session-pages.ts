@@ -52,12 +52,14 @@ export async function readSessionPage(
 ): Promise<{ rows: Readable; hasMore: boolean }> {
   const ids = await findSessions(shards, page, signal)
   const { where, parameters } = conditionsOf(page)
-  const keys = `${OF_PROJECT} AND session_id IN ${literalArray(ids.slice(0, page.limit))}`
+  const literal = literalArray(ids.slice(0, page.limit))
+  const isShort = literal.length <= MAX_LITERAL
+  const keys = isShort ? `${OF_PROJECT} AND session_id IN ${literal}` : OF_PROJECT
   const rows = await shards.bytes(
     `SELECT ${sessionJson('properties')} FROM ${shards.newest('sessions', { keys })}
      WHERE ${keys} AND ${where}
-     ${NEWEST_FIRST} FORMAT CustomSeparated`,
-    parameters,
+     ${NEWEST_FIRST} ${isShort ? '' : 'LIMIT {offset:UInt64}, {limit:UInt32}'} FORMAT CustomSeparated`,
+    isShort ? parameters : { ...parameters, offset: page.offset, limit: page.limit },
     { ...PAGE_SETTINGS, ...BY_KEY, ...LARGE_QUERY },
     { signal, project: page.projectId },
   )
