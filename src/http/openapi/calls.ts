@@ -136,7 +136,7 @@ export const CALLS: Record<string, Call> = {
     parameters: { format: 'ndjson' },
     response: { schema: 'ndjson', example: `${JSON.stringify(event)}\n` },
     headers: {
-      'x-next-cursor': 'The cursor by which a later call goes on behind this export.',
+      'x-next-cursor': 'The cursor from which a later call resumes after this export.',
       'x-has-more': 'Whether there are more events already, because of `limit`.',
       'x-pending':
         'How many accepted events are missing, as the store did not catch up within 5 s. They come behind `x-next-cursor`.',
