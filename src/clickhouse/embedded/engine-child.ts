@@ -9,6 +9,8 @@
  * SIGINT and SIGHUP are ignored: the terminal sends them to the whole process group, and the parent decides what they mean.
  */
 
+import { request } from 'node:http'
+
 /** Sent to the parent if the engine cannot be loaded at all; a retry would not help. */
 export interface LoadFailure {
   loadFailure: string
@@ -36,8 +38,10 @@ function stop(): void {
   setTimeout(end, STOP_LIMIT)
   const sql = `KILL QUERY WHERE query = '${KEEP_RUNNING}' ASYNC`
   // `connection: close`, as the shutdown waits for connections that are kept alive. If nothing listens yet, nothing needs a clean stop.
-  const headers = { authorization, connection: 'close' }
-  fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: sql, headers }).catch(end)
+  // Not `fetch`: its first call in a process compiles for 0.15 s.
+  const options = { host: '127.0.0.1', port, method: 'POST', headers: { authorization, connection: 'close' } }
+  const call = request(options, (response) => response.resume())
+  call.on('error', end).end(sql)
 }
 
 async function run(): Promise<void> {
