@@ -232,13 +232,26 @@ t.test('redis: a server that may evict accepted data is refused', async (t) => {
   await t.rejects(open(t, redis), /maxmemory-policy to noeviction/)
 })
 
+t.test('redis: a server that may evict accepted data later is reported once', async (t) => {
+  const redis = await startRedis(t, ['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction'])
+  const admin = new Redis(redis.url)
+  t.teardown(() => admin.disconnect())
+  const errors: object[] = []
+  const log = { ...silent, error: (data: object) => errors.push(data) }
+  const journal = await openRedisJournal({ url: redis.url, maxBytes: 1e9, log })
+  t.teardown(() => journal.close())
+  await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
+  await until('a line in the log', () => errors.length > 0)
+  t.match(errors, [{ err: /maxmemory-policy allkeys-lru/ }])
+})
+
 t.test(
   'redis: a server that keeps keys and ids in much memory is reported, and one that does not say is not',
   async (t) => {
     const opened = async (args: string[]) => {
       const server = await startRedis(t, args)
       const warnings: object[] = []
-      const log = { warn: (data: object) => warnings.push(data) }
+      const log = { ...silent, warn: (data: object) => warnings.push(data) }
       const journal = await openRedisJournal({ url: server.url, maxBytes: 1e9, log })
       await journal.close()
       return warnings

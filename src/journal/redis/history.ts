@@ -1,8 +1,13 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { formatPosition, laterOf, type Position, parsePosition, START } from '../../model/position.js'
+import { formatPosition, laterOf, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
 import { unavailable } from './errors.js'
 import { ARE_USED, INITIALISE, LOOK } from './scripts/history.js'
+
+export interface RedisJournalLog {
+  warn(data: object, message: string): void
+  error(data: object, message: string): void
+}
 
 export interface RedisHistoryOptions {
   meta: string
@@ -14,7 +19,7 @@ export interface RedisHistoryOptions {
   layout: string
   /** see RedisJournalOptions */
   lastStored: ((from: Position) => Promise<Position>) | undefined
-  log: { warn(data: object, message: string): void }
+  log: RedisJournalLog
 }
 
 /**
@@ -88,23 +93,48 @@ export class RedisHistory {
     const { meta, stream, others, layout, script } = this.#options
     // In a new era, the writer does not rely on what it knew of the journal.
     this.era++
+    const seen = this.#floor
     const reply = (await script(LOOK, [meta], [])) as Buffer[]
-    const [known = '', written, name = '', stored = ''] = reply.map(String)
+    const [known = '', written, name = '', stored = '', keptBefore = ''] = reply.map(String)
     // The event ids assigned so far contain the number of the journal that this process started with.
     if (this.id !== 0 && known !== '' && Number(known) !== this.id) throw anotherJournal()
     const isFirst = known === '' && this.id === 0
-    let id = Number(known)
+    let [id, kept] = [Number(known), keptBefore]
     if (isFirst && others.length > 0 && (await script(ARE_USED, others, [])) === 1) throw new LaneOrderError()
     if (known === '' || (name !== '' && name !== written)) {
       if (!isFirst) await this.#askStore(stored === '' ? START : parsePosition(stored))
       const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
       const number = String(this.id || randomInt(1, 2 ** 32))
       const args = [number, name, String(toleranceMs), ...partsOf(this.#floor), layout]
-      id = Number(await script(INITIALISE, [meta, stream], args))
+      const initialised = (await script(INITIALISE, [meta, stream], args)) as Buffer[]
+      id = Number(initialised[0])
+      kept = String(initialised[1])
       if (this.id !== 0 && id !== this.id) throw anotherJournal()
     }
+    if (this.id !== 0 && (known === '' || name !== this.#name)) this.#reportLoss(kept, seen)
     this.id = id
     this.#name = name
+  }
+
+  /**
+   * @param kept the last position that this Redis had, or "" if that is unknown
+   * @param seen the last one that this process had seen
+   */
+  #reportLoss(kept: string, seen: Position): void {
+    if (kept === '' || parsePosition(kept) >= seen) return
+    const { log } = this.#options
+    const until = timeOf(seen)
+    if (parsePosition(kept) === START) {
+      log.error(
+        { until },
+        'Redis has lost the journal: what waited in it for ClickHouse is lost, and with it the keys and ids that tell repetitions',
+      )
+      return
+    }
+    log.error(
+      { after: timeOf(parsePosition(kept)), until },
+      'Redis has lost the end of the journal: what came then and is not in ClickHouse is lost',
+    )
   }
 
   /**
@@ -130,6 +160,10 @@ export class RedisHistory {
 
 function partsOf(position: Position): string[] {
   return formatPosition(position).split('-')
+}
+
+function timeOf(position: Position): string {
+  return new Date(millisecondsOf(position)).toISOString()
 }
 
 function anotherJournal(): Error {

@@ -22,6 +22,11 @@ export function parseMemory(info: string): RedisMemory {
   }
 }
 
+/** Whether Redis may delete what was written, to make room. */
+export function mayEvict({ limit, policy }: RedisMemory): boolean {
+  return limit > 0 && policy !== 'noeviction'
+}
+
 /**
  * Bytes that may still be written before the journal has to refuse writes; negative if it is over that already. The
  * reserve is a fifth of the limit, at least 64 MiB and at most half: room for requests in flight, as Redis holds several

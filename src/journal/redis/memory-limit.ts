@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Depth } from '../journal.js'
-import type { RedisHistory } from './history.js'
-import { parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
+import type { RedisHistory, RedisJournalLog } from './history.js'
+import { mayEvict, parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
 
 /** Interval at which the memory of Redis is read, ms. */
 const MEMORY_READ_MS = 1_000
@@ -28,7 +28,7 @@ export interface MemoryLimitOptions {
   /** configured limit of the journal, bytes */
   maxBytes: number
   depth(): Promise<Depth>
-  log: { warn(data: object, message: string): void }
+  log: RedisJournalLog
 }
 
 /**
@@ -40,6 +40,7 @@ export class MemoryLimit {
   readonly #options: MemoryLimitOptions
   #reads: NodeJS.Timeout | undefined
   #isFailing = false
+  #mayEvict = false
 
   constructor(options: MemoryLimitOptions) {
     this.#options = options
@@ -48,11 +49,11 @@ export class MemoryLimit {
 
   /**
    * Reads the memory of Redis now and every second from now on.
-   * @throws EvictionError if Redis may delete accepted events; a later change of its policy is not noticed
+   * @throws EvictionError if Redis may delete accepted events; if that changes later, it is only logged
    */
   async watch(): Promise<void> {
     const memory = await this.#tryRead()
-    if (memory && memory.limit > 0 && memory.policy !== 'noeviction') throw new EvictionError(memory.policy)
+    if (memory && mayEvict(memory)) throw new EvictionError(memory.policy)
     await this.#warnOfListpacks()
     this.#reads = setInterval(() => this.#tryRead(), MEMORY_READ_MS).unref()
   }
@@ -87,7 +88,7 @@ export class MemoryLimit {
   }
 
   async #read(): Promise<RedisMemory | undefined> {
-    const { redis, history, maxBytes, depth } = this.#options
+    const { redis, history, maxBytes, depth, log } = this.#options
     if (redis.status !== 'ready') return undefined
     const [{ bytes, stateBytes }, info] = await Promise.all([
       depth(),
@@ -97,6 +98,12 @@ export class MemoryLimit {
     if (history.isAnother(/master_replid:(\w+)/.exec(info)?.[1])) await history.adopt()
     const memory = parseMemory(info)
     this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))
+    const before = this.#mayEvict
+    this.#mayEvict = mayEvict(memory)
+    if (this.#mayEvict && !before) {
+      // Once for each change, as of the settings or of the master.
+      log.error({ err: new EvictionError(memory.policy) }, 'Redis may delete accepted events')
+    }
     return memory
   }
 }

@@ -1,4 +1,5 @@
 import type { Position } from '../../model/position.js'
+import type { RedisJournalLog } from './history.js'
 import type { LateStart } from './late-start.js'
 
 export interface RedisJournalOptions {
@@ -25,5 +26,5 @@ export interface RedisJournalOptions {
   lastStored?(from: Position): Promise<Position>
   /** if given, a Redis that cannot be reached is waited for; by default that is an error */
   late?: LateStart | undefined
-  log: { warn(data: object, message: string): void }
+  log: RedisJournalLog
 }

@@ -91,6 +91,31 @@ t.test('nor if nobody has seen them, as long as the clocks are at most 10 s apar
   t.ok(millisecondsOf(next) <= Date.now() + 10_000)
 })
 
+t.test('what a Redis has lost is in the log', async (t) => {
+  const errors: [data: object, message: string][] = []
+  const log = { ...silent, error: (data: object, message: string) => errors.push([data, message]) }
+  const { pair, journal } = await start(t, { log })
+  const kept = await write(journal, 'kept')
+  await pair.failOver()
+  await write(journal, 'kept, too')
+  t.strictSame(errors, [], 'a replica that has everything')
+
+  await pair.addReplica()
+  await pair.detach()
+  const lost = await write(journal, 'lost')
+  await pair.failOver()
+  await write(journal, 'next')
+  const [after, until] = [kept, lost].map((position) => new Date(millisecondsOf(position)).toISOString())
+  t.match(errors, [[{ after: String, until }, /the end of the journal/]])
+  t.ok(String(Reflect.get(errors[0]?.[0] ?? {}, 'after')) >= String(after))
+
+  const redis = new Redis(pair.url)
+  await redis.flushall()
+  redis.disconnect()
+  await write(journal, 'first')
+  t.match(errors.slice(1), [[{ until: String }, /lost the journal/]])
+})
+
 t.test('a reader need not wait for positions that were only skipped', async (t) => {
   const { pair, journal } = await start(t)
   await pair.failOver()

@@ -5,15 +5,16 @@ import { NOW } from './shared.js'
  *
  * KEYS  meta
  * Returns { the journal's number or "", its history or "", that of Redis or "" where INFO is forbidden, the stored
- * position or "" }.
+ * position or "", the last position that was here when the history became the journal's or "" }.
  * Errors: READONLY on a replica, whose history is its master's until it becomes one itself.
  */
 export const LOOK = `#!lua flags=no-writes
 local info = redis.pcall('INFO', 'replication')
 if type(info) ~= 'string' then info = '' end
 if string.match(info, 'role:(%a+)') == 'slave' then return redis.error_reply('READONLY this Redis is a replica') end
-local head = redis.call('HMGET', KEYS[1], 'id', 'history', 'stored')
-return { head[1] or '', head[2] or '', string.match(info, 'master_replid:(%x+)') or '', head[3] or '' }
+local head = redis.call('HMGET', KEYS[1], 'id', 'history', 'stored', 'kept')
+local name = string.match(info, 'master_replid:(%x+)') or ''
+return { head[1] or '', head[2] or '', name, head[3] or '', head[4] or '' }
 `
 
 /**
@@ -23,15 +24,16 @@ return { head[1] or '', head[2] or '', string.match(info, 'master_replid:(%x+)')
  * KEYS  meta, stream
  * ARGV  the number of a new journal, the history, how many ms the clock of the previous Redis may have been ahead, ms
  *       and seq of the greatest position that the caller knows, the version of the layout of a new journal
- * Returns the journal's number.
+ * Returns { the journal's number, the last position that was here before, or "" }.
  */
 export const INITIALISE = `#!lua flags=allow-oom
 local meta, stream, history = KEYS[1], KEYS[2], ARGV[2]
-local head = redis.call('HMGET', meta, 'id', 'history', 'ms', 'seq')
-if head[1] and head[2] == history then return head[1] end
+local head = redis.call('HMGET', meta, 'id', 'history', 'ms', 'seq', 'kept')
+if head[1] and head[2] == history then return { head[1], head[5] or '' } end
 
 ${NOW}
 local ms, seq = tonumber(head[3] or 0), tonumber(head[4] or 0)
+local kept = (head[3] or '0') .. '-' .. (head[4] or '0')
 local function raise(to_ms, to_seq)
   if to_ms > ms or (to_ms == ms and to_seq > seq) then ms, seq = to_ms, to_seq end
 end
@@ -45,10 +47,10 @@ if not head[1] then
   if ARGV[6] ~= '1' then redis.call('HSET', meta, 'layout', ARGV[6]) end
 end
 local text = string.format('%.0f', ms)
-redis.call('HSET', meta, 'history', history, 'ms', text, 'seq', seq)
+redis.call('HSET', meta, 'history', history, 'ms', text, 'seq', seq, 'kept', kept)
 -- Where nothing waits, everything assigned is in the store or lost.
 if redis.call('XLEN', stream) == 0 then redis.call('HSET', meta, 'stored', text .. '-' .. seq) end
-return head[1] or ARGV[1]
+return { head[1] or ARGV[1], kept }
 `
 
 /**
