@@ -2,7 +2,7 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NAME } from '@clickhouse/client'
 import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS } from './connection.js'
-import { isStoreError, StoreUnreachableError, storeError } from './errors.js'
+import { assertIsFromClickHouse, isStoreError, StoreUnreachableError, storeError } from './errors.js'
 import { untilException } from './exception-guard.js'
 import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
 import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
@@ -103,14 +103,15 @@ export class ClickHouse {
     limitMs = QUERY_TIMEOUT_MS,
   ): Promise<void> {
     await this.#write((connection) =>
-      connection.run(limitMs, (abort_signal) =>
-        connection.client.command({
+      connection.run(limitMs, async (abort_signal) => {
+        const { response_headers } = await connection.client.command({
           query,
           query_params: parameters,
           clickhouse_settings: { ...settings, wait_end_of_query: 1, max_query_size: MAX_QUERY_BYTES },
           abort_signal,
-        }),
-      ),
+        })
+        assertIsFromClickHouse(response_headers)
+      }),
     )
     const edited = this.hasReplicas ? EDIT.exec(query)?.[1] : undefined
     if (edited) await this.#replicas.confirm(edited)
@@ -150,6 +151,7 @@ export class ClickHouse {
         format: 'JSONEachRow',
         abort_signal,
       })
+      assertIsFromClickHouse(result.response_headers)
       return await result.json<Row>()
     }
     return await this.#read(
@@ -200,7 +202,7 @@ export class ClickHouse {
   /** Sends rows as they are, in the format that the INSERT names; resolves when they are stored, throws when aborted. */
   async insert(query: string, values: Readable, settings: ClickHouseSettings, signal: AbortSignal): Promise<void> {
     const insert = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
-      const { stream } = await client.exec({
+      const { stream, response_headers } = await client.exec({
         query,
         values,
         clickhouse_settings: { ...settings, wait_end_of_query: 1 },
@@ -208,6 +210,7 @@ export class ClickHouse {
       })
       // An unread response keeps its connection.
       for await (const _ of stream);
+      assertIsFromClickHouse(response_headers)
     }
     await this.#onOne(
       (connection) => connection.run(this.#insertTimeoutMs, (abort) => insert(connection.client, abort), signal),
@@ -218,8 +221,8 @@ export class ClickHouse {
   /** @throws if ClickHouse does not respond to a query within 2 s, or refuses the login */
   async ping(): Promise<void> {
     const ping = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
-      const result = await client.ping({ select: true, abort_signal })
-      if (!result.success) throw result.error
+      const { response_headers } = await client.command({ query: 'SELECT 1', abort_signal })
+      assertIsFromClickHouse(response_headers)
     }
     await this.#onOne((connection) => connection.run(PING_TIMEOUT_MS, (abort) => ping(connection.client, abort)))
   }

@@ -172,6 +172,19 @@ export class StoreUnreachableError extends Error {
   override readonly name: string = 'StoreUnreachableError'
 }
 
+/**
+ * Something else may respond with success, such as a proxy that has a page of its own while ClickHouse is down. It has
+ * stored nothing.
+ * @param headers of a response without an error
+ */
+export function assertIsFromClickHouse(headers: object): void {
+  if (Object.keys(headers).some((name) => name.startsWith('x-clickhouse-'))) return
+  throw new Error(
+    'the response is not from ClickHouse, as it has no header X-ClickHouse-…: check CLICKHOUSE_URL, ' +
+      'and that every proxy in front of ClickHouse passes its headers',
+  )
+}
+
 /** ClickHouse did not respond within the time set for the query. */
 export class StoreTimeoutError extends StoreUnreachableError {
   override readonly name = 'StoreTimeoutError'

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import { urlToHttpOptions } from 'node:url'
 import { type ClickHouseSettings, parseError } from '@clickhouse/client'
 import { BlockAgent } from './block-agent.js'
-import { MAX_ERROR_BYTES } from './errors.js'
+import { assertIsFromClickHouse, MAX_ERROR_BYTES } from './errors.js'
 import type { Scalars } from './parameters.js'
 
 export interface StreamOptions {
@@ -64,6 +64,12 @@ export class QueryStreams {
     }
     const isError = answer.statusCode !== 200 || answer.headers['x-clickhouse-exception-code'] !== undefined
     if (isError) throw parseError(await errorText(answer))
+    try {
+      assertIsFromClickHouse(answer.headers)
+    } catch (error) {
+      answer.destroy()
+      throw error
+    }
     return answer
   }
 
