@@ -206,7 +206,7 @@ export class ChangingStore {
       relocate: async (lane) => kills.behindCalls(lane, await openRelocation(config, lane, log)),
       openJournal: (lane, layout) => openJournal(config, log, shards, { lane, layout }),
       nameOf: (lane) => `lane ${lane}`,
-      say: (step) => kills.here(step.replace(/\d+ entries, \d+ bytes/, 'some')),
+      report: (step) => kills.here(step.replace(/\d+ entries, \d+ bytes/, 'some')),
       log,
       signal: new AbortController().signal,
     }

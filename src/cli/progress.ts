@@ -14,7 +14,7 @@ const LINES_MS = 5_000
 
 /**
  * Shows the progress of a transfer: a line that is redrawn on a terminal, otherwise a new line every five seconds. Print
- * other messages with `say`, which keeps the line intact.
+ * other messages with `report`, which keeps the line intact.
  */
 export class ProgressLine {
   readonly #stderr: CommandIo['stderr']
@@ -33,7 +33,7 @@ export class ProgressLine {
     this.#timer = setInterval(() => this.#draw(), stderr.isTTY ? TERMINAL_MS : LINES_MS)
   }
 
-  say(text: string): void {
+  report(text: string): void {
     this.#stderr.write(`${this.#stderr.isTTY ? '\r\x1b[K' : ''}${text}\n`)
   }
 

@@ -34,7 +34,7 @@ export interface Relayout {
   /** for messages, such as "lane 1 (host:6379)" */
   nameOf(lane: number): string
   /** called before each step with a description of it; if it throws, the change ends there */
-  say(step: string): void
+  report(step: string): void
   log: Pick<Log, 'info' | 'warn' | 'error'>
   /** ends the change between two steps */
   signal: AbortSignal
@@ -61,7 +61,7 @@ const PROGRESS_MS = 2_000
  * @throws WrongLayoutError if it cannot be changed to this: nothing was done, or an earlier change has to be finished first
  */
 export async function relayout(lanes: number, parts: Relayout): Promise<Layout> {
-  const { shards, say } = parts
+  const { shards, report } = parts
   const { first } = shards
   const { latest, active } = await readLayouts(first)
   if (!latest || !active) {
@@ -77,19 +77,19 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   const change = planOf(latest, active, { lanes, shards: shards.all.length })
   const guards = await checkLanes(change, parts)
   if (isThere(change, guards)) {
-    say(`The store has ${describeLayout(active)} already. There is nothing to do.`)
+    report(`The store has ${describeLayout(active)} already. There is nothing to do.`)
     return active
   }
   const record = (state: RecordedLayout['state']) =>
     recordLayout(first, { ...change.to, state }, (parts.now ?? Date.now)())
   if (latest.state === 'moving') {
-    say(`Resuming the change to ${describeLayout(change.to)}: what has to move is being moved.`)
+    report(`Resuming the change to ${describeLayout(change.to)}: what has to move is being moved.`)
   } else {
-    say(`Changing ${describeLayout(change.from)} to ${describeLayout(change.to)}.`)
+    report(`Changing ${describeLayout(change.from)} to ${describeLayout(change.to)}.`)
     await record('changing')
     await closeIntake(change, parts)
     await drain(change, parts)
-    say('Every lane is drained.')
+    report('Every lane is drained.')
     await record('moving')
   }
   await move(change, parts)
@@ -99,7 +99,7 @@ export async function relayout(lanes: number, parts: Relayout): Promise<Layout> 
   }
   step(parts, `Recording layout ${change.to.version} as active.`)
   await record('active')
-  say(`The store has ${describeLayout(change.to)} now.`)
+  report(`The store has ${describeLayout(change.to)} now.`)
   return change.to
 }
 
@@ -173,7 +173,7 @@ async function drain({ from }: Change, parts: Relayout): Promise<void> {
 }
 
 async function drainLane(lane: number, from: Layout, parts: Relayout, stop: AbortSignal): Promise<void> {
-  const { shards, log, say } = parts
+  const { shards, log, report } = parts
   const look = await using(parts.relocate(lane), (journal) => journal.look())
   const journal = await parts.openJournal(lane, look?.layout ?? layoutNumber(from))
   const { clickhouse } = shards.at(lane % from.shards)
@@ -189,7 +189,7 @@ async function drainLane(lane: number, from: Layout, parts: Relayout, stop: Abor
       stop.throwIfAborted()
       if (performance.now() - saidAt < PROGRESS_MS) continue
       saidAt = performance.now()
-      say(`${entries} entries, ${bytes} bytes of ${parts.nameOf(lane)} wait for the store.`)
+      report(`${entries} entries, ${bytes} bytes of ${parts.nameOf(lane)} wait for the store.`)
     }
   } finally {
     await writer.close()
@@ -305,9 +305,9 @@ async function closeAll(journals: Map<number, Relocation>): Promise<void> {
 }
 
 /** Announces the next step, or throws if the change was interrupted. */
-function step({ say, signal }: Relayout, text: string): void {
+function step({ report, signal }: Relayout, text: string): void {
   signal.throwIfAborted()
-  say(text)
+  report(text)
 }
 
 async function using<T>(opening: Promise<Relocation>, use: (journal: Relocation) => Promise<T>): Promise<T> {

@@ -23,7 +23,7 @@ export interface Wanted<T> {
   /** whether a result can be used without renewing it */
   isCurrent(known: T): boolean
   /** whether a result that is not current can be used while it is renewed in the background */
-  willDo(known: T): boolean
+  suffices(known: T): boolean
   /** makes a result that the caller waits for; one that is not current is then renewed in the background */
   make(known: T | undefined): Promise<T>
   /** makes a result in the background */
@@ -47,13 +47,13 @@ export class Kept<T> {
       const entry = this.#use(key)
       const { known } = entry
       if (known !== undefined && wanted.isCurrent(known)) return known
-      if (known !== undefined && wanted.willDo(known)) {
+      if (known !== undefined && wanted.suffices(known)) {
         this.#renew(key, entry, known, wanted)
         return known
       }
       if (!entry.making) {
         const made = await this.#make(key, entry, wanted)
-        if (!wanted.isCurrent(made) && wanted.willDo(made)) this.#renew(key, entry, made, wanted)
+        if (!wanted.isCurrent(made) && wanted.suffices(made)) this.#renew(key, entry, made, wanted)
         return made
       }
       await entry.making

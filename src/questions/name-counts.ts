@@ -76,7 +76,7 @@ export class NameCounts {
       isCurrent: (known) =>
         (isUpToDate(known) && this.#ageOf(known) < RECOUNT_MS) ||
         (this.#isPartial(known) && known.deletions === point.deletions),
-      willDo: isUpToDate,
+      suffices: isUpToDate,
       make: async (known) => {
         if (!known || !this.#canGoOn(known, point)) return await this.#countAll(projectId, point, known)
         const rows = await this.#countRange(projectId, { after: lastIdAt(known.stored), upTo: lastIdAt(stored) })

@@ -2,7 +2,7 @@ import { numbersOf, packed, timesOf } from './event-order.js'
 import type { Statement } from './statement.js'
 
 /** The definition of paths from some events, or to them. */
-export interface Ways {
+export interface PathQuery {
   /**
    * operand of FROM: all events, with the columns user, timestamp, id, mask, whose lowest bit says that a path begins there,
    * and code, the position of the event's name in `names`
@@ -34,7 +34,7 @@ const PARTS = `bitShiftRight(link, ${2 * CODE_BITS}) AS step, ${CODE} AS code, b
 const OTHER = '$other'
 
 /** A row per user with the distinct links of its paths. Columns: `user`, `links`. */
-function linksOfUsers({ events, steps, window, from, to, isBack }: Ways): string {
+function linksOfUsers({ events, steps, window, from, to, isBack }: PathQuery): string {
   const all = Array.from({ length: steps + 1 }, (_, k) => k)
   const [shift, never, elapsed] = isBack
     ? ['arrayShiftRight', '-inf', 'first - time']
@@ -67,21 +67,21 @@ function linksOfUsers({ events, steps, window, from, to, isBack }: Ways): string
 }
 
 /** A row per user and link: `user`, `step`, `code`, `next`. */
-function eachLink(ways: Ways): string {
-  return `(SELECT user, ${PARTS} FROM ${linksOfUsers(ways)} ARRAY JOIN links AS link)`
+function eachLink(query: PathQuery): string {
+  return `(SELECT user, ${PARTS} FROM ${linksOfUsers(query)} ARRAY JOIN links AS link)`
 }
 
 /**
  * How many users reached each node, and took each link to a next one, the most first. Columns: `step`, `event`,
  * `next_event`, which is null in the row of a node, and `users`. Events beyond the first `limit` of a step become `OTHER`.
  */
-export function countedLinks(ways: Ways): string {
+export function countedLinks(query: PathQuery): string {
   // Users are numbered, so that sets of users are bitmaps, which can be merged for a node and for the rest.
   const links = `
     SELECT ${PARTS}, takers
     FROM (
       SELECT link, groupBitmapState(user_number) AS takers
-      FROM (SELECT toUInt32(rowNumberInAllBlocks()) AS user_number, links FROM ${linksOfUsers(ways)})
+      FROM (SELECT toUInt32(rowNumberInAllBlocks()) AS user_number, links FROM ${linksOfUsers(query)})
       ARRAY JOIN links AS link
       GROUP BY link
     )`
@@ -94,8 +94,8 @@ export function countedLinks(ways: Ways): string {
         groupBitmapMerge(takers) OVER (PARTITION BY step, next) AS users_of_next
       FROM (${links})
     )`
-  const nameOf = (code: string, place: string) => `if(${place} > ${ways.limit}, '${OTHER}', ${ways.names}[${code}])`
-  const [from, to] = ways.isBack ? ['next_event', 'event'] : ['event', 'next_event']
+  const nameOf = (code: string, place: string) => `if(${place} > ${query.limit}, '${OTHER}', ${query.names}[${code}])`
+  const [from, to] = query.isBack ? ['next_event', 'event'] : ['event', 'next_event']
   return `
     SELECT step, event, next_event, groupBitmapMerge(takers) AS users
     FROM (
@@ -108,16 +108,16 @@ export function countedLinks(ways: Ways): string {
 }
 
 /** SELECT of the users who reached a node, or took the link from it to `next` if given; possibly repeated. */
-export function takersOf(ways: Ways, statement: Statement, step: number, event: string, next?: string): string {
+export function takersOf(query: PathQuery, statement: Statement, step: number, event: string, next?: string): string {
   const isCalled = (code: string, name: string, step: number) => {
-    const isSame = `${ways.names}[${code}] = ${statement.text(name)}`
+    const isSame = `${query.names}[${code}] = ${statement.text(name)}`
     if (name !== OTHER) return isSame
-    const first = `SELECT code FROM (SELECT DISTINCT user, code FROM ${eachLink(ways)} WHERE step = ${statement.number(step)})
-      GROUP BY code ORDER BY count() DESC, code LIMIT ${ways.limit}`
+    const first = `SELECT code FROM (SELECT DISTINCT user, code FROM ${eachLink(query)} WHERE step = ${statement.number(step)})
+      GROUP BY code ORDER BY count() DESC, code LIMIT ${query.limit}`
     return `(${isSame} OR ${code} NOT IN (${first}))`
   }
   const isNext = next === undefined ? 'true' : `next != 0 AND ${isCalled('next', next, step + 1)}`
   return `
-    SELECT user FROM ${eachLink(ways)}
+    SELECT user FROM ${eachLink(query)}
     WHERE step = ${statement.number(step)} AND ${isCalled('code', event, step)} AND ${isNext}`
 }

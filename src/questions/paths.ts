@@ -1,7 +1,7 @@
 import type { Paths, PathsCell, PathsQuestion } from '../contract/questions.js'
 import { matchingEvents } from './events.js'
 import type { CountingKind } from './kind.js'
-import { countedLinks, takersOf, type Ways } from './paths-links.js'
+import { countedLinks, type PathQuery, takersOf } from './paths-links.js'
 import { Statement } from './statement.js'
 import { durationMs, rangeOf } from './time.js'
 
@@ -17,7 +17,7 @@ interface PathsRow {
 export const paths: CountingKind<PathsQuestion, PathsCell> = {
   query(question, asked) {
     const statement = new Statement(asked)
-    const sql = `WITH ${namesOf(statement, question)} AS names ${countedLinks(waysOf(statement, question))}`
+    const sql = `WITH ${namesOf(statement, question)} AS names ${countedLinks(pathQueryOf(statement, question))}`
     return { sql, parameters: statement.parameters }
   },
 
@@ -36,7 +36,7 @@ export const paths: CountingKind<PathsQuestion, PathsCell> = {
   users(question, cell, statement) {
     const { step } = cell
     const [event, next] = 'event' in cell ? [cell.event] : question.end ? [cell.to, cell.from] : [cell.from, cell.to]
-    const takers = takersOf(waysOf(statement, question), statement, step, event, next)
+    const takers = takersOf(pathQueryOf(statement, question), statement, step, event, next)
     return `WITH ${namesOf(statement, question)} AS names ${takers}`
   },
 }
@@ -65,7 +65,7 @@ function namesOf(statement: Statement, question: PathsQuestion): string {
 }
 
 /** In a query that has `names`. */
-function waysOf(statement: Statement, question: PathsQuestion): Ways {
+function pathQueryOf(statement: Statement, question: PathsQuestion): PathQuery {
   const { start, end, steps, window, where, timezone } = question
   const { from, to } = rangeOf(question)
   const first = start ?? end ?? ANY

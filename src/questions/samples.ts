@@ -97,7 +97,7 @@ export class Samples<Row> {
         (isLarge
           ? sample.isWhole && isYounger(sample, LARGE_LIST_MS)
           : sample.begunAt >= askedAt && sample.stored >= stored),
-      willDo: (sample) => isLarge && sample.deletions === deletions && isYounger(sample, MAX_OLD_MS),
+      suffices: (sample) => isLarge && sample.deletions === deletions && isYounger(sample, MAX_OLD_MS),
       make: () => (isLarge ? this.#first(looked, point, known, query) : this.#read(looked, point, known, WHOLE, query)),
       renew: async () => await this.#read(looked, point, await counts.at(projectId, point), WHOLE, query, BEHIND),
     })
@@ -108,8 +108,8 @@ export class Samples<Row> {
   async #countsFor({ projectId, event }: Looked, point: ReadPoint): Promise<Counts> {
     const { counts } = this.#options
     const last = counts.last(projectId)
-    const willDo = last && last.deletions !== point.deletions && last.total > LARGE && countOf(last, event) > 0
-    return willDo ? last : await counts.at(projectId, point)
+    const suffices = last && last.deletions !== point.deletions && last.total > LARGE && countOf(last, event) > 0
+    return suffices ? last : await counts.at(projectId, point)
   }
 
   async #first(

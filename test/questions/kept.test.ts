@@ -14,7 +14,7 @@ function open({ weigh = () => 1, isOutdated = never }: Partial<KeptOptions<numbe
   const backlog = new Backlog({ info: (details: unknown) => failures.push(details) })
   const kept = new Kept<number>({ room: 10, weigh, isOutdated, backlog })
   const get = (key: string, wanted: Partial<Wanted<number>> & Pick<Wanted<number>, 'make'>) =>
-    kept.get(key, { isCurrent: never, willDo: never, renew: wanted.make, ...wanted })
+    kept.get(key, { isCurrent: never, suffices: never, renew: wanted.make, ...wanted })
   return { kept, backlog, failures, get }
 }
 
@@ -47,7 +47,7 @@ t.test('one that will do comes at once, while it is renewed for the next who ask
   const { get, backlog, failures } = open()
   let made = 0
   const make = async () => ++made
-  const ask = (renew = make) => get('a', { willDo: always, make, renew })
+  const ask = (renew = make) => get('a', { suffices: always, make, renew })
   t.equal(await ask(), 1, 'there is none yet')
   await backlog.settled()
   t.equal(made, 2, 'the first one is renewed, too')
@@ -59,7 +59,7 @@ t.test('one that will do comes at once, while it is renewed for the next who ask
   t.equal(failures.length, 1)
   t.equal(await ask(), 3, 'the last result stays')
   await backlog.settled()
-  t.equal(await get('a', { willDo: (known) => known > 4, make }), 5)
+  t.equal(await get('a', { suffices: (known) => known > 4, make }), 5)
 })
 
 t.test('nobody waits for a renewal, and what is made meanwhile is not lost', async (t) => {
@@ -73,7 +73,7 @@ t.test('nobody waits for a renewal, and what is made meanwhile is not lost', asy
         finish = end
       })
     }
-    get('a', { willDo: always, make, renew })
+    get('a', { suffices: always, make, renew })
   })
   await until('the first one', () => kept.last('a') === 5)
   const settled = backlog.settled()

@@ -42,7 +42,7 @@ const MAX_ROWS = 250_000
  * @throws Error with a sentence for the user; the same call resumes
  */
 export async function exportAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
-  const say = (text: string) => void io.stderr.write(`${text}\n`)
+  const report = (text: string) => void io.stderr.write(`${text}\n`)
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const file = manifestFile(folder)
   const earlier = await file.read()
@@ -50,12 +50,12 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
     throw new Error(`${folder} is not empty and holds no export to resume. Name another folder.`)
   }
   if (earlier?.finishedAt) {
-    say(`${folder} was exported at ${earlier.finishedAt}. To export again, name another folder.`)
+    report(`${folder} was exported at ${earlier.finishedAt}. To export again, name another folder.`)
     return true
   }
   const store = await openWholeStore(config, { mustExist: true })
   try {
-    await drain(store, say, io.signal)
+    await drain(store, report, io.signal)
     if (io.signal.aborted) return false
     const manifest = await begin(store, earlier, folder)
     await file.write(manifest)
@@ -63,7 +63,7 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
     if (!walked) return false
     await finish(store, manifest)
     await file.write(manifest)
-    say(`Everything in ${store.place} is in ${folder}: ${describe(manifest)}.`)
+    report(`Everything in ${store.place} is in ${folder}: ${describe(manifest)}.`)
     return true
   } finally {
     await store.close()
@@ -76,7 +76,7 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
  */
 async function drain(
   { shards, lanes, place }: WholeStore,
-  say: (text: string) => void,
+  report: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const journals = await journalRows(shards.first)
@@ -89,7 +89,7 @@ async function drain(
   }
   const entries = await waitingIn(lanes)
   if (entries === 0) return
-  say(`Storing the journal first: ${counted(entries, 'request')}.`)
+  report(`Storing the journal first: ${counted(entries, 'request')}.`)
   const results = await Promise.allSettled(lanes.map((lane) => drainLane(lane, signal)))
   for (const result of results) if (result.status === 'rejected') throw result.reason
 }

@@ -48,7 +48,7 @@ const BACKOFF: Backoff = { firstMs: 1_000, maxMs: 16_000 }
  * @throws Error with a sentence for the user; the same call resumes
  */
 export async function importAll(folder: string, config: Config, io: CommandIo): Promise<boolean> {
-  const say = (text: string) => void io.stderr.write(`${text}\n`)
+  const report = (text: string) => void io.stderr.write(`${text}\n`)
   const manifest = await manifestFile(folder).read()
   if (!manifest) throw new Error(`${folder} holds no manifest.json, so it was not written by export --all.`)
   if (manifest.version !== MANIFEST_VERSION)
@@ -58,16 +58,16 @@ export async function importAll(folder: string, config: Config, io: CommandIo): 
   try {
     const { state, file } = await begin(store, manifest, folder)
     if (state.finishedAt) {
-      say(`${folder} was imported into ${store.place} at ${state.finishedAt}.`)
+      report(`${folder} was imported into ${store.place} at ${state.finishedAt}.`)
       return true
     }
-    if (state.done > 0) say(`Resuming after ${number(state.done)} of ${number(manifest.chunks.length)} files.`)
+    if (state.done > 0) report(`Resuming after ${number(state.done)} of ${number(manifest.chunks.length)} files.`)
     if (!(await insertChunks(store, manifest, folder, state, file, io))) return false
     await finish(store, manifest)
     await rememberInsertIds(store)
     state.finishedAt = new Date().toISOString()
     await file.write(state)
-    say(`Everything in ${folder} is in ${store.place}: ${describe(manifest)}. The service can be started.`)
+    report(`Everything in ${folder} is in ${store.place}: ${describe(manifest)}. The service can be started.`)
     return true
   } finally {
     await store.close()

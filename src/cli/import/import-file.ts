@@ -82,7 +82,7 @@ function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => v
   return (error) => {
     const reason = callFailure(url, error)
     if (reason === said && performance.now() - saidAt < REASON_MS) return
-    line.say(`Trying again: ${reason}`)
+    line.report(`Trying again: ${reason}`)
     said = reason
     saidAt = performance.now()
   }

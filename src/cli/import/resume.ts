@@ -46,26 +46,26 @@ export interface BegunImport {
  */
 export async function beginOrResume(path: string, options: ResolvedOptions, io: CommandIo): Promise<BegunImport> {
   const isStream = path === '-'
-  const say = (text: string) => void io.stderr.write(`${text}\n`)
-  const paths = await pathsOf(isStream ? STREAM_NAME : path, options, say)
+  const report = (text: string) => void io.stderr.write(`${text}\n`)
+  const paths = await pathsOf(isStream ? STREAM_NAME : path, options, report)
   const fresh = await freshState(path, options)
   const begun = { file: null, rejectsPath: paths.rejects, isFinished: false, expired: 0 }
   if (isStream) {
-    say('Standard input cannot be read again: if this import is interrupted, it cannot be resumed.')
+    report('Standard input cannot be read again: if this import is interrupted, it cannot be resumed.')
     return { ...begun, state: fresh }
   }
   const file = new StateFile<ImportState>(paths.state)
   const earlier = await usable(await file.read(), paths.rejects)
   if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
     checkSame(earlier, fresh, path, paths.state)
-    say(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
+    report(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
     return { ...begun, file, state: earlier, isFinished: true }
   }
   if (!earlier || earlier.finishedAt !== null) return { ...begun, file, state: fresh }
   await adoptWholeFile(earlier, fresh, path, paths.state, file)
   const expired = expiredBatches(earlier, Date.now())
-  if (expired > 0) say(`${path}: ${expiredText(earlier, expired, options.unacknowledged)}`)
-  say(`${path}: resuming after ${counted(earlier.done.accepted, 'event')}.`)
+  if (expired > 0) report(`${path}: ${expiredText(earlier, expired, options.unacknowledged)}`)
+  report(`${path}: resuming after ${counted(earlier.done.accepted, 'event')}.`)
   return { ...begun, file, state: earlier, expired }
 }
 
@@ -150,14 +150,14 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
 }
 
 /** Next to the input if that directory is writable, otherwise in the current directory. */
-async function pathsOf(path: string, options: ImportOptions, say: (text: string) => void) {
+async function pathsOf(path: string, options: ImportOptions, report: (text: string) => void) {
   const isWritable = await access(dirname(resolve(path)), constants.W_OK).then(
     () => true,
     () => false,
   )
   const base = isWritable ? path : join('.', basename(path))
   if (!isWritable && options.stateFile === undefined) {
-    say(`${dirname(path)} is not writable, so progress is kept in ${base}.import.json; resume from this directory.`)
+    report(`${dirname(path)} is not writable, so progress is kept in ${base}.import.json; resume from this directory.`)
   }
   return {
     state: options.stateFile ?? `${base}.import.json`,

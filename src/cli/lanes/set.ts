@@ -23,7 +23,7 @@ export async function setLanes(given: Config, io: CommandIo): Promise<number> {
       relocate: (lane) => openRelocation(config, lane, log),
       openJournal: (lane, layout) => openJournal(config, log, store.shards, { lane, layout }),
       nameOf: (lane) => laneName(config, lane),
-      say: (step) => stderr.write(`${step}\n`),
+      report: (step) => stderr.write(`${step}\n`),
       log,
       signal,
     })
