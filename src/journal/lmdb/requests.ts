@@ -34,6 +34,9 @@ interface Found {
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
   readonly #maxOfProject: number
+  /** those that may have requests, the latest first: most of the time, all but one or two are empty */
+  #buckets: number[] = []
+  readonly #hasOld: boolean
   /** since the last removal */
   #added = 0
 
@@ -41,6 +44,13 @@ export class LmdbRequests {
   constructor(tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>, maxOfProject: number) {
     this.#tables = tables
     this.#maxOfProject = maxOfProject
+    this.#hasOld = !isEmpty(tables.oldRequests.getKeys({ limit: 1 }))
+    for (let bucket = 0; ; bucket++) {
+      const [key] = tables.requests.getKeys({ start: keyAt(bucket, NOTHING), limit: 1 })
+      if (!key) return
+      bucket = key.readUInt32BE()
+      this.#noteBucket(bucket)
+    }
   }
 
   /** See `Journal.findRequest`. */
@@ -63,12 +73,11 @@ export class LmdbRequests {
 
   *#found(request: IdempotencyKey, now: number, draft: Draft): Generator<Found> {
     const digest = keyBytes(request)
-    const bucket = bucketAt(now)
-    // Beginning with the next bucket: the clock may have been ahead when the request arrived.
-    for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) {
-      const value = draft.get(this.#tables.requests, keyAt(at, digest))
+    for (const bucket of this.#living(now)) {
+      const value = draft.get(this.#tables.requests, keyAt(bucket, digest))
       if (value) yield parseValue(value, fingerprintBytes(request))
     }
+    if (!this.#hasOld) return
     const old = this.#tables.oldRequests.get(Buffer.from(request.key, 'hex'))
     if (old)
       yield { position: old.readBigUInt64BE(), isSame: old.toString('utf8', POSITION_BYTES) === request.fingerprint }
@@ -76,10 +85,21 @@ export class LmdbRequests {
 
   #isLimited({ projectId }: IdempotencyKey, now: number, draft: Draft): boolean {
     if (this.#maxOfProject === 0) return false
-    const bucket = bucketAt(now)
     let count = 0
-    for (let at = bucket + 1; at >= bucket - OLD_BUCKETS; at--) count += this.#count(at, projectId, draft)
+    for (const bucket of this.#living(now)) count += this.#count(bucket, projectId, draft)
     return count >= this.#maxOfProject
+  }
+
+  /** The buckets that have not expired, and the next one: the clock may have been ahead when a request arrived. */
+  #living(now: number): number[] {
+    const current = bucketAt(now)
+    return this.#buckets.filter((bucket) => bucket <= current + 1 && bucket >= current - OLD_BUCKETS)
+  }
+
+  #noteBucket(bucket: number): void {
+    if (this.#buckets.includes(bucket)) return
+    this.#buckets.push(bucket)
+    this.#buckets.sort((a, b) => b - a)
   }
 
   /** @param position START: reserved */
@@ -88,6 +108,7 @@ export class LmdbRequests {
     const key = keyAt(bucket, keyBytes(request))
     const isNew = draft.get(this.#tables.requests, key) === undefined
     draft.put(this.#tables.requests, key, formatValue(position, fingerprintBytes(request)))
+    this.#noteBucket(bucket)
     this.#added++
     if (!isNew) return
     const count = Buffer.allocUnsafe(8)
@@ -97,10 +118,16 @@ export class LmdbRequests {
 
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */
   forget(now: number, limit: number): void {
-    const end = keyAt(bucketAt(now - IDEMPOTENCY_MEMORY_MS), NOTHING)
+    const first = bucketAt(now - IDEMPOTENCY_MEMORY_MS)
+    const end = keyAt(first, NOTHING)
     const most = Math.max(limit, 2 * this.#added)
     this.#added = 0
-    for (const key of this.#tables.requests.getKeys({ end, limit: most })) this.#tables.requests.remove(key)
+    let removed = 0
+    for (const key of this.#tables.requests.getKeys({ end, limit: most })) {
+      this.#tables.requests.remove(key)
+      removed++
+    }
+    if (removed < most) this.#buckets = this.#buckets.filter((bucket) => bucket >= first)
     for (const key of this.#tables.counts.getKeys({ end, limit: most })) this.#tables.counts.remove(key)
   }
 
@@ -131,6 +158,7 @@ export class LmdbRequests {
     const id = Buffer.allocUnsafe(4)
     id.writeUInt32BE(journalId)
     this.#tables.requests.put(at, journalId === ownId ? value : Buffer.concat([value, id]))
+    this.#noteBucket(bucket)
   }
 
   #count(bucket: number, projectId: string, draft: Draft): number {
@@ -139,6 +167,11 @@ export class LmdbRequests {
 }
 
 const NOTHING = Buffer.alloc(0)
+
+function isEmpty(items: Iterable<unknown>): boolean {
+  for (const _ of items) return false
+  return true
+}
 
 function keyAt(bucket: number, rest: Buffer): Buffer {
   const key = Buffer.allocUnsafe(BUCKET_BYTES)
