@@ -46,10 +46,10 @@ t.test('lmdb: what cannot be is refused, and what was begun is finished or taken
   t.match(await state(), { version: 1, state: 'active' }, 'nothing was changed')
 
   const before = (text: string) => {
-    const say = (step: string) => {
+    const report = (step: string) => {
       if (step.startsWith(text)) throw new Error(`killed before: ${step}`)
     }
-    return { ...store.parts(2, new NoKills()), say }
+    return { ...store.parts(2, new NoKills()), report }
   }
   await t.rejects(relayout(2, before('Waiting until')), /killed/)
   t.match(await state(), { version: 2, state: 'changing', lanes: 2 })
