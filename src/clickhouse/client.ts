@@ -151,8 +151,13 @@ export class ClickHouse {
         format: 'JSONEachRow',
         abort_signal,
       })
-      assertIsFromClickHouse(result.response_headers)
-      return await result.json<Row>()
+      try {
+        assertIsFromClickHouse(result.response_headers)
+        return await result.json<Row>()
+      } finally {
+        // An unread response keeps its connection.
+        result.close()
+      }
     }
     return await this.#read(
       (connection) => connection.run(limitMs, (abort) => read(connection.client, abort), signal),
