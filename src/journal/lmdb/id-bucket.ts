@@ -1,4 +1,5 @@
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
+import { BUCKET_BYTES, bucketStart } from './buckets.js'
 import type { Draft } from './draft.js'
 import { IdTable } from './id-table.js'
 import { PageFilter } from './page-filter.js'
@@ -24,7 +25,6 @@ const REMOVED = 64
 const LAYOUT = 0
 const LOG = 1
 const PAGE = 2
-const BUCKET_BYTES = 4
 /** bucket, kind, and a number of 48 bits */
 const KEY_BYTES = BUCKET_BYTES + 1 + 6
 /** Bytes of an id that choose its page, and those after them, which tell most ids of a page apart. */
@@ -246,13 +246,6 @@ export class IdBucket {
     key.writeUIntBE(number, BUCKET_BYTES + 1, 6)
     return key
   }
-}
-
-/** The first key that a bucket may have. */
-export function bucketStart(bucket: number): Buffer {
-  const key = Buffer.allocUnsafe(BUCKET_BYTES)
-  key.writeUInt32BE(Math.max(0, bucket))
-  return key
 }
 
 /** Of the page for ids that begin so. @param bits at least 1 */

@@ -1,8 +1,9 @@
 import { hasInsertId, INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import type { RememberedIds } from '../relocation.js'
+import { bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
-import { bucketStart, IdBucket, type IdLimits } from './id-bucket.js'
+import { IdBucket, type IdLimits } from './id-bucket.js'
 import type { LmdbTables } from './tables.js'
 
 /** Ids of an older version that are moved in one transaction. */
@@ -24,12 +25,7 @@ export class LmdbInsertIds {
   constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>, limits?: IdLimits) {
     this.#table = insertIds
     this.#limits = limits
-    for (let bucket = 0; ; bucket++) {
-      const [key] = insertIds.getKeys({ start: bucketStart(bucket), limit: 1 })
-      if (!key) return
-      bucket = key.readUInt32BE()
-      this.#bucketOf(bucket)
-    }
+    for (const bucket of bucketsIn(insertIds)) this.#bucketOf(bucket)
   }
 
   /** The indexes of the known ids among these. Call it only while no write is in flight. */

@@ -77,8 +77,9 @@ class LmdbRelocation implements Relocation {
 
   async addRequests(requests: RememberedRequest[]): Promise<void> {
     const { id } = this.#meta
+    const here = this.#requests
     await transact(this.#open().root, () => {
-      for (const request of requests) this.#requests.add(request, id)
+      for (const request of requests) here.add(request, id)
     })
   }
 

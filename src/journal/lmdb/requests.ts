@@ -10,11 +10,11 @@ import {
 } from '../idempotency-memory.js'
 import type { IdempotencyKey, Outcome } from '../journal.js'
 import type { RememberedRequest } from '../relocation.js'
+import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
 import { positionKey, REQUEST } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
-const BUCKET_BYTES = 4
 const POSITION_BYTES = 8
 const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES
 
@@ -35,7 +35,7 @@ export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
   readonly #maxOfProject: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
-  #buckets: number[] = []
+  #buckets: number[]
   readonly #hasOld: boolean
   /** since the last removal */
   #added = 0
@@ -44,13 +44,9 @@ export class LmdbRequests {
   constructor(tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>, maxOfProject: number) {
     this.#tables = tables
     this.#maxOfProject = maxOfProject
-    this.#hasOld = !isEmpty(tables.oldRequests.getKeys({ limit: 1 }))
-    for (let bucket = 0; ; bucket++) {
-      const [key] = tables.requests.getKeys({ start: keyAt(bucket, NOTHING), limit: 1 })
-      if (!key) return
-      bucket = key.readUInt32BE()
-      this.#noteBucket(bucket)
-    }
+    this.#buckets = [...bucketsIn(tables.requests)].reverse()
+    const [old] = tables.oldRequests.getKeys({ limit: 1 })
+    this.#hasOld = old !== undefined
   }
 
   /** See `Journal.findRequest`. */
@@ -119,7 +115,7 @@ export class LmdbRequests {
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */
   forget(now: number, limit: number): void {
     const first = bucketAt(now - IDEMPOTENCY_MEMORY_MS)
-    const end = keyAt(first, NOTHING)
+    const end = bucketStart(first)
     const most = Math.max(limit, 2 * this.#added)
     this.#added = 0
     let removed = 0
@@ -133,7 +129,7 @@ export class LmdbRequests {
 
   /** The requests that have not expired. @param ownId id of this journal */
   *all(ownId: number, now: number): Generator<RememberedRequest> {
-    const start = keyAt(bucketAt(now) - OLD_BUCKETS, NOTHING)
+    const start = bucketStart(bucketAt(now) - OLD_BUCKETS)
     for (const { key, value } of this.#tables.requests.getRange({ start })) {
       const fingerprint = value.subarray(POSITION_BYTES, VALUE_BYTES)
       const { position, journalId = ownId } = parseValue(value, fingerprint)
@@ -166,17 +162,8 @@ export class LmdbRequests {
   }
 }
 
-const NOTHING = Buffer.alloc(0)
-
-function isEmpty(items: Iterable<unknown>): boolean {
-  for (const _ of items) return false
-  return true
-}
-
 function keyAt(bucket: number, rest: Buffer): Buffer {
-  const key = Buffer.allocUnsafe(BUCKET_BYTES)
-  key.writeUInt32BE(Math.max(0, bucket))
-  return Buffer.concat([key, rest])
+  return Buffer.concat([bucketStart(bucket), rest])
 }
 
 function formatValue(position: Position, fingerprint: Buffer): Buffer {
