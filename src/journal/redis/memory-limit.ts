@@ -100,8 +100,8 @@ export class MemoryLimit {
     this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))
     const before = this.#mayEvict
     this.#mayEvict = mayEvict(memory)
-    if (this.#mayEvict && !before) {
-      // Once for each change, as of the settings or of the master.
+    if (this.#reads && this.#mayEvict && !before) {
+      // After the start, which fails instead; once for each change, as of the settings or of the master.
       log.error({ err: new EvictionError(memory.policy) }, 'Redis may delete accepted events')
     }
     return memory
