@@ -17,6 +17,7 @@ t.test('what is wrong with the arguments is the last line', async (t) => {
   const wrong: [string[], RegExp][] = [
     [['keys', 'make'], /^Say what to do with the keys/],
     [['import', '--colour'], /^Unknown option '--colour'/],
+    [['serve', '--port=4000'], /^serve takes no arguments, but there is --port=4000\. Set the variables/],
     [['exprot'], /^There is no command "exprot"\.$/],
   ]
   for (const [args, message] of wrong) {
