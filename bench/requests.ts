@@ -88,6 +88,15 @@ export async function identifiedBatches(count: number): Promise<HttpRequest[]> {
   })
 }
 
+/** As `singles`, so many, with an `Idempotency-Key` that no other has. */
+export async function keyedSingles(count: number): Promise<HttpRequest[]> {
+  const all = await singles()
+  return Array.from({ length: count }, (_, i) => {
+    const headers = { 'x-api-key': SECRET_KEY, 'idempotency-key': randomUUID() }
+    return { ...(all[i % all.length] as HttpRequest), headers }
+  })
+}
+
 /** A call of `/public/track/batch`. */
 export function batchOf(events: string[]): HttpRequest {
   return { method: 'POST', path: '/public/track/batch', body: `{"events":[${events.join(',')}]}` }

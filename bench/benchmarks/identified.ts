@@ -1,44 +1,70 @@
 import { type Benchmark, eachRound, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
 import { load } from '../load.js'
-import { BATCH, batches, identifiedBatches, writeRequests } from '../requests.js'
+import { BATCH, batches, identifiedBatches, keyedSingles, singles, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
 
-const CONNECTIONS = 8
-/** More than the service takes, as no id may come twice. */
-const MAX_BATCHES_PER_SECOND = 250
+/** Requests that can be told from each other, over the same ones that cannot. */
+interface Kind {
+  /** in a request */
+  events: number
+  connections: number
+  /** more than the service takes, because none may come twice */
+  maxPerSecond: number
+  plain: typeof singles
+  identified: typeof keyedSingles
+}
 
-/** Batches of 1000 events that each have an `insert_id`, over the same ones without, with both kinds of journal. */
+const BATCHES: Kind = {
+  events: BATCH,
+  connections: 8,
+  maxPerSecond: 250,
+  plain: batches,
+  identified: identifiedBatches,
+}
+const SINGLES: Kind = { events: 1, connections: 64, maxPerSecond: 40_000, plain: singles, identified: keyedSingles }
+
+/**
+ * Batches of 1000 events that each have an `insert_id`, and single events with an `Idempotency-Key`, over the same ones
+ * without, with both kinds of journal.
+ */
 export const identified: Benchmark = async (bench) => {
   const { servers, seconds } = bench
   const clickhouse = await servers.clickhouse()
   const store = new Store(clickhouse)
-  const list = await writeRequests(servers.folder, await batches())
+  const redis = await servers.tallyhouse(clickhouse)
+  const embedded = await servers.tallyhouse(clickhouse, await servers.embeddedJournal())
   const goal = { of: 'value', target: 100_000, stretch: 150_000 } as const
-  const figure = (name: string) => bench.figure(name, { unit: 'events/s', over: 'without ids', goal })
-  const journals = [
-    { url: (await servers.tallyhouse(clickhouse)).url, accepted: figure('accepted, each with an id') },
-    {
-      url: (await servers.tallyhouse(clickhouse, await servers.embeddedJournal())).url,
-      accepted: figure('accepted, each with an id, embedded journal'),
-    },
+  const withIds = (name: string) => bench.figure(name, { unit: 'events/s', over: 'without ids', goal })
+  const withKeys = (name: string) => bench.figure(name, { unit: 'req/s', over: 'without keys' })
+  const figures = [
+    { url: redis.url, kind: BATCHES, accepted: withIds('accepted, each with an id') },
+    { url: embedded.url, kind: BATCHES, accepted: withIds('accepted, each with an id, embedded journal') },
+    { url: redis.url, kind: SINGLES, accepted: withKeys('single events, each with a key') },
+    { url: embedded.url, kind: SINGLES, accepted: withKeys('single events, each with a key, embedded journal') },
   ]
-  for (const { url } of journals) {
-    await load(servers, { url, requests: list, connections: CONNECTIONS, seconds: WARM_UP_SECONDS })
-    await untilVisible(url)
-  }
+  const lists = new Map(
+    await Promise.all(
+      [BATCHES, SINGLES].map(async (kind) => [kind, await writeRequests(servers.folder, await kind.plain())] as const),
+    ),
+  )
 
   await eachRound(bench, store, async () => {
-    for (const { url, accepted } of journals) {
-      const plain = { url, requests: list, connections: CONNECTIONS, seconds }
+    for (const { url, kind, accepted } of figures) {
+      const { connections, events, maxPerSecond } = kind
+      const requests = lists.get(kind)
+      if (!requests) throw new Error('each kind has a list')
+      const plain = { url, requests, connections, seconds }
+      await load(servers, { ...plain, seconds: WARM_UP_SECONDS })
       const without = await load(servers, plain)
       await untilVisible(url)
-      const requests = await writeRequests(servers.folder, await identifiedBatches(MAX_BATCHES_PER_SECOND * seconds))
+      const different = await writeRequests(servers.folder, await kind.identified(maxPerSecond * seconds))
       const before = await store.count()
-      const ours = await load(servers, { ...plain, requests })
+      const ours = await load(servers, { ...plain, requests: different })
       await untilVisible(url)
       const arrived = (await store.count()) - before
-      if (arrived < ours.requests * BATCH) throw new Error(`${ours.requests * BATCH} were accepted, ${arrived} arrived`)
-      accepted(ours.perSecond * BATCH, without.perSecond * BATCH)
+      const sent = ours.requests * events
+      if (arrived < sent) throw new Error(`${sent} were accepted, ${arrived} arrived`)
+      accepted(ours.perSecond * events, without.perSecond * events)
     }
   })
 }

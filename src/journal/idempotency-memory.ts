@@ -1,3 +1,4 @@
+import type { Position } from '../model/position.js'
 import type { IdempotencyKey } from './journal.js'
 
 /** A repeated request is recognised for this long, and for up to `IDEMPOTENCY_BUCKET_MS` longer. */
@@ -13,6 +14,53 @@ export const OLD_BUCKETS = IDEMPOTENCY_MEMORY_MS / IDEMPOTENCY_BUCKET_MS
  */
 export const KEY_BYTES = 16
 export const FINGERPRINT_BYTES = 8
+const POSITION_BYTES = 8
+/** Bytes of a position and a fingerprint. */
+export const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES
+export const JOURNAL_BYTES = 4
+const INDEX_BYTES = 3
+
+/** What both journals remember of a request, under its key. */
+export interface RequestValue {
+  /** FINGERPRINT_BYTES */
+  fingerprint: Buffer
+  /**
+   * START if the key is only reserved (write type `reserve`): a commit with the same key and fingerprint is still executed,
+   * in any lane. Otherwise a change would be lost if its process died between the two.
+   */
+  position: Position
+  /** of its event in the entry at that position; 0 for other requests */
+  index: number
+  /**
+   * Id of the journal that assigned the position. It is kept when the request is copied to another lane, because a repeated
+   * request must get the event ids of its first execution.
+   */
+  journalId: number
+}
+
+/**
+ * Position and fingerprint, then the journal's id if it is another one's or an index follows, then the index if it is not 0:
+ * as short as most are, and readable by versions that know no index.
+ * @param ownId id of the journal that remembers it
+ */
+export function formatRequest({ fingerprint, position, index, journalId }: RequestValue, ownId: number): Buffer {
+  const value = Buffer.alloc(VALUE_BYTES + JOURNAL_BYTES + INDEX_BYTES)
+  value.writeBigUInt64BE(position)
+  fingerprint.copy(value, POSITION_BYTES)
+  value.writeUInt32BE(journalId, VALUE_BYTES)
+  value.writeUIntBE(index, VALUE_BYTES + JOURNAL_BYTES, INDEX_BYTES)
+  if (index > 0) return value
+  return value.subarray(0, VALUE_BYTES + (journalId === ownId ? 0 : JOURNAL_BYTES))
+}
+
+export function parseRequest(value: Buffer, ownId: number): RequestValue {
+  return {
+    fingerprint: value.subarray(POSITION_BYTES, VALUE_BYTES),
+    position: value.readBigUInt64BE(),
+    index: value.length > VALUE_BYTES + JOURNAL_BYTES ? value.readUIntBE(VALUE_BYTES + JOURNAL_BYTES, INDEX_BYTES) : 0,
+    journalId: value.length > VALUE_BYTES ? value.readUInt32BE(VALUE_BYTES) : ownId,
+  }
+}
 
 export function bucketAt(ms: number): number {
   return Math.floor(ms / IDEMPOTENCY_BUCKET_MS)

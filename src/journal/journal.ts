@@ -54,7 +54,10 @@ export interface Append {
   count: number
   /** JSON `{"events":[…]}`, verbatim from the client */
   body: Buffer
+  /** of the whole entry */
   idempotencyKey?: IdempotencyKey
+  /** one for each event, without `idempotencyKey` and `insertIds`: an event whose key is known is skipped */
+  eventKeys?: IdempotencyKey[]
   /**
    * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known is skipped, so that of all
    * events with one id only the first is stored.
@@ -94,21 +97,28 @@ export interface Reserve {
 export type Write = Append | Commit | Reserve
 
 export type Outcome =
-  /** `known`: indexes of the events that were skipped because their ids are known; absent if none was */
-  | { status: 'done'; position: Position; known?: number[] }
-  /** the ids at these indexes are known, for an append those of all its events: nothing was written */
-  | { status: 'known'; known: number[] }
   /**
-   * the idempotency key is known: nothing was written, the position is that of the first request; `journalId` is present if
-   * another journal assigned it, for example before a change of the layout
+   * `known`: indexes of the events that were skipped because their ids or keys are known; absent if none was. `refused` tells
+   * for each of them why, if the events have keys.
    */
-  | { status: 'repeated'; position: Position; journalId?: number }
-  /** the idempotency key is known with another fingerprint: nothing was written */
-  | { status: 'mismatch' }
-  /** the idempotency key is new, and its project has reached the maximum: nothing was written */
-  | { status: 'limited' }
+  | { status: 'done'; position: Position; known?: number[]; refused?: Refused[] }
+  /** the ids at these indexes are known, for an append those or the keys of all its events: nothing was written */
+  | { status: 'known'; known: number[]; refused?: Refused[] }
+  | Refused
   /** the state has, or may have had, another version than expected: nothing was written */
   | { status: 'conflict' }
+
+/** Why a request with an idempotency key is not executed: nothing was written. */
+export type Refused =
+  /**
+   * The key is known; position and index are those of the first request's event. `index` is present if it is not 0;
+   * `journalId` with an index, and if another journal assigned the position, for example before a change of the layout.
+   */
+  | { status: 'repeated'; position: Position; index?: number; journalId?: number }
+  /** The key is known with another fingerprint. */
+  | { status: 'mismatch' }
+  /** The key is new, and its project has reached the maximum. */
+  | { status: 'limited' }
 
 export interface State {
   version: Position

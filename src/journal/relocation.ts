@@ -8,6 +8,7 @@
  */
 
 import type { Position } from '../model/position.js'
+import type { RequestValue } from './idempotency-memory.js'
 import type { Depth } from './journal.js'
 
 /** The current state of a journal. */
@@ -27,23 +28,11 @@ export interface JournalLook {
  * A remembered request, without its project. After a change of the layout every lane has those of all lanes, because the
  * request of a profile change is looked up in the lane of the profile, that of events in the lane of the key.
  */
-export interface RememberedRequest {
+export interface RememberedRequest extends RequestValue {
   /** bucket of time in which it arrived, see `bucketAt` */
   bucket: number
   /** the first KEY_BYTES of its digest */
   key: Buffer
-  /** the first FINGERPRINT_BYTES */
-  fingerprint: Buffer
-  /**
-   * START if the key is only reserved (write type `reserve`): a commit with the same key and fingerprint is still executed,
-   * in any lane. Otherwise a change would be lost if its process died between the two.
-   */
-  position: Position
-  /**
-   * Id of the journal that assigned the position. It is kept when the request is copied to another lane, because a repeated
-   * request must get the event ids of its first execution (see `Outcome`, status `repeated`).
-   */
-  journalId: number
 }
 
 /** Ids of events and changes, which are remembered in the lane that `laneOfInsertId` returns. */

@@ -1,6 +1,6 @@
 import { ApiError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
 import { msUntilNextBucket } from '../journal/idempotency-memory.js'
-import type { Append, Outcome, Write } from '../journal/journal.js'
+import type { Append, IdempotencyKey, Outcome, Write } from '../journal/journal.js'
 import { given } from '../lib/given.js'
 import type { Histogram } from '../lib/histogram.js'
 import { laterOf, type Position, START } from '../model/position.js'
@@ -36,6 +36,8 @@ export interface WaitingEvent extends Waiting<Appended | null> {
   body: Buffer
   /** INSERT_ID_BYTES; null if the event has none */
   insertId: Buffer | null
+  /** of its request; null if that has none, or the event has an insert_id */
+  key: IdempotencyKey | null
 }
 
 /** An outcome, and the id of the journal that executed the write, which may be that of another lane. */
@@ -69,7 +71,7 @@ export function eventsOf(write: Write): number {
 
 /** Whether any lane may take a write. Idempotency keys and insert_ids each belong to the lane that remembers them. */
 export function isMovable(write: Write): write is Append {
-  return write.type === 'append' && !write.idempotencyKey && !write.insertIds
+  return write.type === 'append' && !write.idempotencyKey && !write.insertIds && !write.eventKeys
 }
 
 /**
@@ -78,7 +80,10 @@ export function isMovable(write: Write): write is Append {
  */
 export function lastOf(outcomes: Outcome[]): Position {
   let last = START
-  for (const outcome of outcomes) if ('position' in outcome) last = laterOf(last, outcome.position)
+  for (const outcome of outcomes) {
+    if ('position' in outcome) last = laterOf(last, outcome.position)
+    if ('refused' in outcome && outcome.refused) last = laterOf(last, lastOf(outcome.refused))
+  }
   return last
 }
 
@@ -98,19 +103,48 @@ export function asRefusedWrite(error: unknown): unknown {
   return new ApiError(code, `${error.message}${NOTHING_STORED}`, { cause: error, ...given({ details, retryAfter }) })
 }
 
-/** Events with insert_ids form groups of their own, because other lanes cannot take those (see `isMovable`). */
+/** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */
 export function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
   const plain = new Map<string, WaitingEvent[]>()
   const identified = new Map<string, WaitingEvent[]>()
+  const keyed = new Map<string, WaitingEvent[]>()
   for (const event of events) {
-    const groups = event.insertId ? identified : plain
+    const groups = event.insertId ? identified : event.key ? keyed : plain
     const group = groups.get(event.projectId)
     if (group) group.push(event)
     else groups.set(event.projectId, [event])
   }
-  return [...plain.values(), ...identified.values()]
+  return [...plain.values(), ...identified.values(), ...keyed.values()]
 }
 
+/** Tells the events of an entry what became of them. @param journalId of the journal that wrote the entry */
+export function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, journalId: number): void {
+  const { known, refused } = outcome && 'known' in outcome ? outcome : {}
+  const skipped = new Map(known?.map((index, i) => [index, refused?.[i] ?? null]))
+  for (const [index, { resolve, reject }] of events.entries()) {
+    const refusal = skipped.get(index)
+    try {
+      if (refusal) resolve(placeOf(refusal, journalId))
+      else resolve(refusal === null ? null : { position: positionOf(outcome), index, journalId })
+    } catch (error) {
+      reject(error)
+    }
+  }
+}
+
+/**
+ * Where the first event of an entry with this outcome is, or, of a repeated request, the first event of the first one.
+ * @param journalId of the journal that returned the outcome
+ * @throws as `positionOf`
+ */
+export function placeOf(outcome: Outcome, journalId: number): Appended {
+  const position = positionOf(outcome)
+  if (outcome.status !== 'repeated') return { position, index: 0, journalId }
+  // A request from before a change of the layout may be remembered in another lane than it was written in.
+  return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
+}
+
+/** @throws ApiError `idempotency_conflict` or `rate_limited` if the idempotency key says so */
 export function positionOf(outcome: Outcome | undefined): Position {
   if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
   if (outcome?.status === 'mismatch') throw idempotencyConflict()

@@ -16,8 +16,10 @@ import {
   groupByProject,
   isMovable,
   lastOf,
+  placeOf,
   positionOf,
   refusalOf,
+  settleEvents,
   type WaitingEvent,
   type WaitingWrite,
   type Written,
@@ -135,11 +137,7 @@ export class GroupCommit {
    * @returns null if that is known, so that nothing was appended
    */
   appendEvent(projectId: string, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
-    return new Promise((resolve, reject) => {
-      this.#admit(body.length, 1, body)
-      this.#events.push({ projectId, body, insertId, bytes: body.length, resolve, reject })
-      this.#gathering.note()
-    })
+    return this.#enqueueEvent(projectId, body, insertId, null)
   }
 
   /**
@@ -159,20 +157,21 @@ export class GroupCommit {
   /** As `appendBatch`. */
   async appendEntry(append: Append): Promise<Appended | null> {
     const { outcome, journalId } = await this.#enqueue(append, append.body.length)
-    if (outcome.status === 'known') return null
-    // A request from before a change of the layout may be remembered in another lane than it was written in.
-    const first = outcome.status === 'repeated' ? outcome.journalId : undefined
-    return { position: positionOf(outcome), index: 0, journalId: first ?? journalId }
+    return outcome.status === 'known' ? null : placeOf(outcome, journalId)
   }
 
-  /** As `appendEvent`, but the event gets an entry of its own, which its idempotency key finds again. */
+  /**
+   * As `appendEvent`, of a request that may be repeated. An event with an insert_id as well gets an entry of its own.
+   * @throws ApiError `idempotency_conflict` or `rate_limited` if the key says so
+   */
   appendKeyedEvent(
     projectId: string,
     body: Buffer,
     idempotencyKey: IdempotencyKey,
     insertId: Buffer | null = null,
   ): Promise<Appended | null> {
-    const insertIds = insertId ? { digests: insertId, spans: null } : null
+    if (!insertId) return this.#enqueueEvent(projectId, body, null, idempotencyKey)
+    const insertIds = { digests: insertId, spans: null }
     return this.appendBatch(projectId, this.#entryOf([body]), 1, { idempotencyKey, insertIds })
   }
 
@@ -205,6 +204,19 @@ export class GroupCommit {
     this.#closed = true
     while (this.#running) await this.#running
     clearInterval(this.#watch)
+  }
+
+  #enqueueEvent(
+    projectId: string,
+    body: Buffer,
+    insertId: Buffer | null,
+    key: IdempotencyKey | null,
+  ): Promise<Appended | null> {
+    return new Promise((resolve, reject) => {
+      this.#admit(body.length, 1, body)
+      this.#events.push({ projectId, body, insertId, key, bytes: body.length, resolve, reject })
+      this.#gathering.note()
+    })
   }
 
   #enqueue(write: Write, bytes: number): Promise<Written> {
@@ -286,9 +298,9 @@ export class GroupCommit {
     if (this.#journal.isUp && performance.now() - this.#sentAt < SLOW_WRITE_MS) return
     this.#refusedAt = performance.now()
     if (!hasOpen()) return
-    const events = this.#events.filter(({ insertId }) => !insertId)
+    const events = this.#events.filter(({ insertId, key }) => !insertId && !key)
     const writes = this.#writes.filter(({ write }) => isMovable(write))
-    this.#events = this.#events.filter(({ insertId }) => insertId)
+    this.#events = this.#events.filter(({ insertId, key }) => insertId || key)
     this.#writes = this.#writes.filter(({ write }) => !isMovable(write))
     const error = new ApiError('unavailable', `${prefix}${REFUSALS.slow}`)
     for (let group = this.#take(events, writes); group; group = this.#take(events, writes)) {
@@ -299,9 +311,10 @@ export class GroupCommit {
   #toAppend(group: WaitingEvent[]): Append {
     const body = this.#entryOf(group.map(({ body }) => body))
     const append: Append = { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
-    if (!group[0]?.insertId) return append
+    const keys = group.map(({ key }) => key).filter((key) => key !== null)
+    if (keys.length > 0) return { ...append, eventKeys: keys }
     const ids = group.map(({ insertId }) => insertId).filter((id) => id !== null)
-    return { ...append, insertIds: Buffer.concat(ids) }
+    return ids.length > 0 ? { ...append, insertIds: Buffer.concat(ids) } : append
   }
 
   /** Copies the events into one entry and releases them. */
@@ -342,19 +355,11 @@ export class GroupCommit {
     batch.forEach((write, i) => {
       const outcome = written[i]
       const events = eventsOf(write)
-      const known = events > 0 && outcome && 'known' in outcome ? (outcome.known?.length ?? 0) : 0
-      this.metrics.repeated += known
-      if (outcome?.status === 'done') this.metrics.accepted += events - known
+      const { known, refused } = events > 0 && outcome && 'known' in outcome ? outcome : {}
+      if (!refused) this.metrics.repeated += known?.length ?? 0
+      if (outcome?.status === 'done') this.metrics.accepted += events - (known?.length ?? 0)
     })
-    events.forEach((sharers, i) => {
-      const outcome = written[i]
-      const known = outcome && 'known' in outcome && outcome.known ? new Set(outcome.known) : null
-      sharers.forEach(({ resolve, reject }, index) => {
-        if (known?.has(index)) resolve(null)
-        else if (outcome?.status === 'done') resolve({ position: outcome.position, index, journalId })
-        else reject(new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`))
-      })
-    })
+    for (const [i, sharers] of events.entries()) settleEvents(sharers, written[i], journalId)
     writes.forEach(({ resolve, reject }, i) => {
       const outcome = written[events.length + i]
       if (outcome) resolve({ outcome, journalId })

@@ -1,7 +1,7 @@
 import { readdir, readlink } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
-import { type Journal, READING_MEMORY_MS } from '../../src/journal/journal.js'
+import { type IdempotencyKey, type Journal, READING_MEMORY_MS } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
@@ -290,6 +290,32 @@ for (const [name, open] of Object.entries(opened)) {
       t.strictSame(await journal.findRequest(idempotencyKey), { status: 'repeated', position: first })
       t.strictSame(await journal.findRequest(request('r', 'other')), { status: 'mismatch' })
       t.equal((await journal.depth()).entries, 1)
+    })
+
+    t.test('events of one entry have keys of their own', async (t) => {
+      const journal = await fresh(t, { maxRequestKeys: 4 })
+      const of = (name: string) => request(name, 'body')
+      const [a, b, c, d, e] = [of('a'), of('b'), of('c'), of('d'), of('e')]
+      const keyed = (...eventKeys: IdempotencyKey[]) =>
+        append(`${eventKeys.length} events`, { count: eventKeys.length, eventKeys })
+      const [first] = positions(await journal.write([keyed(a, b)]))
+      const inFirst = { status: 'repeated', position: first }
+      const ofB = { ...inFirst, index: 1, journalId: journal.id }
+      t.strictSame(await journal.findRequest(a), inFirst)
+      t.strictSame(await journal.findRequest(b), ofB)
+
+      const [outcome] = await journal.write([keyed(c, b, d, request('a', 'other'), c, e)])
+      if (outcome?.status !== 'done') return t.fail('some are new')
+      const ofC = { status: 'repeated', position: outcome.position }
+      const refused = [ofB, { status: 'mismatch' }, ofC, { status: 'limited' }]
+      t.strictSame(outcome, { status: 'done', position: outcome.position, known: [1, 3, 4, 5], refused })
+      t.strictSame(await journal.findRequest(d), { ...ofC, index: 2, journalId: journal.id })
+      t.equal(await journal.findRequest(e), null)
+      t.strictSame(await journal.write([keyed(b, e)]), [
+        { status: 'known', known: [0, 1], refused: [ofB, { status: 'limited' }] },
+      ])
+      const entries = (await journal.claim(ALL))?.entries.map(({ count, skip }) => ({ count, skip }))
+      t.same(entries, [{ count: 2 }, { count: 2, skip: [1, 3, 4, 5] }])
     })
 
     t.test('the maximum of idempotency keys is per project', async (t) => {

@@ -6,13 +6,16 @@ import t from 'tap'
 import { bucketAt, OLD_BUCKETS } from '../../src/journal/idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../../src/journal/insert-id-memory.js'
 import {
+  type Append,
   type Block,
   type Entry,
+  type IdempotencyKey,
   type Journal,
   MAX_LIFT_MS,
   type Outcome,
   type Progress,
   READING_MEMORY_MS,
+  type Refused,
   type Reserve,
   type State,
   type StoredState,
@@ -55,7 +58,7 @@ class Model {
   /** whether states were kept though their block is done with, as those of a dead letter are */
   hasKept = false
   /** the latest last; of one key there may be several, where the clock was turned */
-  requests: { key: string; fingerprint: string; position: Position; bucket: number }[] = []
+  requests: { key: string; fingerprint: string; position: Position; bucket: number; index: number }[] = []
   /** of each id the buckets in which it came; of one there may be several, where the clock was turned */
   insertIds = new Map<string, number[]>()
   /** the latest that there was: what had expired then may be gone */
@@ -70,7 +73,7 @@ class Model {
   }
 
   /** Takes over what the journal says it did, and throws where it should have done something else. */
-  write(writes: Write[], outcomes: Outcome[], now: number, since: number, floor = START): void {
+  write(writes: Write[], outcomes: Outcome[], journalId: number, now: number, since: number, floor = START): void {
     const groups = new Map<StateKind, { entry: Entry; rows: string[] }>()
     const next = (outcome: Outcome | undefined): Position => {
       if (outcome?.status !== 'done') throw new Error(`it should be done, but is ${outcome?.status}`)
@@ -83,10 +86,13 @@ class Model {
     for (const [i, write] of writes.entries()) {
       const outcome = outcomes[i]
       const { idempotencyKey } = write
-      const known = idempotencyKey && this.known(idempotencyKey.key, now, idempotencyKey.fingerprint)
-      if (known && (known.position !== START || known.fingerprint !== idempotencyKey.fingerprint)) {
-        const same = known.fingerprint === idempotencyKey.fingerprint
-        assert.deepEqual(outcome, same ? { status: 'repeated', position: known.position } : { status: 'mismatch' })
+      const refusal = idempotencyKey && this.refusal(idempotencyKey, journalId, now)
+      if (refusal) {
+        assert.deepEqual(outcome, refusal)
+        continue
+      }
+      if (write.type === 'append' && write.eventKeys) {
+        this.writeKeyed(write, write.eventKeys, outcome, { journalId, now, next: () => next(outcome) })
         continue
       }
       const knownIds = this.knownIds(write, outcome, now)
@@ -131,7 +137,7 @@ class Model {
       this.remember(write, knownIds, now)
       if (idempotencyKey) {
         const { key, fingerprint } = idempotencyKey
-        this.requests.push({ key, fingerprint, position, bucket: bucketAt(now) })
+        this.requests.push({ key, fingerprint, position, bucket: bucketAt(now), index: 0 })
       }
     }
     for (const { entry, rows } of groups.values()) {
@@ -141,6 +147,49 @@ class Model {
     for (const { position } of this.entries) {
       if (!this.acceptedSince.has(position)) this.acceptedSince.set(position, since)
     }
+  }
+
+  /** An append whose events have keys of their own. */
+  writeKeyed(
+    { projectId, count, body, kind = 'events' }: Append,
+    eventKeys: IdempotencyKey[],
+    outcome: Outcome | undefined,
+    { journalId, now, next }: { journalId: number; now: number; next(): Position },
+  ): void {
+    const skip: number[] = []
+    const refused: Refused[] = []
+    let position: Position | null = null
+    for (const [index, request] of eventKeys.entries()) {
+      const refusal = this.refusal(request, journalId, now)
+      if (refusal) {
+        skip.push(index)
+        refused.push(refusal)
+        continue
+      }
+      position ??= next()
+      const { key, fingerprint } = request
+      this.requests.push({ key, fingerprint, position, bucket: bucketAt(now), index })
+    }
+    if (position === null) {
+      assert.deepEqual(outcome, { status: 'known', known: skip, refused })
+      return
+    }
+    const entry = { position, kind, projectId, count: count - skip.length, receivedAt: now, body }
+    this.entries.push(skip.length > 0 ? { ...entry, skip } : entry)
+    assert.deepEqual(outcome, { status: 'done', position, ...(skip.length > 0 && { known: skip, refused }) })
+  }
+
+  /** Why a request is not executed. */
+  refusal(
+    { key, fingerprint }: Pick<IdempotencyKey, 'key' | 'fingerprint'>,
+    journalId: number,
+    now: number,
+  ): Refused | null {
+    const known = this.known(key, now, fingerprint)
+    if (known && known.fingerprint !== fingerprint) return { status: 'mismatch' }
+    if (!known || known.position === START) return null
+    const { position, index } = known
+    return { status: 'repeated', position, ...(index > 0 && { index, journalId }) }
   }
 
   /** The indexes of the ids of a write that are known, those that come twice in it included. */
@@ -278,14 +327,12 @@ function command(
   return { check, run, toString: () => name }
 }
 
-const idempotencyKey = fc.option(
-  fc.record({
-    projectId: fc.constant('p'),
-    key: fc.constantFrom('a', 'b', 'c').map(digest),
-    fingerprint: fc.constantFrom('x', 'y').map(digest),
-  }),
-  { nil: undefined },
-)
+const request = fc.record({
+  projectId: fc.constant('p'),
+  key: fc.constantFrom('a', 'b', 'c').map(digest),
+  fingerprint: fc.constantFrom('x', 'y').map(digest),
+})
+const idempotencyKey = fc.option(request, { nil: undefined })
 const insertId = fc
   .constantFrom('i', 'j', 'k', 'l')
   .map((id) => Buffer.from(digest(id), 'hex').subarray(0, INSERT_ID_BYTES))
@@ -303,6 +350,15 @@ const append = fc
     const insertIds = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
     return { ...rest, count: ids.length, ...(hasIds && { insertIds }) }
   })
+const appendKeyed = fc
+  .record({
+    type: fc.constant('append' as const),
+    projectId: fc.constant('p'),
+    eventKeys: fc.array(request, { minLength: 1, maxLength: 4 }),
+    body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+    idempotencyKey: fc.constant(undefined),
+  })
+  .map((append) => ({ ...append, count: append.eventKeys.length }))
 const commit = fc.record({
   type: fc.constant('commit' as const),
   kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
@@ -322,7 +378,7 @@ const reserve = fc.record({
 })
 
 const write = fc
-  .tuple(fc.array(fc.oneof(append, commit, reserve), { minLength: 1, maxLength: 5 }), fc.boolean())
+  .tuple(fc.array(fc.oneof(append, appendKeyed, commit, reserve), { minLength: 1, maxLength: 5 }), fc.boolean())
   .map(([wanted, isOther]) =>
     command(`write${isOther ? ' elsewhere' : ''} ${fc.stringify(wanted)}`, async (model, real) => {
       const writes = wanted.map(({ idempotencyKey, ...rest }): Write => {
@@ -338,7 +394,7 @@ const write = fc
       const since = real.now()
       const journal = isOther ? real.other : real.journal
       const outcomes = await journal.write(given)
-      model.write(writes, outcomes, real.now(), since, model.floors.get(journal))
+      model.write(writes, outcomes, journal.id, real.now(), since, model.floors.get(journal))
     }),
   )
 
@@ -486,10 +542,7 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
     )
     for (const key of ['a', 'b', 'c', 'd'].map(digest)) {
       for (const fingerprint of ['x', 'y'].map(digest)) {
-        const known = model.known(key, now(), fingerprint)
-        let outcome: Outcome | null = null
-        if (known && known.fingerprint !== fingerprint) outcome = { status: 'mismatch' }
-        else if (known && known.position !== START) outcome = { status: 'repeated', position: known.position }
+        const outcome = model.refusal({ key, fingerprint }, one.id, now())
         assert.deepEqual(await one.findRequest({ projectId: 'p', key, fingerprint }), outcome)
       }
     }

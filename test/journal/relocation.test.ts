@@ -187,6 +187,8 @@ for (const [kind, start] of Object.entries(KINDS)) {
       const journal = await place.open('0')
       const { id } = journal
       const [keyed] = await write(journal, append('{}', keyOf('events')))
+      const eventKeys = [keyOf('0'), keyOf('1'), keyOf('2')]
+      const [shared] = await write(journal, { ...append('{}'), count: 3, eventKeys })
       await write(journal, { type: 'reserve', idempotencyKey: keyOf('reserved') })
       await write(journal, { ...append('{}'), count: 200, insertIds })
       const [dead, moved, stays] = await write(
@@ -207,6 +209,9 @@ for (const [kind, start] of Object.entries(KINDS)) {
       t.same(await zero.findRequest(keyOf('events')), { status: 'repeated', position: keyed })
       t.same(await one.findRequest(keyOf('events')), { status: 'repeated', position: keyed, journalId: id })
       t.same(await one.findRequest(keyOf('events', 'other')), { status: 'mismatch' })
+      for (const lane of [zero, one]) {
+        t.same(await lane.findRequest(keyOf('2')), { status: 'repeated', position: shared, index: 2, journalId: id })
+      }
       for (const [number, lane] of [zero, one].entries()) {
         const own = insertIdsOfLane(insertIds, number, 2)
         t.equal((await lane.findInsertIds(own)).length, own.length / INSERT_ID_BYTES)
@@ -238,6 +243,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
       key: Buffer.alloc(16, 1),
       fingerprint: Buffer.alloc(8, 2),
       position: 7n << 16n,
+      index: 0,
       journalId: 9,
     }
     const state = { stateKey: digest('a'), version: 5n << 16n, state: 'five' }
@@ -248,6 +254,9 @@ for (const [kind, start] of Object.entries(KINDS)) {
     }
     const found = await dump(lane)
     t.same(found.requests, [request], 'the first one that is more than reserved')
+    const third = { ...request, key: Buffer.alloc(16, 3), index: 2 }
+    await lane.addRequests([third])
+    t.same((await dump(lane)).requests, [request, third])
     t.same(found.states, [state], 'the last version')
     t.equal(found.look?.layout, 0)
     const sizes = { entries: 0, bytes: 0 }

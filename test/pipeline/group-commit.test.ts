@@ -20,7 +20,7 @@ async function open(t: Test) {
     return await journal.write(writes)
   }
   const listen: Journal['listen'] = (listener) => journal.listen(listener)
-  const commits = new GroupCommit({ write, listen } as Journal, new BufferPool())
+  const commits = new GroupCommit({ id: journal.id, write, listen } as Journal, new BufferPool())
   const track = (name: string) =>
     commits.appendEvent('p', Buffer.from('{}')).then(
       () => happened.push(`${name} resolved`),
@@ -81,6 +81,34 @@ t.test('a failed write refuses the requests that share it, and no others', async
   await until('the request', () => happened.includes('b resolved'))
   t.strictSame(happened, ['write of 1', 'write of 1', 'a refused', 'b resolved'])
   t.equal(commits.metrics.accepted, 1)
+})
+
+t.test('events with keys share an entry, and a repeated one gets the place of the first', async (t) => {
+  const { commits, happened, gates, sent } = await open(t)
+  const key = (name: string, fingerprint = '00') => {
+    return { projectId: 'p', key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
+  }
+  const track = (...args: Parameters<typeof key>) => commits.appendKeyedEvent('p', Buffer.from('{}'), key(...args))
+  const first = Promise.all([track('a'), track('b'), track('b')])
+  await sent(1)
+  gates[0]?.()
+  const [a, b, again] = await first
+  t.match([a, b], [{ index: 0 }, { position: a?.position, index: 1 }])
+  t.strictSame(again, b)
+  const second = Promise.all([
+    t.rejects(track('a', 'ff'), { code: 'idempotency_conflict' }),
+    track('b'),
+    track('c'),
+    commits.appendEvent('p', Buffer.from('{}')),
+  ])
+  await sent(2)
+  gates[1]?.()
+  const [, repeated, c, plain] = await second
+  t.strictSame(repeated, b)
+  t.equal(c?.index, 2)
+  t.not(c?.position, plain?.position, 'other lanes can take those without a key')
+  t.strictSame(happened, ['write of 3', 'write of 4'])
+  t.match(commits.metrics, { accepted: 4, repeated: 0 })
 })
 
 t.test('the buffers of events and of the entries built from them are reused', async (t) => {
@@ -149,6 +177,7 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
     [{ status: 'repeated', position: 3n }],
     [{ status: 'repeated', position: 9n, journalId: 7 }],
     [{ status: 'mismatch' }],
+    [{ status: 'done', position: 10n, known: [1], refused: [{ status: 'repeated', position: 11n }] }],
   ]
   const journal = { id: 1, write: async () => outcomes.shift(), listen: () => () => undefined }
   const floors: bigint[] = []
@@ -166,6 +195,8 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
   }
   await t.rejects(commits.reserve(key), { code: 'idempotency_conflict' })
   t.strictSame(floors, [...positions, 0n])
+  await Promise.all([1, 2].map(() => commits.appendKeyedEvent('p', Buffer.from('{}'), key)))
+  t.equal(floors.at(-1), 11n)
 })
 
 /** A group commit whose journal does not respond before `respond`. */

@@ -1,5 +1,5 @@
 import { type Position, START } from '../../model/position.js'
-import type { Outcome, Write } from '../journal.js'
+import type { Append, IdempotencyKey, Outcome, Refused, Write } from '../journal.js'
 import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
 import type { NewEntries } from './new-entries.js'
@@ -28,17 +28,19 @@ export function execute(
   const refusal = idempotencyKey ? requests.refusal(idempotencyKey, now, draft) : null
   if (refusal) return refusal
   const remember = (position: Position) => {
-    if (idempotencyKey) requests.remember(idempotencyKey, position, now, draft)
+    if (idempotencyKey) requests.remember(idempotencyKey, position, 0, now, draft)
   }
   switch (write.type) {
     case 'append': {
+      if (write.eventKeys) return appendKeyed(write, write.eventKeys, requests, entries, { now, draft })
       const known = write.insertIds ? insertIds.take(write.insertIds, now, draft) : []
       if (known.length === write.count) {
         // As a reservation: the same body is recognised by its ids again, and another one is a mismatch.
         remember(START)
         return { status: 'known', known }
       }
-      const position = entries.append(write, known)
+      const position = entries.nextPosition()
+      entries.append(write, position, known)
       remember(position)
       return { status: 'done', position, ...(known.length > 0 && { known }) }
     }
@@ -56,6 +58,32 @@ export function execute(
       remember(START)
       return { status: 'done', position: last() }
   }
+}
+
+/** Appends the events whose keys do not refuse them. A key that two of them have refuses the second. */
+function appendKeyed(
+  append: Append,
+  eventKeys: IdempotencyKey[],
+  requests: LmdbRequests,
+  entries: NewEntries,
+  { now, draft }: { now: number; draft: Draft },
+): Outcome {
+  const known: number[] = []
+  const refused: Refused[] = []
+  let position: Position | null = null
+  for (const [index, key] of eventKeys.entries()) {
+    const refusal = requests.refusal(key, now, draft)
+    if (refusal) {
+      known.push(index)
+      refused.push(refusal)
+    } else {
+      position ??= entries.nextPosition()
+      requests.remember(key, position, index, now, draft)
+    }
+  }
+  if (position === null) return { status: 'known', known, refused }
+  entries.append(append, position, known)
+  return { status: 'done', position, ...(known.length > 0 && { known, refused }) }
 }
 
 /**

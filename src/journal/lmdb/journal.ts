@@ -117,7 +117,7 @@ class LmdbJournal implements Journal {
     this.#entries = entries
     this.#meta = tables.meta
     this.#remembered = {
-      requests: new LmdbRequests(tables, maxRequestKeys),
+      requests: new LmdbRequests(tables, meta.id, maxRequestKeys),
       insertIds: new LmdbInsertIds(tables),
       states: new LmdbStates(tables),
     }

@@ -18,18 +18,24 @@ export class NewEntries {
     this.#advance = advance
   }
 
-  /** @param known indexes of the events that are skipped */
-  append({ kind = 'events', projectId, count, body }: Append, known: number[]): Position {
-    const position = this.#advance()
+  /** The position of an entry that will be appended; one for each, in their order. */
+  nextPosition(): Position {
+    return this.#advance()
+  }
+
+  /**
+   * @param position the last one of `nextPosition`
+   * @param known indexes of the events that are skipped
+   */
+  append({ kind = 'events', projectId, count, body }: Append, position: Position, known: number[]): void {
     const entry = { position, kind, projectId, count: count - known.length, receivedAt: this.#now, body }
     this.#events.push(known.length > 0 ? { ...entry, skip: known } : entry)
-    return position
   }
 
   commit({ kind, row }: Commit): Position {
     let entry = this.#rows.get(kind)
     if (!entry) {
-      entry = { position: this.#advance(), rows: [] }
+      entry = { position: this.nextPosition(), rows: [] }
       this.#rows.set(kind, entry)
     }
     entry.rows.push(row)

@@ -72,14 +72,13 @@ class LmdbRelocation implements Relocation {
   }
 
   async *requests(): AsyncGenerator<RememberedRequest[]> {
-    yield* pieces(this.#requests.all(this.#meta.id, this.#now()))
+    yield* pieces(this.#requests.all(this.#now()))
   }
 
   async addRequests(requests: RememberedRequest[]): Promise<void> {
-    const { id } = this.#meta
     const here = this.#requests
     await transact(this.#open().root, () => {
-      for (const request of requests) here.add(request, id)
+      for (const request of requests) here.add(request)
     })
   }
 
@@ -129,7 +128,7 @@ class LmdbRelocation implements Relocation {
   }
 
   get #requests(): LmdbRequests {
-    return new LmdbRequests(this.#open(), 0)
+    return new LmdbRequests(this.#open(), this.#meta.id, 0)
   }
 
   async #insertIds(): Promise<LmdbInsertIds> {

@@ -3,29 +3,23 @@ import {
   bucketAt,
   FINGERPRINT_BYTES,
   fingerprintBytes,
+  formatRequest,
   IDEMPOTENCY_MEMORY_MS,
   KEY_BYTES,
   keyBytes,
   OLD_BUCKETS,
+  parseRequest,
+  type RequestValue,
 } from '../idempotency-memory.js'
-import type { IdempotencyKey, Outcome } from '../journal.js'
+import type { IdempotencyKey, Refused } from '../journal.js'
 import type { RememberedRequest } from '../relocation.js'
 import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
 import { positionKey, REQUEST } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
-const POSITION_BYTES = 8
-const VALUE_BYTES = POSITION_BYTES + FINGERPRINT_BYTES
-
-/** What is remembered of a request. */
-interface Found {
-  /** null if it is only reserved */
-  position: Position | null
-  isSame: boolean
-  /** another journal assigned the position */
-  journalId?: number
-}
+/** Where versions before 0.2 have the fingerprint, in hexadecimal digits. */
+const OLD_FINGERPRINT_AT = 8
 
 /**
  * The requests that the embedded journal remembers, ordered by the bucket of time in which they arrived, so that expired
@@ -34,15 +28,24 @@ interface Found {
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
   readonly #maxOfProject: number
+  readonly #ownId: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
   #buckets: number[]
   readonly #hasOld: boolean
   /** since the last removal */
   #added = 0
 
-  /** @param maxOfProject 0: any number */
-  constructor(tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>, maxOfProject: number) {
+  /**
+   * @param ownId id of this journal
+   * @param maxOfProject 0: any number
+   */
+  constructor(
+    tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>,
+    ownId: number,
+    maxOfProject: number,
+  ) {
     this.#tables = tables
+    this.#ownId = ownId
     this.#maxOfProject = maxOfProject
     this.#buckets = [...bucketsIn(tables.requests)].reverse()
     const [old] = tables.oldRequests.getKeys({ limit: 1 })
@@ -50,16 +53,19 @@ export class LmdbRequests {
   }
 
   /** See `Journal.findRequest`. */
-  find(request: IdempotencyKey, now: number, draft = new Draft()): Outcome | null {
-    for (const { position, isSame, journalId } of this.#found(request, now, draft)) {
-      if (!isSame) return { status: 'mismatch' }
-      if (position !== null) return { status: 'repeated', position, ...(journalId !== undefined && { journalId }) }
+  find(request: IdempotencyKey, now: number, draft = new Draft()): Refused | null {
+    const own = fingerprintBytes(request)
+    for (const { fingerprint, position, index, journalId } of this.#found(request, now, draft)) {
+      if (!fingerprint.equals(own)) return { status: 'mismatch' }
+      if (position === START) continue
+      const place = index > 0 ? { index, journalId } : journalId !== this.#ownId && { journalId }
+      return { status: 'repeated', position, ...place }
     }
     return null
   }
 
   /** Why a request is not executed: it is known, or its project has reached its maximum. Null if it is executed. */
-  refusal(request: IdempotencyKey, now: number, draft: Draft): Outcome | null {
+  refusal(request: IdempotencyKey, now: number, draft: Draft): Refused | null {
     const known = this.find(request, now, draft)
     if (known) return known
     // A reserved key is counted already.
@@ -67,16 +73,15 @@ export class LmdbRequests {
     return !reserved && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
   }
 
-  *#found(request: IdempotencyKey, now: number, draft: Draft): Generator<Found> {
+  *#found(request: IdempotencyKey, now: number, draft: Draft): Generator<RequestValue> {
     const digest = keyBytes(request)
     for (const bucket of this.#living(now)) {
       const value = draft.get(this.#tables.requests, keyAt(bucket, digest))
-      if (value) yield parseValue(value, fingerprintBytes(request))
+      if (value) yield parseRequest(value, this.#ownId)
     }
     if (!this.#hasOld) return
     const old = this.#tables.oldRequests.get(Buffer.from(request.key, 'hex'))
-    if (old)
-      yield { position: old.readBigUInt64BE(), isSame: old.toString('utf8', POSITION_BYTES) === request.fingerprint }
+    if (old) yield parseOld(old, this.#ownId)
   }
 
   #isLimited({ projectId }: IdempotencyKey, now: number, draft: Draft): boolean {
@@ -98,12 +103,16 @@ export class LmdbRequests {
     this.#buckets.sort((a, b) => b - a)
   }
 
-  /** @param position START: reserved */
-  remember(request: IdempotencyKey, position: Position, now: number, draft: Draft): void {
+  /**
+   * @param position START: reserved
+   * @param index of the event in the entry at that position
+   */
+  remember(request: IdempotencyKey, position: Position, index: number, now: number, draft: Draft): void {
     const bucket = bucketAt(now)
     const key = keyAt(bucket, keyBytes(request))
     const isNew = draft.get(this.#tables.requests, key) === undefined
-    draft.put(this.#tables.requests, key, formatValue(position, fingerprintBytes(request)))
+    const value = { fingerprint: fingerprintBytes(request), position, index, journalId: this.#ownId }
+    draft.put(this.#tables.requests, key, formatRequest(value, this.#ownId))
     this.#noteBucket(bucket)
     this.#added++
     if (!isNew) return
@@ -127,33 +136,31 @@ export class LmdbRequests {
     for (const key of this.#tables.counts.getKeys({ end, limit: most })) this.#tables.counts.remove(key)
   }
 
-  /** The requests that have not expired. @param ownId id of this journal */
-  *all(ownId: number, now: number): Generator<RememberedRequest> {
+  /** The requests that have not expired. */
+  *all(now: number): Generator<RememberedRequest> {
     const start = bucketStart(bucketAt(now) - OLD_BUCKETS)
     for (const { key, value } of this.#tables.requests.getRange({ start })) {
-      const fingerprint = value.subarray(POSITION_BYTES, VALUE_BYTES)
-      const { position, journalId = ownId } = parseValue(value, fingerprint)
-      const request = { position: position ?? START, journalId, fingerprint: Buffer.from(fingerprint) }
-      yield { ...request, bucket: key.readUInt32BE(), key: Buffer.from(key.subarray(BUCKET_BYTES)) }
+      const { fingerprint, ...request } = parseRequest(value, this.#ownId)
+      const copies = { fingerprint: Buffer.from(fingerprint), key: Buffer.from(key.subarray(BUCKET_BYTES)) }
+      yield { ...request, ...copies, bucket: key.readUInt32BE() }
     }
     for (const key of this.#tables.expiries.getKeys({ start: positionKey(BigInt(now)) })) {
       if (key.toString('latin1', 8, 9) !== REQUEST) continue
       const name = key.subarray(9)
       const old = this.#tables.oldRequests.get(name)
-      if (old) yield modernised(name, old, Number(key.readBigUInt64BE()), ownId)
+      if (!old) continue
+      const bucket = bucketAt(Number(key.readBigUInt64BE()) - IDEMPOTENCY_MEMORY_MS)
+      yield { ...parseOld(old, this.#ownId), bucket, key: Buffer.from(name.subarray(0, KEY_BYTES)) }
     }
   }
 
-  /** Adds a request of another journal, unless it is known here as more than reserved. @param ownId id of this journal */
-  add({ bucket, key, fingerprint, position, journalId }: RememberedRequest, ownId: number): void {
+  /** Adds a request of another journal, unless it is known here as more than reserved. */
+  add({ bucket, key, ...request }: RememberedRequest): void {
     const at = keyAt(bucket, key)
     const here = this.#tables.requests.get(at)
     if (here && here.readBigUInt64BE() !== START) return
-    if (position === START && here) return
-    const value = formatValue(position, fingerprint)
-    const id = Buffer.allocUnsafe(4)
-    id.writeUInt32BE(journalId)
-    this.#tables.requests.put(at, journalId === ownId ? value : Buffer.concat([value, id]))
+    if (request.position === START && here) return
+    this.#tables.requests.put(at, formatRequest(request, this.#ownId))
     this.#noteBucket(bucket)
   }
 
@@ -166,28 +173,8 @@ function keyAt(bucket: number, rest: Buffer): Buffer {
   return Buffer.concat([bucketStart(bucket), rest])
 }
 
-function formatValue(position: Position, fingerprint: Buffer): Buffer {
-  const value = Buffer.allocUnsafe(POSITION_BYTES)
-  value.writeBigUInt64BE(position)
-  return Buffer.concat([value, fingerprint])
-}
-
-function parseValue(value: Buffer, fingerprint: Buffer): Found {
-  const position = value.readBigUInt64BE()
-  return {
-    position: position === START ? null : position,
-    isSame: value.subarray(POSITION_BYTES, VALUE_BYTES).equals(fingerprint),
-    ...(value.length > VALUE_BYTES && { journalId: value.readUInt32BE(VALUE_BYTES) }),
-  }
-}
-
-/** A request of a version before 0.2 as it is remembered now. @param expiresAt epoch ms */
-function modernised(name: Buffer, value: Buffer, expiresAt: number, journalId: number): RememberedRequest {
-  return {
-    bucket: bucketAt(expiresAt - IDEMPOTENCY_MEMORY_MS),
-    key: Buffer.from(name.subarray(0, KEY_BYTES)),
-    fingerprint: Buffer.from(value.toString('utf8', POSITION_BYTES), 'hex').subarray(0, FINGERPRINT_BYTES),
-    position: value.readBigUInt64BE(),
-    journalId,
-  }
+/** What a version before 0.2 has remembered. */
+function parseOld(value: Buffer, journalId: number): RequestValue {
+  const fingerprint = Buffer.from(value.toString('latin1', OLD_FINGERPRINT_AT), 'hex').subarray(0, FINGERPRINT_BYTES)
+  return { fingerprint, position: value.readBigUInt64BE(), index: 0, journalId }
 }

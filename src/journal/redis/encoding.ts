@@ -1,6 +1,6 @@
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
-import type { Entry, EntryKind, IdempotencyKey, Outcome, State, Write } from '../journal.js'
+import type { Entry, EntryKind, IdempotencyKey, Outcome, Refused, State, Write } from '../journal.js'
 import { SHARD_BYTES } from './scripts/requests.js'
 
 /**
@@ -10,8 +10,9 @@ import { SHARD_BYTES } from './scripts/requests.js'
 export function writeArguments(write: Write, name: string): (string | Buffer)[] {
   const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '']
   if (write.type === 'append') {
-    const { kind = 'events', projectId, count, body, insertIds = '' } = write
-    return ['append', projectId, String(count), String(body.length), name, ...request, kind, insertIds]
+    const { kind = 'events', projectId, count, body, insertIds = '', eventKeys = [] } = write
+    const entry = ['append', projectId, String(count), String(body.length), name, ...request, kind, insertIds]
+    return [...entry, String(eventKeys.length), ...eventKeys.flatMap(requestArguments)]
   }
   if (write.type === 'reserve') return ['reserve', write.idempotencyKey.projectId, ...request]
   const expected = write.expected === START ? '' : formatPosition(write.expected)
@@ -36,15 +37,38 @@ export function requestArguments(request: IdempotencyKey): (string | Buffer)[] {
 }
 
 export function parseOutcome(text: string): Outcome {
-  const [status, first = '', second] = text.split(':')
+  const [status, first = '', second, third] = text.split(':')
   switch (status) {
     case 'done':
-      return { status, position: parsePosition(first), ...(second && { known: parseIndexes(second) }) }
+      return {
+        status,
+        position: parsePosition(first),
+        ...(second && { known: parseIndexes(second) }),
+        ...reasons(third),
+      }
     case 'known':
-      return { status, known: parseIndexes(first) }
-    case 'repeated':
-      return { status, position: parsePosition(first), ...(second && { journalId: Number(second) }) }
+      return { status, known: parseIndexes(first), ...reasons(second) }
     case 'conflict':
+      return { status }
+    default:
+      return parseRefused(text, ':')
+  }
+}
+
+function reasons(text: string | undefined): { refused?: Refused[] } {
+  return text ? { refused: text.split(';').map((reason) => parseRefused(reason, '/')) } : {}
+}
+
+function parseRefused(text: string, separator: string): Refused {
+  const [status, position = '', journalId, index] = text.split(separator)
+  switch (status) {
+    case 'repeated':
+      return {
+        status,
+        position: parsePosition(position),
+        ...(index && { index: Number(index) }),
+        ...(journalId && { journalId: Number(journalId) }),
+      }
     case 'mismatch':
     case 'limited':
       return { status }

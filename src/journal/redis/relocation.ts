@@ -4,9 +4,11 @@ import { formatPosition, type Position, parsePosition } from '../../model/positi
 import {
   bucketAt,
   FINGERPRINT_BYTES,
+  formatRequest,
   IDEMPOTENCY_BUCKET_MS,
   IDEMPOTENCY_MEMORY_MS,
   KEY_BYTES,
+  parseRequest,
 } from '../idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
 import { parseGuard } from '../layout.js'
@@ -27,7 +29,7 @@ import {
   REMOVE_STATES,
   SET_LAYOUT,
 } from './scripts/relocation.js'
-import { SHARD_BYTES, VALUE_BYTES } from './scripts/requests.js'
+import { SHARD_BYTES } from './scripts/requests.js'
 import { STATES_MARK } from './scripts/shared.js'
 
 /** The key of the mark of the states. */
@@ -127,14 +129,11 @@ class RedisRelocation implements Relocation {
   async addRequests(requests: RememberedRequest[]): Promise<void> {
     const ownId = (await this.look())?.id ?? 0
     for (const piece of pieces(requests)) {
-      const args = piece.flatMap(({ bucket, key, fingerprint, position, journalId }) => {
-        const numbers = Buffer.allocUnsafe(12)
-        numbers.writeBigUInt64BE(position)
-        numbers.writeUInt32BE(journalId, 8)
-        const foreign = journalId === ownId ? NOTHING : numbers.subarray(8)
+      const args = piece.flatMap((request) => {
+        const { bucket, key } = request
         return [
           this.#key(`requests:${bucket}:${key.toString('hex', 0, SHARD_BYTES)}`),
-          Buffer.concat([key.subarray(SHARD_BYTES), numbers.subarray(0, 8), fingerprint, foreign]),
+          Buffer.concat([key.subarray(SHARD_BYTES), formatRequest(request, ownId)]),
           String((bucket + 1) * IDEMPOTENCY_BUCKET_MS + IDEMPOTENCY_MEMORY_MS),
         ]
       })
@@ -257,13 +256,8 @@ function requestsIn(key: string, hash: Buffer[], ownId: number): RememberedReque
   const requests: RememberedRequest[] = []
   for (let i = 0; i < hash.length; i += 2) {
     const [field = NOTHING, value = NOTHING] = hash.slice(i, i + 2)
-    requests.push({
-      bucket: Number(bucket),
-      key: Buffer.concat([Buffer.from(shard, 'hex'), field]),
-      fingerprint: value.subarray(VALUE_BYTES - FINGERPRINT_BYTES, VALUE_BYTES),
-      position: value.readBigUInt64BE(),
-      journalId: value.length > VALUE_BYTES ? value.readUInt32BE(VALUE_BYTES) : ownId,
-    })
+    const name = Buffer.concat([Buffer.from(shard, 'hex'), field])
+    requests.push({ bucket: Number(bucket), key: name, ...parseRequest(value, ownId) })
   }
   return requests
 }
@@ -278,6 +272,7 @@ function oldRequest(key: string, [value, expiresAt]: [string | null, number], ow
       key: Buffer.from(lastPart(key), 'hex').subarray(0, KEY_BYTES),
       fingerprint: Buffer.from(fingerprint, 'hex').subarray(0, FINGERPRINT_BYTES),
       position: parsePosition(position),
+      index: 0,
       journalId: ownId,
     },
   ]

@@ -46,6 +46,7 @@ t.test('a refused or repeated write leaves no body behind', async (t) => {
     append('one key more', { idempotencyKey: { ...idempotencyKey, key: '11'.repeat(32) } }),
   ])
   t.equal(limited?.status, 'limited')
+  await journal.write([append('first, among others', { eventKeys: [idempotencyKey] })])
   t.equal((await bodies()).length, 1)
   await journal.write([append('beyond the limit')])
   await t.rejects(journal.write([append('refused')]), { code: 'overloaded' })

@@ -2,24 +2,23 @@ import {
   FINGERPRINT_BYTES,
   IDEMPOTENCY_BUCKET_MS,
   IDEMPOTENCY_MEMORY_MS,
+  JOURNAL_BYTES,
   KEY_BYTES,
   OLD_BUCKETS,
+  VALUE_BYTES,
 } from '../../idempotency-memory.js'
 import { NOW } from './shared.js'
 
 /** Bytes of a key that are the name of its hash, as hexadecimal digits. */
 export const SHARD_BYTES = 2
 export const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
-/** Bytes of a position and a fingerprint. */
-export const VALUE_BYTES = 8 + FINGERPRINT_BYTES
 
 /**
  * Lua: finds remembered requests. Needs `prefix` and `now`, in ms.
  *
  * Requests are in hashes, one for each bucket of time and each value of the first two bytes of a key, so that Redis
  * stores them as listpacks, without a pointer to each, and never frees a large one when a bucket expires. The field is
- * the rest of the key's bytes; the value is the position, 6 bytes of ms and 2 of sequence number, or zeros where the
- * request is only reserved, the fingerprint, and 4 bytes of the journal's number where another one assigned the position.
+ * the rest of the key's bytes, the value is what `formatRequest` makes.
  *
  * A request is passed as its key (hexadecimal, or "" for none), its fingerprint (hexadecimal) and both in bytes, the
  * field first. Versions before 0.2 stored it at `request:<key>`, which is still read.
@@ -49,8 +48,12 @@ local function known(key, fingerprint, digest)
     if value then
       if string.sub(value, 9, ${8 + FINGERPRINT_BYTES}) ~= string.sub(digest, ${FIELD_BYTES + 1}) then return 'mismatch' end
       local ms, seq = struct.unpack('>I6I2', value)
-      local journal = #value > ${VALUE_BYTES} and string.format(':%.0f', struct.unpack('>I4', value, ${VALUE_BYTES + 1})) or ''
-      if ms > 0 then return string.format('repeated:%.0f-%.0f', ms, seq) .. journal end
+      local place = ''
+      if #value > ${VALUE_BYTES} then place = string.format(':%.0f', struct.unpack('>I4', value, ${VALUE_BYTES + 1})) end
+      if #value > ${VALUE_BYTES + JOURNAL_BYTES} then
+        place = place .. string.format(':%.0f', struct.unpack('>I3', value, ${VALUE_BYTES + JOURNAL_BYTES + 1}))
+      end
+      if ms > 0 then return string.format('repeated:%.0f-%.0f', ms, seq) .. place end
       is_reserved = true
     end
   end
@@ -62,7 +65,9 @@ local function known(key, fingerprint, digest)
 end
 `
 
-/** Lua: remembers requests, at most `max_requests` of a project, or any number where that is 0. */
+/**
+ * Lua: remembers requests, at most `max_requests` of a project, or any number where that is 0. Needs `journal_id` as well.
+ */
 export const REMEMBER_REQUESTS = `
 local request_counts = {}
 local function is_limited(key, project)
@@ -83,12 +88,15 @@ local function refused(key, fingerprint, digest, project)
   if outcome then return outcome end
   return is_limited(key, project) and not is_reserved and 'limited' or nil
 end
-local function remember(key, digest, project, position)
+-- An index is of the event in its entry; nil is 0.
+local function remember(key, digest, project, position, index)
   if key == '' then return end
   local ms, seq = string.match(position, '^(%d+)-(%d+)$')
   local requests = requests_at(request_bucket, key)
+  local place = ''
+  if index and index > 0 then place = struct.pack('>I4I3', journal_id, index) end
   local added = redis.call('HSET', requests, string.sub(digest, 1, ${FIELD_BYTES}),
-    struct.pack('>I6I2', tonumber(ms), tonumber(seq)) .. string.sub(digest, ${FIELD_BYTES + 1}))
+    struct.pack('>I6I2', tonumber(ms), tonumber(seq)) .. string.sub(digest, ${FIELD_BYTES + 1}) .. place)
   redis.call('PEXPIREAT', requests, request_expiry())
   request_counts[project].added = request_counts[project].added + added
 end
@@ -107,7 +115,8 @@ end
  *
  * KEYS  meta, for the slot
  * ARGV  prefix, then the request
- * Returns "repeated:<position>" or "repeated:<position>:<number of another journal>", "mismatch" or nil.
+ * Returns "repeated:<position>", followed by ":<number of a journal>" and ":<index>" where they are remembered,
+ * "mismatch" or nil.
  */
 export const FIND_REQUEST = `#!lua flags=no-writes
 local prefix = ARGV[1]

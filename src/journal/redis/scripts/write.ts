@@ -11,15 +11,17 @@ import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
  *       project may have remembered or 0 for no limit, the journal's number, ms for which a reading of an absent state is
  *       valid, the history or "", ms and seq of the greatest position that the caller knows, ms and seq of the greatest
  *       one of other journals, the version of the layout, then for each write either
- *         "append", project, count, bytes, name of the body's key, the request, then "events" or "rejected" and the ids of its
- *         events, as INSERT_IDS has them
+ *         "append", project, count, bytes, name of the body's key, the request, then "events" or "rejected", the ids of its
+ *         events, as INSERT_IDS has them, the number of its events' own requests, then these
  *       or
  *         "reserve", project, then the request
  *       or
  *         "commit", kind, state key, expected version, ms at which it was read, state, row, project, the request, then the ids of its changes
  * Returns the number of entries ever added before, the outcomes joined by commas ("done:<position>", with
- * ":<indexes>" of events that are skipped, "known:<indexes>", "repeated:<position>", with ":<number>" where another journal
- * assigned it, "mismatch", "limited" or "conflict"), and the ms of the clock, separated by spaces. Indexes are joined by dots.
+ * ":<indexes>" of events that are skipped, "known:<indexes>", "repeated:<position>", with ":<number>" of a journal and
+ * ":<index>" as FIND_REQUEST, "mismatch", "limited" or "conflict"), and the ms of the clock, separated by spaces. Indexes are
+ * joined by dots. Where the skipped events have requests of their own, ":" and their outcomes follow the indexes, joined by
+ * ";", with "/" instead of ":".
  * A call with the sequence number of this producer's last one gets that call's reply again and writes nothing.
  * Errors, with nothing written: FULL; GONE where another journal or none is there; HISTORY where the journal belongs to
  * another history; LAYOUT where the journal has another layout or takes no writes; STALE for a number older than the last; LOST where a body's key is missing.
@@ -65,7 +67,7 @@ while ARGV[i] do
   if ARGV[i] == 'append' then
     if is_full then redis.call('UNLINK', body_key(ARGV[i + 4]))
     elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
-    i = i + 10
+    i = i + 11 + 3 * tonumber(ARGV[i + 10])
   elseif ARGV[i] == 'reserve' then
     i = i + 5
   else
@@ -87,6 +89,7 @@ end
 local entries, rows = {}, {}
 
 local outcomes = {}
+local journal_id = tonumber(head[5])
 ${REQUESTS}${REMEMBER_REQUESTS}${REPLACED_STATES}
 local id_text = head[9]
 ${INSERT_IDS}
@@ -98,30 +101,41 @@ while ARGV[i] do
   if ARGV[i] == 'append' then
     local project, count, size, name = ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4]
     local key, fingerprint, digest = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-    local kind, ids = ARGV[i + 8], ARGV[i + 9]
-    i = i + 10
+    local kind, ids, keys = ARGV[i + 8], ARGV[i + 9], tonumber(ARGV[i + 10])
+    local requests = i + 11
+    i = requests + 3 * keys
     outcome = refused(key, fingerprint, digest, project)
-    local skip = nil
-    if not outcome and ids ~= '' then
-      local skipped = take_ids(ids, id_generation)
-      if #skipped > 0 then skip = table.concat(skipped, '.') end
-      count = count - #skipped
-      if count == 0 then
-        outcome = 'known:' .. skip
-        -- A reservation: the same body is known again by its ids, and another one is a mismatch.
-        remember(key, digest, project, '0-0')
+    local position, skipped, reasons = nil, {}, {}
+    if not outcome and ids ~= '' then skipped = take_ids(ids, id_generation) end
+    for index = 0, keys - 1 do
+      local at = requests + 3 * index
+      local reason = refused(ARGV[at], ARGV[at + 1], ARGV[at + 2], project)
+      if reason then
+        skipped[#skipped + 1] = index
+        reasons[#reasons + 1] = string.gsub(reason, ':', '/')
+      else
+        position = position or advance()
+        remember(ARGV[at], ARGV[at + 2], project, position, index)
       end
+    end
+    local skip = #skipped > 0 and table.concat(skipped, '.') or nil
+    local why = #reasons > 0 and ':' .. table.concat(reasons, ';') or ''
+    count = count - #skipped
+    if not outcome and count == 0 then
+      outcome = 'known:' .. skip .. why
+      -- A reservation: the same body is known again by its ids, and another one is a mismatch.
+      remember(key, digest, project, '0-0')
     end
     if outcome then
       redis.call('UNLINK', body_key(name))
     else
-      local position = advance()
+      position = position or advance()
       entries[#entries + 1] = { position = position, kind = kind, project = project, count = count, size = size, name = name, skip = skip }
       redis.call('PERSIST', body_key(name))
       if kind == 'events' then redis.call('HINCRBY', pending, project, count) end
       remember(key, digest, project, position)
       outcome = 'done:' .. position
-      if skip then outcome = outcome .. ':' .. skip end
+      if skip then outcome = outcome .. ':' .. skip .. why end
     end
   elseif ARGV[i] == 'reserve' then
     local project, key, fingerprint, digest = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
