@@ -14,7 +14,8 @@ import { type Sent, startSdkProxy } from './sdk-proxy.js'
 /** tap runs everything in the root of the repository. */
 const MODULES = pathToFileURL(`${process.cwd()}/node_modules/`)
 const SEGMENT = '@segment/analytics-next/dist/umd/'
-const POSTHOG = 'posthog-js/dist/module.no-external.js'
+/** The build that most pages have: it loads the scripts that the service's configuration asks for. */
+const POSTHOG = 'posthog-js/dist/module.js'
 const PROPERTIES = { unicode: 'é漢😀', price: 9.9, list: [1, null], nested: { a: { b: 1 } } }
 const EVENTS = 6
 
@@ -52,7 +53,7 @@ const SCRIPTS: Record<string, string> = {
     await sdk.identify(user, { plan: 'pro' })
     for (let i = 0; i < count; i++) await sdk.track('e' + i, properties)`,
   'posthog-js': `
-    const { posthog } = await import('/module.no-external.js')
+    const { posthog } = await import('/module.js')
     posthog.init(key, {
       api_host: url + '/posthog', opt_out_useragent_filter: true, autocapture: false, capture_pageview: false,
       capture_pageleave: false, disable_session_recording: true, request_queue_config: { flush_interval_ms: 250 },
@@ -89,7 +90,9 @@ t.test("the vendors' SDKs in a page of another origin", async (t) => {
         const user = `${sdk}-${fault}`
         const page = await context.newPage()
         const errors: string[] = []
+        const missing = new Set<string>()
         page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
+        page.on('response', (response) => response.status() === 404 && missing.add(new URL(response.url()).pathname))
         await page.goto(`${site}/${user}`)
         const values = { url: proxy.url, key: keys.write, user, properties: PROPERTIES, count: EVENTS }
         await page.evaluate(`(async () => { ${settings(values)} ${script} })()`)
@@ -107,6 +110,8 @@ t.test("the vendors' SDKs in a page of another origin", async (t) => {
         await until('the profile', async () => (await profile(user))?.plan === 'pro')
         const isCors = (text: string) => /CORS|preflight/i.test(text)
         t.strictSame(errors.filter(isCors), [], 'no page is refused')
+        const meant = sdk === 'posthog-js' ? [`/posthog/array/${keys.write}/config.js`] : []
+        t.strictSame([...missing], meant, 'the SDK asks for nothing else that is not there')
         await page.close()
       })
     }

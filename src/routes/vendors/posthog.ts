@@ -5,13 +5,16 @@ import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from '.
 const TAKEN: Answer = { body: '{"status":1}' }
 const NO_FLAGS = { flags: {}, featureFlags: {}, featureFlagPayloads: {}, errorsWhileComputingFlags: false }
 
-/** What posthog-js asks for at its start: nothing that this service does not have is to be loaded. */
+/**
+ * What posthog-js asks for at its start: nothing that this service does not have is to be loaded.
+ * `surveys` is absent because posthog-js loads the script of surveys even if it is false, and a page
+ * would then log two missing scripts, or violations of its Content-Security-Policy.
+ */
 const CONFIG = {
   supportedCompression: ['gzip', 'gzip-js'],
   hasFeatureFlags: false,
   autocapture_opt_out: false,
   sessionRecording: false,
-  surveys: false,
   heatmaps: false,
   captureDeadClicks: false,
   capturePerformance: false,
