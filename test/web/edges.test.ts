@@ -49,3 +49,35 @@ t.test('numbers and names at their edges', async (t) => {
   t.ok(heights.length > 0)
   t.ok(Math.max(...heights) < 60, `no number is broken into lines: ${heights}`)
 })
+
+t.test('a long name leaves the other columns wide enough for their words', async (t) => {
+  const { call, visit } = await startSite(t)
+  const long = 'x'.repeat(255)
+  const events = ['short', long].map((event) => ({ event, distinct_id: event, properties: { plan: event } }))
+  t.equal((await call('POST', '/public/track/batch', { events })).statusCode, 200)
+  for (const distinct_id of ['short', long]) {
+    t.equal((await call('POST', '/public/users/identify', { distinct_id })).statusCode, 200)
+  }
+  const page = await visit(t, '#/data')
+  for (const [view, name] of [
+    ['data', 'Names of events'],
+    ['users', 'Users'],
+  ] as const) {
+    await page.evaluate(`location.hash = '#/${view}'`)
+    const table = page.getByRole('table', { name })
+    const rows = table.locator('tr')
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 360, height: 800 },
+    ]) {
+      await page.setViewportSize(viewport)
+      for (const row of [rows.first(), rows.filter({ hasText: 'short' })]) {
+        const { height = 0 } = (await row.boundingBox()) ?? {}
+        t.ok(height > 0 && height < 60, `${view} at ${viewport.width} px: ${height} px`)
+      }
+      const { width = 0 } = (await table.boundingBox()) ?? {}
+      t.ok(width > 0 && width < viewport.width, `${view} at ${viewport.width} px: as wide as ${width} px`)
+    }
+    await isUsable(t, page, view)
+  }
+})
