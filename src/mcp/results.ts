@@ -11,7 +11,8 @@ const MAX_FAULTS = 20
 const UNSEEN = /[\u007f-\u009f\u2028\u2029]|\p{Cf}/gu
 /** Strings and numbers of a JSON text. */
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g
-const MAY_BE_INEXACT = /\d{16}|[eE]\+?\d{3}|\\u[dD][89a-fA-F]/
+/** A double holds any 15 digits within its range. */
+const MAY_BE_INEXACT = /\d[\d.]{15}|[eE][+-]?\d{3}|\\u[dD][89a-fA-F]/
 
 /**
  * The body of a response for a model: as text, exact, for clients that show it as it is, and as a value.
@@ -61,8 +62,15 @@ function parsed(text: string): Record<string, unknown> {
 function harmless(token: string): string {
   if (token.startsWith('"')) return token.includes('\\') ? JSON.stringify(JSON.parse(token).toWellFormed()) : token
   const number = Number(token)
-  const isExact = Number.isFinite(number) && (Number.isSafeInteger(number) || !/^-?\d+$/.test(token))
+  const isWhole = /^-?\d+$/.test(token)
+  const isExact = isWhole ? Number.isSafeInteger(number) : digitsOf(String(number)) === digitsOf(token)
   return isExact ? token : `"${token}"`
+}
+
+/** The significant digits of a number, without the zeros at its ends. */
+function digitsOf(number: string): string {
+  const [mantissa = ''] = number.split(/e/i)
+  return mantissa.replace(/[-.]/g, '').replace(/^0+|0+$/g, '')
 }
 
 /** As JSON escapes it, so that the text still reads as the same. */

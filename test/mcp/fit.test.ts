@@ -54,3 +54,24 @@ t.test('a short result is whole: the text is exact, and neither part can break a
     { numRuns: 2000 },
   )
 })
+
+t.test('a number of the value is the number of the text, or a string with all its digits', async (t) => {
+  const numbers = {
+    '9007199254740993': '9007199254740993',
+    '12345678901234567.5': '12345678901234567.5',
+    '-0.12345678901234567891': '-0.12345678901234567891',
+    '9007199254740993.0': '9007199254740993.0',
+    '1e400': '1e400',
+    '1e-400': '1e-400',
+    '1.234567890123456789e5': '1.234567890123456789e5',
+    '0.30000000000000004': 0.30000000000000004,
+    '1.0000000000000000000': 1,
+    '1e100': 1e100,
+    '0.0000000000000000000': 0,
+    '-1.50': -1.5,
+  }
+  for (const [text, expected] of Object.entries(numbers)) {
+    const { structuredContent } = resultOf(`{"status":1,"error":null,"n":${text}}`, 'narrower')
+    t.same(structuredContent, { n: expected }, text)
+  }
+})
