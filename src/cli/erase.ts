@@ -34,7 +34,7 @@ const PURGE_POLL_MS = 2_000
 const PURGE_LIMIT_MS = 60 * 60 * 1000
 
 /** A service of an earlier version sends no `purge_error`. */
-type Answer = Omit<ErasedUsers, 'purge_error'> & Partial<Pick<ErasedUsers, 'purge_error'>>
+type EraseResponse = Omit<ErasedUsers, 'purge_error'> & Partial<Pick<ErasedUsers, 'purge_error'>>
 
 export const command: Command = {
   summary: 'erases users with all their data',
@@ -43,19 +43,19 @@ export const command: Command = {
     const { names, file, json, ...target } = parse(args)
     const { url, secretKey } = await readTarget(target, io)
     const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
-    const erase = async (distinct_ids: string[]): Promise<Answer> => {
+    const erase = async (distinct_ids: string[]): Promise<EraseResponse> => {
       const call = { method: 'POST', path: '/public/users/erase', body: JSON.stringify({ distinct_ids }) } as const
       const { value } = await connection.call(call, { signal: io.signal })
-      return value as unknown as Answer
+      return value as unknown as EraseResponse
     }
 
     const total = { users: 0, unknown: 0, events: 0, sessions: 0, dead_letters: 0 }
     let unreadable = 0
-    let last: { users: string[]; answer: Answer } | null = null
+    let last: { users: string[]; response: EraseResponse } | null = null
     for await (const users of batches(file === undefined ? names : lines(file, io))) {
       if (!last) await checkService(connection, url, 'read', io.signal)
-      const answer = await erase(users)
-      for (const user of answer.erased) {
+      const response = await erase(users)
+      for (const user of response.erased) {
         io.stdout.write(`${json ? JSON.stringify(user) : described(user)}\n`)
         total.users++
         if (isUnknown(user)) total.unknown++
@@ -63,8 +63,8 @@ export const command: Command = {
         total.sessions += user.sessions
         total.dead_letters += user.dead_letters
       }
-      unreadable = Math.max(unreadable, answer.unreadable_dead_letters)
-      last = { users, answer }
+      unreadable = Math.max(unreadable, response.unreadable_dead_letters)
+      last = { users, response }
     }
     if (!last) throw new UsageError('The list contains no distinct_id.')
     const { users, unknown, events, sessions, dead_letters } = total
@@ -76,7 +76,7 @@ export const command: Command = {
         `${counted(unreadable, 'dead letter')} may name one of them, but cannot be read. See: tallyhouse dead-letters list\n`,
       )
     }
-    const { gone_at: goneAt, purge_error } = await whenGone(last.answer, () => erase(last.users.slice(0, 1)), io)
+    const { gone_at: goneAt, purge_error } = await whenGone(last.response, () => erase(last.users.slice(0, 1)), io)
     io.stderr.write(
       goneAt !== null
         ? `By ${new Date(goneAt).toISOString()} the data has left the disks of ClickHouse; backups still contain it.\n`
@@ -89,17 +89,21 @@ export const command: Command = {
 }
 
 /** Waits until the data has left the disk. Erasing again changes nothing, and the response says how far the purge is. */
-async function whenGone(first: Answer, again: () => Promise<Answer>, { stderr, signal }: CommandIo): Promise<Answer> {
-  const isOver = ({ gone_at, purge_error }: Answer) => gone_at !== null || Boolean(purge_error)
+async function whenGone(
+  first: EraseResponse,
+  again: () => Promise<EraseResponse>,
+  { stderr, signal }: CommandIo,
+): Promise<EraseResponse> {
+  const isOver = ({ gone_at, purge_error }: EraseResponse) => gone_at !== null || Boolean(purge_error)
   if (isOver(first)) return first
   stderr.write('ClickHouse is removing the data from disk.\n')
   const deadline = Date.now() + PURGE_LIMIT_MS
-  let answer = first
-  while (!isOver(answer) && Date.now() < deadline && !signal.aborted) {
+  let response = first
+  while (!isOver(response) && Date.now() < deadline && !signal.aborted) {
     await wait(PURGE_POLL_MS, undefined, { signal }).catch(() => undefined)
-    if (!signal.aborted) answer = await again()
+    if (!signal.aborted) response = await again()
   }
-  return answer
+  return response
 }
 
 function parse(args: string[]) {
