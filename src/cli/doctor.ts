@@ -70,7 +70,7 @@ async function check(vendor: VendorHelp, place: Place, io: CommandIo): Promise<b
 }
 
 async function readBack({ url }: Place, id: string, key: string, io: CommandIo): Promise<boolean> {
-  const query = new URLSearchParams({ event: TEST_NAME, distinct_id: TEST_NAME, limit: '100' })
+  const query = new URLSearchParams({ event: TEST_NAME, distinct_id: TEST_NAME, order: 'desc', limit: '100' })
   const deadline = Date.now() + TIMEOUT_MS
   do {
     const response = await call(`${url}/public/events?${query}`, io, { headers: { 'x-api-key': key } })

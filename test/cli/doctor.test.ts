@@ -2,6 +2,7 @@ import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { command } from '../../src/cli/doctor.js'
+import { TEST_NAME } from '../../src/cli/doctor-sdks.js'
 import { startSdkApp } from '../routes/vendors/sdk-app.js'
 
 const NAMES = ['segment', 'rudder', 'jitsu', 'posthog', 'mixpanel', 'amplitude', 'openpanel']
@@ -72,4 +73,15 @@ t.test('--check', async (t) => {
   t.match(forbidden, { code: 1, err: /reading failed: 403/ })
   const nobody = ['--sdk', 'segment', '--url', 'http://127.0.0.1:9', '--key', 'wk_x', '--check']
   await t.rejects(doctor(nobody), { message: /cannot be reached at http:\/\/127\.0\.0\.1:9/ })
+})
+
+t.test('--check finds its event behind a hundred earlier ones', async (t) => {
+  const { client, keys } = await startSdkApp(t)
+  const url = await client.app.listen({ host: '127.0.0.1', port: 0 })
+  const events = Array.from({ length: 100 }, () => ({ event: TEST_NAME, distinct_id: TEST_NAME }))
+  const body = JSON.stringify({ events })
+  const headers = { 'content-type': 'application/json', 'x-api-key': keys.write }
+  t.equal((await fetch(`${url}/public/track/batch`, { method: 'POST', headers, body })).status, 200)
+  const args = ['--sdk', 'segment', '--url', url, '--key', keys.write, '--check']
+  t.match(await doctor(args, { READ_KEY: keys.read }), { code: 0, err: /taken and read back/ })
 })
