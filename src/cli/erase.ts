@@ -131,7 +131,13 @@ function parse(args: string[]) {
 
 async function* lines(file: string, { stdin }: CommandIo): AsyncGenerator<string> {
   const input = file === '-' ? stdin : createReadStream(file)
-  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) if (line !== '') yield line
+  let isFirst = true
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    // Windows programs begin a list with a byte order mark, which is no part of the first name.
+    const name = isFirst ? line.replace(/^\uFEFF/, '') : line
+    isFirst = false
+    if (name !== '') yield name
+  }
 }
 
 async function* batches(names: Iterable<string> | AsyncIterable<string>): AsyncGenerator<string[]> {

@@ -48,7 +48,7 @@ t.test('a list from a file or standard input, in as many calls as it takes', asy
   const users = Array.from({ length: 205 }, (_, n) => `user "${n}" 😀`)
   await seed(...users)
   const file = join(await temporaryFolder(t), 'list')
-  await writeFile(file, `${users.slice(0, 150).join('\r\n')}\r\n\r\n`)
+  await writeFile(file, `\uFEFF${users.slice(0, 150).join('\r\n')}\r\n\r\n`)
   const first = await run(['--file', file, '--url', `${url}/`, '--json'])
   t.strictSame(
     first.output
