@@ -2,6 +2,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { openOwnStore } from './clickhouse/own-store.js'
 import { prepareAvailable } from './clickhouse/prepare-shards.js'
 import type { SlotLimits } from './clickhouse/read-slots.js'
+import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir } from './config.js'
 import { Erasure } from './erasure/erasure.js'
@@ -134,7 +135,10 @@ async function open(
   let prepared: Awaited<ReturnType<typeof prepareAvailable>> | undefined
   let keysFound: KeysFound | undefined
   const start = async () => {
-    prepared = prepared?.failure === null ? prepared : await prepareAvailable(shards)
+    if (prepared?.failure !== null) {
+      prepared = await prepareAvailable(shards)
+      if (!prepared.failure) await warnOfMissingRights(shards, log)
+    }
     const { ready, failure } = prepared
     await checkLayout(shards, layout)
     lanes.noteLayout(layout.version === 1)

@@ -28,6 +28,8 @@ export interface NodeOptions {
   password?: string
   /** whether its users may read other servers, as shards need it; default true */
   mayReadRemote?: boolean
+  /** what its users may do, in SQL, if not what `mayReadRemote` says */
+  grants?: string[]
   /** whether it listens on its native port; default true */
   isNative?: boolean
   /** where the data are; default: a folder that is removed at the end */
@@ -66,7 +68,12 @@ async function startOnFreePorts(t: Scope, options: NodeOptions): Promise<Node> {
   const { password = 'of-all-nodes', mayReadRemote = true, isNative = true } = options
   const path = options.path ?? (await temporaryFolder(t))
   const [port, nativePort] = await Promise.all([freePort(), freePort()])
-  await configure(path, isNative ? nativePort : null, mayReadRemote)
+  const grants = options.grants ?? [
+    'GRANT ALL ON *.*',
+    'REVOKE SOURCES ON *.*',
+    ...(mayReadRemote ? ['GRANT REMOTE ON *.*'] : []),
+  ]
+  await configure(path, isNative ? nativePort : null, grants)
   const url = `http://${USER}:${password}@127.0.0.1:${port}/analytics`
   /** A restart forgets that it listened. */
   const isUp = async () => {
@@ -112,14 +119,18 @@ async function startOnFreePorts(t: Scope, options: NodeOptions): Promise<Node> {
   }
 }
 
-/** ClickHouse merges the files of `conf.d` into the configuration that the service writes. */
-async function configure(path: string, nativePort: number | null, mayReadRemote: boolean): Promise<void> {
+/**
+ * ClickHouse merges the files of `conf.d` into the configuration that the service writes. As a server's own configuration
+ * does, and the library's does not, this one demands a grant for most system tables.
+ */
+async function configure(path: string, nativePort: number | null, grants: string[]): Promise<void> {
   await mkdir(join(path, 'conf.d'), { recursive: true })
   const port = nativePort === null ? '' : `<tcp_port>${nativePort}</tcp_port>`
-  const remote = mayReadRemote ? '<query>GRANT REMOTE ON *.*</query>' : ''
-  const grants = `<query>GRANT ALL ON *.*</query><query>REVOKE SOURCES ON *.*</query>${remote}`
-  const users = `<users><${USER}><grants replace="replace">${grants}</grants></${USER}></users>`
-  await writeFile(join(path, 'conf.d', 'node.xml'), `<clickhouse>${port}${users}</clickhouse>`)
+  const access =
+    '<access_control_improvements><select_from_system_db_requires_grant>true</select_from_system_db_requires_grant></access_control_improvements>'
+  const queries = grants.map((grant) => `<query>${grant}</query>`).join('')
+  const users = `<users><${USER}><grants replace="replace">${queries}</grants></${USER}></users>`
+  await writeFile(join(path, 'conf.d', 'node.xml'), `<clickhouse>${access}${port}${users}</clickhouse>`)
 }
 
 /** Whether it answers, at its native port too; a node that may not read from itself is not asked there. */

@@ -1,0 +1,43 @@
+import type { Log } from '../lib/log.js'
+import { isStoreError } from './errors.js'
+import type { Shard, Shards } from './shards.js'
+
+/** What the service reads of a server besides its own database: what waits for deletion, what is running, what is free. */
+const READ = ['parts', 'mutations', 'merge_tree_settings', 'processes', 'disks']
+/** Of the whole check, ms. */
+const LIMIT_MS = 5_000
+
+/**
+ * Logs for each shard which of the rights its user lacks that only some tasks need, and the statement that grants them.
+ * Otherwise an operator would learn of them from the first deletion, or the first block that exceeds the server's memory.
+ * A shard that does not respond is not waited for.
+ */
+export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'>): Promise<void> {
+  await Promise.all(
+    all.map(async (shard) => {
+      const denied = await deniedTables(shard)
+      if (denied.length === 0) return
+      const grant = `GRANT ${denied.map((name) => `SELECT ON system.${name}`).join(', ')}`
+      log.warn(
+        { shard: shard.name, grant },
+        'the user of CLICKHOUSE_URL lacks rights: deleted data may stay on disk, blocks that exceed the memory of ' +
+          'ClickHouse may not be divided, and disks may not be measured; grant the user what `grant` says',
+      )
+    }),
+  )
+}
+
+async function deniedTables({ clickhouse }: Shard): Promise<string[]> {
+  const signal = AbortSignal.timeout(LIMIT_MS)
+  const denied = await Promise.all(
+    READ.map(async (name) => {
+      try {
+        await clickhouse.rows(`SELECT 1 FROM system.${name} LIMIT 0`, {}, {}, { signal })
+        return []
+      } catch (error) {
+        return isStoreError(error, 'ACCESS_DENIED') ? [name] : []
+      }
+    }),
+  )
+  return denied.flat()
+}
