@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import type { IdempotencyKey } from '../journal/journal.js'
@@ -24,9 +24,7 @@ export function idempotencyKeyOf({
   }
   return {
     projectId,
-    key: createHash('sha256')
-      .update(JSON.stringify([projectId, key]))
-      .digest('hex'),
+    key: hash('sha256', JSON.stringify([projectId, key]), 'hex'),
     // The route's pattern and not the URL: these calls have no query parameters.
     fingerprint: createHash('sha256').update(`${routeOptions.url}\n`).update(rawBody).digest('hex'),
   }

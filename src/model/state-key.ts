@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** The kinds of values that change: each has a current value, where an event only happens. */
 export type StateKind = 'profiles' | 'sessions' | 'aliases'
@@ -8,7 +8,5 @@ export type StateKind = 'profiles' | 'sessions' | 'aliases'
  * names are free-form and up to 255 characters long.
  */
 export function stateKeyOf(kind: StateKind, projectId: string, name: string): string {
-  return createHash('sha256')
-    .update(JSON.stringify([kind, projectId, name]))
-    .digest('hex')
+  return hash('sha256', JSON.stringify([kind, projectId, name]), 'hex')
 }

@@ -53,24 +53,17 @@ export class LmdbRequests {
   }
 
   /** See `Journal.findRequest`. */
-  find(request: IdempotencyKey, now: number, draft = new Draft()): Refused | null {
-    const own = fingerprintBytes(request)
-    for (const { fingerprint, position, index, journalId } of this.#found(request, now, draft)) {
-      if (!fingerprint.equals(own)) return { status: 'mismatch' }
-      if (position === START) continue
-      const place = index > 0 ? { index, journalId } : journalId !== this.#ownId && { journalId }
-      return { status: 'repeated', position, ...place }
-    }
-    return null
+  find(request: IdempotencyKey, now: number): Refused | null {
+    return refusalOf(request, [...this.#found(request, now, new Draft())], this.#ownId)
   }
 
   /** Why a request is not executed: it is known, or its project has reached its maximum. Null if it is executed. */
   refusal(request: IdempotencyKey, now: number, draft: Draft): Refused | null {
-    const known = this.find(request, now, draft)
+    const found = [...this.#found(request, now, draft)]
+    const known = refusalOf(request, found, this.#ownId)
     if (known) return known
     // A reserved key is counted already.
-    const [reserved] = this.#found(request, now, draft)
-    return !reserved && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
+    return found.length === 0 && this.#isLimited(request, now, draft) ? { status: 'limited' } : null
   }
 
   *#found(request: IdempotencyKey, now: number, draft: Draft): Generator<RequestValue> {
@@ -171,6 +164,18 @@ export class LmdbRequests {
 
 function keyAt(bucket: number, rest: Buffer): Buffer {
   return Buffer.concat([bucketStart(bucket), rest])
+}
+
+/** What a request is answered with if it has been remembered as these; null if at most reserved. */
+function refusalOf(request: IdempotencyKey, found: RequestValue[], ownId: number): Refused | null {
+  const own = fingerprintBytes(request)
+  for (const { fingerprint, position, index, journalId } of found) {
+    if (!fingerprint.equals(own)) return { status: 'mismatch' }
+    if (position === START) continue
+    const place = index > 0 ? { index, journalId } : journalId !== ownId && { journalId }
+    return { status: 'repeated', position, ...place }
+  }
+  return null
 }
 
 /** What a version before 0.2 has remembered. */
