@@ -106,6 +106,8 @@ export class TallyhouseSession {
   #isStarted = false
   /** one heartbeat at a time, so that an end does not overtake a start */
   #beating: Promise<void> | null = null
+  /** whether the service may lack properties that the call in flight, if there is one, does not have either */
+  #hasNews = true
   /** ended by `end`, or by a permanent failure */
   #isOver = false
   #navigatedAt = Number.NEGATIVE_INFINITY
@@ -140,6 +142,9 @@ export class TallyhouseSession {
   /** Adds properties to the session, and overwrites those of the same name. */
   setProperties(properties: object): void {
     this.#options.properties = { ...this.#options.properties, ...properties }
+    this.#hasNews = true
+    // A hidden page may be closed without another heartbeat.
+    if (this.#heartbeat === undefined && !this.#isOver) this.#beaconState()
     this.#beat()
   }
 
@@ -150,6 +155,8 @@ export class TallyhouseSession {
     this.#isOver = true
     this.#stopTimers()
     await this.#beating
+    // An end has no properties.
+    if (this.#visit && this.#hasNews) await this.#call(this.#isStarted ? 'update' : 'start')
     this.#report(await this.#finish())
   }
 
@@ -169,7 +176,7 @@ export class TallyhouseSession {
     if (this.#heartbeat === undefined) return
     this.#stopTimers()
     this.#markSeen()
-    this.#beacon(this.#isStarted ? 'update' : 'start')
+    this.#beaconState()
     this.#timeout = setTimeout(() => this.#finish(), this.#options.timeoutMs ?? TIMEOUT_MS)
   }
 
@@ -187,15 +194,26 @@ export class TallyhouseSession {
     this.#heartbeat = undefined
   }
 
-  /** Sends a heartbeat, unless one is in flight. */
+  /** Sends a heartbeat. One that is in flight is followed by another if properties were set meanwhile. */
   #beat(): void {
     if (this.#heartbeat === undefined) return
-    this.#beating ??= this.#sendHeartbeat().finally(() => {
+    this.#beating ??= this.#sendHeartbeats().finally(() => {
       this.#beating = null
     })
   }
 
-  async #sendHeartbeat(): Promise<void> {
+  async #sendHeartbeats(): Promise<void> {
+    let isSent: boolean
+    do {
+      this.#hasNews = false
+      isSent = await this.#sendHeartbeat()
+    } while (isSent && this.#hasNews && this.#heartbeat !== undefined)
+    // If the call failed, the next heartbeat sends them.
+    if (!isSent) this.#hasNews = true
+  }
+
+  /** @returns whether the service has acknowledged it */
+  async #sendHeartbeat(): Promise<boolean> {
     if (this.#visit && Date.now() - this.#visit.seenAt > (this.#options.timeoutMs ?? TIMEOUT_MS)) void this.#finish()
     this.#markSeen()
     const name = this.#isStarted ? 'update' : 'start'
@@ -212,6 +230,7 @@ export class TallyhouseSession {
       this.#isOver = true
       this.#stopTimers()
     }
+    return failure === null
   }
 
   #report(failure: Failure | null): void {
@@ -273,6 +292,11 @@ export class TallyhouseSession {
     } catch {
       return { status, code: 'network', message: 'The service did not respond, or something else did.' }
     }
+  }
+
+  /** Sends what a heartbeat would, in a way that outlives the page. */
+  #beaconState(): void {
+    this.#beacon(this.#isStarted ? 'update' : 'start')
   }
 
   #beacon(name: CallName): void {

@@ -212,6 +212,26 @@ t.test('in a browser', async (t) => {
     await active(await idOf(page), 'ended')
   })
 
+  t.test('properties that are set while a call is in flight are sent after it, and before the end', async (t) => {
+    const page = await open(t, 'set', { heartbeatMs: 3_600_000 })
+    const id = await idOf(page)
+    await page.evaluate('session.setProperties({ one: true }), session.setProperties({ two: true })')
+    t.match(await active(id, 'two'), { properties: { set: true, one: true } })
+    await page.evaluate('session.setProperties({ three: true }), session.setProperties({ four: true }), session.end()')
+    t.match((await completed(id)).properties, { three: true, four: true })
+    t.strictSame(await failuresOf(page), [])
+  })
+
+  t.test('properties that a hidden page sets are sent at once, and its time out of sight does not count', async (t) => {
+    const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
+    const id = await idOf(page)
+    const visible = await active(id, 'hidden')
+    await open(t, 'other')
+    const { duration } = await when(id, 'the beacon', (session) => session.duration > visible.duration)
+    await page.evaluate('session.setProperties({ late: true })')
+    t.equal((await active(id, 'late')).duration, duration)
+  })
+
   t.test("another visitor's session is not continued", async (t) => {
     const page = await open(t, 'ann')
     const id = await idOf(page)
