@@ -8,6 +8,8 @@ import type { LmdbTables } from './tables.js'
 
 /** Ids of an older version that are moved in one transaction. */
 const MOVED = 10_000
+/** Bytes of ids that are listed at once, or a little more: whoever adds them elsewhere waits for the disk after each piece. */
+const PIECE_BYTES = 10_000 * INSERT_ID_BYTES
 
 /**
  * The ids of events and changes that the embedded journal remembers, by the bucket of time in which they arrived, so that
@@ -88,7 +90,17 @@ export class LmdbInsertIds {
     const first = idBucketAt(now) - OLD_ID_BUCKETS
     for (const [number, bucket] of this.#buckets) {
       if (number < first) continue
-      for (const ids of bucket.all()) yield { bucket: number, ids }
+      let pages: Buffer[] = []
+      let bytes = 0
+      for (const ids of bucket.all()) {
+        pages.push(ids)
+        bytes += ids.length
+        if (bytes < PIECE_BYTES) continue
+        yield { bucket: number, ids: Buffer.concat(pages) }
+        pages = []
+        bytes = 0
+      }
+      if (bytes > 0) yield { bucket: number, ids: Buffer.concat(pages) }
     }
   }
 

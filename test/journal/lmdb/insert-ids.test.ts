@@ -11,7 +11,10 @@ import { temporaryFolder } from '../../helper.js'
 
 /** So small that a hundred ids are merged several times, into pages that split. */
 const LIMITS: IdLimits = { recent: { min: 4, max: 12 }, page: 3 }
-const IDS = 120
+const IDS = 300
+/** The kinds of keys in the table, after the bucket. */
+const LAYOUT = 0
+const LOG = 1
 const WEEKS = 100 * OLD_ID_BUCKETS * INSERT_ID_BUCKET_MS
 
 const idOf = (n: number) => hash('sha256', `${n}`, 'buffer').subarray(0, INSERT_ID_BYTES)
@@ -55,17 +58,21 @@ class Model {
 const id = fc.oneof({ weight: 9, arbitrary: fc.nat(IDS - 1) }, fc.constant(null))
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
-    weight: 12,
+    weight: 30,
     arbitrary: fc.record({
       type: fc.constant('write' as const),
-      takes: fc.array(fc.array(id, { maxLength: 30 }), { minLength: 1, maxLength: 3 }),
+      takes: fc.array(fc.array(id, { maxLength: 20, size: 'max' }), { minLength: 1, maxLength: 3 }),
       isCommitted: fc.nat(4).map((n) => n > 0),
     }),
   },
-  fc.record({ type: fc.constant('reopen' as const) }),
+  { weight: 3, arbitrary: fc.record({ type: fc.constant('reopen' as const) }) },
   fc.record({ type: fc.constant('wait' as const), buckets: fc.integer({ min: 1, max: 2 }) }),
   { weight: 2, arbitrary: fc.record({ type: fc.constant('forget' as const), limit: fc.integer({ min: 1, max: 40 }) }) },
 )
+
+const failing = () => {
+  throw new Error('the disk is full')
+}
 
 async function clear({ root, insertIds, oldInsertIds }: LmdbTables): Promise<void> {
   await root.transaction(() => {
@@ -73,11 +80,23 @@ async function clear({ root, insertIds, oldInsertIds }: LmdbTables): Promise<voi
   })
 }
 
+const keysOf = ({ insertIds }: LmdbTables, kind: number) => [...insertIds.getKeys()].filter((key) => key[4] === kind)
+const listedBy = (ids: LmdbInsertIds, now: number) =>
+  [...ids.all(now)].flatMap(({ ids }) => ids.toString('hex').match(/.{32}/g) ?? [])
+
+/** Of the merges under way that have rewritten a page: whether they split pages. */
+function mergesIn(tables: LmdbTables): boolean[] {
+  return keysOf(tables, LAYOUT).flatMap((key) => {
+    const { bits, merge } = JSON.parse(tables.insertIds.get(key)?.toString() ?? '{}')
+    return merge && merge.done > 0 ? merge.bits > bits : []
+  })
+}
+
 t.test('each id is known for a week from when it first came, whatever fails and restarts meanwhile', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
-  let merges = 0
-  const property = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60 }), async (steps) => {
+  const merges = new Set<boolean>()
+  const property = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60, size: 'max' }), async (steps) => {
     await clear(tables)
     const model = new Model()
     let ids = new LmdbInsertIds(tables, LIMITS)
@@ -88,20 +107,61 @@ t.test('each id is known for a week from when it first came, whatever fails and 
       if (step.type !== 'write') continue
       const draft = new Draft()
       const known = step.takes.map((take) => ids.take(idsOf(take), model.now, draft))
-      if (step.isCommitted) await draft.commit(tables.root, tables.states)
-      t.strictSame(known, model.write(step.takes, step.isCommitted))
       const all = Array.from({ length: IDS }, (_, n) => n)
+      const taken = new Set(step.takes.flat())
+      t.strictSame(
+        ids.find(idsOf(all), model.now, draft),
+        all.filter((n) => taken.has(n) || model.isKnown(n)),
+        'within the write',
+      )
+      if (step.isCommitted) await draft.commit(tables.root, tables.states)
+      else await t.rejects(draft.commit(tables.root, tables.states, failing))
+      t.strictSame(known, model.write(step.takes, step.isCommitted))
       t.strictSame(
         ids.find(idsOf(all), model.now),
         all.filter((n) => model.isKnown(n)),
       )
-      merges = Math.max(merges, tables.insertIds.getCount())
-      const listed = new Set([...ids.all(model.now)].flatMap(({ ids }) => ids.toString('hex').match(/.{32}/g) ?? []))
-      t.strictSame([...listed].sort(), all.flatMap((n) => (model.isKnown(n) ? idOf(n).toString('hex') : [])).sort())
+      for (const isSplit of mergesIn(tables)) merges.add(isSplit)
+      t.strictSame(
+        [...new Set(listedBy(ids, model.now))].sort(),
+        all.flatMap((n) => (model.isKnown(n) ? idOf(n).toString('hex') : [])).sort(),
+      )
     }
   })
   await fc.assert(property, { numRuns: 150 })
-  t.ok(merges > 20, 'ids were in pages')
+  t.strictSame([...merges].sort(), [false, true], 'merges that split pages, and others')
+})
+
+t.test('ids that a write took for several buckets are new again if it fails', async (t) => {
+  const tables = openTables(await temporaryFolder(t))
+  t.teardown(() => tables.root.close())
+  const ids = new LmdbInsertIds(tables, LIMITS)
+  const take = (draft: Draft) =>
+    [0, 1, 2].map((n) => ids.take(idOf(n), WEEKS, draft, Math.floor(WEEKS / INSERT_ID_BUCKET_MS) - n))
+  const failed = new Draft()
+  t.strictSame(take(failed), [[], [], []])
+  await t.rejects(failed.commit(tables.root, tables.states, failing))
+  t.strictSame(ids.find(idsOf([0, 1, 2]), WEEKS), [])
+  const draft = new Draft()
+  t.strictSame(take(draft), [[], [], []])
+  await draft.commit(tables.root, tables.states)
+  t.strictSame(ids.find(idsOf([0, 1, 2]), WEEKS), [0, 1, 2])
+})
+
+t.test('ids that are merged leave the log, and are listed in few pieces', async (t) => {
+  const tables = openTables(await temporaryFolder(t))
+  t.teardown(() => tables.root.close())
+  const ids = new LmdbInsertIds(tables, LIMITS)
+  for (let from = 0; from < 1000; from += 5) {
+    const draft = new Draft()
+    ids.take(idsOf(Array.from({ length: 5 }, (_, i) => from + i)), WEEKS, draft)
+    await draft.commit(tables.root, tables.states)
+  }
+  t.ok(keysOf(tables, LOG).length < 20, 'of 200 records')
+  const listed = listedBy(ids, WEEKS)
+  t.equal(new Set(listed).size, 1000)
+  t.ok(listed.length < 1020, 'few of them twice')
+  t.equal([...ids.all(WEEKS)].length, 1)
 })
 
 t.test('expired ids leave nothing behind', async (t) => {
