@@ -13,8 +13,11 @@ export interface IdLimits {
   page: number
 }
 
-/** A page of 160 ids fills most of one of LMDB's. */
-const ID_LIMITS: IdLimits = { recent: { min: 1 << 16, max: 1 << 19 }, page: 160 }
+/**
+ * A page of 160 ids fills most of one of LMDB's. The most recent ids, and those of the write that brings them past that
+ * number, are fewer than 2^19: beyond it, an `IdTable` doubles to 32 MiB, which takes the main thread 50 ms.
+ */
+const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page: 160 }
 const RECENT_SHARE = 1 / 8
 /** A merge is done when this share of as many ids as it merges have come. */
 const MERGE_SHARE = 2 / 3
