@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
 
 /** The parts of the process that a command may use. */
 export interface CommandIo {
@@ -26,4 +27,18 @@ export interface Command {
 /** The arguments are not valid; the message says what to write instead. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
+}
+
+/**
+ * As `parseArgs` of Node.
+ * @throws UsageError if an argument is not known, or lacks its value
+ */
+export function parseOptions<const Config extends ParseArgsConfig>(
+  config: Config,
+): ReturnType<typeof parseArgs<Config>> {
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
 }

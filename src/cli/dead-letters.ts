@@ -1,10 +1,9 @@
 import { pipeline } from 'node:stream/promises'
-import { parseArgs } from 'node:util'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatPosition, isPositionText, type Position, parsePosition } from '../model/position.js'
 import { replayDeadLetter } from '../pipeline/replay.js'
 import { countDeadLetters, type DeadLetter, readDeadLetterBody, readDeadLetters } from '../store/dead-letters.js'
-import { type Command, type CommandIo, UsageError } from './command.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse dead-letters list [--limit N] [--json]
@@ -134,15 +133,11 @@ function parse(name: string, args: string[]): Arguments {
 }
 
 function parsed(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: { limit: { type: 'string' }, all: { type: 'boolean' }, json: { type: 'boolean' } },
-    })
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  return parseOptions({
+    args,
+    allowPositionals: true,
+    options: { limit: { type: 'string' }, all: { type: 'boolean' }, json: { type: 'boolean' } },
+  })
 }
 
 /** The fields that `--json` prints. */

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
-import { type Command, type CommandIo, UsageError } from './command.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { type Place, TEST_NAME, VENDORS, type VendorHelp } from './doctor-sdks.js'
 import { defaultUrl, urlOf } from './target.js'
 
@@ -114,17 +113,13 @@ async function parse(args: string[], io: CommandIo): Promise<{ vendor: VendorHel
 }
 
 function valuesOf(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        sdk: { type: 'string' },
-        url: { type: 'string' },
-        key: { type: 'string' },
-        check: { type: 'boolean', default: false },
-      },
-    }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  return parseOptions({
+    args,
+    options: {
+      sdk: { type: 'string' },
+      url: { type: 'string' },
+      key: { type: 'string' },
+      check: { type: 'boolean', default: false },
+    },
+  }).values
 }

@@ -1,10 +1,9 @@
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { Connection } from '../client/connection.js'
 import type { ErasedUser, ErasedUsers } from '../contract/responses.js'
-import { type Command, type CommandIo, UsageError } from './command.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { checkService } from './first-call.js'
 import { counted, number } from './progress.js'
 import { readTarget, TARGET_USAGE } from './target.js'
@@ -107,26 +106,21 @@ async function whenGone(
 }
 
 function parse(args: string[]) {
-  try {
-    const { values } = parseArgs({
-      args,
-      options: {
-        'distinct-id': { type: 'string', multiple: true },
-        file: { type: 'string' },
-        url: { type: 'string' },
-        'key-file': { type: 'string' },
-        json: { type: 'boolean', default: false },
-      },
-    })
-    const { 'distinct-id': names = [], ...others } = values
-    if ((names.length === 0) === (values.file === undefined)) {
-      throw new UsageError('Name the users to erase: --distinct-id ID, or --file LIST.')
-    }
-    return { names, file: undefined, ...others }
-  } catch (error) {
-    if (error instanceof TypeError) throw new UsageError(error.message)
-    throw error
+  const { values } = parseOptions({
+    args,
+    options: {
+      'distinct-id': { type: 'string', multiple: true },
+      file: { type: 'string' },
+      url: { type: 'string' },
+      'key-file': { type: 'string' },
+      json: { type: 'boolean', default: false },
+    },
+  })
+  const { 'distinct-id': names = [], ...others } = values
+  if ((names.length === 0) === (values.file === undefined)) {
+    throw new UsageError('Name the users to erase: --distinct-id ID, or --file LIST.')
   }
+  return { names, file: undefined, ...others }
 }
 
 async function* lines(file: string, { stdin }: CommandIo): AsyncGenerator<string> {

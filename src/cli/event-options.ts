@@ -1,5 +1,5 @@
-import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { UsageError } from './command.js'
+import type { ParseArgsConfig } from 'node:util'
+import { parseOptions } from './command.js'
 
 /** Of commands that read the events of a service, or those of them that are chosen. */
 const EVENT_OPTIONS = {
@@ -20,9 +20,5 @@ export function parseEventOptions<const More extends NonNullable<ParseArgsConfig
   args: string[],
   more: More,
 ) {
-  try {
-    return parseArgs({ args, options: { ...EVENT_OPTIONS, ...more } }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  return parseOptions({ args, options: { ...EVENT_OPTIONS, ...more } }).values
 }

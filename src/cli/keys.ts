@@ -1,8 +1,7 @@
-import { parseArgs } from 'node:util'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { hashKey, KEY_KINDS, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
 import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
-import { type Command, type CommandIo, UsageError } from './command.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND]
@@ -142,21 +141,17 @@ function table(keys: KeyRecord[]): string {
 }
 
 function parse(args: string[]): { options: Options; ids: string[] } {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        project: { type: 'string' },
-        kind: { type: 'string' },
-        grace: { type: 'string', default: '24h' },
-        json: { type: 'boolean', default: false },
-      },
-    })
-    return { options: values, ids: positionals }
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  const { values, positionals } = parseOptions({
+    args,
+    allowPositionals: true,
+    options: {
+      project: { type: 'string' },
+      kind: { type: 'string' },
+      grace: { type: 'string', default: '24h' },
+      json: { type: 'boolean', default: false },
+    },
+  })
+  return { options: values, ids: positionals }
 }
 
 function projectOf({ project }: Options): string {

@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util'
 import { loadConfig, MAX_LANES } from '../config.js'
-import { type Command, UsageError } from './command.js'
+import { type Command, parseOptions, UsageError } from './command.js'
 import { setLanes } from './lanes/set.js'
 import { showLanes } from './lanes/show.js'
 
@@ -47,14 +46,10 @@ function parse(args: string[]): { json: boolean; lanes: number | null } {
 }
 
 function parsed(args: string[]): { json: boolean; positionals: string[] } {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: { json: { type: 'boolean', default: false } },
-    })
-    return { json: values.json, positionals }
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  const { values, positionals } = parseOptions({
+    args,
+    allowPositionals: true,
+    options: { json: { type: 'boolean', default: false } },
+  })
+  return { json: values.json, positionals }
 }

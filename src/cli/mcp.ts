@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util'
 import { type Call, Connection } from '../client/connection.js'
 import { TallyhouseError } from '../client/errors.js'
 import { queryOf } from '../client/export.js'
@@ -7,7 +6,7 @@ import { ApiError, type ErrorCode, STATUS_OF } from '../contract/errors.js'
 import { failureText } from '../lib/failure-text.js'
 import { given } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
-import { type Command, UsageError } from './command.js'
+import { type Command, parseOptions } from './command.js'
 import { callFailure } from './first-call.js'
 import { READ_TARGET_USAGE, readTarget, type Target } from './target.js'
 
@@ -78,9 +77,5 @@ function asApiError(url: string, error: TallyhouseError): ApiError {
 }
 
 function parse(args: string[]) {
-  try {
-    return parseArgs({ args, options: { url: { type: 'string' }, 'key-file': { type: 'string' } } }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  return parseOptions({ args, options: { url: { type: 'string' }, 'key-file': { type: 'string' } } }).values
 }

@@ -1,8 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { parseArgs } from 'node:util'
 import { describeSqlError, readSql } from '../store/sql.js'
-import { type Command, type CommandIo, UsageError } from './command.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse sql [options] [QUERY]
@@ -87,13 +86,9 @@ async function parse(args: string[], io: CommandIo) {
 }
 
 function read(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: { format: { type: 'string' }, timeout: { type: 'string', default: '60' } },
-    })
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  return parseOptions({
+    args,
+    allowPositionals: true,
+    options: { format: { type: 'string' }, timeout: { type: 'string', default: '60' } },
+  })
 }

@@ -133,7 +133,7 @@ export function settleEvents(events: WaitingEvent[], outcome: Outcome | undefine
 }
 
 /**
- * Where the first event of an entry with this outcome is, or, of a repeated request, the first event of the first one.
+ * Where the first event of an append with this outcome is; for a repeated request, the event of its first execution.
  * @param journalId of the journal that returned the outcome
  * @throws as `positionOf`
  */

@@ -1,9 +1,8 @@
 import { setMaxListeners } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { parseArgs } from 'node:util'
 import { type Call, Connection } from '../../client/connection.js'
 import { MAX_BATCH } from '../../contract/limits.js'
-import { type Command, type CommandIo, UsageError } from '../command.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
 import { checkService } from '../first-call.js'
 import { IMPORT_RETRY } from '../import/send.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
@@ -184,19 +183,15 @@ async function parse(args: string[], io: CommandIo) {
 }
 
 function read(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        events: { type: 'string', default: '1000000' },
-        seed: { type: 'string', default: '1' },
-        until: { type: 'string' },
-        url: { type: 'string' },
-        'key-file': { type: 'string' },
-        remove: { type: 'boolean', default: false },
-      },
-    }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  return parseOptions({
+    args,
+    options: {
+      events: { type: 'string', default: '1000000' },
+      seed: { type: 'string', default: '1' },
+      until: { type: 'string' },
+      url: { type: 'string' },
+      'key-file': { type: 'string' },
+      remove: { type: 'boolean', default: false },
+    },
+  }).values
 }

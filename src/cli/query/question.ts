@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util'
-import { UsageError } from '../command.js'
+import { parseOptions, UsageError } from '../command.js'
 
 /** Options of the command itself; every other one is a part of a question. */
 const COMMAND = {
@@ -48,17 +47,13 @@ type Parts = {
 
 /** @throws UsageError */
 export function readArguments(args: string[]) {
-  try {
-    const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { ...COMMAND, ...PARTS } })
-    const { url, 'key-file': keyFile, format, ...parts } = values
-    return {
-      target: { ...(url !== undefined && { url }), ...(keyFile !== undefined && { 'key-file': keyFile }) },
-      format,
-      parts: parts as Parts,
-      positionals,
-    }
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options: { ...COMMAND, ...PARTS } })
+  const { url, 'key-file': keyFile, format, ...parts } = values
+  return {
+    target: { ...(url !== undefined && { url }), ...(keyFile !== undefined && { 'key-file': keyFile }) },
+    format,
+    parts: parts as Parts,
+    positionals,
   }
 }
 
