@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Benchmark, eachRound, forTimes, untilVisible, WARM_UP_SECONDS } from '../benchmark.js'
 import { remove, Supply, scattered, statements, update } from '../changes.js'
-import { load } from '../load.js'
+import { type LoadResult, load } from '../load.js'
 import { BATCH, batches, type HttpRequest, writeRequests } from '../requests.js'
 import { Store } from '../store.js'
 
@@ -34,13 +34,24 @@ export const edit: Benchmark = async (bench) => {
   const edits = bench.figure('edits', goalless)
   const removals = bench.figure('deletes', goalless)
   const one = bench.figure(`one edit among ${filled.count / 1e6} million`, { unit: 'ms', over: 'one statement' })
-  const during = bench.figure('edits during full ingestion', { unit: 'ops/s', over: 'edits alone' })
+  const during = bench.figure('edits during full ingestion', {
+    unit: 'ops/s',
+    over: `statements of ${CONNECTIONS} meanwhile`,
+    goal: { of: 'value', target: 1_000, stretch: 2_000 },
+  })
   const ingested = bench.figure('ingestion during the edits', { unit: 'events/s', over: 'ingestion alone' })
 
   const straight = { url: store.url, seconds }
   const ours = { url: service.url, seconds }
   const ingest = (stretchSeconds: number) =>
     load(servers, { ...ours, requests: ingestion, connections: INGESTION_CONNECTIONS, seconds: stretchSeconds })
+  const duringIngestion = async (change: () => Promise<LoadResult>) => {
+    const ingesting = ingest(seconds + 2 * MARGIN_SECONDS)
+    const changing = wait(MARGIN_SECONDS * 1000).then(change)
+    const [taken, changed] = await Promise.all([ingesting, changing])
+    await untilVisible(service.url)
+    return { taken, changed }
+  }
 
   await shared.use(1, (some) => load(servers, { ...straight, ...some, seconds: WARM_UP_SECONDS }))
   await updates.use(CONNECTIONS, (some) => load(servers, { ...ours, ...some, seconds: WARM_UP_SECONDS }))
@@ -60,13 +71,14 @@ export const edit: Benchmark = async (bench) => {
 
     const ingestionAlone = await ingest(seconds)
     await untilVisible(service.url)
-    const ingestionMeanwhile = ingest(seconds + 2 * MARGIN_SECONDS)
-    const editsMeanwhile = wait(MARGIN_SECONDS * 1000).then(() =>
+    const straightMeanwhile = await duringIngestion(() =>
+      shared.use(1, (some) => load(servers, { ...straight, ...some })),
+    )
+    await store.quiet()
+    const { taken, changed } = await duringIngestion(() =>
       updates.use(CONNECTIONS, (some) => load(servers, { ...ours, ...some })),
     )
-    const [taken, changed] = await Promise.all([ingestionMeanwhile, editsMeanwhile])
-    await untilVisible(service.url)
-    during(changed.perSecond, alone.perSecond)
+    during(changed.perSecond, straightMeanwhile.changed.perSecond * CONNECTIONS)
     ingested(taken.perSecond * BATCH, ingestionAlone.perSecond * BATCH)
   })
 }
