@@ -13,16 +13,26 @@ export interface Remembered {
   states: LmdbStates
 }
 
-/**
- * Executes one of the writes of a call: makes its entries, and its changes in a draft.
- * @param now epoch ms
- * @param last the last position assigned
- */
-export function execute(
+interface Call {
+  /** epoch ms */
+  now: number
+  /** the last position assigned */
+  last: () => Position
+  draft: Draft
+}
+
+/** Executes the writes of a call: makes their entries, and their changes in a draft. */
+export function execute(writes: Write[], remembered: Remembered, entries: NewEntries, call: Call): Outcome[] {
+  const outcomes = writes.map((write) => executeOne(write, remembered, entries, call))
+  remembered.insertIds.record(call.draft)
+  return outcomes
+}
+
+function executeOne(
   write: Write,
   { requests, insertIds, states }: Remembered,
   entries: NewEntries,
-  { now, last, draft }: { now: number; last: () => Position; draft: Draft },
+  { now, last, draft }: Call,
 ): Outcome {
   const { idempotencyKey } = write
   const refusal = idempotencyKey ? requests.refusal(idempotencyKey, now, draft) : null

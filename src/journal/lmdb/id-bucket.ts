@@ -77,7 +77,7 @@ export class IdBucket {
   #taken = new IdTable()
   #merging: Merging | null = null
   #filter: PageFilter
-  /** what `drop` restores; null if the write that is being made has recorded nothing */
+  /** what `drop` restores; null if the write that is being made has not recorded yet */
   #before: { layout: Layout; recent: IdTable; merging: Merging | null; filter: PageFilter } | null = null
   #nextRecord: number
   /** whether the log may have records that are merged */
@@ -106,24 +106,25 @@ export class IdBucket {
     if (merge) this.#merging = this.#startMerging(mergingIds, merge.bits)
   }
 
-  has(ids: Buffer, at: number, draft: Draft): boolean {
-    return this.#taken.has(ids, at) || this.#recent.has(ids, at) || this.#hasMergedId(ids, at, draft)
+  has(ids: Buffer, at: number): boolean {
+    return this.#taken.has(ids, at) || this.#recent.has(ids, at) || this.#hasMergedId(ids, at)
   }
 
-  /** Remembers an id, which must be recorded with the others of its write. @returns false if it was known */
-  take(ids: Buffer, at: number, draft: Draft): boolean {
-    return !this.#recent.has(ids, at) && !this.#hasMergedId(ids, at, draft) && this.#taken.add(ids, at)
+  /** Remembers an id, which must be recorded by the end of its write. @returns false if it was known */
+  take(ids: Buffer, at: number): boolean {
+    return !this.#recent.has(ids, at) && !this.#hasMergedId(ids, at) && this.#taken.add(ids, at)
   }
 
-  /** @param ids that were taken, at least one */
-  record(ids: Buffer, draft: Draft): void {
-    if (!this.#before) {
-      this.#before = { layout: this.#layout, recent: this.#recent, merging: this.#merging, filter: this.#filter }
-      // Before the first record of a write: the ids of all that are in the log are in #recent then.
-      if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
-      else this.#merge(draft)
-    }
-    draft.put(this.#table, this.#key(LOG, this.#nextRecord++), ids)
+  /**
+   * Records the ids that were taken. Called once for a write, after its last `take`: with a record for each request, more
+   * would come than are removed.
+   */
+  record(draft: Draft): void {
+    this.#before = { layout: this.#layout, recent: this.#recent, merging: this.#merging, filter: this.#filter }
+    // Before the record: the ids of all that are in the log are in #recent then.
+    if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
+    else this.#merge(draft)
+    draft.put(this.#table, this.#key(LOG, this.#nextRecord++), this.#taken.all())
   }
 
   /** The write was committed. */
@@ -155,7 +156,7 @@ export class IdBucket {
     for (const table of [this.#merging?.table, this.#recent]) if (table && table.size > 0) yield table.all()
   }
 
-  #hasMergedId(ids: Buffer, at: number, draft: Draft): boolean {
+  #hasMergedId(ids: Buffer, at: number): boolean {
     if (this.#merging?.table.has(ids, at)) return true
     const { bits, merge } = this.#layout
     const word = ids.readUInt32BE(at + PAGE_AT)
@@ -164,7 +165,7 @@ export class IdBucket {
     const filter = (isDone && this.#merging?.filter) || this.#filter
     const number = numberOf(word, pageBits)
     if (!filter.mayHave(number, ids, at)) return false
-    const page = draft.get(this.#table, this.#key(PAGE, firstOf(number, pageBits))) ?? NO_IDS
+    const page = this.#table.get(this.#key(PAGE, firstOf(number, pageBits))) ?? NO_IDS
     if (!filter.isNoted(number)) filter.note(number, page)
     return isIn(page, ids, at)
   }
@@ -216,7 +217,7 @@ export class IdBucket {
     const { table, filter } = this.#merging
     const number = merge.done
     const ids = table.withPrefix(number, bits)
-    const before = draft.get(this.#table, this.#key(PAGE, firstOf(number, bits)))
+    const before = this.#table.get(this.#key(PAGE, firstOf(number, bits)))
     if (merge.bits > bits || ids.length > 0) {
       const parts = splitPage(before ? Buffer.concat([before, ids]) : ids, merge.bits, 2 ** (merge.bits - bits))
       parts.forEach((part, i) => {

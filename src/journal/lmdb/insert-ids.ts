@@ -30,40 +30,43 @@ export class LmdbInsertIds {
     for (const bucket of bucketsIn(insertIds)) this.#bucketOf(bucket)
   }
 
-  /** The indexes of the known ids among these. Call it only while no write is in flight. */
+  /** The indexes of the known ids among these. Call it only while no write is in flight, or before its `record`. */
   find(insertIds: Buffer, now: number, draft = new Draft()): number[] {
     this.#settle(draft)
     const buckets = this.#living(now)
     const known: number[] = []
     for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
-      if (isId(insertIds, at) && buckets.some((bucket) => bucket.has(insertIds, at, draft))) {
+      if (isId(insertIds, at) && buckets.some((bucket) => bucket.has(insertIds, at))) {
         known.push(at / INSERT_ID_BYTES)
       }
     }
     return known
   }
 
-  /** Remembers ids. @returns the indexes of those that were known */
+  /** Remembers ids. Call `record` once all ids of a write are taken. @returns the indexes of those that were known */
   take(insertIds: Buffer, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
     this.#settle(draft)
     const own = this.#bucketOf(bucket)
     const others = this.#living(now).filter((other) => other !== own)
     const known: number[] = []
-    const taken = Buffer.allocUnsafe(insertIds.length)
-    let end = 0
+    let isTaken = false
     for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
       if (!isId(insertIds, at)) continue
-      if (others.some((other) => other.has(insertIds, at, draft)) || !own.take(insertIds, at, draft)) {
+      if (others.some((other) => other.has(insertIds, at)) || !own.take(insertIds, at)) {
         known.push(at / INSERT_ID_BYTES)
       } else {
-        end += insertIds.copy(taken, end, at, at + INSERT_ID_BYTES)
+        isTaken = true
       }
     }
-    if (end === 0) return known
+    if (!isTaken) return known
     this.#last ??= { draft, buckets: new Set() }
     this.#last.buckets.add(own)
-    own.record(taken.subarray(0, end), draft)
     return known
+  }
+
+  /** Records the ids that a write took, if it took any. */
+  record(draft: Draft): void {
+    if (this.#last?.draft === draft) for (const bucket of this.#last.buckets) bucket.record(draft)
   }
 
   /** Removes expired ids, up to `limit` records and pages. Call it within a transaction. */
@@ -144,6 +147,7 @@ export async function moveOldInsertIds(tables: LmdbTables, now: number): Promise
       draft.remove(oldInsertIds, key)
     }
     for (const [bucket, ids] of buckets) insertIds.take(Buffer.concat(ids), now, draft, bucket)
+    insertIds.record(draft)
     await draft.commit(root, states)
   }
 }

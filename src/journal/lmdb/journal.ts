@@ -157,8 +157,7 @@ class LmdbJournal implements Journal {
       return this.#allocated
     })
     const draft = new Draft()
-    const known = { now, last: () => this.#allocated, draft }
-    const outcomes = writes.map((write) => execute(write, this.#remembered, entries, known))
+    const outcomes = execute(writes, this.#remembered, entries, { now, last: () => this.#allocated, draft })
     const added = entries.all
     let isKept = false
     try {

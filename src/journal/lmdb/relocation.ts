@@ -90,6 +90,7 @@ class LmdbRelocation implements Relocation {
     const here = await this.#insertIds()
     const draft = new Draft()
     here.take(ids, this.#now(), draft, bucket)
+    here.record(draft)
     await this.#apply(draft)
   }
 

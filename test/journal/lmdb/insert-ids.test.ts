@@ -114,6 +114,7 @@ t.test('each id is known for a week from when it first came, whatever fails and 
         all.filter((n) => taken.has(n) || model.isKnown(n)),
         'within the write',
       )
+      ids.record(draft)
       if (step.isCommitted) await draft.commit(tables.root, tables.states)
       else await t.rejects(draft.commit(tables.root, tables.states, failing))
       t.strictSame(known, model.write(step.takes, step.isCommitted))
@@ -136,8 +137,11 @@ t.test('ids that a write took for several buckets are new again if it fails', as
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
   const ids = new LmdbInsertIds(tables, LIMITS)
-  const take = (draft: Draft) =>
-    [0, 1, 2].map((n) => ids.take(idOf(n), WEEKS, draft, Math.floor(WEEKS / INSERT_ID_BUCKET_MS) - n))
+  const take = (draft: Draft) => {
+    const known = [0, 1, 2].map((n) => ids.take(idOf(n), WEEKS, draft, Math.floor(WEEKS / INSERT_ID_BUCKET_MS) - n))
+    ids.record(draft)
+    return known
+  }
   const failed = new Draft()
   t.strictSame(take(failed), [[], [], []])
   await t.rejects(failed.commit(tables.root, tables.states, failing))
@@ -155,6 +159,7 @@ t.test('ids that are merged leave the log, and are listed in few pieces', async 
   for (let from = 0; from < 1000; from += 5) {
     const draft = new Draft()
     ids.take(idsOf(Array.from({ length: 5 }, (_, i) => from + i)), WEEKS, draft)
+    ids.record(draft)
     await draft.commit(tables.root, tables.states)
   }
   t.ok(keysOf(tables, LOG).length < 20, 'of 200 records')
@@ -164,6 +169,19 @@ t.test('ids that are merged leave the log, and are listed in few pieces', async 
   t.equal([...ids.all(WEEKS)].length, 1)
 })
 
+t.test('the log stays short if the ids of a write come from many requests', async (t) => {
+  const tables = openTables(await temporaryFolder(t))
+  t.teardown(() => tables.root.close())
+  const ids = new LmdbInsertIds(tables, LIMITS)
+  for (let from = 0; from < 5000; from += 200) {
+    const draft = new Draft()
+    for (let n = from; n < from + 200; n++) ids.take(idOf(n), WEEKS, draft)
+    ids.record(draft)
+    await draft.commit(tables.root, tables.states)
+  }
+  t.ok(keysOf(tables, LOG).length < 20, 'for 5000 requests')
+})
+
 t.test('expired ids leave nothing behind', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
@@ -171,6 +189,7 @@ t.test('expired ids leave nothing behind', async (t) => {
   for (let from = 0; from < 1000; from += 50) {
     const draft = new Draft()
     ids.take(idsOf(Array.from({ length: 50 }, (_, i) => from + i)), WEEKS, draft)
+    ids.record(draft)
     await draft.commit(tables.root, tables.states)
   }
   t.ok(tables.insertIds.getCount() > 200)
