@@ -21,8 +21,8 @@ const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page: 160 }
 const RECENT_SHARE = 1 / 8
 /** A merge is done when this share of as many ids as it merges have come. */
 const MERGE_SHARE = 2 / 3
-/** Records of merged ids that a write removes. */
-const REMOVED = 64
+/** Records of merged ids that a write removes, or twice as many as it has ids if that is more. */
+const MIN_REMOVED = 64
 
 /** The kinds of keys, after the bucket. */
 const LAYOUT = 0
@@ -171,13 +171,13 @@ export class IdBucket {
   }
 
   #removeMerged(draft: Draft): void {
-    const range = { start: this.#key(LOG), end: this.#key(LOG, this.#layout.merged), limit: REMOVED }
+    const limit = Math.max(MIN_REMOVED, 2 * this.#taken.size)
     let removed = 0
-    for (const key of this.#table.getKeys(range)) {
+    for (const key of this.#table.getKeys({ start: this.#key(LOG), end: this.#key(LOG, this.#layout.merged), limit })) {
       draft.remove(this.#table, key)
       removed++
     }
-    this.#hasMerged = removed === REMOVED
+    this.#hasMerged = removed === limit
   }
 
   #addRecent(ids: Buffer): void {

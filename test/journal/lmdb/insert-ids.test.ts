@@ -182,6 +182,22 @@ t.test('the log stays short if the ids of a write come from many requests', asyn
   t.ok(keysOf(tables, LOG).length < 20, 'for 5000 requests')
 })
 
+t.test('the log is short again soon after many single events, if batches follow', async (t) => {
+  const tables = openTables(await temporaryFolder(t))
+  t.teardown(() => tables.root.close())
+  const ids = new LmdbInsertIds(tables, { recent: { min: 2000, max: 2000 }, page: 100 })
+  const write = async (from: number, count: number) => {
+    const draft = new Draft()
+    ids.take(idsOf(Array.from({ length: count }, (_, i) => from + i)), WEEKS, draft)
+    ids.record(draft)
+    await draft.commit(tables.root, tables.states)
+  }
+  for (let n = 0; n < 2000; n++) await write(n, 1)
+  t.equal(keysOf(tables, LOG).length, 2000)
+  for (let from = 2000; from < 5000; from += 100) await write(from, 100)
+  t.ok(keysOf(tables, LOG).length < 50, 'after 30 batches')
+})
+
 t.test('expired ids leave nothing behind', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
