@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import { Connection } from './connection.js'
-import { isFatal, isStoreError, StoreUnreachableError } from './errors.js'
+import { assertIsFromClickHouse, isFatal, isStoreError, StoreUnreachableError } from './errors.js'
 
 /**
  * Settings of a shard with replicas. An INSERT succeeds when most replicas have it, because the journal then drops the
@@ -267,13 +267,14 @@ async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
 /** Resolves when a replica has fetched what the others had of a table at the time of the call. */
 async function sync(connection: Connection, table: string): Promise<void> {
   const limitS = SYNC_LIMIT_MS / 1000
-  await connection.run(SYNC_LIMIT_MS, (abort_signal) =>
-    connection.client.command({
+  await connection.run(SYNC_LIMIT_MS, async (abort_signal) => {
+    const { response_headers } = await connection.client.command({
       query: `SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`,
       clickhouse_settings: { wait_end_of_query: 1, receive_timeout: limitS },
       abort_signal,
-    }),
-  )
+    })
+    assertIsFromClickHouse(response_headers)
+  })
 }
 
 function hostOf({ url }: Connection): string {

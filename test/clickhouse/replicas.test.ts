@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { StoreUnreachableError } from '../../src/clickhouse/errors.js'
-import { clickHouseError, TcpProxy } from '../delivery/tcp-proxy.js'
+import { clickHouseError, httpAnswer, TcpProxy } from '../delivery/tcp-proxy.js'
 import { startClickHouse, until } from '../helper.js'
 
 /**
@@ -128,6 +128,17 @@ t.test('an edit that no other replica has is not answered as made', async (t) =>
     },
   )
   t.equal(asked.seen, 1)
+})
+
+t.test('a page of a proxy in front of another replica does not confirm an edit', async (t) => {
+  const { clickhouse, proxies } = await openBoth(t)
+  const page = httpAnswer(200, '<html>Welcome to nginx!</html>')
+  const answered = proxies[1].answer('SYSTEM SYNC REPLICA names LIGHTWEIGHT', page)
+  const edit = "DELETE FROM names WHERE name = 'nobody'"
+  await t.rejects(clickhouse.command(edit, {}, { lightweight_delete_mode: 'alter_update' }), {
+    message: 'ClickHouse made the change, but only 1 replicas have it.',
+  })
+  await answered
 })
 
 t.test('what a server needs is made on each, and on one that was down before it is used', async (t) => {
