@@ -118,6 +118,20 @@ t.test('what a Redis has lost is in the log', async (t) => {
   t.match(errors.slice(1), [[{ until: String }, /lost the journal/]])
 })
 
+t.test('a position of another lane, before which nothing was written, is no loss', async (t) => {
+  const errors: object[] = []
+  const log = { ...silent, error: (data: object, message: string) => errors.push({ ...data, message }) }
+  const { pair, journal } = await start(t, { log })
+  const kept = await write(journal, 'kept')
+  journal.raiseFloor(kept + (30_000n << 16n))
+  const key = createHash('sha256').update('key').digest('hex')
+  const reserved = await journal.write([{ type: 'reserve', idempotencyKey: { projectId: 'p', key, fingerprint: key } }])
+  t.strictSame(reserved, [{ status: 'done', position: kept }], 'the last one assigned')
+  await pair.failOver()
+  await write(journal, 'kept, too')
+  t.strictSame(errors, [])
+})
+
 t.test('a reader need not wait for positions that were only skipped', async (t) => {
   const { pair, journal } = await start(t)
   await pair.failOver()

@@ -143,7 +143,8 @@ while ARGV[i] do
     outcome = refused(key, fingerprint, digest, project)
     if not outcome then
       remember(key, digest, project, '0-0')
-      outcome = string.format('done:%.0f-%.0f', ms, seq)
+      -- Not a floor, which is not assigned: after a failover, its absence would look like a loss.
+      outcome = 'done:' .. (#entries > 0 and string.format('%.0f-%.0f', ms, seq) or head[1] .. '-' .. head[2])
     end
   else
     local kind, name, expected, read_at = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
