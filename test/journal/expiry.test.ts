@@ -170,6 +170,27 @@ t.test('redis: ids are spread over more hashes as they become more, and removed 
   t.strictSame(await admin.keys(`{j}:ids:${bucket - 3}.*`), [])
 })
 
+t.test('redis: a request is known for 24 hours, and if it came when the clock was hours ahead', async (t) => {
+  const server = await startRedis(t)
+  const admin = new Redis(server.url)
+  t.teardown(() => admin.disconnect())
+  const journal = await openRedisJournal({ url: server.url, maxBytes: ALL, prefix: '{j}', log: silent })
+  t.teardown(() => journal.close())
+  const idempotencyKey = request('r', 'body')
+  await journal.write([append('a', { idempotencyKey })])
+  // Its clock cannot be turned here, so the request is moved to other buckets of 6 hours.
+  let [at = ''] = await admin.keys('{j}:requests:*')
+  const bucket = Number(at.split(':').at(-2))
+  const hoursAgo = async (hours: number) => {
+    const moved = at.replace(/:\d+:/, `:${bucket - hours / 6}:`)
+    if (moved !== at) await admin.rename(at, moved)
+    at = moved
+    return (await journal.findRequest(idempotencyKey))?.status
+  }
+  for (const hours of [-6, 0, 6, 12, 18, 24]) t.equal(await hoursAgo(hours), 'repeated', `${hours} hours ago`)
+  t.equal(await hoursAgo(30), undefined)
+})
+
 t.test('lmdb: requests are removed as fast as they arrive, and only expired ones', async (t) => {
   const path = await temporaryFolder(t)
   let now = 1_700_000_000_000

@@ -1,7 +1,7 @@
 import { readdir, readlink } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
-import { type IdempotencyKey, type Journal, READING_MEMORY_MS } from '../../src/journal/journal.js'
+import { type IdempotencyKey, type Journal, READING_MEMORY_MS, type Write } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
@@ -340,6 +340,25 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.write([keyed('f', 'q')]))[0]?.status, 'done')
       t.equal((await journal.depth()).entries, 5)
     })
+
+    t.test(
+      'a key that was reserved counts once, and its request is executed though the maximum is reached',
+      async (t) => {
+        const journal = await fresh(t, { maxRequestKeys: 2 })
+        const keyed = (name: string) => append(name, { idempotencyKey: request(name, name) })
+        const reserve = (name: string) => ({ type: 'reserve', idempotencyKey: request(name, name) }) as const
+        const statuses = async (...writes: Write[]) => (await journal.write(writes)).map(({ status }) => status)
+        t.strictSame(await statuses(reserve('a'), keyed('a'), keyed('b')), ['done', 'done', 'done'])
+        t.strictSame(await statuses(keyed('a'), keyed('b'), keyed('c')), ['repeated', 'repeated', 'limited'])
+        const other = await fresh(t, { maxRequestKeys: 1 })
+        await other.write([reserve('a')])
+        t.match(await other.write([reserve('b'), reserve('a'), keyed('a')]), [
+          { status: 'limited' },
+          { status: 'done' },
+          { status: 'done' },
+        ])
+      },
+    )
 
     t.test('a request that is twice in one write is executed once', async (t) => {
       const journal = await fresh(t)

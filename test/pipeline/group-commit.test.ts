@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Journal, Outcome } from '../../src/journal/journal.js'
+import { ApiError } from '../../src/contract/errors.js'
+import type { Append, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { ByteBudget } from '../../src/lib/byte-budget.js'
@@ -197,6 +198,43 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
   t.strictSame(floors, [...positions, 0n])
   await Promise.all([1, 2].map(() => commits.appendKeyedEvent('p', Buffer.from('{}'), key)))
   t.equal(floors.at(-1), 11n)
+})
+
+t.test('events with keys stay in the lane of their keys, though it refuses them or does not respond', async (t) => {
+  const isDone: Outcome[] = [{ status: 'done', position: 1n }]
+  const gates: ((outcome: Outcome[] | Error) => void)[] = []
+  const write = () =>
+    new Promise((resolve, reject) => {
+      gates.push((outcome) => (outcome instanceof Error ? reject(outcome) : resolve(outcome)))
+    })
+  const journal = { id: 1, isUp: false, write, listen: () => () => undefined }
+  const moved: string[] = []
+  const append = async ({ body }: Append) => {
+    moved.push(body.toString())
+    return { position: 2n, index: 0, journalId: 2 }
+  }
+  const others = { prefix: '', onWritten: () => undefined, hasOpen: () => true, append }
+  const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
+  t.teardown(() => commits.close())
+  const keyed = (n: number) => {
+    return commits.appendKeyedEvent('p', Buffer.from(`${n}`), {
+      projectId: 'p',
+      key: `${n}`.repeat(64),
+      fingerprint: '00',
+    })
+  }
+  const refused = keyed(1)
+  await until('the first write', () => gates.length === 1)
+  const [waiting, plain] = [keyed(2), commits.appendEvent('p', Buffer.from('3'))]
+  await until('another lane to have the event without a key', () => moved.length === 1)
+  t.match(await plain, { journalId: 2 })
+  t.strictSame(moved, ['{"events":[3]}'])
+  gates[0]?.(new ApiError('unavailable', 'The journal is down.'))
+  await t.rejects(refused, { code: 'unavailable' })
+  await until('the second write', () => gates.length === 2)
+  gates[1]?.(isDone)
+  t.match(await waiting, { position: 1n, journalId: 1 })
+  t.equal(moved.length, 1)
 })
 
 /** A group commit whose journal does not respond before `respond`. */

@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import type { Append } from '../../../src/journal/journal.js'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
+import { START } from '../../../src/model/position.js'
 import { randomName, silent, startRedis } from '../../helper.js'
+import { ALL, append, commit } from '../writes.js'
 
-const ALL = 1024 * 1024 * 1024
 const redis = await startRedis(t)
 const direct = new Redis(redis.url)
 t.teardown(() => direct.disconnect())
@@ -17,10 +17,6 @@ async function fresh(t: Test, maxBytes = ALL, log: Parameters<typeof openRedisJo
     return journal
   }
   return { journal: await open(), open, prefix, bodies: async () => (await direct.keys(`${prefix}:body:*`)).sort() }
-}
-
-function append(text: string, more: Partial<Append> = {}): Append {
-  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
 }
 
 t.test('a body is kept until its entry is acknowledged, and no longer', async (t) => {
@@ -49,7 +45,9 @@ t.test('a refused or repeated write leaves no body behind', async (t) => {
   await journal.write([append('first, among others', { eventKeys: [idempotencyKey] })])
   t.equal((await bodies()).length, 1)
   await journal.write([append('beyond the limit')])
-  await t.rejects(journal.write([append('refused')]), { code: 'overloaded' })
+  const two = append('two events', { count: 2, eventKeys: [idempotencyKey, idempotencyKey] })
+  const reserve = { type: 'reserve', idempotencyKey } as const
+  await t.rejects(journal.write([two, reserve, commit('ada', START, ''), append('last')]), { code: 'overloaded' })
   t.equal((await bodies()).length, 2)
 })
 
