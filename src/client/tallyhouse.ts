@@ -12,6 +12,7 @@ import type {
 } from '../contract/responses.js'
 import { memberText } from '../json/spans.js'
 import { type CallOptions, Connection, type ConnectionOptions, idempotentPost } from './connection.js'
+import { TallyhouseError } from './errors.js'
 import { checkName, formatEvent, formatObject, type GivenProperties, type JsonText, type TrackEvent } from './event.js'
 import { EventQueue, type EventQueueOptions } from './event-queue.js'
 import { type ExportOptions, exportEvents, queryOf, rawProperties } from './export.js'
@@ -330,7 +331,12 @@ function bodyFor(distinctId: string, field: string, text: JsonText): JsonText {
   return `{"distinct_id":${JSON.stringify(distinctId)},"${field}":${text}}`
 }
 
+/** @throws TallyhouseError `invalid_request` */
 function pathTo(kind: 'users' | 'events' | 'sessions', id: string): string {
   checkName('The id', id)
+  // Escaped or not, a URL resolves these: `/users/../export` is the export of the whole project.
+  if (id === '.' || id === '..') {
+    throw new TallyhouseError('invalid_request', `No URL leads to the id ${id}, as it is a step in a path.`)
+  }
   return `/public/${kind}/${encodeURIComponent(id)}`
 }

@@ -130,6 +130,16 @@ for (const storage of STORAGES) {
       await t.rejects(all(tallyhouse.exportUser(distinct_id, { signal: AbortSignal.abort() })), { code: 'aborted' })
     })
 
+    t.test('an id that a URL takes for a step in its path leads to nothing else', async (t) => {
+      await tallyhouse.trackNow({ event: 'climb', distinct_id: '..' })
+      for (const id of ['..', '.']) {
+        await t.rejects(all(tallyhouse.exportUser(id)), { code: 'invalid_request', status: null }, id)
+        await t.rejects(tallyhouse.getUser(id), { code: 'invalid_request', status: null }, id)
+        await t.rejects(tallyhouse.deleteUser(id), { code: 'invalid_request', status: null }, id)
+      }
+      await t.rejects(tallyhouse.getUser('...'), { code: 'not_found' })
+    })
+
     t.test('sessions are listed', async (t) => {
       const distinct_id = 'lister'
       await client.browser('/public/sessions/start', { distinct_id, session_id: 'a' })
