@@ -19,7 +19,7 @@ declare module 'fastify' {
 export const REQUEST_ID = 'x-request-id'
 
 /** Ids that a client may set: too short to carry data, and unlike our keys. */
-const ACCEPTED_ID = /^(?![ps]k_)[\w.-]{1,64}$/
+const ACCEPTED_ID = /^(?![prsw]k_)[\w.-]{1,64}$/
 
 /**
  * Gives each request an id, which the response returns, and logs each request that was refused or

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
+import { KEY_KINDS, makeKey } from '../../src/keys/keys.js'
 import { describeError, openTerminalLog } from '../../src/lib/log.js'
 import { dataFolder, PUBLIC_KEY, SECRET_KEY, settingsFor, startClickHouse, startService, until } from '../helper.js'
 
@@ -70,7 +71,19 @@ t.test('the client’s own id is used if it is short and harmless', async (t) =>
   }
   for (const id of ['1', 'a-b_c.D', 'x'.repeat(64), '018f4e6a-0000-7000-8000-000000000000'])
     t.equal(await idFor(id), id)
-  for (const id of ['', ' ', 'x'.repeat(65), 'a b', 'a"b', '<b>', 'a{', 'é', 'sk_test', PUBLIC_KEY]) {
+  for (const id of [
+    '',
+    ' ',
+    'x'.repeat(65),
+    'a b',
+    'a"b',
+    '<b>',
+    'a{',
+    'é',
+    'sk_test',
+    PUBLIC_KEY,
+    ...KEY_KINDS.map(makeKey),
+  ]) {
     t.not(await idFor(id), id)
     t.match(await idFor(id), /^[0-9a-f]{10}-/)
   }
