@@ -64,9 +64,7 @@ export class Authentication {
     const proceed = (grant: StoredKey | null) => {
       if (grant) identify(request, reply, grant)
       if (grant && this.#mayCall(request, grant)) admitBy(request, grant, header as string)
-      // A client that waits for 100 Continue need not send a body that would be refused. Without
-      // it, Node closes the connection.
-      if (request.headers.expect !== undefined && CONTINUE.test(request.headers.expect)) reply.raw.writeContinue()
+      continueBody(request, reply)
       done(null, payload)
     }
     // A beacon of another page brings the cookie too, and its key in the body, so nothing is refused before that is read.
@@ -213,6 +211,14 @@ export class UnreadBody {
 
 function unreadable(): ApiError {
   return new ApiError('unavailable', 'The keys cannot be read at the moment. Try again in a moment.')
+}
+
+/**
+ * Sends 100 Continue to a client that waits for it. Call it once it is known that the body will be read: a body that would be
+ * refused need not be sent, and without a 100 Continue, Node closes the connection.
+ */
+export function continueBody({ headers: { expect } }: FastifyRequest, { raw }: FastifyReply): void {
+  if (expect !== undefined && CONTINUE.test(expect)) raw.writeContinue()
 }
 
 /** Notes whose request it is, for the log even if the key is of the wrong kind. */

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationAsyncH
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../json/complexity.js'
 import { type JsonValue, readJson } from '../json/value.js'
-import type { Authentication } from './authenticate.js'
+import { type Authentication, continueBody } from './authenticate.js'
 import { type Intake, readBody } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey, type KeyPath } from './body-key.js'
@@ -64,6 +64,8 @@ export function acceptSdkRequests(
     request.rawResponse = reply.raw
     plainType(request)
     keys.recognize(request, reply, keysInHeaders(request))
+    // Without a known key in a header, the body may have one.
+    continueBody(request, reply)
     done(null, payload)
   })
   scope.removeAllContentTypeParsers()

@@ -129,10 +129,11 @@ t.test('clients without a valid key', async (t) => {
       socket.write(`${head.replace('/public/track', path)}x-api-key: ${key}\r\ncontent-length: ${body.length}\r\n\r\n`)
       await until('an answer', () => answer.includes('\r\n\r\n'))
       if (isSent) socket.write(body)
-      await until('the answer', () => answer.includes('"status"'))
+      await until('the answer', () => /HTTP\/1\.1 [2-5]/.test(answer))
       return answer.match(/HTTP\/1\.1 \d+/g)
     }
     t.strictSame(await ask('/public/track', SECRET_KEY, true), ['HTTP/1.1 100', 'HTTP/1.1 200'])
+    t.strictSame(await ask('/segment/v1/track', SECRET_KEY, true), ['HTTP/1.1 100', 'HTTP/1.1 200'], 'an SDK')
     t.strictSame(await ask('/public/track', 'sk_unknown', false), ['HTTP/1.1 401'])
     t.strictSame(await ask('/public/nothing', SECRET_KEY, false), ['HTTP/1.1 404'])
   })
