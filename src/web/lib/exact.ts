@@ -1,6 +1,5 @@
-/** A whole string, whatever is in it, or what opens and closes objects and arrays. */
-const STRUCTURE = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/gs
-const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/sy
+/** What opens and closes strings, objects and arrays. */
+const STRUCTURE = /["[\]{}]/g
 const SCALAR = /[^\s,\]}]+/y
 const GAP = /[\s,:]*/y
 
@@ -13,7 +12,7 @@ export function memberTexts(text: string): Map<string, string> {
   const members = new Map<string, string>()
   let at = gapEnd(text, text.indexOf('{') + 1)
   while (at < text.length && text[at] !== '}') {
-    const nameEnd = matchEnd(STRING, text, at)
+    const nameEnd = stringEnd(text, at)
     const start = gapEnd(text, nameEnd)
     const end = valueEnd(text, start)
     members.set(JSON.parse(text.slice(at, nameEnd)), text.slice(start, end))
@@ -34,19 +33,32 @@ export function elementTexts(text: string): string[] {
   return elements
 }
 
+/**
+ * The position behind the string that begins at `start`. Not by a regular expression: one that matches a string of some
+ * million characters overflows its stack.
+ */
+export function stringEnd(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    if (text[at] === '"') return at + 1
+    if (text[at] === '\\') at++
+  }
+  throw notJson()
+}
+
 function valueEnd(text: string, start: number): number {
   const first = text[start]
-  if (first === '"') return matchEnd(STRING, text, start)
+  if (first === '"') return stringEnd(text, start)
   if (first !== '{' && first !== '[') return matchEnd(SCALAR, text, start)
   let depth = 0
   STRUCTURE.lastIndex = start
   for (let found = STRUCTURE.exec(text); found; found = STRUCTURE.exec(text)) {
     const [token] = found
-    if (token === '{' || token === '[') depth++
-    else if (token === '}' || token === ']') depth--
+    if (token === '"') STRUCTURE.lastIndex = stringEnd(text, found.index)
+    else if (token === '{' || token === '[') depth++
+    else depth--
     if (depth === 0) return STRUCTURE.lastIndex
   }
-  throw new SyntaxError('the text is not JSON')
+  throw notJson()
 }
 
 function gapEnd(text: string, start: number): number {
@@ -55,6 +67,10 @@ function gapEnd(text: string, start: number): number {
 
 function matchEnd(pattern: RegExp, text: string, start: number): number {
   pattern.lastIndex = start
-  if (!pattern.test(text)) throw new SyntaxError('the text is not JSON')
+  if (!pattern.test(text)) throw notJson()
   return pattern.lastIndex
+}
+
+function notJson(): SyntaxError {
+  return new SyntaxError('the text is not JSON')
 }

@@ -40,6 +40,14 @@ t.test('any JSON falls into its parts', async (t) => {
   )
 })
 
+t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
+  for (const part of ['x', '\\n', '\\"']) {
+    const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
+    t.equal(memberTexts(`{"a":${long},"b":1}`).get('a')?.length, long.length, part)
+    t.strictSame(elementTexts(`[{"a":${long}}, 2]`)[1], '2', part)
+  }
+})
+
 t.test('what is not JSON throws', async (t) => {
   for (const text of ['{"a":', '{"a', '{a:1}', '{"a":[1']) t.throws(() => memberTexts(text), SyntaxError, text)
 })

@@ -16,3 +16,10 @@ t.test('any JSON is laid out as JSON.stringify does it', async (t) => {
     }),
   )
 })
+
+t.test('no string is too long, of which a batch may have 20 MiB', async (t) => {
+  for (const part of ['x', '\\n', '\\"']) {
+    const long = `"${part.repeat((19 * 1024 * 1024) / part.length)}"`
+    t.ok(indented(`{"a":${long},"b":1}`) === `{\n  "a": ${long},\n  "b": 1\n}`, part)
+  }
+})
