@@ -24,11 +24,11 @@ export const CALL_RETRY: RetryPolicy = { attempts: 8, baseDelayMs: 250, maxDelay
 export const QUEUE_RETRY: RetryPolicy = { attempts: 100, baseDelayMs: 250, maxDelayMs: 30_000 }
 
 /**
- * Statuses after which the same request can succeed, including those of a proxy during a restart
- * (502, 504).
+ * Statuses below 500 after which the same request can succeed. From 500 on it always can: proxies have their own for a
+ * service that restarts, such as 502, 504, and Cloudflare's 520 to 530.
  */
-const RETRYABLE_STATUS = new Set([408, 429, 500, 502, 503, 504])
-/** Those of them that mean that the service has not carried out the request. */
+const RETRYABLE_STATUS = new Set([408, 429])
+/** Statuses that mean that the service has not carried out the request. */
 const NOTHING_DONE_STATUS = new Set([408, 429, 503])
 const RETRYABLE_CODES = new Set<string>(['network', 'timeout'])
 
@@ -38,7 +38,8 @@ const RETRYABLE_CODES = new Set<string>(['network', 'timeout'])
  */
 export function isRetryable(error: unknown): error is TallyhouseError {
   if (!(error instanceof TallyhouseError)) return false
-  return error.status === null ? RETRYABLE_CODES.has(error.code) : RETRYABLE_STATUS.has(error.status)
+  if (error.status === null) return RETRYABLE_CODES.has(error.code)
+  return error.status >= 500 || RETRYABLE_STATUS.has(error.status)
 }
 
 /** Whether the service may have carried out the request, although the call failed. */

@@ -7,7 +7,7 @@ const away = () => new TallyhouseError('network', 'away')
 
 t.test('which errors are retryable', async (t) => {
   const answered = (status: number) => new TallyhouseError('some_code', 'no', { status })
-  for (const status of [408, 429, 500, 502, 503, 504]) t.ok(isRetryable(answered(status)), String(status))
+  for (const status of [408, 429, 500, 502, 503, 504, 521, 530]) t.ok(isRetryable(answered(status)), String(status))
   for (const status of [200, 301, 400, 401, 403, 404, 409, 413, 415])
     t.notOk(isRetryable(answered(status)), `${status}`)
   for (const code of ['network', 'timeout']) t.ok(isRetryable(new TallyhouseError(code, 'no')), code)
