@@ -206,4 +206,26 @@ t.test('boards', async (t) => {
     await page.getByRole('heading', { name: 'Mine' }).waitFor()
     t.equal((await boards()).length, 1)
   })
+
+  t.test('what is typed into a new board stays, though the list of boards cannot be read', async (t) => {
+    const page = await visit(t, '#/')
+    let fail: () => void = () => undefined
+    const isTyped = new Promise<void>((resolve) => {
+      fail = resolve
+    })
+    await page.getByRole('button', { name: 'New board' }).click()
+    await page.getByLabel('Name', { exact: true }).fill('Before')
+    await page.route('**/public/boards', async (route) => {
+      await isTyped
+      await route.abort('internetdisconnected')
+    })
+    await page.getByRole('button', { name: 'Create board' }).click()
+    const name = page.getByLabel('Name of the board')
+    await name.fill('After')
+    fail()
+    await page.getByRole('alert').getByText('The service cannot be reached.').first().waitFor()
+    await page.unroute('**/public/boards')
+    await page.getByRole('link', { name: 'Before' }).waitFor()
+    t.equal(await name.inputValue(), 'After')
+  })
 })

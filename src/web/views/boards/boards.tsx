@@ -15,10 +15,11 @@ export default function Boards({ session, route }: ViewProps) {
   const list = useLoaded('boards', listBoards)
   const [isNaming, setNaming] = useState(false)
   const canEdit = session.kind === 'secret'
-  if (list.error) return <Failure error={list.error} onRetry={list.reload} />
-  if (!list.value) return <Loading what="the boards" />
   const wanted = route.view === 'board' ? route.rest[0] : undefined
-  const id = wanted ?? (route.view === 'overview' ? undefined : list.value[0]?.id)
+  const failure = list.error && <Failure error={list.error} onRetry={list.reload} />
+  // A board that is named is there without the list: somebody may be editing it while that is read again.
+  if (!list.value && wanted === undefined) return failure ?? <Loading what="the boards" />
+  const id = wanted ?? (route.view === 'overview' ? undefined : list.value?.[0]?.id)
   return (
     <>
       <div class="board-bar">
@@ -26,7 +27,7 @@ export default function Boards({ session, route }: ViewProps) {
           <a href="#/overview" aria-current={id === undefined ? 'page' : undefined}>
             Overview
           </a>
-          {list.value.map((board) => (
+          {list.value?.map((board) => (
             <a key={board.id} href={boardLink(board.id)} aria-current={board.id === id ? 'page' : undefined}>
               {board.name}
             </a>
@@ -41,6 +42,7 @@ export default function Boards({ session, route }: ViewProps) {
           New board
         </button>
       </div>
+      {failure}
       {id === undefined ? (
         <Overview canEdit={canEdit} onSaved={list.reload} />
       ) : (
