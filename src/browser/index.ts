@@ -168,7 +168,7 @@ export class TallyhouseSession {
     const stored = this.#restore()
     if (stored && stored.id !== this.#visit?.id) this.#isStarted = false
     this.#visit = stored ?? this.#visit
-    this.#heartbeat = setInterval(() => this.#beat(), this.#options.heartbeatMs ?? HEARTBEAT_MS)
+    this.#heartbeat = setInterval(() => this.#beat(), timerMs(this.#options.heartbeatMs ?? HEARTBEAT_MS))
     this.#beat()
   }
 
@@ -177,7 +177,7 @@ export class TallyhouseSession {
     this.#stopTimers()
     this.#markSeen()
     this.#beaconState()
-    this.#timeout = setTimeout(() => this.#finish(), this.#options.timeoutMs ?? TIMEOUT_MS)
+    this.#timeout = setTimeout(() => this.#finish(), timerMs(this.#options.timeoutMs ?? TIMEOUT_MS))
   }
 
   #leave(mayComeBack: boolean): void {
@@ -344,6 +344,11 @@ export class TallyhouseSession {
       // As in #restore.
     }
   }
+}
+
+/** As long as a timer can take: a longer one, such as `Infinity`, would fire at once. */
+function timerMs(ms: number): number {
+  return Math.min(ms, 2 ** 31 - 1)
 }
 
 function newId(): string {

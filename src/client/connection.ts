@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { TallyhouseError } from './errors.js'
 import { CALL_RETRY, mayBeDone, type RetryPolicy, retry } from './retry.js'
+import { startTimer } from './timer.js'
 
 export interface ConnectionOptions {
   /**
@@ -192,7 +193,7 @@ export class Connection {
   ): Promise<T> {
     const abort = () => end.abort(aborted(signal))
     const limitMs = Math.max(this.#timeoutMs, timeoutMs)
-    const timer = setTimeout(() => end.abort(timedOut(limitMs)), limitMs)
+    const timer = startTimer(() => end.abort(timedOut(limitMs)), limitMs)
     if (signal?.aborted) abort()
     signal?.addEventListener('abort', abort)
     try {
@@ -292,7 +293,7 @@ async function* chunksOf(
   try {
     const reader = body.getReader()
     for (;;) {
-      const timer = setTimeout(() => end.abort(timedOut(silentMs)), silentMs)
+      const timer = startTimer(() => end.abort(timedOut(silentMs)), silentMs)
       const { done, value } = await reader.read().finally(() => clearTimeout(timer))
       if (done) return
       if (value) yield value

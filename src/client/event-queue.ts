@@ -3,6 +3,7 @@ import { type Connection, idempotentPost } from './connection.js'
 import { TallyhouseError } from './errors.js'
 import { formatEvent, type JsonText, parseEvent, type TrackEvent } from './event.js'
 import { QUEUE_RETRY, type RetryPolicy } from './retry.js'
+import { startTimer } from './timer.js'
 
 const MIB = 1024 * 1024
 
@@ -119,7 +120,7 @@ export class EventQueue {
    */
   async close(timeoutMs: number): Promise<void> {
     this.#isClosed = true
-    const timer = setTimeout(() => this.#stop.abort(), timeoutMs)
+    const timer = startTimer(() => this.#stop.abort(), timeoutMs)
     await this.flush().finally(() => clearTimeout(timer))
   }
 
@@ -162,7 +163,7 @@ export class EventQueue {
    * first.
    */
   #startTimer(): NodeJS.Timeout {
-    return setTimeout(() => this.#sendAll(), this.#flushIntervalMs)
+    return startTimer(() => this.#sendAll(), this.#flushIntervalMs)
   }
 
   #takeBatch(): Entry[] {

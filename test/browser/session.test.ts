@@ -10,6 +10,8 @@ import { startChromium } from './chromium.js'
 
 const SHIPPED = new URL('../../packages/browser/dist/esm/browser/index.js', import.meta.url)
 const HEARTBEAT_MS = 40
+/** Longer than any timer of a browser. */
+const FOR_EVER_MS = 1e12
 
 /**
  * A site of another origin than the service's. Each page starts a session with the options in its
@@ -110,7 +112,7 @@ t.test('in a browser', async (t) => {
   })
 
   t.test('a hidden page sends nothing, and continues the session once it is visible again', async (t) => {
-    const page = await open(t, 'hidden', { heartbeatMs: 3_600_000 })
+    const page = await open(t, 'hidden', { heartbeatMs: FOR_EVER_MS, timeoutMs: FOR_EVER_MS })
     const id = await idOf(page)
     const { duration } = await active(id, 'hidden')
     const other = await open(t, 'other')

@@ -72,6 +72,7 @@ t.test('each attempt has a timeout, and a signal aborts the call', async (t) => 
   const { connect, received } = await serverAndConnection(t, [silence, answer(200, DONE)])
   await connect({ timeoutMs: 1_000 }).call(track)
   t.ok(received.length >= 2)
+  await connect({ timeoutMs: Number.POSITIVE_INFINITY, retry: { attempts: 1 } }).call(track)
 
   const stop = new AbortController()
   const mute = await serverAndConnection(t, [() => stop.abort('enough')])
