@@ -58,8 +58,9 @@ export function rangeBefore({ from, to }: Range, preset?: Preset): Range | null 
   return { from: 2 * begin - end, to: from }
 }
 
+/** Whether it is a date; one like the 1st of the 13th month is none. */
 export function isDate(value: string | number): value is string {
-  return typeof value === 'string' && DATE.test(value)
+  return typeof value === 'string' && DATE.test(value) && !Number.isNaN(Date.parse(value))
 }
 
 /** Whether an interval of a cohort has begun. @param cohort date; @param now epoch ms */

@@ -8,7 +8,7 @@ import { filterOf, groupOf, isFilter, OPERATORS, type Operator, withOperator } f
 import { flowLayout } from '../../../src/web/lib/flow-layout.js'
 import { compactText, numberText, tickText } from '../../../src/web/lib/format.js'
 import { openPart, overPart, partAt, stacked, sumOf } from '../../../src/web/lib/plot-data.js'
-import { hasBegun } from '../../../src/web/lib/range.js'
+import { hasBegun, isDate, rangeBefore } from '../../../src/web/lib/range.js'
 
 const scalar = fc.oneof(
   fc.string(),
@@ -210,4 +210,11 @@ t.test('the bands of a flow stay within their nodes', (t) => {
   t.ok((back.nodes[1]?.x ?? 0) < (back.nodes[0]?.x ?? 0), 'time runs from left to right')
   t.equal(back.links.length, 1)
   t.end()
+})
+
+t.test('what only looks like a date is none, as nothing can be counted from it', async (t) => {
+  for (const date of ['2026-05-01', '2024-02-29']) t.ok(isDate(date), date)
+  for (const text of ['2026-13-01', '2026-00-10', '2026-01-32', '2026-5-1', 5]) t.notOk(isDate(text), String(text))
+  t.strictSame(rangeBefore({ from: '2026-05-03', to: '2026-05-05' }), { from: '2026-05-01', to: '2026-05-03' })
+  t.equal(rangeBefore({ from: '2026-05-03', to: '2026-13-01' }), null)
 })
