@@ -1,5 +1,5 @@
 import type { ComponentType } from 'preact'
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { CallError, endSession, resumeSession, whenSignedOut } from './api/call.js'
 import { currentSession, type Session, signOut, whenOtherTab } from './api/session.js'
 import { BASE } from './lib/base.js'
@@ -166,7 +166,9 @@ function nameOf({ view }: Route): string {
 }
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {
+  const [fault, again] = useErrorBoundary()
   const { value, error } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
+  if (fault) return <Failure error={new Error(`This view cannot be shown: ${fault.message}.`)} onRetry={again} />
   if (error) return <PartMissing />
   if (!value) return <Loading what="the view" />
   const Content = value

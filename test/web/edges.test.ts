@@ -81,3 +81,15 @@ t.test('a long name leaves the other columns wide enough for their words', async
     await isUsable(t, page, view)
   }
 })
+
+t.test('what no view can draw is said, and the other views go on', async (t) => {
+  const { visit, url } = await startSite(t)
+  const page = await visit(t, '#/data')
+  const depth = 20_000
+  const where = `${'["not",'.repeat(depth)}["set","event"]${']'.repeat(depth)}`
+  const text = `{"kind":"series","series":[{"event":"*"}],"where":${where}}`
+  await page.goto(`${url}/#/explore?${new URLSearchParams({ q: text })}`)
+  await page.getByRole('alert').getByText('This view cannot be shown').waitFor()
+  await page.getByRole('link', { name: 'Data', exact: true }).click()
+  await page.getByRole('heading', { name: 'Data' }).waitFor()
+})
