@@ -111,18 +111,29 @@ export class KeyRefresh {
     return this.#reading
   }
 
-  /**
-   * Never waits while the store is known to be unavailable: then unknown keys are refused at once.
-   */
   async #lookUp(): Promise<void> {
-    const now = performance.now()
-    const isAllowed = this.#isReadable && this.#restedAt - now <= (LOOK_UPS - 1) * LOOK_UP_MS
-    if (this.#reading ? now - this.#startedAt >= LOOK_UP_LIMIT_MS : !isAllowed) return
-    if (!this.#reading) this.#restedAt = Math.max(this.#restedAt, now) + LOOK_UP_MS
-    const read = this.#read().catch(() => undefined)
     const limit = new AbortController()
-    await Promise.race([read, wait(LOOK_UP_LIMIT_MS, undefined, { signal: limit.signal }).catch(() => undefined)])
+    const late = wait(LOOK_UP_LIMIT_MS, undefined, { signal: limit.signal }).catch(() => undefined)
+    await Promise.race([this.#readSince(performance.now()), late])
     limit.abort()
+  }
+
+  /**
+   * Resolves after a read that has begun at this time or later, if one is allowed. Never waits while the store is known to be
+   * unavailable: then unknown keys are refused at once.
+   */
+  async #readSince(askedAt: number): Promise<void> {
+    if (this.#reading && askedAt - this.#startedAt >= LOOK_UP_LIMIT_MS) return
+    // A read that is running may have begun before the key was created.
+    await this.#reading?.catch(() => undefined)
+    if (this.#startedAt < askedAt) {
+      const now = performance.now()
+      if (!this.#isReadable || this.#restedAt - now > (LOOK_UPS - 1) * LOOK_UP_MS) return
+      this.#restedAt = Math.max(this.#restedAt, now) + LOOK_UP_MS
+      await this.#read().catch(() => undefined)
+    } else {
+      await this.#reading?.catch(() => undefined)
+    }
   }
 
   async #makeFirst(projectId: string): Promise<KeyPair | null> {

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
 import { KeyRefresh } from '../../src/keys/key-refresh.js'
@@ -90,3 +91,31 @@ t.test(
     t.ok(reads <= 11 + (performance.now() - startedAt) / 1000, `${reads} reads`)
   },
 )
+
+t.test('a key that is created while the keys are being read works at once, too', async (t) => {
+  const closing = new AbortController()
+  t.teardown(() => closing.abort())
+  const stored: StoredKey[] = []
+  let reads = 0
+  const table = {
+    read: async () => {
+      const found = [...stored]
+      reads++
+      await wait(50)
+      return found
+    },
+    isEmpty: async () => false,
+    insert: async () => undefined,
+  }
+  const ring = new KeyRing([])
+  await new KeyRefresh({ ring, table, log: Fastify().log, closing: closing.signal }).start('p')
+  const running = ring.findNew(makeKey('secret'))
+  await wait(1)
+  t.equal(reads, 2, 'it reads')
+  const fresh = makeKey('secret')
+  stored.push(storedKey(fresh, { projectId: 'p', kind: 'secret' }))
+  const found = await Promise.all(Array.from({ length: 100 }, () => ring.findNew(fresh)))
+  t.ok(found.every((grant) => grant?.projectId === 'p'))
+  t.equal(await running, null)
+  t.equal(reads, 3, 'all of them share the next read')
+})
