@@ -234,7 +234,10 @@ export class TallyhouseSession {
   }
 
   #report(failure: Failure | null): void {
-    if (failure) this.#options.onError?.({ code: failure.code, message: failure.message })
+    if (!failure) return
+    const { code, message } = failure
+    // An error that it throws must not interrupt the session.
+    queueMicrotask(() => this.#options.onError?.({ code, message }))
   }
 
   /** Ends the visit, if there is one. */

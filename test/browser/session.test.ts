@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { Session } from '../../src/client/index.js'
@@ -252,6 +253,15 @@ t.test('in a browser', async (t) => {
     t.strictSame(await until('the failure', async () => (await failuresOf(page))[0] && failuresOf(page)), [
       'unauthorized',
     ])
+    await page.addInitScript(`
+      window.reports = 0
+      const push = () => { reports++; throw new Error('a fault of the page') }
+      Object.defineProperty(window, 'failures', { get: () => ({ push }), set() {} })`)
+    await page.goto(site('throws', { publicKey: 'pk_unknown' }))
+    await until('the report', async () => (await page.evaluate<number>('window.reports ?? 0')) > 0)
+    await wait(5 * HEARTBEAT_MS)
+    t.equal(await page.evaluate('reports'), 1, 'also if the page throws')
+    await page.evaluate('session.end()')
     await page.goto(site('secret', { publicKey: SECRET_KEY }))
     t.match(await page.evaluate('refused'), /secret key, which must never be in a browser/)
     await page.goto(site('address', { url: 'tallyhouse' }))
