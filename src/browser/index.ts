@@ -66,6 +66,8 @@ interface Navigation {
 const HEARTBEAT_MS = 15_000
 const TIMEOUT_MS = 30 * 60_000
 const CALL_TIMEOUT_MS = 10_000
+/** Of all bodies that outlive a page, browsers send 64 KiB at a time; a character may take 3 bytes, and there may be two calls. */
+const MAX_KEPT_ALIVE = 10_000
 /** A page that unloads within this time after a navigation began unloads because of it. */
 const NAVIGATION_MS = 30_000
 const STORED_AS = 'tallyhouse'
@@ -271,11 +273,12 @@ export class TallyhouseSession {
     const visit = this.#visit
     let status = 0
     try {
+      const body = this.#body()
       // As text/plain, the request needs no preflight.
       const response = await fetch(this.#urlOf(name), {
         method: 'POST',
-        body: this.#body(),
-        keepalive: true,
+        body,
+        keepalive: body.length <= MAX_KEPT_ALIVE,
         credentials: 'omit',
         signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
       })

@@ -235,6 +235,17 @@ t.test('in a browser', async (t) => {
     t.equal((await active(id, 'late')).duration, duration)
   })
 
+  t.test('properties may be as large as the service allows', async (t) => {
+    const page = await open(t, 'large')
+    const id = await idOf(page)
+    await active(id, 'large')
+    await page.evaluate("session.setProperties({ big: true, x: 'x'.repeat(65_430) })")
+    await active(id, 'big')
+    await page.evaluate("session.setProperties({ y: 'y'.repeat(65_430) })")
+    await until('the refusal', async () => (await failuresOf(page)).length > 0)
+    t.strictSame(await failuresOf(page), ['payload_too_large'])
+  })
+
   t.test("another visitor's session is not continued", async (t) => {
     const page = await open(t, 'ann')
     const id = await idOf(page)
