@@ -228,19 +228,20 @@ t.test('limits', async (t) => {
   const forty = { events: Array.from({ length: 40 }, () => wide) }
   const cutOff = 'tallyhouse_live_streams_ended_total{reason="slow"}'
 
-  t.test('of one process', async (t) => {
+  t.test('an idle stream outlives other connections', async (t) => {
     const clientLimits = { ...CLIENT_LIMITS, idleMs: 400, responseMs: 300 }
-    const liveLimits = { heartbeatMs: 100, checkMs: 20, bufferBytes: 256 * 1024 }
-    const client = await startApp(t, { ...env, MAX_PROJECT_LIVE_STREAMS: '5' }, { clientLimits, liveLimits })
-    const url = await addressOf(client)
+    const client = await startApp(t, env, { clientLimits, liveLimits: { heartbeatMs: 100, checkMs: 20 } })
+    const stream = await openStream(t, await addressOf(client))
+    await until('heartbeats', () => stream.comments.length > 8)
+    await track(client, { event: 'late', distinct_id: 'ada' })
+    t.equal((await stream.until(1)).length, 1)
+    await client.app.close()
+  })
 
-    t.test('an idle stream outlives those of other connections', async (t) => {
-      const stream = await openStream(t, url)
-      await until('heartbeats', () => stream.comments.length > 8)
-      await track(client, { event: 'late', distinct_id: 'ada' })
-      t.equal((await stream.until(1)).length, 1)
-      stream.close()
-    })
+  t.test('of one process', async (t) => {
+    const liveLimits = { checkMs: 20, bufferBytes: 256 * 1024 }
+    const client = await startApp(t, { ...env, MAX_PROJECT_LIVE_STREAMS: '5' }, { liveLimits })
+    const url = await addressOf(client)
 
     t.test('a reader that does not read is cut off, and resumes; the others notice nothing', async (t) => {
       const slow = await openStream(t, url)
