@@ -1,4 +1,4 @@
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
@@ -105,10 +105,45 @@ export function resetBrokenResponse(payload: unknown, { raw }: FastifyRequest): 
 /** Closes connections beyond `max` at once, and logs it once a minute. */
 export function limitConnections(server: Server, max: number, log: FastifyBaseLogger): void {
   server.maxConnections = max
+  const warn = oncePerMinute(() => log.warn({ max }, 'connections are refused: MAX_CONNECTIONS are open'))
+  server.on('drop', warn)
+}
+
+/**
+ * Requests that a connection may send without waiting for their responses. A chunk of 64 KiB holds up to 3600 requests,
+ * and Node calls the listener for all of them before it looks at another connection. Clients that pipeline send far fewer.
+ */
+const MAX_PIPELINED = 256
+
+/**
+ * Cuts off connections with more than `max` unanswered requests, and logs it once a minute. Wraps the listeners that the
+ * server has for requests: of the rest of the chunk, none reaches them.
+ */
+export function limitPipelining(server: Server, log: FastifyBaseLogger, max = MAX_PIPELINED): void {
+  const unanswered = new WeakMap<Socket, number>()
+  const countOf = (socket: Socket) => unanswered.get(socket) ?? 0
+  const warn = oncePerMinute(() => log.warn({ max }, 'connections are cut off: they have too many unanswered requests'))
+  const listeners = server.listeners('request')
+  server.removeAllListeners('request')
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
+    if (socket.destroyed) return
+    if (countOf(socket) >= max) {
+      socket.destroy()
+      warn()
+      return
+    }
+    unanswered.set(socket, countOf(socket) + 1)
+    response.once('close', () => unanswered.set(socket, countOf(socket) - 1))
+    for (const listener of listeners) listener.call(server, request, response)
+  })
+}
+
+function oncePerMinute(warn: () => void): () => void {
   let silentUntil = 0
-  server.on('drop', () => {
+  return () => {
     if (Date.now() < silentUntil) return
     silentUntil = Date.now() + DROP_LOG_INTERVAL_MS
-    log.warn({ max }, 'connections are refused: MAX_CONNECTIONS are open')
-  })
+    warn()
+  }
 }

@@ -7,6 +7,7 @@ import {
   type ClientLimits,
   endUnreadResponse,
   limitConnections,
+  limitPipelining,
   resetBrokenResponse,
   serverLimits,
 } from './connection-limits.js'
@@ -84,6 +85,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, settings.MAX_CONNECTIONS, log)
+  limitPipelining(server.server, log)
   new HeadWatch(server.server, log)
   limitHeads(server)
   const closing = closeInTime(server, clientLimits)

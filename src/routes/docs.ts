@@ -10,7 +10,13 @@ const INLINE_STYLE = "'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='"
 
 /** The OpenAPI document, and a page to try the API. */
 export const docs: FastifyPluginAsync = async (app) => {
-  app.get('/openapi.json', async () => app.swagger())
+  // One copy for all responses: a client without a key may ask for it often and read it slowly.
+  let document: Buffer | undefined
+  app.get('/openapi.json', async (_request, reply) => {
+    document ??= Buffer.from(JSON.stringify(app.swagger()))
+    reply.type('application/json; charset=utf-8')
+    return document
+  })
 
   // In its own scope: only these routes serve pages to browsers.
   app.register(async (page) => {

@@ -19,10 +19,12 @@ interface Checked {
 
 /** Liveness of the process, and readiness of the parts that it depends on. */
 export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { lanes, shards }) => {
+  const checkLanes = shared(() => checkAll(lanes))
+  const checkShards = shared(() => checkAll(shards))
   app.get('/health/live', async () => ({ status: 1, error: null }))
 
   app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial } }, reply) => {
-    const [{ states: ofLanes, reasons }, { states: ofShards }] = await Promise.all([checkAll(lanes), checkAll(shards)])
+    const [{ states: ofLanes, reasons }, { states: ofShards }] = await Promise.all([checkLanes(), checkShards()])
     const states = {
       journal: all(ofLanes),
       store: all(ofShards),
@@ -37,6 +39,17 @@ export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { la
     reply.code(503).header('retry-after', '1')
     return { status: 0, error, code: 'unavailable', ...states }
   })
+}
+
+/** Requests that come while a check runs get its result: any client may ask, and often. */
+function shared(check: () => Promise<Checked>): () => Promise<Checked> {
+  let running: Promise<Checked> | undefined
+  return () => {
+    running ??= check().finally(() => {
+      running = undefined
+    })
+    return running
+  }
 }
 
 async function checkAll(checks: (() => Promise<void>)[]): Promise<Checked> {

@@ -151,6 +151,45 @@ t.test('too many connections', async (t) => {
   }
 })
 
+t.test('too many requests that do not wait for their responses', async (t) => {
+  const lines: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line).msg) })
+  const warnings = () => lines.filter((line) => line.startsWith('connections '))
+  const client = await startApp(t, await settings(t), { log })
+  const ask = (path: string, count: number) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`.repeat(count)
+  const count = (answer: string) => answer.split('HTTP/1.1 200 ').length - 1
+
+  t.test('as many as a connection may send, twice', async (t) => {
+    const { socket, answer } = await open(t, client)
+    for (const sum of [256, 512]) {
+      socket.write(ask('/health/live', 256))
+      await until('all responses', () => count(answer()) === sum)
+    }
+    t.strictSame(warnings(), [])
+  })
+
+  t.test('more', async (t) => {
+    for (let i = 0; i < 2; i++) {
+      const { socket, closed } = await open(t, client)
+      socket.write(ask('/openapi.json', 1000))
+      await closed
+    }
+    t.strictSame(warnings(), ['connections are cut off: they have too many unanswered requests'], 'one line per minute')
+  })
+
+  t.test('other clients do not wait for them', async (t) => {
+    const flood = ask('/health/ready', 1000)
+    const floods = await Promise.all(Array.from({ length: 20 }, () => open(t, client)))
+    for (const { socket } of floods) socket.write(flood)
+    const { socket, answer } = await open(t, client)
+    const startedAt = performance.now()
+    socket.write(ask('/health/live', 1))
+    await until('an answer', () => count(answer()) === 1)
+    const ms = performance.now() - startedAt
+    t.ok(ms < 3_000, `answered after ${Math.round(ms)} ms`)
+  })
+})
+
 t.test('a URL that is too long', async (t) => {
   const client = await startApp(t, await settings(t))
   const { socket, answer, closed } = await open(t, client)
