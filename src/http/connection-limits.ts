@@ -117,24 +117,32 @@ const MAX_PIPELINED = 256
 
 /**
  * Cuts off connections with more than `max` unanswered requests, and logs it once a minute. Wraps the listeners that the
- * server has for requests: of the rest of the chunk, none reaches them.
+ * server has for requests: of the rest of the chunk, none reaches them. A response counts until the event loop's next
+ * turn, as one that is complete at once delays other connections just the same.
  */
 export function limitPipelining(server: Server, log: FastifyBaseLogger, max = MAX_PIPELINED): void {
   const unanswered = new WeakMap<Socket, number>()
-  const countOf = (socket: Socket) => unanswered.get(socket) ?? 0
+  const add = (socket: Socket, n: number) => unanswered.set(socket, (unanswered.get(socket) ?? 0) + n)
+  let answered: Socket[] = []
+  const forget = () => {
+    for (const socket of answered) add(socket, -1)
+    answered = []
+  }
   const warn = oncePerMinute(() => log.warn({ max }, 'connections are cut off: they have too many unanswered requests'))
   const listeners = server.listeners('request')
   server.removeAllListeners('request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
     if (socket.destroyed) return
-    if (countOf(socket) >= max) {
+    if ((unanswered.get(socket) ?? 0) >= max) {
       socket.destroy()
       warn()
       return
     }
-    unanswered.set(socket, countOf(socket) + 1)
-    response.once('close', () => unanswered.set(socket, countOf(socket) - 1))
+    add(socket, 1)
+    response.once('close', () => {
+      if (answered.push(socket) === 1) setImmediate(forget)
+    })
     for (const listener of listeners) listener.call(server, request, response)
   })
 }
