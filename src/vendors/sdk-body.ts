@@ -24,8 +24,11 @@ const FORM = /^(?:data|e|checksum|client)=/
 const AMPERSAND = '&'
 /** The fields that hold the JSON: of Mixpanel and PostHog, and of amplitude-js 8. */
 const JSON_FIELDS = ['data', 'e']
-/** In lines, too, as some libraries write it. */
-const BASE64 = /^[\w+/\s-]*={0,2}\s*$/
+/** SDKs send fewer than ten. */
+const MAX_FIELDS = 1000
+/** Base64 may be in lines, as some libraries write it. */
+const NOT_OF_BASE64 = /[^\w+/\s-]/
+const PADDING = /={1,2}$/
 const PERCENT = 0x25
 /** that the decompression yields at a time */
 const CHUNK_BYTES = 64 * 1024
@@ -83,11 +86,14 @@ async function decompress(raw: Buffer, maxBytes: number, take: (bytes: number) =
 /**
  * @param form the fields of a form; the JSON among them is the text of the result
  * @param hasJson whether the fields that may hold it are looked at
+ * @throws SdkBodyError
  */
 function fromForm(form: Buffer, hasJson = true): SdkBody {
   const fields = new Map<string, string>()
   let json: Buffer = NOTHING
+  let count = 0
   for (let start = 0; start < form.length; ) {
+    if (++count > MAX_FIELDS) throw new SdkBodyError('The form has too many fields.')
     const separator = form.indexOf('&', start)
     const end = separator === -1 ? form.length : separator
     const equals = form.subarray(start, end).indexOf('=')
@@ -110,8 +116,12 @@ function fromField(value: Buffer): Buffer {
 }
 
 function fromBase64(text: string): Buffer {
-  if (!BASE64.test(text)) throw new SdkBodyError('The body is neither JSON nor base64 of JSON.')
-  const bytes = Buffer.from(text.trim().replaceAll(' ', '+'), 'base64')
+  const trimmed = text.trim()
+  // Each expression looks at a character once: one for all of it could try every end of a long run of spaces.
+  if (NOT_OF_BASE64.test(trimmed.replace(PADDING, ''))) {
+    throw new SdkBodyError('The body is neither JSON nor base64 of JSON.')
+  }
+  const bytes = Buffer.from(trimmed.replaceAll(' ', '+'), 'base64')
   if (!isJson(bytes)) throw new SdkBodyError('The base64 of the body holds no JSON.')
   return toUtf8(bytes)
 }

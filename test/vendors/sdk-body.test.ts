@@ -91,6 +91,22 @@ t.test('what no SDK writes', async (t) => {
   await t.rejects(unwrap(cut), { name: 'SdkBodyError', message: /cannot be decompressed/ })
 })
 
+t.test('hostile bodies take no longer than their length', async (t) => {
+  const spaces = ' '.repeat(200_000)
+  const bodies: [body: string, message: RegExp][] = [
+    [`a${spaces}!`, /neither JSON nor base64/],
+    [`data=a${spaces}!`, /neither JSON nor base64/],
+    [`a=${spaces}!`, /neither JSON nor base64/],
+    [`${'a=&'.repeat(60_000)}data={}`, /too many fields/],
+  ]
+  for (const [body, message] of bodies) {
+    const before = performance.now()
+    await t.rejects(unwrap(body), { name: 'SdkBodyError', message }, body.slice(0, 10))
+    const ms = performance.now() - before
+    t.ok(ms < 2_000, `${ms.toFixed()} ms`)
+  }
+})
+
 t.test('a bomb ends at the limit, and at what its receiver says', async (t) => {
   const bomb = gzipSync(Buffer.alloc(50 * LIMIT, ' '))
   let taken = 0
