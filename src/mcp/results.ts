@@ -67,10 +67,10 @@ function harmless(token: string): string {
   return isExact ? token : `"${token}"`
 }
 
-/** The significant digits of a number, without the zeros at its ends. */
+/** The significant digits of a number, without the zeros at its ends, of which there may be a million. */
 function digitsOf(number: string): string {
   const [mantissa = ''] = number.split(/e/i)
-  return mantissa.replace(/[-.]/g, '').replace(/^0+|0+$/g, '')
+  return /[1-9](?:.*[1-9])?/.exec(mantissa.replace(/[-.]/g, ''))?.[0] ?? ''
 }
 
 /** As JSON escapes it, so that the text still reads as the same. */

@@ -75,3 +75,13 @@ t.test('a number of the value is the number of the text, or a string with all it
     t.same(structuredContent, { n: expected }, text)
   }
 })
+
+t.test('a number of a million zeros takes no longer than its length', (t) => {
+  const number = `1.${'0'.repeat(1_000_000)}1`
+  const before = performance.now()
+  const { structuredContent } = resultOf(`{"status":1,"error":null,"n":${number}}`, 'narrower')
+  const ms = performance.now() - before
+  t.ok(ms < 2_000, `${ms.toFixed()} ms`)
+  t.match(structuredContent, { n: /^1\.0/ })
+  t.end()
+})
