@@ -12,23 +12,32 @@ export interface Operation {
 
 type Operator = '$set' | '$add' | '$append' | '$set_once' | '$unset' | '$prepend' | '$union' | '$remove'
 
+/** Of one operation, or in their order those of several that apply together. */
+type Operands = readonly [string, ...string[]]
+
 /**
  * Computes the text of a property's value after the operation from the one before; undefined means that the property does
  * not exist.
  */
-type Effect = (current: string | undefined, operand: string, name: string) => string | undefined
+type Effect = (current: string | undefined, operands: Operands, name: string) => string | undefined
 
 /** Every operator, in the order in which they apply, whatever their order in the request. */
 const EFFECT: Record<Operator, Effect> = {
-  $set: (_current, operand) => operand,
-  $add: (current = '0', operand, name) => sum(current, operand, name),
-  $append: (current = '[]', operand, name) => push(array('$append', current, name), [operand]),
-  $set_once: (current, operand) => current ?? operand,
+  $set: (_current, [operand]) => operand,
+  $add: (current = '0', [operand], name) => sum(current, operand, name),
+  $append: (current = '[]', operands, name) => push(array('$append', current, name), operands),
+  $set_once: (current, [operand]) => current ?? operand,
   $unset: () => undefined,
-  $prepend: (current = '[]', operand, name) => unshift(array('$prepend', current, name), operand),
-  $union: (current = '[]', operand, name) => union(comparable('$union', current, name, operand), operand),
-  $remove: (current, operand, name) => current && without(comparable('$remove', current, name, operand), operand),
+  $prepend: (current = '[]', operands, name) => unshift(array('$prepend', current, name), operands),
+  $union: (current = '[]', operands, name) => union(comparable('$union', current, name, operands), operands[0]),
+  $remove: (current, operands, name) => current && without(comparable('$remove', current, name, operands), operands),
 }
+
+/**
+ * Operators that take a value each. Those of a list, as Amplitude's SDKs send it, apply together, as one by one they would
+ * take a time that is quadratic in its length.
+ */
+const OF_A_VALUE: ReadonlySet<Operator> = new Set(['$append', '$prepend', '$remove'])
 
 /** Rules for operands, for operators that do not accept every value. */
 const OPERAND: { [operator in Operator]?: { fits: (operand: string) => boolean; must: string } } = {
@@ -69,8 +78,15 @@ export function parseOperations(text: string): Operation[] {
  */
 export function applyTo(properties: Properties | undefined, operations: readonly Operation[]): Properties {
   const result: Properties = new Map(properties)
-  for (const { operator, name, operand } of operations) {
-    const value = EFFECT[operator](result.get(name), operand, name)
+  for (let i = 0; i < operations.length; ) {
+    const { operator, name, operand } = operations[i] as Operation
+    const operands: [string, ...string[]] = [operand]
+    for (i++; OF_A_VALUE.has(operator); i++) {
+      const next = operations[i]
+      if (next?.operator !== operator || next.name !== name) break
+      operands.push(next.operand)
+    }
+    const value = EFFECT[operator](result.get(name), operands, name)
     if (value === undefined) result.delete(name)
     else result.set(name, value)
   }
@@ -114,27 +130,30 @@ function array(operator: Operator, current: string, name: string): string {
   return current
 }
 
-/** Values that one operation may compare: 1 µs each, so 20 ms at most. */
+/** Values that one operation, or several together, may compare: 1 µs each, so 20 ms at most. */
 const MAX_COMPARED = 20_000
 
-/** An array whose values will be compared with those of the operand. */
-function comparable(operator: Operator, current: string, name: string, operand: string): string {
+/** An array whose values will be compared with those of the operands. */
+function comparable(operator: Operator, current: string, name: string, operands: Operands): string {
   const values = array(operator, current, name)
+  const texts = [values, ...operands]
+  const total = (measure: (text: string) => number) => texts.reduce((sum, text) => sum + measure(text), 0)
   // Each value takes at least one character.
-  const isSmall = values.length + operand.length <= MAX_COMPARED
-  if (isSmall || countValues(values) + countValues(operand) <= MAX_COMPARED) return values
+  if (total(({ length }) => length) <= MAX_COMPARED || total(countValues) <= MAX_COMPARED) return values
   const fault = `holds, together with what is given, over ${MAX_COMPARED} values. Keep fewer in one property`
   throw misfit('payload_too_large', operator, name, fault)
 }
 
-function push(array: string, values: string[]): string {
+function push(array: string, values: readonly string[]): string {
   if (values.length === 0) return array
   const head = isEmpty(array) ? '[' : `${array.slice(0, -1)},`
   return `${head}${values.join(',')}]`
 }
 
-function unshift(array: string, value: string): string {
-  return isEmpty(array) ? `[${value}]` : `[${value},${array.slice(1)}`
+/** @param values of which each is put before those that precede it */
+function unshift(array: string, values: readonly string[]): string {
+  const head = `[${values.toReversed().join(',')}`
+  return isEmpty(array) ? `${head}]` : `${head},${array.slice(1)}`
 }
 
 function isEmpty(array: string): boolean {
@@ -147,10 +166,10 @@ function union(array: string, operand: string): string {
   return push(array, fresh)
 }
 
-function without(array: string, operand: string): string {
-  const removed = canonical(operand)
+function without(array: string, operands: readonly string[]): string {
+  const removed = new Set(operands.map(canonical))
   const values = elementTexts(array)
-  const kept = values.filter((value) => canonical(value) !== removed)
+  const kept = values.filter((value) => !removed.has(canonical(value)))
   return kept.length === values.length ? array : `[${kept.join(',')}]`
 }
 

@@ -328,3 +328,28 @@ t.test('a stored profile is parsed to the same', async (t) => {
   t.same(parseProfile(formatProfile(profile)), profile)
   t.throws(() => parseProfile('{}'))
 })
+
+t.test('operations that apply together do what they do one by one, and take no longer for being many', (t) => {
+  const operation = fc.record({
+    operator: fc.constantFrom('$append', '$prepend', '$remove', '$set'),
+    name: fc.constantFrom('a', 'b'),
+    value: fc.constantFrom('1', '1.0', '"x"', '[1]'),
+  })
+  const textOf = (profile: Profile | null) => formatProperties(profile?.properties ?? new Map())
+  fc.assert(
+    fc.property(fc.array(operation), (operations) => {
+      const parsed = operations.flatMap(({ operator, name, value }) => {
+        return parseOperations(`{"${operator}":{"${name}":${operator === '$set' ? `[${value}]` : value}}}`)
+      })
+      const oneByOne = parsed.reduce<Profile | null>((profile, one) => applyOperations(profile, [one], 1), null)
+      return textOf(applyOperations(null, parsed, 1)) === textOf(oneByOne)
+    }),
+  )
+  const list = profileOf(`{"l":[${Array.from({ length: 9_000 }, (_, i) => i).join()}]}`)
+  const removals = Array.from({ length: 9_000 }, (_, i) => parseOperations(`{"$remove":{"l":${i}}}`)).flat()
+  const before = performance.now()
+  t.equal(textOf(applyOperations(list, removals, 1)), '{"l":[]}')
+  const ms = performance.now() - before
+  t.ok(ms < 1_000, `${ms.toFixed()} ms`)
+  t.end()
+})
