@@ -27,8 +27,8 @@ export const amplitude: Vendor = {
 }
 
 /** The user's id, else the device's, else the one that Amplitude assigned. */
-function userOf(row: JsonRow): unknown {
-  return row.nameOf('user_id') ?? row.nameOf('device_id') ?? row.nameOf('amplitude_id')
+function userOf(row: JsonRow): string | undefined {
+  return row.filled('user_id') ?? row.filled('device_id') ?? row.filled('amplitude_id')
 }
 
 /** Libraries that repeat a request long after its upload time: their clocks are not corrected by it. */

@@ -17,7 +17,7 @@ export const mixpanel: Vendor = {
     if (timestamp === undefined) throw new RowFault('The row has no time among its properties.')
     return {
       event: row.value('event'),
-      distinct_id: inner.nameOf('distinct_id') ?? inner.nameOf('$device_id'),
+      distinct_id: inner.filled('distinct_id') ?? inner.filled('$device_id'),
       timestamp: timestampText(timestamp, time),
       properties: inner.text,
     }

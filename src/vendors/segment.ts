@@ -30,7 +30,7 @@ export const segment: Vendor = {
     const timestamp = row.textOf('timestamp') ?? row.textOf('receivedAt') ?? row.requiredText('timestamp')
     return {
       event: type === 'track' ? row.value('event') : type,
-      distinct_id: row.nameOf('userId') ?? row.nameOf('anonymousId'),
+      distinct_id: row.filled('userId') ?? row.filled('anonymousId'),
       timestamp: timestampText(timestamp, time),
       properties: withRest(row, row.textOf('properties'), '$segment', ['event', 'properties']),
     }
@@ -40,7 +40,7 @@ export const segment: Vendor = {
     if (!this.isProfile(row)) return undefined
     if (row.value('type') === 'identify') {
       const traits = row.textOf('traits') ?? traitsInContext(row)
-      return profileChange(row.nameOf('userId') || row.nameOf('anonymousId'), traits)
+      return profileChange(row.filled('userId') ?? row.filled('anonymousId'), traits)
     }
     const group = row.nameOf('groupId') ?? ''
     return profileChange(group === '' ? undefined : `$group:${group}`, row.textOf('traits'))

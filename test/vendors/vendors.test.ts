@@ -55,6 +55,19 @@ t.test("events in the vendors' exports", async (t) => {
   t.strictSame(segment.profiles, [{ distinct_id: 'ada', set: '{"plan":"pro"}', line: 3 }], 'identify is no event')
 })
 
+t.test('an empty id is none', async (t) => {
+  const userOf = async (from: NonNullable<SourceOptions['from']>, row: string) => {
+    const batches = await batchesOf(pieces(row), { from })
+    t.strictSame(rejectsOf(batches), [], row)
+    return JSON.parse(eventsOf(batches)[0] ?? '{}').distinct_id
+  }
+  const time = '"timestamp":"2024-01-01T00:00:00Z"'
+  t.equal(await userOf('segment', `{"type":"track","event":"a","userId":"","anonymousId":"anon",${time}}`), 'anon')
+  t.equal(await userOf('mixpanel', '{"event":"a","properties":{"time":1,"distinct_id":"","$device_id":"d"}}'), 'd')
+  const at = '"event_time":"2024-01-01 00:00:00"'
+  t.equal(await userOf('amplitude', `{"event_type":"a","user_id":"","device_id":"","amplitude_id":7,${at}}`), '7')
+})
+
 t.test('what the exports say about users', async (t) => {
   const people = async (from: NonNullable<SourceOptions['from']>, ...lines: string[]) => {
     const [batch] = await batchesOf(pieces(lines.join('\n')), { from })
