@@ -132,7 +132,8 @@ export class Batches {
   #hasRoom(bytes: number): boolean {
     const count = this.#lines.length
     if (count === 0) return true
-    const run = this.#run ? this.#run.end - this.#run.start + 1 : 0
+    const comma = this.#length > BATCH_HEAD.length ? 1 : 0
+    const run = this.#run ? this.#run.end - this.#run.start + comma : 0
     return count < this.#limits.events && this.#length + run + bytes + 1 + BATCH_TAIL.length <= this.#limits.bytes
   }
 

@@ -88,7 +88,7 @@ export class LineReader implements RowReader {
 
   *#rows(raw: Buffer, end: number): Iterable<Row> {
     const row = this.#row
-    row.isUtf8 = isUtf8(raw.subarray(0, end))
+    const areAllUtf8 = isUtf8(raw.subarray(0, end))
     for (let at = 0; at < end; ) {
       const found = raw.indexOf(LINE_FEED, at)
       const lineEnd = found === -1 ? end : found
@@ -99,6 +99,8 @@ export class LineReader implements RowReader {
       row.line = ++this.#line
       row.next.line = row.line
       row.next.offset = this.#offset + Math.min(at, raw.length)
+      // A row is not to depend on the others that came with it: a batch that is sent again must be the same.
+      row.isUtf8 = areAllUtf8 || isUtf8(raw.subarray(row.start, row.end))
       if (!isBlank(raw, row.start, row.end)) yield row
     }
   }

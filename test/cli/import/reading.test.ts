@@ -277,6 +277,32 @@ t.test('compressed data that are cut off or damaged are an error that names the 
   }
 })
 
+t.test('batches are the same with a row that is no UTF-8, and up to their last byte', async (t) => {
+  const invalid = Buffer.from('{"event":"\xff","distinct_id":"u"}\n', 'latin1')
+  const spaced = '{"event": "b", "distinct_id": "u", "properties": {"a": 1}}'
+  const bytes = Buffer.concat([Buffer.from(`${spaced}\n`), invalid, Buffer.from(`${spaced}\n`)])
+  for (const size of [1_000_000, 30, 70, 100]) {
+    const batches = await batchesOf(pieces(bytes, [size]))
+    t.strictSame(eventsOf(batches), [spaced, spaced], `in pieces of ${size}`)
+    t.equal(rejectsOf(batches).length, 1)
+  }
+  const row = (bytes: number) => {
+    const [start, end] = ['{"event":"a","distinct_id":"u","properties":{"a":"', '"}}']
+    return `${start}${'x'.repeat(bytes - start.length - end.length)}${end}`
+  }
+  const first = row(50_000)
+  const limit = 100_000 - '{"events":[,]}'.length - first.length
+  for (const [bytes, count] of [
+    [limit, 1],
+    [limit + 1, 2],
+  ] as const) {
+    for (const size of [1_000_000, first.length + 1]) {
+      const batches = await batchesOf(pieces(`${first}\n${row(bytes)}\n`, [size]))
+      t.equal(batches.length, count, `a second row of ${bytes} bytes, in pieces of ${size}`)
+    }
+  }
+})
+
 t.test('batches do not depend on how the bytes come, nor on where the reading goes on', async (t) => {
   const folder = await temporaryFolder(t)
   const value = fc.jsonValue({ maxDepth: 2 })
