@@ -104,7 +104,19 @@ async function serveByWorkers(config: Config): Promise<void> {
   }
 }
 
+/** What `tallyhouse serve` and `npm start` pass themselves. */
+const OWN_ARGUMENT = /^(serve|--parent=\d+)$/
+
+/** @throws ConfigError for any other argument, which would be ignored */
+function refuseArguments(): void {
+  const unknown = process.argv.slice(2).find((argument) => !OWN_ARGUMENT.test(argument))
+  if (unknown === undefined) return
+  const advice = 'Set the variables that docs/settings.md lists, for example PORT=4000 npm start'
+  throw new ConfigError(`The service takes no arguments, but there is ${unknown}. ${advice}.`)
+}
+
 try {
+  refuseArguments()
   const config = loadConfig()
   await (config.WORKERS > 1 ? serveByWorkers(config) : serve(config))
 } catch (error) {

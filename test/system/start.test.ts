@@ -105,6 +105,16 @@ t.test('the service ends with the process that started it, even if that is kille
   t.match(output, /the process that started the service has ended/)
 })
 
+t.test('an argument stops the start', async (t) => {
+  const service = ['dist/main.js', `--parent=${process.pid}`, '--port=4000']
+  const error = await run(process.execPath, service, { env: { DATA_DIR: await temporaryFolder(t) } }).catch((e) => e)
+  t.equal(error.code, 1)
+  t.match(
+    error.stderr,
+    /^The service takes no arguments, but there is --port=4000\. Set the variables .* npm start\.$/m,
+  )
+})
+
 t.test('the start prints the address of the API reference, unless the role is writer', async (t) => {
   const { CLICKHOUSE_URL, REDIS_URL } = await settingsFor(t, 'servers')
   const servers = { CLICKHOUSE_URL, REDIS_URL }
