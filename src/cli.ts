@@ -20,7 +20,20 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   tail: () => import('./cli/tail.js'),
 }
 
-process.exitCode = await main(process.argv.slice(2))
+let isOutputLost = false
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // A command that listens itself decides what it means.
+  if (isOutputLost || process.stdout.listenerCount('error') > 1) return
+  isOutputLost = true
+  if (error.code !== 'EPIPE') process.stderr.write(`The output cannot be written: ${failureText(error)}\n`)
+  // The command may have returned.
+  process.exitCode = 1
+})
+// Nobody reads the messages any more. The work goes on.
+process.stderr.on('error', () => undefined)
+
+const exitCode = await main(process.argv.slice(2))
+process.exitCode = isOutputLost ? exitCode || 1 : exitCode
 
 /** @returns the exit code: 0 success, 1 failure, 2 wrong usage */
 async function main([name = 'help', ...args]: string[]): Promise<number> {

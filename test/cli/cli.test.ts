@@ -1,8 +1,9 @@
+import { once } from 'node:events'
 import { access, constants, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../helper.js'
-import { runCommand } from './command-line.js'
+import { runCommand, startCommand } from './command-line.js'
 
 t.test('npx runs it where it was built', () => access(join(process.cwd(), 'dist/cli.js'), constants.X_OK))
 
@@ -26,6 +27,19 @@ t.test('what is wrong with the arguments is the last line', async (t) => {
     t.match(stderr, /^Usage: tallyhouse /)
     t.match(stderr.trimEnd().split('\n').at(-1), message)
   }
+})
+
+t.test('whoever reads the output or the messages may leave', async (t) => {
+  const run = async (args: string[], leave: 'stdout' | 'stderr') => {
+    const child = startCommand(args)
+    let text = ''
+    for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => (text += data))
+    child[leave]?.destroy()
+    const [code] = await once(child, 'close')
+    return [code, text]
+  }
+  t.strictSame(await run(['--help'], 'stdout'), [1, ''], 'no stack trace')
+  t.strictSame(await run(['no-command'], 'stderr'), [2, ''])
 })
 
 t.test('a failure is one line in words', async (t) => {
