@@ -1,5 +1,6 @@
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { withPath } from './failure-text.js'
 
 /** A JSON file that is replaced atomically: a reader, even one after a crash, finds the old state or the new one. */
 export class StateFile<State> {
@@ -48,7 +49,7 @@ export class StateFile<State> {
     const text = `${JSON.stringify(this.#wanted, null, 2)}\n`
     const handle = await open(draft, 'w', 0o600)
     try {
-      await handle.writeFile(text)
+      await handle.writeFile(text).catch(withPath(this.path))
       await handle.sync()
     } finally {
       await handle.close()

@@ -5,6 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreError } from '../../clickhouse/errors.js'
 import type { Config } from '../../config.js'
 import type { StateFile } from '../../lib/checkpoint-file.js'
+import { withPath } from '../../lib/failure-text.js'
 import { Writer } from '../../pipeline/writer.js'
 import {
   addDigests,
@@ -221,7 +222,8 @@ async function writeChunk(
   let bytes = 0
   try {
     for await (const piece of (await readChunk(shards, table, range, signal)) as AsyncIterable<Buffer>) {
-      await handle.write(piece)
+      // Unlike a single write, it writes all or fails, as on a full disk.
+      await handle.appendFile(piece).catch(withPath(path))
       hash.update(piece)
       bytes += piece.length
     }

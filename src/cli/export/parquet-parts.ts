@@ -1,5 +1,6 @@
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { withPath } from '../../lib/failure-text.js'
 import type { Blocks } from './blocks.js'
 import { rowsInParquet } from './parquet-rows.js'
 import type { Part, Parts } from './part.js'
@@ -48,7 +49,7 @@ async function writeDraft(path: string, { chunks }: Run, blocks: Blocks): Promis
   try {
     let bytes = 0
     for await (const chunk of chunks) {
-      await handle.writeFile(chunk)
+      await handle.writeFile(chunk).catch(withPath(path))
       bytes += chunk.length
       blocks.release(chunk)
     }

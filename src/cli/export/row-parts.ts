@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
+import { withPath } from '../../lib/failure-text.js'
 import type { CommandIo } from '../command.js'
 import type { Blocks } from './blocks.js'
 import type { Part, Parts, Written } from './part.js'
@@ -99,7 +100,7 @@ async function fileOutput(path: string, { bytes }: Written): Promise<RowOutput> 
   return {
     async write(rows) {
       for (let at = 0; at < rows.length; ) {
-        const { bytesWritten } = await handle.write(rows, at, rows.length - at, position)
+        const { bytesWritten } = await handle.write(rows, at, rows.length - at, position).catch(withPath(path))
         at += bytesWritten
         position += bytesWritten
       }

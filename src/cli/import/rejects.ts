@@ -1,4 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises'
+import { withPath } from '../../lib/failure-text.js'
 import type { Reject } from './batches.js'
 
 /**
@@ -22,7 +23,8 @@ export class RejectsFile {
     if (rejects.length > 0) {
       const lines = Buffer.from(rejects.map((reject) => `${JSON.stringify(reject)}\n`).join(''))
       const handle = await this.#open()
-      await handle.write(lines, 0, lines.length, this.#bytes)
+      // Unlike a single write, it writes all or fails, as on a full disk.
+      await handle.appendFile(lines).catch(withPath(this.path))
       this.#bytes += lines.length
     }
     return this.#bytes
@@ -34,7 +36,10 @@ export class RejectsFile {
 
   async #open(): Promise<FileHandle> {
     if (!this.#handle) {
-      this.#handle = await open(this.path, this.#bytes > 0 ? 'r+' : 'w', 0o600)
+      this.#handle = await open(this.path, 'a', 0o600)
+      // The user may have moved the file of an earlier run away.
+      const { size } = await this.#handle.stat()
+      this.#bytes = Math.min(this.#bytes, size)
       await this.#handle.truncate(this.#bytes)
     }
     return this.#handle
