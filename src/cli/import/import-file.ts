@@ -1,6 +1,7 @@
 import { Connection } from '../../client/connection.js'
 import type { TallyhouseError } from '../../client/errors.js'
 import { MAX_BATCH } from '../../contract/limits.js'
+import { lockFile } from '../../lib/file-lock.js'
 import type { CommandIo } from '../command.js'
 import { callFailure, checkService } from '../first-call.js'
 import { HttpTransport } from '../keep-alive-fetch.js'
@@ -14,7 +15,7 @@ import { isSentAsLines, LineBatches } from './line-batches.js'
 import { FirstTime } from './native-rows.js'
 import type { ImportOptions } from './options.js'
 import { RejectsFile } from './rejects.js'
-import { beginOrResume, resumeHint } from './resume.js'
+import { beginOrResume, type ImportPaths, pathsOf, resumeHint } from './resume.js'
 import { importInput } from './send-batches.js'
 
 /** Bodies are smaller than the service allows, so that those in flight fit into memory. */
@@ -36,14 +37,33 @@ export interface Imported extends Done {
  * @throws Error with a sentence for the user
  */
 export async function importFile(path: string, options: ImportOptions, io: CommandIo): Promise<Imported> {
+  const input = path === '-' ? openStream(io.stdin, io.signal) : await openFile(path)
+  const source = { path, input, paths: await pathsOf(path, options, io) }
+  if (path === '-') return await importAlone(source, options, io)
+  const lock = await lockFile(`${source.paths.state}.lock`)
+  if (!lock) throw new Error(`Another process is importing ${path}. Wait until it has ended.`)
+  try {
+    return await importAlone(source, options, io)
+  } finally {
+    lock.release()
+  }
+}
+
+interface Source {
+  path: string
+  input: Input
+  paths: ImportPaths
+}
+
+/** Imports what no other process imports, as that would store its events twice. */
+async function importAlone({ path, input, paths }: Source, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const isStream = path === '-'
-  const input = isStream ? openStream(io.stdin, io.signal) : await openFile(path)
   const format = options.format ?? (await findFormat(input))
   const maxBytes = io.env.BATCH_BODY_LIMIT
     ? Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
     : MAX_BODY_BYTES
   const lines = format === 'ndjson' && (await isSentAsLines(input, options))
-  const begun = await beginOrResume(path, { ...options, format, maxBytes, lines }, io)
+  const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }
 

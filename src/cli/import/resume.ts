@@ -28,6 +28,12 @@ export interface ResolvedOptions extends ImportOptions {
   lines: boolean
 }
 
+/** The files of an import. */
+export interface ImportPaths {
+  state: string
+  rejects: string
+}
+
 /** An import that is new, resumed, or finished already. */
 export interface BegunImport {
   state: ImportState
@@ -42,12 +48,17 @@ export interface BegunImport {
 
 /**
  * Finds the state of an earlier import of the same input, or begins a new one; tells the user which.
+ * @param paths of its files
  * @throws Error with a sentence for the user if the earlier import had another target, input or options
  */
-export async function beginOrResume(path: string, options: ResolvedOptions, io: CommandIo): Promise<BegunImport> {
+export async function beginOrResume(
+  path: string,
+  paths: ImportPaths,
+  options: ResolvedOptions,
+  io: CommandIo,
+): Promise<BegunImport> {
   const isStream = path === '-'
   const report = (text: string) => void io.stderr.write(`${text}\n`)
-  const paths = await pathsOf(isStream ? STREAM_NAME : path, options, report)
   const fresh = await freshState(path, options)
   const begun = { file: null, rejectsPath: paths.rejects, isFinished: false, expired: 0 }
   if (isStream) {
@@ -150,14 +161,17 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
 }
 
 /** Next to the input if that directory is writable, otherwise in the current directory. */
-async function pathsOf(path: string, options: ImportOptions, report: (text: string) => void) {
+export async function pathsOf(input: string, options: ImportOptions, { stderr }: CommandIo): Promise<ImportPaths> {
+  const path = input === '-' ? STREAM_NAME : input
   const isWritable = await access(dirname(resolve(path)), constants.W_OK).then(
     () => true,
     () => false,
   )
   const base = isWritable ? path : join('.', basename(path))
   if (!isWritable && options.stateFile === undefined) {
-    report(`${dirname(path)} is not writable, so progress is kept in ${base}.import.json; resume from this directory.`)
+    stderr.write(
+      `${dirname(path)} is not writable, so progress is kept in ${base}.import.json; resume from this directory.\n`,
+    )
   }
   return {
     state: options.stateFile ?? `${base}.import.json`,
