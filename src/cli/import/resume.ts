@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -160,14 +161,21 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
   }
 }
 
-/** Next to the input if that directory is writable, otherwise in the current directory. */
+/**
+ * Next to the input if that directory is writable, otherwise in the current directory, with names that tell it from inputs
+ * of the same name in other directories.
+ */
 export async function pathsOf(input: string, options: ImportOptions, { stderr }: CommandIo): Promise<ImportPaths> {
   const path = input === '-' ? STREAM_NAME : input
   const isWritable = await access(dirname(resolve(path)), constants.W_OK).then(
     () => true,
     () => false,
   )
-  const base = isWritable ? path : join('.', basename(path))
+  const place = createHash('sha256')
+    .update(dirname(resolve(path)))
+    .digest('hex')
+    .slice(0, 8)
+  const base = isWritable ? path : join('.', `${basename(path)}.${place}`)
   if (!isWritable && options.stateFile === undefined) {
     stderr.write(
       `${dirname(path)} is not writable, so progress is kept in ${base}.import.json; resume from this directory.\n`,
