@@ -18,7 +18,8 @@ interface Record {
 
 /**
  * Reads the records of a CSV table (RFC 4180), in which a quoted cell may contain line ends. Each record becomes a JSON
- * object with its cells as strings. The first record names the columns and is not a row.
+ * object with its cells as strings. The first record names the columns and is not a row; neither is one that repeats it, as
+ * where several tables were put together.
  *
  * The record boundaries are found here and not by csv-parse, whose `info.bytes` counts the empty lines that follow a record
  * in or out, depending on the record; an import resumes by them and shows the exact bytes of a rejected row.
@@ -27,6 +28,8 @@ export class CsvReader implements RowReader {
   readonly #row = newRow()
   readonly #delimiter: string
   #columns: string[] | null
+  /** of the columns */
+  #names: Set<string>
   #rest: Buffer = EMPTY
   /** of the first byte of `#rest` */
   #offset: number
@@ -38,6 +41,7 @@ export class CsvReader implements RowReader {
     this.#line = line
     this.#delimiter = delimiter
     this.#columns = columns
+    this.#names = new Set(columns)
   }
 
   /** The names of the columns; null until their record has been read. */
@@ -80,6 +84,7 @@ export class CsvReader implements RowReader {
     for (const [i, { start, end, line, lines }] of records.entries()) {
       // If one record is damaged, or the parser counts them differently, each is parsed alone.
       const cells = together?.length === records.length ? together[i] : this.#tryParse(raw, start, end)?.[0]
+      if (cells && this.#namesColumns(cells, line)) continue
       const fault = this.#faultOf(cells)
       const table = cells && fault === null ? this.#objectOf(cells) : null
       const next = { offset: base + end, line: line + lines - 1 }
@@ -90,14 +95,29 @@ export class CsvReader implements RowReader {
   /** @throws Error if the record cannot be parsed, or names a column twice */
   #header(raw: Buffer, record: Record | undefined): string[] | null {
     if (!record) return null
-    const cells = this.#tryParse(raw, record.start, record.end)?.[0]?.map((cell) => cell.trim())
+    const cells = this.#tryParse(raw, record.start, record.end)?.[0]?.map(trimmedName)
     if (!cells) throw new Error('The first line of the CSV, which names its columns, cannot be read.')
     const names = new Set<string>()
     for (const cell of cells) {
       if (names.has(cell)) throw new Error(`The CSV has two columns with the name "${cell}".`)
       names.add(cell)
     }
+    this.#names = names
     return cells
+  }
+
+  /** @throws Error if the cells are the names of the columns in another order: what follows would get wrong names */
+  #namesColumns(cells: string[], line: number): boolean {
+    const columns = this.#columns ?? []
+    const first = trimmedName(cells[0])
+    // Of nearly all rows the first cell tells.
+    if (cells.length !== columns.length || !this.#names.has(first)) return false
+    const names = cells.map(trimmedName)
+    if (names.every((name, i) => name === columns[i])) return true
+    if (new Set(names).size < names.length || !names.every((name) => this.#names.has(name))) return false
+    throw new Error(
+      `Line ${line} of the CSV names its columns again, in another order. Import the tables in it one by one.`,
+    )
   }
 
   #tryParse(raw: Buffer, start: number, end: number): string[][] | null {
@@ -157,4 +177,8 @@ function nextRecord(raw: Buffer, start: number, line: number, delimiter: number,
 function isBlank(raw: Buffer, { start, end }: Record): boolean {
   for (let at = start; at < end; at++) if ((raw[at] ?? 0) > 0x20) return false
   return true
+}
+
+function trimmedName(cell = ''): string {
+  return cell.trim()
 }

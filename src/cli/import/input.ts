@@ -9,6 +9,8 @@ const BLOCK_BYTES = 512 * 1024
 /** Compressed bytes given to fzstd at a time, since they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
+/** The name of a file in an archive. */
+const HIDDEN = /(^|\/)\./
 const EMPTY = Buffer.alloc(0)
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
@@ -139,7 +141,9 @@ async function* text(path: string, start: Buffer, counted: (chunk: Buffer) => Bu
   if (compressionOf(start, path) !== 'zip') return yield* decompress(file(path, 0, counted), path)
   const { unzip } = await import('./zip.js')
   for await (const { name, content } of unzip(path)) {
-    yield* decompress(map(content, counted), name)
+    // As in a folder; macOS adds such files to its archives.
+    if (HIDDEN.test(name)) continue
+    yield* skip(decompress(map(content, counted), name), 0)
     // The last line of a file may have no line end.
     yield Buffer.from('\n')
   }

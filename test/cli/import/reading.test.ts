@@ -122,6 +122,19 @@ t.test('CSV: columns by their names or by --map, cells as strings, empty ones le
   t.equal(Object.keys(JSON.parse(wide.events[0] ?? '').properties).length, 299_999, 'without the empty one')
 })
 
+t.test('CSV that names its columns again is several tables put together', async (t) => {
+  const tables = 'event,distinct_id,a\nx,u,1\n\n"event",distinct_id , a\r\nevent,u,2\nevent,event,distinct_id\n'
+  const { events, rejects } = await read(tables)
+  t.strictSame(events, [
+    '{"event":"x","distinct_id":"u","properties":{"a":"1"}}',
+    '{"event":"event","distinct_id":"u","properties":{"a":"2"}}',
+    '{"event":"event","distinct_id":"event","properties":{"a":"distinct_id"}}',
+  ])
+  t.strictSame(rejects, [])
+  const message = /^Line 3 of the CSV names its columns again, in another order\. Import the tables/
+  await t.rejects(read('event,distinct_id\nx,u\ndistinct_id,event\nu,x\n'), { message })
+})
+
 t.test('a time in milliseconds keeps its fraction in CSV, too, and one beyond all numbers is a reject', async (t) => {
   const { events, rejects } = await read(
     'event,distinct_id,timestamp\na,u,1733788800000.5\na,u, 1.7e12 \na,u,1e400\na,u,-1e400\n',
