@@ -19,6 +19,8 @@ t.test('what is wrong with the arguments is the last line', async (t) => {
     [['keys', 'make'], /^Say what to do with the keys/],
     [['import', '--colour'], /^Unknown option '--colour'/],
     [['serve', '--port=4000'], /^serve takes no arguments, but there is --port=4000\. Set the variables/],
+    [['import', '--state', 'x.json'], /^An import from standard input cannot be resumed, so --state needs a FILE\.$/],
+    [['import', '--rejects', './package.json', 'package.json'], /^\.\/package\.json is the input, and would be over/],
     [['exprot'], /^There is no command "exprot"\.$/],
   ]
   for (const [args, message] of wrong) {

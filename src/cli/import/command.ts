@@ -1,7 +1,7 @@
-import { parseArgs } from 'node:util'
+import { resolve } from 'node:path'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
-import { type Command, type CommandIo, UsageError } from '../command.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
 import { UNACKNOWLEDGED } from './find-stored.js'
@@ -72,6 +72,14 @@ export const command: Command = {
     if (paths.length > 1 && (values.state !== undefined || values.rejects !== undefined)) {
       throw new UsageError('--state and --rejects are for a single input. Run the command once per file.')
     }
+    if (paths[0] === '-' && values.state !== undefined) {
+      throw new UsageError('An import from standard input cannot be resumed, so --state needs a FILE.')
+    }
+    for (const own of [values.state, values.rejects]) {
+      if (own !== undefined && resolve(own) === resolve(paths[0] ?? '')) {
+        throw new UsageError(`${own} is the input, and would be overwritten. Name another file.`)
+      }
+    }
     if (new Set(paths).size < paths.length) throw new UsageError('A file is named twice.')
     return await importAllFiles(paths, await readOptions(values, io), io)
   },
@@ -138,27 +146,23 @@ async function readOptions(values: ReturnType<typeof parse>['values'], io: Comma
 }
 
 function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        url: { type: 'string' },
-        'key-file': { type: 'string' },
-        format: { type: 'string' },
-        delimiter: { type: 'string', default: ',' },
-        map: { type: 'string' },
-        time: { type: 'string' },
-        from: { type: 'string' },
-        parallel: { type: 'string', default: '8' },
-        state: { type: 'string' },
-        unanswered: { type: 'string', default: 'check' },
-        rejects: { type: 'string' },
-      },
-    })
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+  return parseOptions({
+    args,
+    allowPositionals: true,
+    options: {
+      url: { type: 'string' },
+      'key-file': { type: 'string' },
+      format: { type: 'string' },
+      delimiter: { type: 'string', default: ',' },
+      map: { type: 'string' },
+      time: { type: 'string' },
+      from: { type: 'string' },
+      parallel: { type: 'string', default: '8' },
+      state: { type: 'string' },
+      unanswered: { type: 'string', default: 'check' },
+      rejects: { type: 'string' },
+    },
+  })
 }
 
 function oneOf<Word extends string>(name: string, word: string | undefined, words: readonly Word[]): Word | undefined {
