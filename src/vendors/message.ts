@@ -108,12 +108,31 @@ export function withoutKey(object: string, key: string): string {
   return mayHold ? withoutMembers(object, (_name, value) => isKey(value)) : object
 }
 
-/** The messages in each of these values; one that is at fault becomes a fault, and costs the others nothing. */
+/**
+ * That a request may hold; no vendor takes more than 2500. Each may become a fault, which is many times as long as the two
+ * bytes that can cause it.
+ */
+export const MAX_MESSAGES = 20_000
+
+/** Also of lines. SDKs that get a 413 send less at once. */
+export class TooManyMessagesError extends Error {
+  override readonly name = 'TooManyMessagesError'
+
+  constructor() {
+    super(`The request has over ${MAX_MESSAGES} messages. Send less at once.`)
+  }
+}
+
+/**
+ * The messages in each of these values; one that is at fault becomes a fault, and costs the others nothing.
+ * @throws TooManyMessagesError
+ */
 export function messagesOfEach(
   values: readonly JsonValue[],
   { key }: SdkRequest,
   read: (row: JsonRow) => SdkMessage[],
 ): SdkMessage[] {
+  if (values.length > MAX_MESSAGES) throw new TooManyMessagesError()
   const all: SdkMessage[] = []
   for (const [index, value] of values.entries()) {
     let row: JsonRow | undefined

@@ -1,5 +1,14 @@
 import type { JsonValue } from '../json/value.js'
-import { FieldFault, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
+import {
+  FieldFault,
+  insertIdOf,
+  MAX_MESSAGES,
+  messagesOfEach,
+  type SdkMessage,
+  type SdkRequest,
+  TooManyMessagesError,
+  withoutKey,
+} from './message.js'
 import { EMPTY_ROW, type JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor } from './row.js'
 import { sdkTime, toMilliseconds } from './time.js'
 
@@ -84,17 +93,14 @@ export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessag
   })
 }
 
-/** Mixpanel takes 2000 events at once. Each line may become a fault, however short it is. */
-const MAX_LINES = 20_000
-
 /**
  * The events of a body that holds one on each line, as an array: a line that is not valid JSON is one of its strings, and
  * so becomes a fault of its own. A text that has no line that is valid JSON is returned as it is.
- * @throws RowFault if there are too many lines
+ * @throws TooManyMessagesError
  */
 export function arrayOfLines(text: string): string {
-  const all = text.split('\n', MAX_LINES + 1)
-  if (all.length > MAX_LINES) throw new RowFault(`The body has over ${MAX_LINES} lines. Send less at once.`)
+  const all = text.split('\n', MAX_MESSAGES + 1)
+  if (all.length > MAX_MESSAGES) throw new TooManyMessagesError()
   const lines = all.filter((line) => line.trim() !== '')
   const values = lines.map((line) => (isJson(line) ? line : JSON.stringify(line)))
   return values.some((value, i) => value === lines[i]) ? `[${values.join(',')}]` : text

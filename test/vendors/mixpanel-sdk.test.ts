@@ -195,5 +195,5 @@ t.test('one event on each line', async (t) => {
   t.equal(arrayOfLines('{"a":1.0}\r\n\n{"b":2}\n'), '[{"a":1.0}\r,{"b":2}]')
   t.equal(arrayOfLines('{"a":1}\n{"b"\n'), '[{"a":1},"{\\"b\\""]')
   t.equal(arrayOfLines('{"a"\n{"b"'), '{"a"\n{"b"')
-  t.throws(() => arrayOfLines(`{}\n${'x\n'.repeat(20_000)}`), { message: /over 20000 lines/ })
+  t.throws(() => arrayOfLines(`{}\n${'x\n'.repeat(20_000)}`), { message: /over 20000 messages/ })
 })

@@ -65,7 +65,8 @@ function refusal(faults: Ingested['faults']): Answer {
   for (const { field = 'properties', isMissing, index = 0 } of faults) {
     const found = isMissing ? missing : invalid
     const name = FIELDS[field] ?? field
-    found[name] = [...(found[name] ?? []), index]
+    found[name] ??= []
+    found[name].push(index)
   }
   const body = {
     code: 400,

@@ -6,7 +6,7 @@ import type { Admission } from '../../http/admission.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, retryAfterOf } from '../../http/error-handler.js'
 import { type JsonValue, readJson } from '../../json/value.js'
-import type { SdkMessage, SdkRequest } from '../../vendors/message.js'
+import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
 import { type Ingested, type IngestParts, ingest, type Plan, planOf } from './ingest.js'
@@ -253,6 +253,7 @@ const TOO_LARGE = 'The body is over the limit once it is decompressed. Send less
 
 function asRefusal(error: Error): Error {
   if (error instanceof SdkBodyTooLargeError) return new ApiError('payload_too_large', TOO_LARGE)
+  if (error instanceof TooManyMessagesError) return new ApiError('payload_too_large', error.message)
   if (error instanceof SdkBodyError) return new ApiError('invalid_json', error.message)
   if (error instanceof RowFault) return new ApiError('invalid_request', error.message)
   return error

@@ -59,3 +59,20 @@ t.test('what cannot be stored of Mixpanel, Amplitude and OpenPanel becomes a dea
     )
   t.notMatch(letters.join(), token, 'without the key')
 })
+
+t.test('a request of more messages than any vendor takes is told to be smaller', async (t) => {
+  const { keys, inject } = await startSdkApp(t)
+  const many = `[${'0,'.repeat(20_000)}0]`
+  const key = `"${keys.write}"`
+  for (const [url, payload] of [
+    ['/segment/v1/batch', `{"writeKey":${key},"batch":${many}}`],
+    ['/posthog/batch', `{"api_key":${key},"batch":${many}}`],
+    ['/mixpanel/track', `[{"properties":{"token":${key}}},${many.slice(1)}`],
+    ['/mixpanel/import', `{"event":"a","properties":{"token":${key}}}\n${'x\n'.repeat(20_000)}`],
+    ['/amplitude/2/httpapi', `{"api_key":${key},"events":${many}}`],
+  ] as const) {
+    const { statusCode, body } = await inject({ method: 'POST', url, payload })
+    t.equal(statusCode, 413, url)
+    t.match(body, /over 20000 messages\. Send less at once\./, url)
+  }
+})
