@@ -59,7 +59,10 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
   const { env, stdin, stdout, stderr } = process
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
   try {
-    return await command.run(args, { env, stdin, stdout, stderr, signal: stop.signal })
+    const code = await command.run(args, { env, stdin, stdout, stderr, signal: stop.signal })
+    // What the reader of the output does not take would keep the process.
+    if (stop.signal.aborted && stdout.writableLength > 0) process.exit(code)
+    return code
   } catch (error) {
     if (!(error instanceof UsageError)) {
       stderr.write(`${failureText(error)}\n`)

@@ -8,6 +8,8 @@ import type { RowReader } from './row-reader.js'
 
 /** How often what was written is brought to the disk and recorded, while more is written. */
 const RECORD_MS = 250
+/** For the reader of an export that is interrupted: one that is alive but does not read must not hold up the end. */
+const STOP_LIMIT_MS = 2_000
 
 /** Where the rows of an export go. */
 interface RowOutput {
@@ -28,9 +30,9 @@ export async function openRowParts(
   blocks: Blocks,
   path: string | null,
   before: Written,
-  { stdout }: CommandIo,
+  io: CommandIo,
 ): Promise<Parts> {
-  return new RowParts(reader, blocks, path === null ? streamOutput(stdout) : await fileOutput(path, before))
+  return new RowParts(reader, blocks, path === null ? streamOutput(io) : await fileOutput(path, before))
 }
 
 class RowParts implements Parts {
@@ -110,14 +112,24 @@ async function fileOutput(path: string, { bytes }: Written): Promise<RowOutput> 
   }
 }
 
-function streamOutput(stdout: CommandIo['stdout']): RowOutput {
+function streamOutput({ stdout, signal }: CommandIo): RowOutput {
   // If the reader is gone, the write's callback reports it; an unhandled event would end the process.
   const ignore = () => undefined
   stdout.on('error', ignore)
   return {
     write(rows) {
       return new Promise((resolve, reject) => {
-        stdout.write(rows, (error) => (error ? reject(closedBefore(error)) : resolve()))
+        let stopping: NodeJS.Timeout | undefined
+        const stop = () => {
+          stopping = setTimeout(() => reject(signal.reason), STOP_LIMIT_MS)
+        }
+        signal.addEventListener('abort', stop)
+        stdout.write(rows, (error) => {
+          signal.removeEventListener('abort', stop)
+          clearTimeout(stopping)
+          if (error) reject(closedBefore(error))
+          else resolve()
+        })
       })
     },
     sync: async () => undefined,
