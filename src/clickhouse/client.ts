@@ -43,7 +43,7 @@ export interface Reading {
   project?: string
   /** an abort cancels the query and breaks the stream */
   signal?: AbortSignal | undefined
-  /** timeout of the first byte in ms; default 30 s */
+  /** timeout in ms, of a streamed result that of its first byte; default 30 s */
   limitMs?: number | undefined
 }
 
@@ -142,27 +142,15 @@ export class ClickHouse {
       wait_end_of_query: 1,
       output_format_json_quote_64bit_integers: 1,
     } as const
-    const read = async (client: ClickHouseClient, abort_signal: AbortSignal) => {
-      const result = await client.query({
+    const read = (connection: Connection, abort_signal: AbortSignal) =>
+      connection.rows<Row>({
         query,
         query_params: parameters,
         use_multipart_params_auto: !isLong,
         clickhouse_settings: all,
-        format: 'JSONEachRow',
         abort_signal,
       })
-      try {
-        assertIsFromClickHouse(result.response_headers)
-        return await result.json<Row>()
-      } finally {
-        // An unread response keeps its connection.
-        result.close()
-      }
-    }
-    return await this.#read(
-      (connection) => connection.run(limitMs, (abort) => read(connection.client, abort), signal),
-      signal,
-    )
+    return await this.#read((connection) => connection.run(limitMs, (abort) => read(connection, abort), signal), signal)
   }
 
   /**

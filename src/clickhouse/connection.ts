@@ -1,6 +1,12 @@
 import { setMaxListeners } from 'node:events'
-import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
-import { StoreTimeoutError, StoreUnreachableError, storeError } from './errors.js'
+import {
+  type ClickHouseClient,
+  ClickHouseError,
+  type ClickHouseSettings,
+  createClient,
+  type QueryParams,
+} from '@clickhouse/client'
+import { assertHasEnd, assertIsFromClickHouse, StoreTimeoutError, StoreUnreachableError, storeError } from './errors.js'
 import { QueryStreams } from './query-stream.js'
 
 /** The timeout of an INSERT, ms. */
@@ -87,6 +93,24 @@ export class Connection {
     } finally {
       clearTimeout(timer)
       for (const signal of signals) signal.removeEventListener('abort', abort)
+    }
+  }
+
+  /** The rows of a query as objects: all of them, or an error. An abort ends it at any time. */
+  async rows<Row>(query: Omit<QueryParams, 'format'> & { abort_signal: AbortSignal }): Promise<Row[]> {
+    const { abort_signal: signal } = query
+    const result = await this.client.query({ ...query, format: 'JSONEachRow' })
+    const close = () => result.close()
+    // The client itself listens only until the headers are there.
+    signal.addEventListener('abort', close)
+    try {
+      assertIsFromClickHouse(result.response_headers)
+      assertHasEnd(result.response_headers)
+      return await result.json<Row>()
+    } finally {
+      signal.removeEventListener('abort', close)
+      // An unread response keeps its connection.
+      close()
     }
   }
 

@@ -185,6 +185,15 @@ export function assertIsFromClickHouse(headers: object): void {
   )
 }
 
+/**
+ * A body that ends where its connection ends may have been truncated, and rows that are missing would go unnoticed.
+ * @param headers of a response
+ */
+export function assertHasEnd(headers: Record<string, unknown>): void {
+  if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined) return
+  throw new Error('the response has neither a length nor chunks; a proxy in front of ClickHouse must use HTTP/1.1')
+}
+
 /** ClickHouse did not respond within the time set for the query. */
 export class StoreTimeoutError extends StoreUnreachableError {
   override readonly name = 'StoreTimeoutError'

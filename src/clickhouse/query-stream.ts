@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import { urlToHttpOptions } from 'node:url'
 import { type ClickHouseSettings, parseError } from '@clickhouse/client'
 import { BlockAgent } from './block-agent.js'
-import { assertIsFromClickHouse, MAX_ERROR_BYTES } from './errors.js'
+import { assertHasEnd, assertIsFromClickHouse, MAX_ERROR_BYTES } from './errors.js'
 import type { Scalars } from './parameters.js'
 
 export interface StreamOptions {
@@ -58,14 +58,11 @@ export class QueryStreams {
     for (const [name, value] of Object.entries(settings)) search.set(name, String(value))
     for (const [name, value] of Object.entries(parameters)) search.set(`param_${name}`, formatParameter(value))
     const answer = await this.#send(`/?${search}`, query, signal)
-    if (answer.headers['transfer-encoding'] === undefined && answer.headers['content-length'] === undefined) {
-      answer.destroy()
-      throw new Error('the response has neither a length nor chunks; a proxy in front of ClickHouse must use HTTP/1.1')
-    }
     const isError = answer.statusCode !== 200 || answer.headers['x-clickhouse-exception-code'] !== undefined
     if (isError) throw parseError(await errorText(answer))
     try {
       assertIsFromClickHouse(answer.headers)
+      assertHasEnd(answer.headers)
     } catch (error) {
       answer.destroy()
       throw error

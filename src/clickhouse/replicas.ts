@@ -252,16 +252,14 @@ async function isUsable(connection: Connection): Promise<boolean> {
 /** Runs a query that also works if the database does not exist. */
 async function ask<Row>(connection: Connection, query: string): Promise<Row[]> {
   const { database } = connection
-  return await connection.run(PROBE_LIMIT_MS, async (abort_signal) => {
-    const result = await connection.client.query({
+  return await connection.run(PROBE_LIMIT_MS, (abort_signal) =>
+    connection.rows<Row>({
       query: query.replaceAll('currentDatabase()', '{database:String}'),
       query_params: { database },
       clickhouse_settings: { database: 'default', wait_end_of_query: 1 } as ClickHouseSettings,
-      format: 'JSONEachRow',
       abort_signal,
-    })
-    return await result.json<Row>()
-  })
+    }),
+  )
 }
 
 /** Resolves when a replica has fetched what the others had of a table at the time of the call. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { CONNECTIONS } from '../../src/clickhouse/connection.js'
 import { startClickHouse } from '../helper.js'
@@ -45,4 +45,39 @@ t.test('a page of a proxy is no response of ClickHouse', async (t) => {
     const expected = { reason: { name: 'StoreUnreachableError', message: /not from ClickHouse/ } }
     t.match(failures, Array(CONNECTIONS + 1).fill(expected), name)
   }
+})
+
+/** ClickHouse as seen through something that sends these bytes as the response to the first request. */
+async function sending(t: Test, reply: string, { ends }: { ends: boolean }): Promise<ClickHouse> {
+  const sockets: Socket[] = []
+  const server = createTcpServer((socket) => {
+    sockets.push(socket)
+    socket.once('data', () => (ends ? socket.end(reply) : socket.write(reply)))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const clickhouse = new ClickHouse({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/analytics` })
+  t.teardown(async () => {
+    await clickhouse.close()
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return clickhouse
+}
+
+t.test('rows that end where their connection ends are refused, as some may be missing', async (t) => {
+  const head = 'HTTP/1.0 200 OK\r\nX-ClickHouse-Query-Id: 1\r\n\r\n'
+  for (const rows of ['', '{"a":1}\n', '{"a":1}\n{"a"']) {
+    const clickhouse = await sending(t, `${head}${rows}`, { ends: true })
+    await t.rejects(clickhouse.rows('SELECT 1'), { name: 'StoreUnreachableError', message: /HTTP\/1\.1/ }, rows)
+  }
+})
+
+t.test('rows that break off, or stop coming, are an error', async (t) => {
+  const begun = 'HTTP/1.1 200 OK\r\nX-ClickHouse-Query-Id: 1\r\nContent-Length: 100\r\n\r\n{"a":1}\n'
+  const broken = await sending(t, begun, { ends: true })
+  await t.rejects(broken.rows('SELECT 1'), { name: 'StoreUnreachableError' })
+  const silent = await sending(t, begun, { ends: false })
+  await t.rejects(silent.rows('SELECT 1', {}, {}, { limitMs: 100 }), { name: 'StoreTimeoutError' })
+  const hungUp = AbortSignal.timeout(100)
+  await t.rejects(silent.rows('SELECT 1', {}, {}, { signal: hungUp }), { name: 'StoreUnreachableError' })
 })
