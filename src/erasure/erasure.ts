@@ -63,8 +63,9 @@ export class Erasure {
     const namesOf = await this.#namesOf(projectId, distinctIds)
     const names = [...new Set([...namesOf.values()].flat(2))]
     const sessions = await this.#deleteSessions(projectId, names)
-    const events = await this.#deleteEvents(projectId, names)
+    // Before the events: a letter that is replayed meanwhile stores some.
     const letters = await eraseFromDeadLetters(shards, projectId, new Set(names))
+    const events = await this.#deleteEvents(projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
     // Last, as they lead a retry to the other names.
     for (const levels of new Set(namesOf.values())) await aliases.remove(projectId, levels)

@@ -48,8 +48,9 @@ export class ProjectErasure {
     const { shards, barrier } = this.#parts
     // From here on no journal holds anything of it that is older than the call, but states that the store has, too.
     await barrier.waitForAll()
-    const events = await this.#deleteEvents(projectId)
+    // Before the events: a letter that is replayed meanwhile stores some.
     const letters = await eraseProjectFromDeadLetters(shards, projectId)
+    const events = await this.#deleteEvents(projectId)
     await eraseSaved(shards, projectId)
     const removed = { sessions: 0, profiles: 0, aliases: 0 }
     // Whatever the rest took, each call removes some states.

@@ -1,3 +1,4 @@
+import { buffer } from 'node:stream/consumers'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isDataError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
@@ -5,7 +6,8 @@ import type { Entry } from '../journal/journal.js'
 import { formatPosition } from '../model/position.js'
 import { EntryError, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
-import { deleteErasedEvents, hasEventsOfEntry } from '../store/events.js'
+import { usersIn } from '../store/erased-letters.js'
+import { deleteErasedEvents, deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
 import { latestJournal } from '../store/journals.js'
 import { openTables } from '../store/tables.js'
 
@@ -32,17 +34,30 @@ export async function replayDeadLetter(
   if (kind === 'rejected') return { isStored: false, reason: NEVER_STORED }
   const { clickhouse } = letter.shard
   const journalId = letter.journalId || ((await latestJournal(shards.first)) ?? 0)
-  const isThere = kind === 'events' && (await hasEventsOfEntry(shards, { projectId, position, journalId }))
+  const place = { projectId, position, journalId }
+  const isThere = kind === 'events' && (await hasEventsOfEntry(shards, place))
   if (!isThere) {
-    const chunks: Buffer[] = []
-    for await (const chunk of await readDeadLetterBody(letter)) chunks.push(chunk)
-    const entry = { position, projectId, kind, count: 0, receivedAt, body: Buffer.concat(chunks) }
+    const body = await buffer(await readDeadLetterBody(letter))
+    const entry = { position, projectId, kind, count: 0, receivedAt, body }
     const replay = await insert(clickhouse, journalId, entry, signal)
     if (!replay.isStored) return replay
+    if (kind === 'events') await deleteErasedMeanwhile(letter, place, body)
   }
   if (kind === 'events') await deleteErasedEvents(clickhouse, projectId)
   await insertReplay(letter, now)
   return { isStored: true }
+}
+
+/**
+ * Deletes the events of users who were erased from the letter since its body was read. Users who are erased later lose their
+ * events by the erasure itself, which comes to events after letters.
+ */
+async function deleteErasedMeanwhile(letter: DeadLetter, place: EntryPlace, body: Buffer): Promise<void> {
+  const now = await buffer(await readDeadLetterBody(letter))
+  if (now.equals(body)) return
+  const left = usersIn(now)
+  const erased = [...usersIn(body)].filter((user) => !left.has(user))
+  if (erased.length > 0) await deleteEventsOfEntry(letter.shard.clickhouse, place, erased)
 }
 
 /** As the writer does: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */

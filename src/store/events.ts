@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, StoreUnreachableError } from '../clickhouse/errors.js'
-import { QueryParameters } from '../clickhouse/parameters.js'
+import { QueryParameters, type Scalars } from '../clickhouse/parameters.js'
 import { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
@@ -113,25 +113,39 @@ export async function storedPositions(
   return new Set(rows.map(({ id }) => parseEventId(id)?.position ?? START))
 }
 
-/** Whether events of the journal's entry at this position are stored, on any shard. */
-export async function hasEventsOfEntry(
-  shards: Shards,
-  { projectId, position, journalId }: { projectId: string; position: Position; journalId: number },
-): Promise<boolean> {
-  const rows = await shards.rows(
-    `SELECT 1 FROM ${shards.table('events')}
-     WHERE project_id = {project:String}
-       AND toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
-       AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}
-     LIMIT 1`,
-    {
-      project: projectId,
-      first: formatEventId({ position, index: 0, journalId: 0 }),
-      last: lastIdAt(position),
-      journal: journalId,
-    },
-  )
+/** The entry of a project at a position of a journal. */
+export interface EntryPlace {
+  projectId: string
+  position: Position
+  journalId: number
+}
+
+const OF_ENTRY = `project_id = {project:String}
+  AND toUInt128(event_id) >= toUInt128({first:UUID}) AND toUInt128(event_id) <= toUInt128({last:UUID})
+  AND bitAnd(toUInt128(event_id), 0xffffffff) = {journal:UInt32}`
+
+function valuesOf({ projectId, position, journalId }: EntryPlace): Scalars {
+  const first = formatEventId({ position, index: 0, journalId: 0 })
+  return { project: projectId, first, last: lastIdAt(position), journal: journalId }
+}
+
+/** Whether events of an entry are stored, on any shard. */
+export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promise<boolean> {
+  const rows = await shards.rows(`SELECT 1 FROM ${shards.table('events')} WHERE ${OF_ENTRY} LIMIT 1`, valuesOf(entry))
   return rows.length > 0
+}
+
+/** Hides those events of an entry that are of these users, on this shard. */
+export async function deleteEventsOfEntry(
+  clickhouse: ClickHouse,
+  entry: EntryPlace,
+  distinctIds: readonly string[],
+): Promise<void> {
+  const fields = new QueryParameters()
+  await clickhouse.command(
+    `DELETE FROM events WHERE ${OF_ENTRY} AND distinct_id IN ${fields.array([...distinctIds])}`,
+    { ...valuesOf(entry), ...fields.parameters },
+  )
 }
 
 /** Removes the placeholders of erased events that a replayed dead letter has stored on this shard (see ERASED_EVENT). */
