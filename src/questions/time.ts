@@ -37,8 +37,8 @@ export interface Buckets {
 export function isTimeZone(name: string): boolean {
   try {
     Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name)
-    // Temporal accepts offsets as time zones, but this service does not.
-    return !/^[+-]/.test(name)
+    // Temporal accepts offsets, and ISO times for their zone or offset, but this service does not.
+    return !/^[-+\d]/.test(name)
   } catch {
     return false
   }
