@@ -145,7 +145,10 @@ export class Questions {
     }
   }
 
-  /** Waits at the read barrier without holding a slot, because the store may be late while one of its shards is down. */
+  /**
+   * Waits at the read barrier. The store may be late while one of its shards is down, so the slot of a client that disconnects
+   * becomes free at once.
+   */
   async #wait(projectId: string, signal: AbortSignal): Promise<ReadPoint> {
     try {
       return await unlessAborted(this.#options.barrier.waitForProject(projectId), signal)
