@@ -216,3 +216,36 @@ t.test('names the regular expressions that RE2 does not take', async (t) => {
     )
   }
 })
+
+t.test('an answer of long texts, of which each bucket has all, is too long', async (t) => {
+  const env = { ...settings, QUERY_MEMORY: String(2 ** 31), DATA_DIR: await dataFolder(t) }
+  let url = ''
+  const { call } = await startApp(t, env, {
+    onClickHouse: (found) => {
+      url = found
+    },
+  })
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+  await until('the tables', async () => (await call('GET', '/public/events')).statusCode === 200)
+  await clickhouse.command(`
+    INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
+    SELECT 'default', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', 'u',
+      86400000 * (number % 30), 0, concat('{"text":"', toString(intDiv(number, 30)), repeat('x', 200000), '"}'), ''
+    FROM numbers(900)`)
+  const question = (limit: number) => {
+    return {
+      kind: 'series',
+      series: [{ event: 'a' }],
+      breakdown: ['properties.text'],
+      limit,
+      from: 0,
+      to: '1970-01-31',
+    }
+  }
+  const few = await call('POST', '/public/query', question(2))
+  t.equal(few.json().results?.length, 3)
+  const many = await call('POST', '/public/query', question(30))
+  t.equal(many.statusCode, 422)
+  t.match(many.json(), { code: 'query_too_large', error: /^The answer to the question is too long\. / })
+})
