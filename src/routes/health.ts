@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ApiError } from '../contract/errors.js'
 import { ReadyQuery } from '../contract/query-schemas.js'
+import { sharedRun } from '../lib/shared-run.js'
 
 export interface HealthOptions {
   /** by the number of the lane; a check throws if its journal is unavailable, or takes no writes */
@@ -19,8 +20,8 @@ interface Checked {
 
 /** Liveness of the process, and readiness of the parts that it depends on. */
 export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { lanes, shards }) => {
-  const checkLanes = shared(() => checkAll(lanes))
-  const checkShards = shared(() => checkAll(shards))
+  const checkLanes = sharedRun(() => checkAll(lanes))
+  const checkShards = sharedRun(() => checkAll(shards))
   app.get('/health/live', async () => ({ status: 1, error: null }))
 
   app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial } }, reply) => {
@@ -39,17 +40,6 @@ export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { la
     reply.code(503).header('retry-after', '1')
     return { status: 0, error, code: 'unavailable', ...states }
   })
-}
-
-/** Requests that come while a check runs get its result: any client may ask, and often. */
-function shared(check: () => Promise<Checked>): () => Promise<Checked> {
-  let running: Promise<Checked> | undefined
-  return () => {
-    running ??= check().finally(() => {
-      running = undefined
-    })
-    return running
-  }
 }
 
 async function checkAll(checks: (() => Promise<void>)[]): Promise<Checked> {

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify'
+import { sharedRun } from '../lib/shared-run.js'
 import type { Metric } from '../metrics/metric.js'
 import { CONTENT_TYPE, formatMetrics } from '../metrics/text.js'
 
@@ -8,9 +9,10 @@ export interface MetricsOptions {
 
 /** What Prometheus scrapes: counts and the names of routes, but no user data. */
 export const metricsRoute: FastifyPluginAsync<MetricsOptions> = async (app, { read }) => {
+  const text = sharedRun(async () => Buffer.from(formatMetrics(await read())))
   app.get('/metrics', async (_request, reply) => {
-    const text = formatMetrics(await read())
+    const metrics = await text()
     reply.header('content-type', CONTENT_TYPE)
-    return text
+    return metrics
   })
 }

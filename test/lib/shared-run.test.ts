@@ -1,0 +1,23 @@
+import t from 'tap'
+import { sharedRun } from '../../src/lib/shared-run.js'
+
+t.test('who asks while it runs gets its result; who asks later, a new one', async (t) => {
+  let runs = 0
+  const run = sharedRun(async () => ++runs)
+  t.strictSame(await Promise.all([run(), run(), run()]), [1, 1, 1])
+  t.equal(await run(), 2)
+})
+
+t.test('a failure is shared, too, and not kept', async (t) => {
+  let runs = 0
+  const run = sharedRun(async () => {
+    if (++runs === 1) throw new Error('the first')
+    return runs
+  })
+  const failed = await Promise.allSettled([run(), run()])
+  t.strictSame(
+    failed.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  )
+  t.equal(await run(), 2)
+})
