@@ -31,8 +31,10 @@ async function serve(config: Config): Promise<void> {
 
 /** @throws Error that names the settings */
 async function listen(server: App, config: Config): Promise<void> {
+  // For localhost, Fastify makes another server for ::1, which has none of our limits for connections.
+  const host = config.HOST === 'localhost' ? '127.0.0.1' : config.HOST
   try {
-    await server.listen({ host: config.HOST, port: config.PORT })
+    await server.listen({ host, port: config.PORT })
   } catch (error) {
     throw cannotListen(config, error)
   }

@@ -67,6 +67,13 @@ t.test('a start that fails prints the reason and exits', async (t) => {
   await t.rejects(startService(t, { ...other, HOST: '192.0.2.1' }), /Cannot listen on HOST=192\.0\.2\.1 /)
 })
 
+t.test('for localhost there is one server, with all limits for connections', async (t) => {
+  const { url } = await startService(t, { DATA_DIR: await temporaryFolder(t), HOST: 'localhost' })
+  const { port } = new URL(url)
+  t.equal((await fetch(`http://127.0.0.1:${port}/health/live`)).status, 200)
+  await t.rejects(fetch(`http://[::1]:${port}/health/live`))
+})
+
 t.test('a first start that cannot listen stores no keys, so the next one shows them', async (t) => {
   const blocker = createServer().listen(0, '127.0.0.1')
   t.teardown(() => blocker.close())
