@@ -57,7 +57,9 @@ async function main([name = 'help', ...args]: string[]): Promise<number> {
   }
   const stop = new AbortController()
   const { env, stdin, stdout, stderr } = process
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+  if (!command.handlesSignals) {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+  }
   try {
     const code = await command.run(args, { env, stdin, stdout, stderr, signal: stop.signal })
     // What the reader of the output does not take would keep the process.

@@ -17,6 +17,8 @@ export interface Command {
   summary: string
   /** the help text, without a final line end */
   usage: string
+  /** whether `run` handles signals itself; `signal` is never aborted then */
+  handlesSignals?: true
   /**
    * @returns the exit code: 0 if everything was done, 1 if not
    * @throws UsageError if the arguments are not valid

@@ -122,6 +122,34 @@ t.test('an argument stops the start', async (t) => {
   )
 })
 
+t.test('npx tallyhouse serve ends with npx', async (t) => {
+  const env = { PATH: process.env.PATH, PORT: '0', DATA_DIR: await temporaryFolder(t), npm_command: 'exec' }
+  // npx starts a shell, which plays its part here.
+  const script = `"$0" dist/cli.js serve & echo "pid $!"; wait`
+  const parent = spawn('sh', ['-c', script, process.execPath], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => parent.kill('SIGKILL'))
+  let output = ''
+  parent.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  await until('the service to listen', () => output.includes('Tallyhouse serves at'))
+  const pid = Number(/^pid (\d+)$/m.exec(output)?.[1])
+  t.ok(isRunning(pid))
+  parent.kill('SIGTERM')
+  await until('its end', () => !isRunning(pid))
+})
+
+t.test('a signal ends tallyhouse serve while it is still starting', async (t) => {
+  const { REDIS_URL, CLICKHOUSE_URL } = { REDIS_URL: 'redis://127.0.0.1:1', CLICKHOUSE_URL: 'http://127.0.0.1:1/a' }
+  const env = { PATH: process.env.PATH, PORT: '0', REDIS_URL, CLICKHOUSE_URL }
+  const service = spawn(process.execPath, ['dist/cli.js', 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => service.kill('SIGKILL'))
+  const ended = once(service, 'exit')
+  await once(service.stdout, 'data')
+  service.kill('SIGTERM')
+  t.strictSame(await ended, [null, 'SIGTERM'])
+})
+
 t.test('the start prints the address of the API reference, unless the role is writer', async (t) => {
   const { CLICKHOUSE_URL, REDIS_URL } = await settingsFor(t, 'servers')
   const servers = { CLICKHOUSE_URL, REDIS_URL }
