@@ -16,8 +16,8 @@ today first; shards can be added, not removed.
 
   1. Running services are told to refuse writes: a 503 with Retry-After.
   2. What they accepted is stored, by them or by this command.
-  3. What is not in the store moves to the new lanes: idempotency keys, and the values of profiles
-     and sessions whose last change is a dead letter. Stored events stay where they are.
+  3. What only the journals have moves to the new lanes: idempotency keys, insert_ids, and the values
+     of profiles and sessions whose last change is a dead letter. Stored rows stay where they are.
   4. The new layout is recorded. Services with the old settings refuse everything from now on:
      start them with the new ones.
 

@@ -116,7 +116,7 @@ t.test('the embedded service: shown while it runs, changed while it does not', a
     code: 0,
     stdout: /Layout 1: 1 lane on 1 shard\n\nLANE .*\n0 +0 +up .*journal\n\nSHARD .*\n0 +up /,
   })
-  t.match(await runCommand(['lanes', 'set', '2'], '', env), { code: 1, stderr: /Stop it first/ })
+  t.match(await runCommand(['lanes', 'set', '2'], '', env), { code: 1, stderr: /Stop the service first/ })
   service.process.kill('SIGTERM')
   await service.ended
   t.ok((await setLanes(2, env)).length > 5)
