@@ -18,9 +18,9 @@ rotate  makes a new key of each kind that the project has. The old keys stay val
         (for example 30m, 24h or 7d; 0 for no time), so that clients can switch without a gap.
 revoke  revokes keys, named by their ID in the list or by the whole key.
 
-A key is shown only once, when it is made. Running services accept it at once, or after 10 s at
-the latest, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY and SECRET_KEY are not
-stored here; change them in the settings.
+A key is shown only once, when it is made. Running services accept it at once, or within a second
+while clients send many wrong keys, and refuse a revoked key within 10 s. The keys in PUBLIC_API_KEY
+and SECRET_KEY are not stored here; change them in the settings.
 
 The keys are in the store that the service's settings name: CLICKHOUSE_URL, or DATA_DIR. The store
 must exist: start the service once before. Its place is printed to standard error.`
