@@ -59,7 +59,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
     const letters = await readDeadLetters(shards, { limit: at.length * MAX_OF_ONE_ID, at, projectId })
     const waiting = new Set(letters.map(({ position }) => formatPosition(position)))
     for (const id of ids) {
-      if (!waiting.has(id)) result.refused.push({ id, reason: 'No dead letter with this id waits.' })
+      if (!waiting.has(id)) result.refused.push({ id, reason: 'No dead letter with this id is waiting.' })
     }
     for (const letter of letters) {
       if (signal.aborted) break

@@ -115,7 +115,7 @@ t.test('one store', async (t) => {
     const { replayed, refused } = response.json()
     t.equal(replayed, 1)
     t.strictSame(idsOf(refused).sort(), [bad, foreign, unknown].sort())
-    for (const { id, reason } of refused) t.match(reason, id === bad ? /\w/ : /No dead letter with this id waits/)
+    for (const { id, reason } of refused) t.match(reason, id === bad ? /\w/ : /No dead letter with this id is waiting/)
     const position = BigInt(good.split('-')[0] ?? '') << 16n
     const ids = [0, 1].map((index) => formatEventId({ position, index, journalId: JOURNAL }))
     const stored = await named('good')

@@ -47,7 +47,7 @@ export const DEAD_LETTER_CALLS: Record<string, Call> = {
     example: { ids: [id] },
     response: {
       schema: ReplayedLetters,
-      example: { ...success, replayed: 0, refused: [{ id, reason: 'No dead letter with this id waits.' }] },
+      example: { ...success, replayed: 0, refused: [{ id, reason: 'No dead letter with this id is waiting.' }] },
     },
     errors: [],
   },
