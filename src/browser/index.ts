@@ -66,7 +66,7 @@ interface Navigation {
 const HEARTBEAT_MS = 15_000
 const TIMEOUT_MS = 30 * 60_000
 const CALL_TIMEOUT_MS = 10_000
-/** Of all bodies that outlive a page, browsers send 64 KiB at a time; a character may take 3 bytes, and there may be two calls. */
+/** In characters. Browsers allow 64 KiB of keepalive bodies in flight; a character takes up to 3 bytes, and two calls may overlap. */
 const MAX_KEPT_ALIVE = 10_000
 /** A page that unloads within this time after a navigation began unloads because of it. */
 const NAVIGATION_MS = 30_000

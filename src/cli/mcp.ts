@@ -22,8 +22,8 @@ events. So give it a read key, which "tallyhouse keys create --project NAME --ki
 
 ${READ_TARGET_USAGE}
 
-It ends when the assistant has closed its input and has all answers, or by Ctrl-C. The service need
-not run yet when it starts. The exit code is 0, or 2 for a usage error.`
+It ends once the assistant has closed its input and every call is answered, or by Ctrl-C. The
+service need not run yet when it starts. The exit code is 0, or 2 for a usage error.`
 
 /** Somebody waits for the answer, and can ask again. Clients of MCP wait for a minute, and a silent store is told of after half of it. */
 const RETRY = { attempts: 3, withinMs: 15_000 }

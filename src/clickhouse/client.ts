@@ -43,7 +43,7 @@ export interface Reading {
   project?: string
   /** an abort cancels the query and breaks the stream */
   signal?: AbortSignal | undefined
-  /** timeout in ms, of a streamed result that of its first byte; default 30 s */
+  /** timeout in ms; for a streamed result, until its first byte; default 30 s */
   limitMs?: number | undefined
 }
 

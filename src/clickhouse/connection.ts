@@ -103,6 +103,7 @@ export class Connection {
     const close = () => result.close()
     // The client itself listens only until the headers are there.
     signal.addEventListener('abort', close)
+    if (signal.aborted) close()
     try {
       assertIsFromClickHouse(result.response_headers)
       assertHasEnd(result.response_headers)

@@ -117,8 +117,8 @@ const MAX_PIPELINED = 256
 
 /**
  * Cuts off connections with more than `max` unanswered requests, and logs it once a minute. Wraps the listeners that the
- * server has for requests: of the rest of the chunk, none reaches them. A response counts until the event loop's next
- * turn, as one that is complete at once delays other connections just the same.
+ * server has for requests, so the remaining requests of the chunk never reach them. A response counts until the next turn
+ * of the event loop: one that is complete at once delays other connections just as much.
  */
 export function limitPipelining(server: Server, log: FastifyBaseLogger, max = MAX_PIPELINED): void {
   const unanswered = new WeakMap<Socket, number>()

@@ -119,8 +119,8 @@ export class KeyRefresh {
   }
 
   /**
-   * Resolves after a read that has begun at this time or later, if one is allowed. Never waits while the store is known to be
-   * unavailable: then unknown keys are refused at once.
+   * Resolves after a read that has begun at this time or later, if one is allowed. Begins none while the store is known to be
+   * unavailable.
    */
   async #readSince(askedAt: number): Promise<void> {
     if (this.#reading && askedAt - this.#startedAt >= LOOK_UP_LIMIT_MS) return

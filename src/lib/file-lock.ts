@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, rmSync, statSync } from 'node:fs'
 
 export interface FileLock {
-  /** Removes the file, too. */
+  /** Releases the lock and removes the file. */
   release(): void
 }
 
@@ -9,8 +9,8 @@ export interface FileLock {
 const NO_LOCK: FileLock = { release: () => undefined }
 
 /**
- * Locks a file, which is made for this, for as long as this process runs: the kernel releases it however the process ends.
- * Where that is not possible, nothing is locked.
+ * Creates a file and locks it. The kernel releases the lock when the process ends, however it ends. Where files cannot be
+ * locked, this does nothing.
  * @returns null if another process holds the lock
  */
 export async function lockFile(path: string): Promise<FileLock | null> {

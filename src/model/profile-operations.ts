@@ -34,8 +34,8 @@ const EFFECT: Record<Operator, Effect> = {
 }
 
 /**
- * Operators that take a value each. Those of a list, as Amplitude's SDKs send it, apply together, as one by one they would
- * take a time that is quadratic in its length.
+ * Operators that take one value. A list of values, as Amplitude's SDKs send it, is applied in one pass: one by one would take
+ * quadratic time.
  */
 const OF_A_VALUE: ReadonlySet<Operator> = new Set(['$append', '$prepend', '$remove'])
 

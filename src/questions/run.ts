@@ -58,7 +58,7 @@ const GRACE_MS = 5_000
 const NICE = 15
 /**
  * Bytes of a result, which this process holds in memory. A breakdown by long texts repeats each in every bucket: from 60 texts
- * of 200 KB and 30 days it gets 370 MB. Half a million points with names of 100 characters have half as much as is allowed.
+ * of 200 KB and 30 days it gets 370 MB. Half a million points with names of 100 characters take half of this.
  */
 const MAX_RESULT_BYTES = 128 * 1024 * 1024
 /**

@@ -109,12 +109,12 @@ export function withoutKey(object: string, key: string): string {
 }
 
 /**
- * That a request may hold; no vendor takes more than 2500. Each may become a fault, which is many times as long as the two
- * bytes that can cause it.
+ * Messages of a request; no vendor takes more than 2500. A message of two bytes can become a fault that is many times as
+ * long.
  */
 export const MAX_MESSAGES = 20_000
 
-/** Also of lines. SDKs that get a 413 send less at once. */
+/** Thrown for too many lines, too. SDKs respond to a 413 by sending less at once. */
 export class TooManyMessagesError extends Error {
   override readonly name = 'TooManyMessagesError'
 

@@ -167,6 +167,8 @@ function nameOf({ view }: Route): string {
 
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {
   const [fault, again] = useErrorBoundary()
+  // Another place in the same view may be one that can be shown.
+  useLayoutEffect(() => again(), [location.hash])
   const { value, error } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
   if (fault) return <Failure error={new Error(`This view cannot be shown: ${fault.message}.`)} onRetry={again} />
   if (error) return <PartMissing />

@@ -222,7 +222,7 @@ async function writeChunk(
   let bytes = 0
   try {
     for await (const piece of (await readChunk(shards, table, range, signal)) as AsyncIterable<Buffer>) {
-      // Unlike a single write, it writes all or fails, as on a full disk.
+      // Unlike `write`, it writes everything or throws, for example on a full disk.
       await handle.appendFile(piece).catch(withPath(path))
       hash.update(piece)
       bytes += piece.length

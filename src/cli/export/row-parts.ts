@@ -124,6 +124,7 @@ function streamOutput({ stdout, signal }: CommandIo): RowOutput {
           stopping = setTimeout(() => reject(signal.reason), STOP_LIMIT_MS)
         }
         signal.addEventListener('abort', stop)
+        if (signal.aborted) stop()
         stdout.write(rows, (error) => {
           signal.removeEventListener('abort', stop)
           clearTimeout(stopping)

@@ -55,7 +55,7 @@ interface Source {
   paths: ImportPaths
 }
 
-/** Imports what no other process imports, as that would store its events twice. */
+/** Imports one input. The caller holds its lock, because two imports at once would store the events twice. */
 async function importAlone({ path, input, paths }: Source, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const isStream = path === '-'
   const format = options.format ?? (await findFormat(input))

@@ -10,7 +10,7 @@ const BLOCK_BYTES = 512 * 1024
 const ZSTD_PIECE_BYTES = 16 * 1024
 
 /** The name of a file in an archive. */
-const HIDDEN = /(^|\/)\./
+const HIDDEN = /(^|\/)\.(?!\/)/
 const EMPTY = Buffer.alloc(0)
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 

@@ -99,7 +99,7 @@ export class LineReader implements RowReader {
       row.line = ++this.#line
       row.next.line = row.line
       row.next.offset = this.#offset + Math.min(at, raw.length)
-      // A row is not to depend on the others that came with it: a batch that is sent again must be the same.
+      // It must not depend on the rows that came with it: a batch that is sent again has to be the same bytes.
       row.isUtf8 = areAllUtf8 || isUtf8(raw.subarray(row.start, row.end))
       if (!isBlank(raw, row.start, row.end)) yield row
     }

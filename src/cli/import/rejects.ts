@@ -23,7 +23,7 @@ export class RejectsFile {
     if (rejects.length > 0) {
       const lines = Buffer.from(rejects.map((reject) => `${JSON.stringify(reject)}\n`).join(''))
       const handle = await this.#open()
-      // Unlike a single write, it writes all or fails, as on a full disk.
+      // Unlike `write`, it writes everything or throws, for example on a full disk.
       await handle.appendFile(lines).catch(withPath(this.path))
       this.#bytes += lines.length
     }

@@ -117,7 +117,7 @@ export class RedisHistory {
   }
 
   /**
-   * Not promised: a report, if the process that adopts the journal first has seen none of the lost positions.
+   * Not promised: nothing is reported if the first process to adopt the journal has seen none of the lost positions.
    *
    * @param kept the last position that this Redis had, or "" if that is unknown
    * @param seen the last one that this process had seen

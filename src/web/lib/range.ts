@@ -58,7 +58,7 @@ export function rangeBefore({ from, to }: Range, preset?: Preset): Range | null 
   return { from: 2 * begin - end, to: from }
 }
 
-/** Whether it is a date; one like the 1st of the 13th month is none. */
+/** Whether it is a date that can be calculated with, unlike 2026-13-01. */
 export function isDate(value: string | number): value is string {
   return typeof value === 'string' && DATE.test(value) && !Number.isNaN(Date.parse(value))
 }

@@ -243,7 +243,8 @@ t.test('files in a zip archive are checked by size and CRC-32', async (t) => {
   const lines = (await realEvents()).slice(0, 100)
   const content = Buffer.from(lines.join('\n'))
   for (const isDeflated of [true, false]) {
-    const whole = zipOf('events.ndjson', content, isDeflated)
+    // Some tools write names that begin with a dot and a slash.
+    const whole = zipOf(isDeflated ? 'events.ndjson' : './2026/events.ndjson', content, isDeflated)
     await writeFile(path, whole)
     t.strictSame(eventsOf(await batchesOf(await openFile(path))), lines)
     const damaged = Buffer.from(whole)

@@ -143,7 +143,7 @@ while ARGV[i] do
     outcome = refused(key, fingerprint, digest, project)
     if not outcome then
       remember(key, digest, project, '0-0')
-      -- Not a floor, which is not assigned: after a failover, its absence would look like a loss.
+      -- Not the floor: it was never assigned, so after a failover it would look lost.
       outcome = 'done:' .. (#entries > 0 and string.format('%.0f-%.0f', ms, seq) or head[1] .. '-' .. head[2])
     end
   else
