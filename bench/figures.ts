@@ -28,7 +28,7 @@ export interface Spread {
 
 /** The results of a run, in the order of their first appearance. */
 export class Figures {
-  readonly all: Figure[] = []
+  all: Figure[] = []
   readonly notes: string[] = []
 
   /** @returns a function that adds the result of a round */
@@ -39,6 +39,11 @@ export class Figures {
       figure.values.push(value)
       if (limit !== undefined) figure.limits.push(limit)
     }
+  }
+
+  /** Removes the results of a benchmark, which may have failed in the middle of a round. */
+  drop(benchmark: string): void {
+    this.all = this.all.filter((figure) => figure.benchmark !== benchmark)
   }
 }
 

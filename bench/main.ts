@@ -88,6 +88,7 @@ async function main({ names, options }: ReturnType<typeof readArguments>): Promi
   const machine = await describeMachine(new Store(await servers.clickhouse()))
   await servers.close()
 
+  const failed: string[] = []
   for (const name of names) {
     const startedAt = performance.now()
     servers = await Servers.open({ journal, settings, cpuProfile: options.cpuProfile })
@@ -104,8 +105,10 @@ async function main({ names, options }: ReturnType<typeof readArguments>): Promi
         round: (number) => progress(`${name}: round ${number} of ${rounds}`),
       })
     } catch (error) {
-      if (!endedBy) console.error(`\n${name} failed.\n${servers.output()}`)
-      throw error
+      if (endedBy) throw error
+      console.error(`\n${name} failed.\n${servers.output()}`, error)
+      figures.drop(name)
+      failed.push(name)
     } finally {
       await servers.close()
       servers = undefined
@@ -120,6 +123,7 @@ async function main({ names, options }: ReturnType<typeof readArguments>): Promi
   for (const note of figures.notes) console.log(`\n${note}`)
   if (baseline) console.log(`\nBaseline: ${describeRun(baseline)}`)
   if (options.save) await keep({ ...run, figures: figures.all })
+  if (failed.length > 0) throw new Error(`These benchmarks failed: ${failed.join(', ')}.`)
 }
 
 /** Ends the process with a sentence on what is wrong with the arguments, and exit code 2. */

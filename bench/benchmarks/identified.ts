@@ -17,11 +17,11 @@ interface Kind {
 const BATCHES: Kind = {
   events: BATCH,
   connections: 8,
-  maxPerSecond: 250,
+  maxPerSecond: 600,
   plain: batches,
   identified: identifiedBatches,
 }
-const SINGLES: Kind = { events: 1, connections: 64, maxPerSecond: 40_000, plain: singles, identified: keyedSingles }
+const SINGLES: Kind = { events: 1, connections: 64, maxPerSecond: 80_000, plain: singles, identified: keyedSingles }
 
 /**
  * Batches of 1000 events that each have an `insert_id`, and single events with an `Idempotency-Key`, over the same ones
