@@ -72,6 +72,22 @@ export function rewriteEntry(body: Buffer): Buffer {
  */
 export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 
+/**
+ * The places of an entry at which events were erased.
+ * @param body JSON, valid or not; nothing can have been erased from one that cannot be read
+ */
+export function erasedIndexes(body: Buffer): number[] {
+  try {
+    const text = body.toString()
+    JSON.parse(text)
+    const events = elementTexts(memberText(text, 'events') ?? '[]')
+    return events.flatMap((event, index) => (event === ERASED_EVENT ? [index] : []))
+  } catch (error) {
+    if (error instanceof SyntaxError) return []
+    throw error
+  }
+}
+
 /** Replaces the skipped events of an entry, so that it can be stored as a dead letter without their indexes. */
 export function withoutSkipped(body: Buffer, skip: readonly number[]): Buffer {
   const skipped = new Set(skip)

@@ -4,10 +4,9 @@ import { isDataError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatPosition } from '../model/position.js'
-import { EntryError, rewriteEntry } from '../model/verbatim.js'
+import { EntryError, erasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
-import { usersIn } from '../store/erased-letters.js'
-import { deleteErasedEvents, deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
+import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
 import { latestJournal } from '../store/journals.js'
 import { openTables } from '../store/tables.js'
 
@@ -41,23 +40,21 @@ export async function replayDeadLetter(
     const entry = { position, projectId, kind, count: 0, receivedAt, body }
     const replay = await insert(clickhouse, journalId, entry, signal)
     if (!replay.isStored) return replay
-    if (kind === 'events') await deleteErasedMeanwhile(letter, place, body)
   }
-  if (kind === 'events') await deleteErasedEvents(clickhouse, projectId)
+  if (kind === 'events') await deleteErased(shards, letter, place)
   await insertReplay(letter, now)
   return { isStored: true }
 }
 
 /**
- * Deletes the events of users who were erased from the letter since its body was read. Users who are erased later lose their
- * events by the erasure itself, which comes to events after letters.
+ * Deletes the events that the letter does not hold any more: placeholders that were stored, events of users who were erased
+ * since the body was read, and those that a replay which died before this point has left. Users who are erased later lose
+ * their events by the erasure itself, which comes to events after letters.
  */
-async function deleteErasedMeanwhile(letter: DeadLetter, place: EntryPlace, body: Buffer): Promise<void> {
-  const now = await buffer(await readDeadLetterBody(letter))
-  if (now.equals(body)) return
-  const left = usersIn(now)
-  const erased = [...usersIn(body)].filter((user) => !left.has(user))
-  if (erased.length > 0) await deleteEventsOfEntry(letter.shard.clickhouse, place, erased)
+async function deleteErased(shards: Shards, letter: DeadLetter, place: EntryPlace): Promise<void> {
+  const body = await buffer(await readDeadLetterBody(letter))
+  const erased = body.length === 0 ? 'all' : erasedIndexes(body)
+  if (erased === 'all' || erased.length > 0) await deleteEventsOfEntry(shards, place, erased)
 }
 
 /** As the writer does: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */

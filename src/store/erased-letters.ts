@@ -219,13 +219,6 @@ function withoutUsers(
   }
 }
 
-/** The users of the events in a letter's body; none if it is empty, as that of a letter which is gone. */
-export function usersIn(body: Buffer): Set<string> {
-  if (body.length === 0) return new Set()
-  const events = elementTexts(memberText(body.toString(), 'events') ?? '[]')
-  return new Set(events.map((text) => (JSON.parse(text) as { distinct_id: string }).distinct_id))
-}
-
 /** @throws SyntaxError if the text is not JSON */
 function checked(text: string): string {
   JSON.parse(text)

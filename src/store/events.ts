@@ -1,7 +1,7 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { QueryParameters, type Scalars } from '../clickhouse/parameters.js'
-import { Shards } from '../clickhouse/shards.js'
+import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
 import { type Position, START } from '../model/position.js'
@@ -135,23 +135,18 @@ export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promi
   return rows.length > 0
 }
 
-/** Hides those events of an entry that are of these users, on this shard. */
+/** Hides the events at these indexes of an entry, on every shard. */
 export async function deleteEventsOfEntry(
-  clickhouse: ClickHouse,
+  shards: Shards,
   entry: EntryPlace,
-  distinctIds: readonly string[],
+  indexes: readonly number[] | 'all',
 ): Promise<void> {
-  const fields = new QueryParameters()
-  await clickhouse.command(
-    `DELETE FROM events WHERE ${OF_ENTRY} AND distinct_id IN ${fields.array([...distinctIds])}`,
-    { ...valuesOf(entry), ...fields.parameters },
-  )
-}
-
-/** Removes the placeholders of erased events that a replayed dead letter has stored on this shard (see ERASED_EVENT). */
-export async function deleteErasedEvents(clickhouse: ClickHouse, projectId: string): Promise<void> {
-  const { size } = await countEventsOfUsers(Shards.of(clickhouse), projectId, [''])
-  if (size > 0) await deleteEventsOfUsers(clickhouse, projectId, [''])
+  const { position, journalId } = entry
+  const isAt = indexes === 'all' ? '' : 'AND event_id IN {ids:Array(UUID)}'
+  const ids = indexes === 'all' ? [] : indexes.map((index) => formatEventId({ position, index, journalId }))
+  await shards.each(async ({ clickhouse }) => {
+    await clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${isAt}`, { ...valuesOf(entry), ids })
+  })
 }
 
 /** The number of stored events by user; users without events are missing. */

@@ -154,6 +154,28 @@ t.test('the letters of all shards are one list, and each is replayed where it li
   t.strictSame(await listed(shards, { limit: 10 }), all.slice(3))
 })
 
+t.test('a replay that died after its INSERT leaves nothing of users who were erased meanwhile', async (t) => {
+  const shards = await openShards(t, 'died', 2)
+  const letters = [entryAt(MINUTE, 'ada', 'bob', 'eve'), entryAt(MINUTE + 1n, 'bob')]
+  for (const entry of letters) {
+    await insertDeadLetter(shards.first, 70, entry, 'a reason', `letter ${entry.position}`)
+  }
+  const [some, own] = await readDeadLetters(shards, { limit: 2 })
+  if (!some || !own) throw new Error('there are two')
+  await eraseFromDeadLetters(shards, 'p', new Set(['bob']))
+  // The INSERTs of the replays came after the erasure.
+  for (const entry of letters) await insertEvents(shards.at(1).clickhouse, 70, [entry], `${entry.position}`, signal)
+  const users = async () => {
+    const rows = await shards.first.rows<{ distinct_id: string }>('SELECT distinct_id FROM events_all ORDER BY ALL')
+    return rows.map(({ distinct_id }) => distinct_id)
+  }
+  t.strictSame(await users(), ['ada', 'bob', 'bob', 'eve'])
+  for (const letter of [some, own]) {
+    t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
+  }
+  t.strictSame(await users(), ['ada', 'eve'])
+})
+
 t.test('the disks of one shard that is down hide no others', async (t) => {
   const shards = await withoutShard(t, await openShards(t, 'disks', 2), 1)
   const disks = await readDisks(shards, signal)
