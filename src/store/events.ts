@@ -142,11 +142,11 @@ export async function deleteEventsOfEntry(
   indexes: readonly number[] | 'all',
 ): Promise<void> {
   const { position, journalId } = entry
-  const isAt = indexes === 'all' ? '' : 'AND event_id IN {ids:Array(UUID)}'
-  const ids = indexes === 'all' ? [] : indexes.map((index) => formatEventId({ position, index, journalId }))
-  await shards.each(async ({ clickhouse }) => {
-    await clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${isAt}`, { ...valuesOf(entry), ids })
-  })
+  const fields = new QueryParameters()
+  const idsAt = (at: readonly number[]) => at.map((index) => formatEventId({ position, index, journalId }))
+  const isAt = indexes === 'all' ? '' : `AND event_id IN ${fields.array(idsAt(indexes), 'UUID')}`
+  const values = { ...valuesOf(entry), ...fields.parameters }
+  await shards.each(({ clickhouse }) => clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${isAt}`, values))
 }
 
 /** The number of stored events by user; users without events are missing. */
