@@ -129,9 +129,13 @@ function valuesOf({ projectId, position, journalId }: EntryPlace): Scalars {
   return { project: projectId, first, last: lastIdAt(position), journal: journalId }
 }
 
-/** Whether events of an entry are stored, on any shard. */
+/** Whether events of an entry were stored on any shard, even if they were deleted since and not purged. */
 export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promise<boolean> {
-  const rows = await shards.rows(`SELECT 1 FROM ${shards.table('events')} WHERE ${OF_ENTRY} LIMIT 1`, valuesOf(entry))
+  const rows = await shards.rows(
+    `SELECT 1 FROM ${shards.table('events')} WHERE ${OF_ENTRY} LIMIT 1`,
+    valuesOf(entry),
+    DELETED_TOO,
+  )
   return rows.length > 0
 }
 

@@ -14,7 +14,7 @@ import {
 import { readDisks } from '../../src/store/disks.js'
 import { eraseFromDeadLetters } from '../../src/store/erased-letters.js'
 import { EventEdits } from '../../src/store/event-edits.js'
-import { insertEvents } from '../../src/store/events.js'
+import { deleteEventsOfUsers, insertEvents } from '../../src/store/events.js'
 import { freePort, silent, startClickHouse } from '../helper.js'
 
 const engine = await startClickHouse(t)
@@ -174,6 +174,19 @@ t.test('a replay that died after its INSERT leaves nothing of users who were era
     t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
   }
   t.strictSame(await users(), ['ada', 'eve'])
+})
+
+t.test('a replay does not bring back events that were deleted after an interrupted one had stored them', async (t) => {
+  const shards = await openShards(t, 'deleted', 2)
+  const entry = entryAt(MINUTE, 'ada')
+  await insertDeadLetter(shards.first, 70, entry, 'a reason', 'letter')
+  // Where ClickHouse does not know the token of the INSERT any more, as on another shard.
+  await insertEvents(shards.at(1).clickhouse, 70, [entry], 'replay', signal)
+  await deleteEventsOfUsers(shards.at(1).clickhouse, 'p', ['ada'])
+  const [letter] = await readDeadLetters(shards, { limit: 1 })
+  if (!letter) throw new Error('there is one')
+  t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
+  t.strictSame(await shards.first.rows('SELECT distinct_id FROM events_all'), [])
 })
 
 t.test('the disks of one shard that is down hide no others', async (t) => {
