@@ -74,16 +74,18 @@ export const ERASED_EVENT = '{"event":"","distinct_id":""}'
 
 /**
  * The places of an entry at which events were erased.
- * @param body JSON, valid or not; nothing can have been erased from one that cannot be read
+ * @param body JSON, valid or not; nothing can have been erased from one that is not an entry
  */
 export function erasedIndexes(body: Buffer): number[] {
+  // Few entries have any, so most need not be parsed.
+  if (!body.includes(ERASED_EVENT)) return []
   try {
     const text = body.toString()
     JSON.parse(text)
     const events = elementTexts(memberText(text, 'events') ?? '[]')
     return events.flatMap((event, index) => (event === ERASED_EVENT ? [index] : []))
   } catch (error) {
-    if (error instanceof SyntaxError) return []
+    if (error instanceof SyntaxError || error instanceof TypeError) return []
     throw error
   }
 }

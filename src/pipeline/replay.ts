@@ -37,7 +37,8 @@ export async function replayDeadLetter(
   const isThere = kind === 'events' && (await hasEventsOfEntry(shards, place))
   if (!isThere) {
     const body = await buffer(await readDeadLetterBody(letter))
-    const entry = { position, projectId, kind, count: 0, receivedAt, body }
+    const skip = kind === 'events' ? erasedIndexes(body) : []
+    const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
     const replay = await insert(clickhouse, journalId, entry, signal)
     if (!replay.isStored) return replay
   }
@@ -47,9 +48,9 @@ export async function replayDeadLetter(
 }
 
 /**
- * Deletes the events that the letter does not hold any more: placeholders that were stored, events of users who were erased
- * since the body was read, and those that a replay which died before this point has left. Users who are erased later lose
- * their events by the erasure itself, which comes to events after letters.
+ * Deletes the events that the letter does not hold any more: those of users who were erased since the body was read, and
+ * those that a replay which died before this point has left. Users who are erased later lose their events by the erasure
+ * itself, which comes to events after letters.
  */
 async function deleteErased(shards: Shards, letter: DeadLetter, place: EntryPlace): Promise<void> {
   const body = await buffer(await readDeadLetterBody(letter))

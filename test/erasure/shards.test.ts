@@ -4,6 +4,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { Purge } from '../../src/erasure/purge.js'
 import type { Entry } from '../../src/journal/journal.js'
+import { formatEventId } from '../../src/model/event-id.js'
 import { replayDeadLetter } from '../../src/pipeline/replay.js'
 import {
   countDeadLetters,
@@ -174,6 +175,20 @@ t.test('a replay that died after its INSERT leaves nothing of users who were era
     t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
   }
   t.strictSame(await users(), ['ada', 'eve'])
+})
+
+t.test('a replay stores nothing at the places of erased events, not even for a moment', async (t) => {
+  const shards = await openShards(t, 'places', 1)
+  await insertDeadLetter(shards.first, 70, entryAt(MINUTE, 'ada', 'bob', 'eve'), 'a reason', 'letter')
+  await eraseFromDeadLetters(shards, 'p', new Set(['bob']))
+  const [letter] = await readDeadLetters(shards, { limit: 1 })
+  if (!letter) throw new Error('there is one')
+  t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
+  t.strictSame(
+    await ids(shards.at(0)),
+    [0, 2].map((index) => formatEventId({ position: MINUTE, index, journalId: 70 })),
+    'nor is there anything to be purged',
+  )
 })
 
 t.test('a replay does not bring back events that were deleted after an interrupted one had stored them', async (t) => {

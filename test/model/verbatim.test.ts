@@ -3,7 +3,14 @@ import t from 'tap'
 import { MAX_BATCH } from '../../src/contract/limits.js'
 import { elementTexts, memberText } from '../../src/json/spans.js'
 import { scanBatch, scanEvent } from '../../src/model/scan.js'
-import { type ParsedEvent, rewriteEntry, verbatimBatch, verbatimEvent } from '../../src/model/verbatim.js'
+import {
+  ERASED_EVENT,
+  erasedIndexes,
+  type ParsedEvent,
+  rewriteEntry,
+  verbatimBatch,
+  verbatimEvent,
+} from '../../src/model/verbatim.js'
 
 const KEY = 'sk_3xAmPle-key_0123456789'
 
@@ -303,3 +310,19 @@ t.test('an entry with events that were rewritten on arrival is the same after re
 function sameEvent(a: ReturnType<typeof seen>, b: ReturnType<typeof seen>): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }
+
+t.test('the places of erased events', async (t) => {
+  const own = '{"event":"e","distinct_id":"u","properties":{"like":{"event":"","distinct_id":""}}}'
+  const at = (body: string) => erasedIndexes(Buffer.from(body))
+  t.strictSame(at(`{"events":[${[ERASED_EVENT, own, own, ERASED_EVENT].join(',')}]}`), [0, 3])
+  t.strictSame(at(`{"events":[${own}]}`), [])
+  for (const other of [
+    '',
+    ERASED_EVENT,
+    `[${ERASED_EVENT}]`,
+    `{"events":${ERASED_EVENT}}`,
+    `{"events":[${ERASED_EVENT}`,
+  ]) {
+    t.strictSame(at(other), [], `${other} is no entry`)
+  }
+})
