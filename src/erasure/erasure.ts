@@ -62,9 +62,9 @@ export class Erasure {
     await barrier.waitForAll()
     const namesOf = await this.#namesOf(projectId, distinctIds)
     const names = [...new Set([...namesOf.values()].flat(2))]
-    const sessions = await this.#deleteSessions(projectId, names)
-    // Before the events: a letter that is replayed meanwhile stores some.
+    // Before all that a letter which is replayed meanwhile may store.
     const letters = await eraseFromDeadLetters(shards, projectId, new Set(names))
+    const sessions = await this.#deleteSessions(projectId, names)
     const events = await this.#deleteEvents(projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
     // Last, as they lead a retry to the other names.

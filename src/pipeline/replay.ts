@@ -3,12 +3,15 @@ import type { ClickHouse } from '../clickhouse/client.js'
 import { isDataError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
+import { elementTexts } from '../json/spans.js'
 import { formatPosition } from '../model/position.js'
+import type { StateKind } from '../model/state-key.js'
 import { EntryError, erasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
 import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
 import { latestJournal } from '../store/journals.js'
 import { openTables } from '../store/tables.js'
+import { NAME_COLUMN } from '../store/versioned.js'
 
 /** The result of a replay. The reason is ClickHouse's, or says why the entry cannot be parsed. */
 export type Replay = { isStored: true } | { isStored: false; reason: string }
@@ -41,6 +44,7 @@ export async function replayDeadLetter(
     const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
     const replay = await insert(clickhouse, journalId, entry, signal)
     if (!replay.isStored) return replay
+    if (kind !== 'events') await deleteErasedStates(letter, kind, body, signal)
   }
   if (kind === 'events') await deleteErased(shards, letter, place)
   await insertReplay(letter, now)
@@ -56,6 +60,31 @@ async function deleteErased(shards: Shards, letter: DeadLetter, place: EntryPlac
   const body = await buffer(await readDeadLetterBody(letter))
   const erased = body.length === 0 ? 'all' : erasedIndexes(body)
   if (erased === 'all' || erased.length > 0) await deleteEventsOfEntry(shards, place, erased)
+}
+
+/**
+ * Deletes the states of users who were erased from the letter since its body was read, as `deleteErased`. A deletion is a
+ * row with the next version, so only later changes are newer.
+ */
+async function deleteErasedStates(
+  letter: DeadLetter,
+  kind: StateKind,
+  body: Buffer,
+  signal: AbortSignal,
+): Promise<void> {
+  const now = await buffer(await readDeadLetterBody(letter))
+  if (now.equals(body)) return
+  const left = new Set(elementTexts(`[${now}]`))
+  const erased = elementTexts(`[${body}]`).filter((text) => !left.has(text))
+  const { clickhouse } = letter.shard
+  const tables = openTables(clickhouse, { id: letter.journalId })
+  const rows = erased.map((text) => {
+    const { project_id = '', [NAME_COLUMN[kind]]: name = '' } = JSON.parse(text) as Record<string, string>
+    return tables[kind].row(project_id, name, null)
+  })
+  const { position, projectId, receivedAt } = letter
+  const deletion = { position: position + 1n, projectId, kind, count: 0, receivedAt, body: Buffer.from(rows.join(',')) }
+  await tables.insert(kind, [deletion], '', signal)
 }
 
 /** As the writer does: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */

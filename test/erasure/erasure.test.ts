@@ -4,12 +4,10 @@ import { openStore } from '../../src/clickhouse/open.js'
 import { Purge } from '../../src/erasure/purge.js'
 import type { EntryKind } from '../../src/journal/journal.js'
 import { formatEventId } from '../../src/model/event-id.js'
-import { formatPosition } from '../../src/model/position.js'
 import { replayDeadLetter } from '../../src/pipeline/replay.js'
 import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { eraseFromDeadLetters } from '../../src/store/erased-letters.js'
-import { TcpProxy } from '../delivery/tcp-proxy.js'
-import { PUBLIC_KEY, STORAGES, settingsFor, startApp, startClickHouse, until } from '../helper.js'
+import { PUBLIC_KEY, STORAGES, settingsFor, startApp, until } from '../helper.js'
 
 const DONE = '{"status":1,"error":null}'
 const JOURNAL = 7
@@ -310,51 +308,4 @@ t.test('where the store does not have everything, nothing is erased', async (t) 
   const response = await client.call('POST', '/public/users/erase', { distinct_ids: ['ada'] })
   t.match(response.json(), { status: 0, code: 'unavailable' })
   t.strictSame((await client.call('GET', '/public/users/ada')).json().user.properties, { a: 1 })
-})
-
-t.test('a user who is erased while a letter is replayed', async (t) => {
-  const engine = await startClickHouse(t)
-  const proxy = await TcpProxy.open(t, engine.url)
-  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), CLICKHOUSE_URL: proxy.url })
-  const { call, events } = client
-  const { clickhouse, close } = await openStore(client.config)
-  t.teardown(close)
-  let at = 1_760_000_000_000
-  const leave = async (...users: string[]) => {
-    const body = JSON.stringify({ events: users.map((distinct_id) => ({ event: 'old', distinct_id })) })
-    const position = BigInt(++at) << 16n
-    const entry = { position, kind: 'events' as const, projectId: 'default', count: 1, receivedAt: at }
-    await insertDeadLetter(clickhouse, JOURNAL, { ...entry, body: Buffer.from(body) }, 'ClickHouse error 27', `${at}`)
-    return formatPosition(position)
-  }
-  const replay = (id: string) => call('POST', '/public/dead-letters/replay', { ids: [id] })
-  const erase = (user: string) => call('POST', '/public/users/erase', { distinct_ids: [user] })
-  const owners = async () => (await events()).map(({ distinct_id }) => distinct_id).sort()
-  const steps = {
-    'before its letters are looked for': 'DISTINCT position, journal_id, kind FROM dead_letters',
-    'before its events are counted': 'distinct_id, count() AS count FROM events',
-  }
-  for (const [when, text] of Object.entries(steps)) {
-    const id = await leave('zoe', `after ${when}`)
-    const { held, release } = proxy.hold(text)
-    const erased = erase('zoe')
-    await held
-    await replay(id)
-    await release()
-    t.equal((await erased).statusCode, 200)
-    t.notOk((await owners()).includes('zoe'), when)
-  }
-
-  for (const users of [['zoe', 'yves'], ['zoe']]) {
-    const id = await leave(...users)
-    const { held, release } = proxy.hold('INSERT+INTO+events')
-    const replayed = replay(id)
-    await held
-    t.match((await erase('zoe')).json(), { erased: [{ dead_letters: 1 }] })
-    await call('POST', '/public/users/identify', { distinct_id: 'zoe' })
-    await release()
-    t.match((await replayed).json(), { replayed: 1 })
-    t.notOk((await owners()).includes('zoe'), `an INSERT of ${users}`)
-  }
-  t.ok((await owners()).includes('yves'), 'the others of the letter stay')
 })

@@ -1,0 +1,127 @@
+import t, { type Test } from 'tap'
+import { openStore } from '../../src/clickhouse/open.js'
+import type { EntryKind } from '../../src/journal/journal.js'
+import { formatPosition, type Position } from '../../src/model/position.js'
+import { replayDeadLetter } from '../../src/pipeline/replay.js'
+import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
+import { PROFILES } from '../../src/store/profiles.js'
+import { SESSIONS } from '../../src/store/sessions.js'
+import { TcpProxy } from '../delivery/tcp-proxy.js'
+import { settingsFor, startApp, startClickHouse } from '../helper.js'
+
+const JOURNAL = 7
+
+/** A service whose requests to ClickHouse can be held. */
+async function start(t: Test) {
+  const engine = await startClickHouse(t)
+  const proxy = await TcpProxy.open(t, engine.url)
+  const client = await startApp(t, { ...(await settingsFor(t, 'embedded')), CLICKHOUSE_URL: proxy.url })
+  const { clickhouse, shards, close } = await openStore(client.config)
+  t.teardown(close)
+  let at = 1_760_000_000_000
+  /** A dead letter, as the writer leaves it. */
+  const leave = async (kind: EntryKind, body: string): Promise<Position> => {
+    const position = BigInt(++at) << 16n
+    const projectId = kind === 'events' ? 'default' : ''
+    const entry = { position, kind, projectId, count: 1, receivedAt: at, body: Buffer.from(body) }
+    await insertDeadLetter(clickhouse, JOURNAL, entry, 'ClickHouse error 27', `${at}`)
+    return position
+  }
+  const erase = (user: string) => client.call('POST', '/public/users/erase', { distinct_ids: [user] })
+  return { client, proxy, clickhouse, shards, leave, erase }
+}
+
+t.test('a user who is erased while a letter with events is replayed', async (t) => {
+  const { client, proxy, leave, erase } = await start(t)
+  const { call, events } = client
+  const leaveEvents = async (...users: string[]) => {
+    const body = JSON.stringify({ events: users.map((distinct_id) => ({ event: 'old', distinct_id })) })
+    return formatPosition(await leave('events', body))
+  }
+  const replay = (id: string) => call('POST', '/public/dead-letters/replay', { ids: [id] })
+  const owners = async () => (await events()).map(({ distinct_id }) => distinct_id).sort()
+  const steps = {
+    'before its letters are looked for': 'DISTINCT position, journal_id, kind FROM dead_letters',
+    'before its events are counted': 'distinct_id, count() AS count FROM events',
+  }
+  for (const [when, text] of Object.entries(steps)) {
+    const id = await leaveEvents('zoe', `after ${when}`)
+    const { held, release } = proxy.hold(text)
+    const erased = erase('zoe')
+    await held
+    await replay(id)
+    await release()
+    t.equal((await erased).statusCode, 200)
+    t.notOk((await owners()).includes('zoe'), when)
+  }
+
+  for (const users of [['zoe', 'yves'], ['zoe']]) {
+    const id = await leaveEvents(...users)
+    const { held, release } = proxy.hold('INSERT+INTO+events')
+    const replayed = replay(id)
+    await held
+    t.match((await erase('zoe')).json(), { erased: [{ dead_letters: 1 }] })
+    await call('POST', '/public/users/identify', { distinct_id: 'zoe' })
+    await release()
+    t.match((await replayed).json(), { replayed: 1 })
+    t.notOk((await owners()).includes('zoe'), `an INSERT of ${users}`)
+  }
+  t.ok((await owners()).includes('yves'), 'the others of the letter stay')
+})
+
+const ROWS = {
+  profiles: (user: string) => {
+    return PROFILES.row('default', user, { properties: new Map(), createdAt: 1, updatedAt: 1 })
+  },
+  sessions: (user: string) => {
+    const times = { duration: null, startedAt: 1, updatedAt: 1, endedAt: null }
+    return SESSIONS.row('default', `of ${user}`, {
+      distinctId: user,
+      state: 'active',
+      properties: new Map(),
+      ...times,
+    })
+  },
+}
+
+for (const kind of ['profiles', 'sessions'] as const) {
+  t.test(`a user who is erased while a letter with ${kind} is replayed`, async (t) => {
+    const { proxy, clickhouse, shards, leave, erase } = await start(t)
+    const leaveRows = async (...users: string[]) => {
+      const position = await leave(kind, users.map(ROWS[kind]).join(','))
+      const [letter] = await readDeadLetters(shards, { limit: 1, at: [position] })
+      if (!letter) throw new Error('it is there')
+      return () => replayDeadLetter(shards, letter, Date.now(), AbortSignal.timeout(60_000))
+    }
+    const stored = async () => {
+      const rows = await clickhouse.rows<{ user: string }>(
+        `SELECT distinct_id AS user FROM ${kind} FINAL ORDER BY user`,
+      )
+      return rows.map(({ user }) => user)
+    }
+
+    await t.test('before its letters are looked for', async (t) => {
+      const replay = await leaveRows('zoe', 'yves')
+      const { held, release } = proxy.hold('DISTINCT position, journal_id, kind FROM dead_letters')
+      const erased = erase('zoe')
+      await held
+      t.strictSame(await replay(), { isStored: true })
+      await release()
+      t.match((await erased).json(), { erased: [{ dead_letters: 1 }] })
+      t.strictSame(await stored(), ['yves'])
+    })
+
+    for (const users of [['ada', 'xeno'], ['bob']]) {
+      await t.test(`before the INSERT of ${users}`, async (t) => {
+        const replay = await leaveRows(...users)
+        const { held, release } = proxy.hold(`INSERT+INTO+${kind}`)
+        const replayed = replay()
+        await held
+        t.match((await erase(users[0] ?? '')).json(), { erased: [{ dead_letters: 1 }] })
+        await release()
+        t.strictSame(await replayed, { isStored: true })
+        t.strictSame(await stored(), ['xeno', 'yves'])
+      })
+    }
+  })
+}
