@@ -62,9 +62,15 @@ export class Erasure {
     await barrier.waitForAll()
     const namesOf = await this.#namesOf(projectId, distinctIds)
     const names = [...new Set([...namesOf.values()].flat(2))]
+    const sessions = new Map<string, number>()
     // Before all that a letter which is replayed meanwhile may store.
-    const letters = await eraseFromDeadLetters(shards, projectId, new Set(names))
-    const sessions = await this.#deleteSessions(projectId, names)
+    const letters = await eraseFromDeadLetters(shards, projectId, new Set(names), async (states) => {
+      for (const { kind, name, distinctId } of states) {
+        if (kind === 'sessions') await this.#deleteSession(projectId, { sessionId: name, distinctId }, sessions)
+      }
+    })
+    const stored = await sessionsOfUsers(shards, projectId, names)
+    await inTurns(stored, (session) => this.#deleteSession(projectId, session, sessions))
     const events = await this.#deleteEvents(projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
     // Last, as they lead a retry to the other names.
@@ -95,17 +101,19 @@ export class Erasure {
     return new Map([...userOf].map(([distinctId, user]) => [distinctId, found.get(user) ?? [[user]]]))
   }
 
-  async #deleteSessions(projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
-    const { shards, sessions } = this.#parts
-    const deleted = new Map<string, number>()
-    const found = await sessionsOfUsers(shards, projectId, distinctIds)
-    await inTurns(found, async ({ sessionId, distinctId }) => {
+  /** @param deleted by user: the number of sessions */
+  async #deleteSession(
+    projectId: string,
+    { sessionId, distinctId }: { sessionId: string; distinctId: string },
+    deleted: Map<string, number>,
+  ): Promise<void> {
+    let isThere = false
+    await this.#parts.sessions.change(projectId, sessionId, (session) => {
       // It may have another owner by now, who has nothing to do with this.
-      const ofThisUser = (session: Session | null) => (session?.distinctId === distinctId ? null : session)
-      await sessions.change(projectId, sessionId, ofThisUser)
-      deleted.set(distinctId, (deleted.get(distinctId) ?? 0) + 1)
+      isThere = session?.distinctId === distinctId
+      return isThere ? null : session
     })
-    return deleted
+    if (isThere) deleted.set(distinctId, (deleted.get(distinctId) ?? 0) + 1)
   }
 
   /** Counts on every shard before it deletes on any, so that one that is down is found first. */

@@ -49,7 +49,9 @@ export class ProjectErasure {
     // From here on no journal holds anything of it that is older than the call, but states that the store has, too.
     await barrier.waitForAll()
     // Before the events: a letter that is replayed meanwhile stores some.
-    const letters = await eraseProjectFromDeadLetters(shards, projectId)
+    const letters = await eraseProjectFromDeadLetters(shards, projectId, async (states) => {
+      for (const { kind, name } of states) await this.#deleteStates(kind, projectId, [name])
+    })
     const events = await this.#deleteEvents(projectId)
     await eraseSaved(shards, projectId)
     const removed = { sessions: 0, profiles: 0, aliases: 0 }

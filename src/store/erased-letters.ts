@@ -6,7 +6,9 @@ import type { Shard, Shards } from '../clickhouse/shards.js'
 import type { EntryKind } from '../journal/journal.js'
 import { elementTexts, memberText } from '../json/spans.js'
 import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.js'
+import type { StateKind } from '../model/state-key.js'
 import { ERASED_EVENT } from '../model/verbatim.js'
+import { NAME_COLUMN } from './versioned.js'
 
 /** Replaces a reason from its first colon on, because the rest may quote what was erased. */
 const ERASED_REASON = ': details were removed when a user was erased'
@@ -33,6 +35,16 @@ export interface ErasedLetters {
 /** The users whose data is removed. */
 type Erased = ReadonlySet<string> | 'everyone'
 
+/** A state whose row is in a letter. The store may not have it, but the journal keeps such a state until it is deleted. */
+interface LetterState {
+  kind: StateKind
+  name: string
+  distinctId: string
+}
+
+/** Called with the states that are about to be removed from a letter, so that a retry finds them if it throws. */
+type OnStates = (states: readonly LetterState[]) => Promise<void>
+
 /**
  * Removes the data of these users from the dead letters of all shards, replayed ones included. A letter without any other
  * data is deleted.
@@ -41,8 +53,9 @@ export async function eraseFromDeadLetters(
   shards: Shards,
   projectId: string,
   distinctIds: ReadonlySet<string>,
+  onStates?: OnStates,
 ): Promise<ErasedLetters> {
-  return await eraseFrom(shards, projectId, distinctIds, ({ clickhouse }) => {
+  return await eraseFrom(shards, { projectId, who: distinctIds, onStates }, ({ clickhouse }) => {
     return lettersThatMayName(clickhouse, [projectId, ''], [...distinctIds])
   })
 }
@@ -55,30 +68,36 @@ export async function eraseFromDeadLetters(
 export async function eraseProjectFromDeadLetters(
   shards: Shards,
   projectId: string,
+  onStates?: OnStates,
 ): Promise<{ erased: number; unreadable: number }> {
   const own = await shards.each(({ clickhouse }) => deleteLettersOf(clickhouse, projectId))
   let shared = 0
   const { unreadable } = await eraseFrom(
     shards,
-    projectId,
-    'everyone',
+    { projectId, who: 'everyone', onStates },
     ({ clickhouse }) => lettersThatMayName(clickhouse, [''], [projectId]),
     () => shared++,
   )
   return { erased: own.reduce((sum, count) => sum + count, shared), unreadable }
 }
 
+/** What is erased from letters. */
+interface LetterErasure {
+  projectId: string
+  who: Erased
+  onStates: OnStates | undefined
+}
+
 async function eraseFrom(
   shards: Shards,
-  projectId: string,
-  who: Erased,
+  erasure: LetterErasure,
   lettersOf: (shard: Shard) => Promise<Letter[]>,
   onErased: () => void = () => undefined,
 ): Promise<ErasedLetters> {
   const found: ErasedLetters = { erased: new Map(), unreadable: 0 }
   await shards.each(async (shard) => {
     for (const letter of await lettersOf(shard)) {
-      const users = await eraseFromLetter(shard.clickhouse, letter, projectId, who)
+      const users = await eraseFromLetter(shard.clickhouse, letter, erasure)
       if (users?.size) onErased()
       if (!users) found.unreadable++
       for (const user of users ?? []) found.erased.set(user, (found.erased.get(user) ?? 0) + 1)
@@ -91,8 +110,7 @@ async function eraseFrom(
 async function eraseFromLetter(
   clickhouse: ClickHouse,
   { position, journal_id: journal, kind }: Letter,
-  projectId: string,
-  who: Erased,
+  erasure: LetterErasure,
 ): Promise<Set<string> | undefined> {
   const users = new Set<string>()
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -102,8 +120,9 @@ async function eraseFromLetter(
       { position, journal },
     )
     if (!current) return users
-    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), projectId, who)
+    const rest = withoutUsers(kind, Buffer.from(current.body, 'base64').toString(), erasure)
     if (!rest) return undefined
+    if (rest.states.length > 0) await erasure.onStates?.(rest.states)
     const at = { position, journal, revision: BigInt(current.revision) }
     const isNamed = rest.users.size > 0
     for (const user of rest.users) users.add(user)
@@ -183,36 +202,40 @@ async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], na
   )
 }
 
-/**
- * @param body of a letter
- * @returns the users whose data was in the body, and the body without it, null if nothing is left; undefined if the body
- * cannot be read
- */
-function withoutUsers(
-  kind: EntryKind,
-  body: string,
-  projectId: string,
-  who: Erased,
-): { users: Set<string>; body: string | null } | undefined {
+/** What a letter is without the data of some users. */
+interface Rest {
+  /** whose data was in the body */
+  users: Set<string>
+  /** of these users */
+  states: LetterState[]
+  /** null if nothing is left */
+  body: string | null
+}
+
+/** @returns undefined if the body cannot be read */
+function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterErasure): Rest | undefined {
   try {
     if (kind === 'rejected') {
       // A letter of several projects holds rows only.
       const { users, left } = withoutNamed(parseRejected(body), who === 'everyone' ? new Set() : who)
-      return { users, body: left.length === 0 ? null : formatRejected(left).toString() }
+      return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString() }
     }
     const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
     const users = new Set<string>()
+    const states: LetterState[] = []
     const all = elementTexts(list).map((text) => {
-      const { project_id = projectId, distinct_id } = JSON.parse(text) as { project_id?: string; distinct_id?: unknown }
+      const row = JSON.parse(text) as Record<string, unknown>
+      const { project_id = projectId, distinct_id } = row
       if (typeof distinct_id !== 'string' || !(who === 'everyone' || who.has(distinct_id))) return text
       if (kind !== 'events' && project_id !== projectId) return text
       users.add(distinct_id)
+      if (kind !== 'events') states.push({ kind, name: String(row[NAME_COLUMN[kind]]), distinctId: distinct_id })
       return null
     })
     const left = all.filter((text) => text !== null && text !== ERASED_EVENT)
-    if (left.length === 0) return { users, body: null }
-    if (kind !== 'events') return { users, body: left.join(',') }
-    return { users, body: `{"events":[${all.map((text) => text ?? ERASED_EVENT).join(',')}]}` }
+    if (left.length === 0) return { users, states, body: null }
+    if (kind !== 'events') return { users, states, body: left.join(',') }
+    return { users, states, body: `{"events":[${all.map((text) => text ?? ERASED_EVENT).join(',')}]}` }
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined
     throw error

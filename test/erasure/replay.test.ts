@@ -3,11 +3,11 @@ import { openStore } from '../../src/clickhouse/open.js'
 import type { EntryKind } from '../../src/journal/journal.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
 import { replayDeadLetter } from '../../src/pipeline/replay.js'
-import { insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
+import { countDeadLetters, insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
 import { PROFILES } from '../../src/store/profiles.js'
 import { SESSIONS } from '../../src/store/sessions.js'
-import { TcpProxy } from '../delivery/tcp-proxy.js'
-import { settingsFor, startApp, startClickHouse } from '../helper.js'
+import { clickHouseError, TcpProxy } from '../delivery/tcp-proxy.js'
+import { settingsFor, startApp, startClickHouse, until } from '../helper.js'
 
 const JOURNAL = 7
 
@@ -125,3 +125,32 @@ for (const kind of ['profiles', 'sessions'] as const) {
     }
   })
 }
+
+t.test('a session and a profile that are nowhere but in letters and the journal', async (t) => {
+  const { client, proxy, shards, erase } = await start(t)
+  const { call, browser } = client
+  const refusal = clickHouseError(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 'Cannot parse input')
+  /** Has one of them refused, in its block and then alone. */
+  const leave = async (kind: 'sessions' | 'profiles', letters: number) => {
+    void proxy.answer(`INSERT+INTO+${kind}`, refusal, 2)
+    const zoe = { distinct_id: 'zoe', properties: { of: 'zoe' } }
+    if (kind === 'profiles') await call('POST', '/public/users/identify', zoe)
+    else await browser('/public/sessions/start', { ...zoe, session_id: 's' })
+    await until('the letter', async () => (await countDeadLetters(shards)) === letters)
+  }
+  const leaveBoth = async () => {
+    await leave('profiles', 1)
+    await leave('sessions', 2)
+    t.strictSame(await found(), [200, 200])
+  }
+  const found = async () => {
+    const answers = await Promise.all(['sessions/s', 'users/zoe'].map((path) => call('GET', `/public/${path}`)))
+    return answers.map(({ statusCode }) => statusCode)
+  }
+  await leaveBoth()
+  t.match((await erase('zoe')).json(), { erased: [{ profile: true, sessions: 1, dead_letters: 2 }] })
+  t.strictSame(await found(), [404, 404])
+  await leaveBoth()
+  t.match((await call('DELETE', '/public/projects/default')).json(), { erased: { dead_letters: 2 }, complete: true })
+  t.strictSame(await found(), [404, 404])
+})
