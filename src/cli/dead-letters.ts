@@ -82,7 +82,7 @@ async function replay(shards: Shards, { all, positions }: Arguments, io: Command
   let refused = 0
   for await (const letter of all ? waiting(shards) : await find(shards, positions)) {
     if (io.signal.aborted) break
-    const result = await replayDeadLetter(shards, letter, Date.now(), io.signal)
+    const result = await replayDeadLetter(shards, letter, Date.now())
     if (result.isStored) stored++
     else refused++
     const outcome = result.isStored ? 'stored' : `still refused: ${firstLine(result.reason)}`

@@ -16,6 +16,8 @@ import { NAME_COLUMN } from '../store/versioned.js'
 /** The result of a replay. The reason is ClickHouse's, or says why the entry cannot be parsed. */
 export type Replay = { isStored: true } | { isStored: false; reason: string }
 
+/** An INSERT that was sent is waited for: what an erasure took meanwhile can only be deleted after it. */
+const UNINTERRUPTED = new AbortController().signal
 const NEVER_STORED = 'its messages are not valid events or changes; correct them and send them again'
 
 /**
@@ -26,12 +28,7 @@ const NEVER_STORED = 'its messages are not valid events or changes; correct them
  * @param now epoch ms
  * @throws StoreError, StoreUnreachableError if the store cannot accept anything now; the replay can be retried
  */
-export async function replayDeadLetter(
-  shards: Shards,
-  letter: DeadLetter,
-  now: number,
-  signal: AbortSignal,
-): Promise<Replay> {
+export async function replayDeadLetter(shards: Shards, letter: DeadLetter, now: number): Promise<Replay> {
   const { position, projectId, kind, receivedAt } = letter
   if (kind === 'rejected') return { isStored: false, reason: NEVER_STORED }
   const { clickhouse } = letter.shard
@@ -42,9 +39,9 @@ export async function replayDeadLetter(
     const body = await buffer(await readDeadLetterBody(letter))
     const skip = kind === 'events' ? erasedIndexes(body) : []
     const entry = { position, projectId, kind, count: 0, receivedAt, body, ...(skip.length > 0 && { skip }) }
-    const replay = await insert(clickhouse, journalId, entry, signal)
+    const replay = await insert(clickhouse, journalId, entry)
     if (!replay.isStored) return replay
-    if (kind !== 'events') await deleteErasedStates(letter, kind, body, signal)
+    if (kind !== 'events') await deleteErasedStates(letter, kind, body)
   }
   if (kind === 'events') await deleteErased(shards, letter, place)
   await insertReplay(letter, now)
@@ -66,12 +63,7 @@ async function deleteErased(shards: Shards, letter: DeadLetter, place: EntryPlac
  * Deletes the states of users who were erased from the letter since its body was read, as `deleteErased`. A deletion is a
  * row with the next version, so only later changes are newer.
  */
-async function deleteErasedStates(
-  letter: DeadLetter,
-  kind: StateKind,
-  body: Buffer,
-  signal: AbortSignal,
-): Promise<void> {
+async function deleteErasedStates(letter: DeadLetter, kind: StateKind, body: Buffer): Promise<void> {
   const now = await buffer(await readDeadLetterBody(letter))
   if (now.equals(body)) return
   const left = new Set(elementTexts(`[${now}]`))
@@ -84,22 +76,22 @@ async function deleteErasedStates(
   })
   const { position, projectId, receivedAt } = letter
   const deletion = { position: position + 1n, projectId, kind, count: 0, receivedAt, body: Buffer.from(rows.join(',')) }
-  await tables.insert(kind, [deletion], '', signal)
+  await tables.insert(kind, [deletion], '', UNINTERRUPTED)
 }
 
 /** As the writer does: inserts the entry unchanged, and rewritten if ClickHouse rejects that. */
-async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry, signal: AbortSignal): Promise<Replay> {
+async function insert(clickhouse: ClickHouse, journalId: number, entry: Entry): Promise<Replay> {
   const tables = openTables(clickhouse, { id: journalId })
   const token = `${journalId}:${formatPosition(entry.position)}:dead letter`
   try {
-    await tables.insert(entry.kind, [entry], token, signal)
+    await tables.insert(entry.kind, [entry], token, UNINTERRUPTED)
     return { isStored: true }
   } catch (error) {
     if (!isDataError(error)) throw error
     if (entry.kind !== 'events') return { isStored: false, reason: error.reason }
   }
   try {
-    await tables.insert('events', [{ ...entry, body: rewriteEntry(entry.body) }], token, signal)
+    await tables.insert('events', [{ ...entry, body: rewriteEntry(entry.body) }], token, UNINTERRUPTED)
     return { isStored: true }
   } catch (error) {
     if (!isDataError(error) && !(error instanceof EntryError)) throw error

@@ -67,7 +67,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
       const outcome =
         performance.now() > until
           ? { isStored: false as const, reason: 'The replay took too long to come to it. Replay it again.' }
-          : await replayDeadLetter(shards, letter, Date.now(), signal)
+          : await replayDeadLetter(shards, letter, Date.now())
       if (outcome.isStored) result.replayed++
       else result.refused.push({ id, reason: outcome.reason.slice(0, MAX_CHARACTERS).toWellFormed() })
     }

@@ -126,15 +126,14 @@ t.test('a replay that was cut off before it was noted, or that two do at once, s
     ({ position }) => formatPosition(position) === id,
   )
   if (!found) return t.fail('it is there')
-  const signal = new AbortController().signal
-  await Promise.all([1, 2, 3].map((now) => replayDeadLetter(shards, found, now, signal)))
+  await Promise.all([1, 2, 3].map((now) => replayDeadLetter(shards, found, now)))
   const count = async () => (await stored()).filter(({ event }) => event === 'once').length
   t.equal(await count(), 1)
   // As if it had never been noted, and the token were forgotten.
   await clickhouse.command('TRUNCATE TABLE dead_letter_replays')
   await clickhouse.command(`ALTER TABLE events MODIFY SETTING non_replicated_deduplication_window = 0`)
   t.teardown(() => clickhouse.command('ALTER TABLE events RESET SETTING non_replicated_deduplication_window'))
-  t.strictSame(await replayDeadLetter(shards, found, 4, signal), { isStored: true })
+  t.strictSame(await replayDeadLetter(shards, found, 4), { isStored: true })
   t.equal(await count(), 1)
 })
 

@@ -193,7 +193,7 @@ for (const storage of STORAGES) {
 
       const [waiting] = await readDeadLetters(shards, { limit: 1, at: [mixed] })
       if (!waiting) throw new Error('the letter is gone')
-      t.strictSame(await replayDeadLetter(shards, waiting, Date.now(), AbortSignal.timeout(60_000)), {
+      t.strictSame(await replayDeadLetter(shards, waiting, Date.now()), {
         isStored: true,
       })
       const replayed = (await client.events(1000, '&distinct_id=bea')).map(({ event, eventId }) => [event, eventId])

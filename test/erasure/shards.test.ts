@@ -144,13 +144,13 @@ t.test('the letters of all shards are one list, and each is replayed where it li
   let body = ''
   for await (const chunk of await readDeadLetterBody(first)) body += chunk
   t.match(body, /"ada".*"distinct_id":""/)
-  const replay = () => replayDeadLetter(shards, first, 1, signal)
+  const replay = () => replayDeadLetter(shards, first, 1)
   t.strictSame(await Promise.all([replay(), replay()]), [{ isStored: true }, { isStored: true }])
   const stored = () => shards.each(async ({ clickhouse }) => clickhouse.rows('SELECT distinct_id FROM events'))
   t.strictSame(await stored(), [[], [{ distinct_id: 'ada' }], []])
   // As after a move of the whole store, in which an interrupted replay had stored it already.
   await insertEvents(shards.at(2).clickhouse, 70, [entryAt(other.position, 'ada')], 'moved', signal)
-  t.strictSame(await replayDeadLetter(shards, other, 2, signal), { isStored: true })
+  t.strictSame(await replayDeadLetter(shards, other, 2), { isStored: true })
   t.strictSame(await stored(), [[], [{ distinct_id: 'ada' }], [{ distinct_id: 'ada' }]], 'once, on whichever shard')
   t.strictSame(await listed(shards, { limit: 10 }), all.slice(3))
 })
@@ -172,7 +172,7 @@ t.test('a replay that died after its INSERT leaves nothing of users who were era
   }
   t.strictSame(await users(), ['ada', 'bob', 'bob', 'eve'])
   for (const letter of [some, own]) {
-    t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
+    t.strictSame(await replayDeadLetter(shards, letter, 1), { isStored: true })
   }
   t.strictSame(await users(), ['ada', 'eve'])
 })
@@ -183,7 +183,7 @@ t.test('a replay stores nothing at the places of erased events, not even for a m
   await eraseFromDeadLetters(shards, 'p', new Set(['bob']))
   const [letter] = await readDeadLetters(shards, { limit: 1 })
   if (!letter) throw new Error('there is one')
-  t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
+  t.strictSame(await replayDeadLetter(shards, letter, 1), { isStored: true })
   t.strictSame(
     await ids(shards.at(0)),
     [0, 2].map((index) => formatEventId({ position: MINUTE, index, journalId: 70 })),
@@ -200,7 +200,7 @@ t.test('a replay does not bring back events that were deleted after an interrupt
   await deleteEventsOfUsers(shards.at(1).clickhouse, 'p', ['ada'])
   const [letter] = await readDeadLetters(shards, { limit: 1 })
   if (!letter) throw new Error('there is one')
-  t.strictSame(await replayDeadLetter(shards, letter, 1, signal), { isStored: true })
+  t.strictSame(await replayDeadLetter(shards, letter, 1), { isStored: true })
   t.strictSame(await shards.first.rows('SELECT distinct_id FROM events_all'), [])
 })
 
