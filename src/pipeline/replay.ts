@@ -2,7 +2,7 @@ import { buffer } from 'node:stream/consumers'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isDataError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
-import type { Entry } from '../journal/journal.js'
+import type { Entry, Journal } from '../journal/journal.js'
 import { elementTexts } from '../json/spans.js'
 import { formatPosition } from '../model/position.js'
 import type { StateKind } from '../model/state-key.js'
@@ -26,9 +26,15 @@ const NEVER_STORED = 'its messages are not valid events or changes; correct them
  * remembers it, and a search for the ids after that. Every shard is searched, because after the import of a whole store the
  * events may be on another shard than the letter.
  * @param now epoch ms
+ * @param noteDeletion called after events that the letter no longer holds were deleted; see Journal
  * @throws StoreError, StoreUnreachableError if the store cannot accept anything now; the replay can be retried
  */
-export async function replayDeadLetter(shards: Shards, letter: DeadLetter, now: number): Promise<Replay> {
+export async function replayDeadLetter(
+  shards: Shards,
+  letter: DeadLetter,
+  now: number,
+  noteDeletion: Journal['noteDeletion'] = async () => undefined,
+): Promise<Replay> {
   const { position, projectId, kind, receivedAt } = letter
   if (kind === 'rejected') return { isStored: false, reason: NEVER_STORED }
   const { clickhouse } = letter.shard
@@ -43,7 +49,7 @@ export async function replayDeadLetter(shards: Shards, letter: DeadLetter, now: 
     if (!replay.isStored) return replay
     if (kind !== 'events') await deleteErasedStates(letter, kind, body)
   }
-  if (kind === 'events') await deleteErased(shards, letter, place)
+  if (kind === 'events') await deleteErased(shards, letter, place, noteDeletion)
   await insertReplay(letter, now)
   return { isStored: true }
 }
@@ -53,10 +59,21 @@ export async function replayDeadLetter(shards: Shards, letter: DeadLetter, now: 
  * those that a replay which died before this point has left. Users who are erased later lose their events by the erasure
  * itself, which comes to events after letters.
  */
-async function deleteErased(shards: Shards, letter: DeadLetter, place: EntryPlace): Promise<void> {
+async function deleteErased(
+  shards: Shards,
+  letter: DeadLetter,
+  place: EntryPlace,
+  noteDeletion: Journal['noteDeletion'],
+): Promise<void> {
   const body = await buffer(await readDeadLetterBody(letter))
   const erased = body.length === 0 ? 'all' : erasedIndexes(body)
-  if (erased === 'all' || erased.length > 0) await deleteEventsOfEntry(shards, place, erased)
+  if (erased !== 'all' && erased.length === 0) return
+  try {
+    await deleteEventsOfEntry(shards, place, erased)
+  } finally {
+    // Also where one of several shards has failed: the events of the others are gone.
+    await noteDeletion(letter.projectId)
+  }
 }
 
 /**

@@ -4,6 +4,7 @@ import { DeadLettersQuery, ReplayBody } from '../contract/dead-letter-schemas.js
 import { ApiError } from '../contract/errors.js'
 import type { ReplayedLetters } from '../contract/responses.js'
 import { hangUpSignal } from '../http/hang-up.js'
+import type { Journal } from '../journal/journal.js'
 import { formatPosition, isPositionText, parsePosition } from '../model/position.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import { replayDeadLetter } from '../pipeline/replay.js'
@@ -12,6 +13,7 @@ import { offsetOf } from '../store/page.js'
 
 export interface DeadLettersOptions {
   shards: Shards
+  journal: Pick<Journal, 'noteDeletion'>
   barrier: Barrier
 }
 
@@ -23,7 +25,7 @@ const MAX_OF_ONE_ID = 10
 const REPLAY_MS = 30_000
 
 /** Lists the dead letters of a project, and stores them again. */
-export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (app, { shards, barrier }) => {
+export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async (app, { shards, journal, barrier }) => {
   app.get('/dead-letters', { schema: { querystring: DeadLettersQuery } }, async ({ projectId, query }) => {
     const { limit, page } = query
     await barrier.waitForAll()
@@ -67,7 +69,7 @@ export const deadLetters: FastifyPluginAsyncTypebox<DeadLettersOptions> = async 
       const outcome =
         performance.now() > until
           ? { isStored: false as const, reason: 'The replay took too long to come to it. Replay it again.' }
-          : await replayDeadLetter(shards, letter, Date.now())
+          : await replayDeadLetter(shards, letter, Date.now(), (project) => journal.noteDeletion(project))
       if (outcome.isStored) result.replayed++
       else result.refused.push({ id, reason: outcome.reason.slice(0, MAX_CHARACTERS).toWellFormed() })
     }

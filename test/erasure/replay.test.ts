@@ -4,6 +4,8 @@ import type { EntryKind } from '../../src/journal/journal.js'
 import { formatPosition, type Position } from '../../src/model/position.js'
 import { replayDeadLetter } from '../../src/pipeline/replay.js'
 import { countDeadLetters, insertDeadLetter, readDeadLetters } from '../../src/store/dead-letters.js'
+import { eraseFromDeadLetters } from '../../src/store/erased-letters.js'
+import { insertEvents } from '../../src/store/events.js'
 import { PROFILES } from '../../src/store/profiles.js'
 import { SESSIONS } from '../../src/store/sessions.js'
 import { clickHouseError, TcpProxy } from '../delivery/tcp-proxy.js'
@@ -86,6 +88,24 @@ t.test('a user who is erased while a letter with events is replayed', async (t) 
     await release()
     await until('the second look', async () => !(await owners()).includes('zoe'), 10_000)
   })
+})
+
+t.test('pages begin where they should after a replay has deleted what an interrupted one had left', async (t) => {
+  const { client, clickhouse, shards, leave } = await start(t)
+  const events = ['zoe', 'yves', 'xeno', 'will'].map((distinct_id) => ({ event: 'old', distinct_id }))
+  const body = JSON.stringify({ events })
+  const position = await leave('events', body)
+  const entry = { position, kind: 'events' as const, projectId: 'default', count: 4, receivedAt: 1 }
+  await eraseFromDeadLetters(shards, 'default', new Set(['zoe']))
+  await insertEvents(clickhouse, JOURNAL, [{ ...entry, body: Buffer.from(body) }], 'late', AbortSignal.timeout(60_000))
+  const page = async (number: number) => {
+    const { events } = (await client.call('GET', `/public/events?limit=1&page=${number}`)).json()
+    return events[0]?.distinct_id
+  }
+  t.strictSame([await page(1), await page(2), await page(3)], ['zoe', 'yves', 'xeno'])
+  const replayed = await client.call('POST', '/public/dead-letters/replay', { ids: [formatPosition(position)] })
+  t.match(replayed.json(), { replayed: 1 })
+  t.strictSame([await page(3), await page(2), await page(1)], ['will', 'xeno', 'yves'])
 })
 
 const ROWS = {
