@@ -125,6 +125,8 @@ export class LmdbEntries {
    */
   async takeBack(last: Position): Promise<void> {
     try {
+      // A snapshot is read for a moment more. This one may be older than the transaction.
+      this.#tables.root.resetReadTxn()
       if (appliedIn(this.#tables) >= last) throw new Error('a transaction that failed is on disk')
     } catch (error) {
       throw inDoubt(error)
