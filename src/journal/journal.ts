@@ -278,7 +278,10 @@ export interface Journal {
   /** Ends the frozen block at `last`; allowed only if nothing of it after `last` is stored. */
   shrink(block: Block, last: Position): Promise<void>
 
-  /** The block is stored: advances `stored`, removes the entries, and lets the states expire. */
+  /**
+   * The block is stored: advances `stored`, removes the entries, and lets the states expire.
+   * @param block as it was claimed, or the first of its entries, if it was shrunk to them
+   */
   acknowledge(block: Block, states: StoredState[]): Promise<void>
 
   /**

@@ -314,6 +314,8 @@ interface Real {
   close(): Promise<void>
   /** bytes that the journal keeps with a state to tell its version */
   versionBytes(version: Position): number
+  /** names of the bodies that are kept beside the entries */
+  bodies(): Promise<string[]>
 }
 
 type Command = fc.AsyncCommand<Model, Real>
@@ -633,15 +635,17 @@ const startLmdb = async (sizes: { segmentBytes?: number; memoryBytes?: number } 
     },
     close: () => journal.close(),
     versionBytes: () => 8,
+    bodies: async () => [],
   }
 }
 
 const redis = await startRedis(t)
 const admin = new Redis(redis.url)
 t.teardown(() => admin.disconnect())
-const startRedisJournal: Start = async () => {
+const startRedisJournal = async (maxBodyInEntry: number): Promise<Real> => {
   const prefix = `{${randomName('journal')}}`
-  const open = async () => reuseBodies(await openRedisJournal({ url: redis.url, maxBytes: MIB, prefix, log: silent }))
+  const options = { url: redis.url, maxBytes: MIB, maxBodyInEntry, prefix, log: silent }
+  const open = async () => reuseBodies(await openRedisJournal(options))
   let journal = await open()
   let other = await open()
   return {
@@ -664,13 +668,14 @@ const startRedisJournal: Start = async () => {
       await Promise.all([journal.close(), other.close()])
     },
     versionBytes: (version) => `${formatPosition(version)} `.length,
+    bodies: () => admin.keys(`${prefix}:body:*`),
   }
 }
 
 const STARTS: Record<string, Start> = {
   lmdb: () => startLmdb(),
   'lmdb with small files': () => startLmdb({ segmentBytes: 300, memoryBytes: 60 }),
-  redis: startRedisJournal,
+  redis: () => startRedisJournal(30),
 }
 
 for (const [name, start] of Object.entries(STARTS)) {
@@ -700,6 +705,7 @@ for (const [name, start] of Object.entries(STARTS)) {
           const model = new Model((await real.journal.progress()).stored)
           await fc.asyncModelRun(() => ({ model, real }), commands)
           await drain(model, real)
+          assert.deepEqual(await real.bodies(), [], 'no body is left')
           assert.deepEqual(usedTwice.splice(0), [], 'a body is let go of once')
         } finally {
           await real.close()

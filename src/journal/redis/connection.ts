@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Redis, RedisOptions } from 'ioredis'
 import { backoffMs } from '../../lib/backoff.js'
 import { openRedis } from '../../lib/open-redis.js'
+import { BinaryCommand } from './binary-command.js'
 import { isReply, refusedLogin, unavailable } from './errors.js'
 
 /** How long a call waits for a connection before it is refused, ms. */
@@ -134,9 +135,10 @@ export class RedisConnection {
   }
 
   #send(command: string, args: (string | Buffer)[], replicas: number): Promise<unknown> {
-    if (replicas === 0) return this.redis.callBuffer(command, args)
     return this.cork(() => {
-      const reply = this.redis.callBuffer(command, args)
+      const sent = new BinaryCommand(command, args)
+      const reply = this.redis.sendCommand(sent) as Promise<unknown>
+      if (replicas === 0) return reply
       // Right behind it on the same connection: WAIT covers what was written there before.
       const known = this.redis.call('WAIT', String(replicas), String(REPLICAS_WAIT_MS))
       known.catch(() => undefined)

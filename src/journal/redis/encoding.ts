@@ -1,17 +1,29 @@
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
-import type { Entry, EntryKind, IdempotencyKey, Outcome, Refused, State, Write } from '../journal.js'
+import {
+  type Block,
+  type Entry,
+  type EntryKind,
+  type IdempotencyKey,
+  type Outcome,
+  type Refused,
+  STATE_MEMORY_MS,
+  type State,
+  type StoredState,
+  type Write,
+} from '../journal.js'
 import { SHARD_BYTES } from './scripts/requests.js'
 
 /**
  * The arguments of WRITE for one write.
- * @param name of the key that holds the body of an append
+ * @param at name of the key that holds the body of an append; null if its entry does
  */
-export function writeArguments(write: Write, name: string): (string | Buffer)[] {
+export function writeArguments(write: Write, at: string | null): (string | Buffer)[] {
   const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '']
   if (write.type === 'append') {
     const { kind = 'events', projectId, count, body, insertIds = '', eventKeys = [] } = write
-    const entry = ['append', projectId, String(count), String(body.length), name, ...request, kind, insertIds]
+    const held = at === null ? ['body', body] : ['at', at]
+    const entry = ['append', projectId, String(count), String(body.length), ...held, ...request, kind, insertIds]
     return [...entry, String(eventKeys.length), ...eventKeys.flatMap(requestArguments)]
   }
   if (write.type === 'reserve') return ['reserve', write.idempotencyKey.projectId, ...request]
@@ -34,6 +46,23 @@ export function writeArguments(write: Write, name: string): (string | Buffer)[] 
 export function requestArguments(request: IdempotencyKey): (string | Buffer)[] {
   const field = keyBytes(request).subarray(SHARD_BYTES)
   return [request.key, request.fingerprint, Buffer.concat([field, fingerprintBytes(request)])]
+}
+
+/**
+ * The arguments of ACKNOWLEDGE after the prefix.
+ * @param names of the keys that hold bodies of the block
+ */
+export function acknowledgeArguments(block: Block, names: string[], states: StoredState[]): string[] {
+  const bytes = block.entries.reduce((sum, { body }) => sum + body.length, 0)
+  const events = new Map<string, number>()
+  for (const { kind, projectId, count } of block.entries) {
+    if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
+  }
+  const limits = [formatLimits(block), formatPosition(block.last + 1n)]
+  const args = [...limits, String(STATE_MEMORY_MS), String(bytes), String(names.length), ...names, String(events.size)]
+  for (const [projectId, count] of events) args.push(projectId, String(count))
+  for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
+  return args
 }
 
 export function parseOutcome(text: string): Outcome {
@@ -91,7 +120,7 @@ export function parseState(value: Buffer): State {
 /** An entry of the stream; its body may be in a key of its own. */
 export interface StreamEntry {
   entry: Entry
-  /** the name of the key that holds the body; null if the entry itself does */
+  /** name of the key that holds the body; null if the entry itself does */
   at: string | null
 }
 
@@ -116,9 +145,15 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
 /**
  * The entries that successful writes became: one for each append, one for all rows of a kind.
  * @param receivedAt epoch ms by the journal's clock
+ * @param names of the keys that hold the bodies of the writes; null where the entry does
  */
-export function entriesOf(writes: Write[], outcomes: Outcome[], receivedAt: number): Entry[] {
-  const entries: Entry[] = []
+export function entriesOf(
+  writes: Write[],
+  outcomes: Outcome[],
+  receivedAt: number,
+  names: (string | null)[],
+): StreamEntry[] {
+  const entries: StreamEntry[] = []
   const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
   writes.forEach((write, i) => {
     const outcome = outcomes[i]
@@ -129,14 +164,14 @@ export function entriesOf(writes: Write[], outcomes: Outcome[], receivedAt: numb
       const { kind = 'events', projectId, count, body } = write
       const { known } = outcome
       const entry = { position, kind, projectId, count: count - (known?.length ?? 0), receivedAt, body }
-      entries.push(known ? { ...entry, skip: known } : entry)
+      entries.push({ entry: known ? { ...entry, skip: known } : entry, at: names[i] ?? null })
       return
     }
     let group = rows.get(write.kind)
     if (!group) {
       group = { entry: { position, kind: write.kind, projectId: '', count: 0, receivedAt, body: NOTHING }, rows: [] }
       rows.set(write.kind, group)
-      entries.push(group.entry)
+      entries.push({ entry: group.entry, at: null })
     }
     group.rows.push(write.row)
   })

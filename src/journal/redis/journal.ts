@@ -3,26 +3,26 @@ import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 import { openRedis } from '../../lib/open-redis.js'
 import { formatPosition, type Position, parsePosition } from '../../model/position.js'
-import {
-  type Block,
-  type Depth,
-  type Entry,
-  type IdempotencyKey,
-  type Journal,
-  type JournalListener,
-  type Outcome,
-  type Progress,
-  STATE_MEMORY_MS,
-  type StateReading,
-  type StatesMark,
-  type StoredState,
-  type Write,
+import type {
+  Block,
+  Depth,
+  Entry,
+  IdempotencyKey,
+  Journal,
+  JournalListener,
+  Outcome,
+  Progress,
+  StateReading,
+  StatesMark,
+  StoredState,
+  Write,
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
 import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
 import {
+  acknowledgeArguments,
   entriesOf,
   formatLimits,
   limitsOf,
@@ -46,7 +46,12 @@ import { DEPTH, LEVEL, PROGRESS } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
 import { RedisStates } from './states.js'
 
-/** Acknowledging a block reads its entries while Redis does nothing else: some 20 ms for this many. */
+/**
+ * A body up to this size is a part of its entry. A larger one gets a key of its own, so that no script copies it: copying
+ * this many bytes costs Redis less than a key, which has to be set, kept and removed.
+ */
+const MAX_BODY_IN_ENTRY = 8 * 1024
+/** Another writer that takes over reads a block's entries while Redis does nothing else: some 20 ms for this many. */
 const MAX_BLOCK_ENTRIES = 20_000
 
 /**
@@ -88,6 +93,8 @@ class RedisJournal implements Journal {
   readonly #limit: MemoryLimit
   readonly #states: RedisStates
   readonly #late = new LateCheck(() => this.#limit.watch())
+  /** names of the keys that hold the bodies of entries, of those that have one */
+  readonly #bodyNames = new WeakMap<Entry, string>()
   readonly #replicas: number
   readonly #layout: string
   /** see CLAIM */
@@ -98,7 +105,7 @@ class RedisJournal implements Journal {
   #unstoredEra = 0
   constructor(options: RedisJournalOptions) {
     const { url, maxBytes, maxRequestKeys = 0, prefix = '{tallyhouse}', replicas = 0, lastStored, log } = options
-    const { otherPrefixes = [] } = options
+    const { otherPrefixes = [], maxBodyInEntry = MAX_BODY_IN_ENTRY } = options
     this.#replicas = replicas
     this.#layout = String(options.layout ?? FIRST_LAYOUT)
     this.#place = options.isHome === undefined ? '' : options.isHome ? 'home' : 'guest'
@@ -123,7 +130,7 @@ class RedisJournal implements Journal {
     const history = new RedisHistory({ meta, stream, others, layout: this.#layout, script, lastStored, log })
     this.#history = history
     const of = { name: this.#name, prefix, keys: this.#keys, connection: this.#connection, history }
-    this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxRequestKeys })
+    this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxRequestKeys, maxBodyInEntry })
     this.#lease = new WriterLease(this.#name, (text, args) => script(text, [this.#keys.lease], args))
     this.#states = new RedisStates({ prefix, keys: this.#keys, redis, script })
     this.#limit = new MemoryLimit({ redis, history, maxBytes, depth: () => this.#depth(), log })
@@ -167,10 +174,10 @@ class RedisJournal implements Journal {
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
-    const { era, before, outcomes, receivedAt } = await this.#producer.write(writes, this.#limit.bytes)
+    const { era, before, outcomes, receivedAt, names } = await this.#producer.write(writes, this.#limit.bytes)
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)
     const unstored = era === this.#unstoredEra ? this.#unstored : null
-    const isKept = unstored?.add(before, entriesOf(writes, outcomes, receivedAt)) ?? false
+    const isKept = unstored?.add(before, this.#entriesIn(entriesOf(writes, outcomes, receivedAt, names))) ?? false
     writes.forEach((write, i) => {
       if (write.type === 'append' && !(isKept && outcomes[i]?.status === 'done')) this.#listeners.release([write])
     })
@@ -293,6 +300,12 @@ class RedisJournal implements Journal {
       if (body) entry.body = body
       else this.#log.warn({ position: formatPosition(entry.position) }, 'the body of an entry is missing from Redis')
     })
+    return this.#entriesIn(found)
+  }
+
+  /** The entries, of whose bodies it is known from then on which keys they have. */
+  #entriesIn(found: StreamEntry[]): Entry[] {
+    for (const { entry, at } of found) if (at !== null) this.#bodyNames.set(entry, at)
     return found.map(({ entry }) => entry)
   }
 
@@ -303,14 +316,8 @@ class RedisJournal implements Journal {
 
   async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     this.#lease.rest()
-    const events = new Map<string, number>()
-    for (const { kind, projectId, count } of block.entries) {
-      if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
-    }
-    const after = formatPosition(block.last + 1n)
-    const args = [this.#prefix, formatLimits(block), after, String(STATE_MEMORY_MS), String(events.size)]
-    for (const [projectId, count] of events) args.push(projectId, String(count))
-    for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
+    const names = block.entries.map((entry) => this.#bodyNames.get(entry)).filter((name) => name !== undefined)
+    const args = [this.#prefix, ...acknowledgeArguments(block, names, states)]
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
     assertCurrent(await this.#call(() => this.#script(ACKNOWLEDGE, keys, args)))
     this.#listeners.release(this.#unstored?.forget(block.last) ?? [])

@@ -17,6 +17,8 @@ export interface RedisJournalOptions {
   prefix?: string
   /** prefixes of the lanes on other Redis servers: a Redis that has one of those journals instead of this one is refused */
   otherPrefixes?: readonly string[]
+  /** a body up to this size, in bytes, is a part of its entry; default MAX_BODY_IN_ENTRY */
+  maxBodyInEntry?: number
   /** how many replicas must have a write before it resolves, and a claim before its block is stored; default 0 */
   replicas?: number
   /**

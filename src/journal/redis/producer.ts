@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../../contract/errors.js'
 import { type Outcome, READING_MEMORY_MS, type Write } from '../journal.js'
+import { BinaryCommand } from './binary-command.js'
 import { CONNECTION_WAIT_MS, type RedisConnection } from './connection.js'
 import { parseOutcome, writeArguments } from './encoding.js'
 import { asRefusal, isFromScript, isGone, isLost, isReply } from './errors.js'
 import type { RedisHistory } from './history.js'
 import { WRITE } from './scripts/write.js'
-import { SetBody } from './set-body.js'
 
 export interface ProducerOptions {
   /** unique among all producers */
@@ -21,6 +21,8 @@ export interface ProducerOptions {
   replicas: number
   /** idempotency keys that a project may have remembered; 0: any number */
   maxRequestKeys: number
+  /** a body up to this size, in bytes, is a part of its entry */
+  maxBodyInEntry: number
 }
 
 export interface Written {
@@ -31,11 +33,15 @@ export interface Written {
   outcomes: Outcome[]
   /** epoch ms by the clock of Redis */
   receivedAt: number
+  /** for each write, the name of the key that holds its body; null if its entry does, or if it has none */
+  names: (string | null)[]
 }
 
 /** How long a write whose reply was lost is resent, ms. */
 const LOST_REPLY_WAIT_MS = 15_000
 const RETRY_PAUSE_MS = 50
+/** A body that no entry refers to expires after this, which is longer than a write is retried. */
+const UNUSED_BODY_MS = 60_000
 /** Indexes in the arguments of WRITE: of the journal's id, and of the arguments of `RedisHistory`. Both are set before each send. */
 const ID_INDEX = 4
 const HISTORY_INDEX = 6
@@ -62,16 +68,18 @@ export class Producer {
    * @throws ApiError `overloaded` or `unavailable`: nothing was written; `internal`: the outcome is unknown
    */
   async write(writes: Write[], limitBytes: number): Promise<Written> {
-    const { prefix, name, history, connection, layout, maxRequestKeys } = this.#options
+    const { prefix, name, history, connection, layout, maxRequestKeys, maxBodyInEntry } = this.#options
     const sequence = String(++this.#sequence)
     const limits = [String(limitBytes), String(maxRequestKeys)]
     const args: (string | Buffer)[] = [prefix, sequence, ...limits, '', String(READING_MEMORY_MS)]
     args.push(...Array<string>(HISTORY_ARGUMENTS).fill(''), layout)
     const bodies: { key: string; body: Buffer }[] = []
-    writes.forEach((write, i) => {
-      const body = `${name}:${sequence}:${i}`
-      args.push(...writeArguments(write, body))
-      if (write.type === 'append') bodies.push({ key: bodyKey(prefix, body), body: write.body })
+    const names = writes.map((write, i) => {
+      const isApart = write.type === 'append' && write.body.length > maxBodyInEntry
+      const at = isApart ? `${name}:${sequence}:${i}` : null
+      args.push(...writeArguments(write, at))
+      if (isApart) bodies.push({ key: bodyKey(prefix, `${at}`), body: write.body })
+      return at
     })
 
     let replyLostAt: number | null = null
@@ -91,6 +99,7 @@ export class Producer {
           before: Number(before),
           outcomes: outcomes.split(',').map(parseOutcome),
           receivedAt: Number(receivedAt),
+          names,
         }
       } catch (failure) {
         const fault = isGone(failure) ? await history.adopt().catch((error) => error) : failure
@@ -113,7 +122,8 @@ export class Producer {
     const { connection, replicas } = this.#options
     return connection.cork(() => {
       for (const { key, body } of bodies) {
-        const set = new SetBody(key, body)
+        // If there is one yet, it is kept: a resent body must not touch one that an entry already refers to.
+        const set = new BinaryCommand('SET', [key, body, 'NX', 'PX', String(UNUSED_BODY_MS)])
         set.promise.catch(onBodyError)
         connection.redis.sendCommand(set)
       }

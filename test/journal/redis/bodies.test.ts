@@ -9,10 +9,12 @@ const redis = await startRedis(t)
 const direct = new Redis(redis.url)
 t.teardown(() => direct.disconnect())
 
-async function fresh(t: Test, maxBytes = ALL, log: Parameters<typeof openRedisJournal>[0]['log'] = silent) {
+/** A journal whose bodies all have keys. */
+async function fresh(t: Test, more: Partial<Parameters<typeof openRedisJournal>[0]> = {}) {
   const prefix = `{${randomName('bodies')}}`
   const open = async () => {
-    const journal = await openRedisJournal({ url: redis.url, maxBytes, maxRequestKeys: 1, prefix, log })
+    const all = { url: redis.url, maxBytes: ALL, maxRequestKeys: 1, maxBodyInEntry: 0, prefix, log: silent }
+    const journal = await openRedisJournal({ ...all, ...more })
     t.teardown(() => journal.close())
     return journal
   }
@@ -32,8 +34,24 @@ t.test('a body is kept until its entry is acknowledged, and no longer', async (t
   t.match(await journal.depth(), { entries: 0, bytes: 0 })
 })
 
+t.test('a small body is a part of its entry, which another process reads as well', async (t) => {
+  const { journal, open, bodies } = await fresh(t, { maxBodyInEntry: 5 })
+  await journal.write([append('small'), append('larger')])
+  t.equal((await bodies()).length, 1)
+  await journal.close()
+  const next = await open()
+  const block = await next.claim(ALL)
+  t.same(
+    block?.entries.map(({ body }) => body.toString()),
+    ['small', 'larger'],
+  )
+  if (block) await next.acknowledge(block, [])
+  t.same(await bodies(), [])
+  t.match(await next.depth(), { entries: 0, bytes: 0 })
+})
+
 t.test('a refused or repeated write leaves no body behind', async (t) => {
-  const { journal, bodies } = await fresh(t, 10)
+  const { journal, bodies } = await fresh(t, { maxBytes: 10 })
   const idempotencyKey = { projectId: 'p', key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
   await journal.write([append('first', { idempotencyKey })])
   await journal.write([append('first', { idempotencyKey })])
@@ -65,7 +83,7 @@ t.test(
   async (t) => {
     const warnings: string[] = []
     const log = { ...silent, warn: (_data: object, message: string) => warnings.push(message) }
-    const { journal, open, bodies } = await fresh(t, ALL, log)
+    const { journal, open, bodies } = await fresh(t, { log })
     await journal.write([append('gone')])
     await direct.unlink(await bodies())
     await journal.write([append('here')])
@@ -76,6 +94,8 @@ t.test(
       ['', 'here'],
     )
     t.equal(warnings.length, 1)
+    if (block) await next.acknowledge(block, [])
+    t.match(await next.depth(), { entries: 0, bytes: 0 }, 'nor does it count for ever')
   },
 )
 

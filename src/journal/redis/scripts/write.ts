@@ -11,8 +11,9 @@ import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
  *       project may have remembered or 0 for no limit, the journal's number, ms for which a reading of an absent state is
  *       valid, the history or "", ms and seq of the greatest position that the caller knows, ms and seq of the greatest
  *       one of other journals, the version of the layout, then for each write either
- *         "append", project, count, bytes, name of the body's key, the request, then "events" or "rejected", the ids of its
- *         events, as INSERT_IDS has them, the number of its events' own requests, then these
+ *         "append", project, count, bytes, "body" and the body, or "at" and the name of the body's key, the request, then
+ *         "events" or "rejected", the ids of its events, as INSERT_IDS has them, the number of its events' own requests,
+ *         then these
  *       or
  *         "reserve", project, then the request
  *       or
@@ -65,9 +66,11 @@ local function body_key(name) return prefix .. ':body:' .. name end
 local i, lost = 13, false
 while ARGV[i] do
   if ARGV[i] == 'append' then
-    if is_full then redis.call('UNLINK', body_key(ARGV[i + 4]))
-    elseif redis.call('EXISTS', body_key(ARGV[i + 4])) == 0 then lost = true end
-    i = i + 11 + 3 * tonumber(ARGV[i + 10])
+    if ARGV[i + 4] == 'at' then
+      if is_full then redis.call('UNLINK', body_key(ARGV[i + 5]))
+      elseif redis.call('EXISTS', body_key(ARGV[i + 5])) == 0 then lost = true end
+    end
+    i = i + 12 + 3 * tonumber(ARGV[i + 11])
   elseif ARGV[i] == 'reserve' then
     i = i + 5
   else
@@ -99,10 +102,10 @@ i = 13
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
-    local project, count, size, name = ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4]
-    local key, fingerprint, digest = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-    local kind, ids, keys = ARGV[i + 8], ARGV[i + 9], tonumber(ARGV[i + 10])
-    local requests = i + 11
+    local project, count, size, field, value = ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+    local key, fingerprint, digest = ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
+    local kind, ids, keys = ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
+    local requests = i + 12
     i = requests + 3 * keys
     outcome = refused(key, fingerprint, digest, project)
     local position, skipped, reasons = nil, {}, {}
@@ -127,11 +130,13 @@ while ARGV[i] do
       remember(key, digest, project, '0-0')
     end
     if outcome then
-      redis.call('UNLINK', body_key(name))
+      if field == 'at' then redis.call('UNLINK', body_key(value)) end
     else
       position = position or advance()
-      entries[#entries + 1] = { position = position, kind = kind, project = project, count = count, size = size, name = name, skip = skip }
-      redis.call('PERSIST', body_key(name))
+      entries[#entries + 1] = {
+        position = position, kind = kind, project = project, count = count, size = size, field = field, value = value, skip = skip
+      }
+      if field == 'at' then redis.call('PERSIST', body_key(value)) end
       if kind == 'events' then redis.call('HINCRBY', pending, project, count) end
       remember(key, digest, project, position)
       outcome = 'done:' .. position
@@ -186,7 +191,7 @@ end
 local received_at = string.format('%.0f', now)
 local is_ahead = ms > now
 for _, entry in ipairs(entries) do
-  local count, size, field, value = entry.count, entry.size, 'at', entry.name
+  local count, size, field, value = entry.count, entry.size, entry.field, entry.value
   if entry.rows then
     field, value = 'body', table.concat(entry.rows, ',')
     count, size = #entry.rows, #value
