@@ -99,6 +99,18 @@ t.test(
   },
 )
 
+t.test('a block of which somebody deleted every body is acknowledged', async (t) => {
+  const { journal, open, bodies } = await fresh(t)
+  await journal.write([append('gone')])
+  await direct.unlink(await bodies())
+  await journal.close()
+  const next = await open()
+  const block = await next.claim(ALL)
+  if (block) await next.acknowledge(block, [])
+  t.match(await next.depth(), { entries: 0, bytes: 0 })
+  t.match(await next.progress('p'), { stored: block?.last, pending: 0 })
+})
+
 t.test('entries written while a claim finds another writer are released from memory as well', async (t) => {
   const { journal, open } = await fresh(t)
   const other = await open()

@@ -123,7 +123,8 @@ local projects = 7 + tonumber(ARGV[6])
 for i = 7, projects - 1 do redis.call('UNLINK', prefix .. ':body:' .. ARGV[i]) end
 redis.call('HDEL', meta, 'frozen')
 local settled = redis.call('XTRIM', stream, 'MINID', ARGV[3])
-local bytes = redis.call('HINCRBY', meta, 'bytes', -tonumber(ARGV[5]))
+-- Subtracted from 0, because the negation of no bytes is "-0", which is no integer to Redis.
+local bytes = redis.call('HINCRBY', meta, 'bytes', 0 - tonumber(ARGV[5]))
 -- Where nothing is left, everything assigned is stored: after ADVANCE_PAST that is later than any entry.
 if redis.call('XLEN', stream) == 0 then
   local head = redis.call('HMGET', meta, 'ms', 'seq')
