@@ -117,17 +117,42 @@ export function parseState(value: Buffer): State {
   return { version: parsePosition(value.toString('latin1', 0, space)), state: value.toString('utf8', space + 1) }
 }
 
+/** A reply of CLAIM. */
+export interface Claimed {
+  /** "<first> <last>" */
+  frozen: string
+  isRepeated: boolean
+  /** if no block is frozen: after which position the next one begins, and how many entries there ever were before it */
+  next: { stored: string; before: number } | null
+}
+
+/** @returns null where another writer holds the lease or may take it, or nothing waits */
+export function parseClaimed(reply: unknown): Claimed | null {
+  if (reply === null) return null
+  const [frozen, isRepeated, stored, before] = reply as [Buffer, number, Buffer?, Buffer?]
+  return {
+    frozen: String(frozen),
+    isRepeated: isRepeated === 1,
+    next: stored ? { stored: String(stored), before: Number(before) } : null,
+  }
+}
+
 /** An entry of the stream; its body may be in a key of its own. */
-export interface StreamEntry {
+export interface Placed {
   entry: Entry
   /** name of the key that holds the body; null if the entry itself does */
   at: string | null
 }
 
+export interface StreamEntry extends Placed {
+  /** bytes of the body */
+  size: number
+}
+
 /** Parses an entry as XRANGE returns it: its id, then the names and values of its fields in the order of WRITE. */
 export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
-  const [, kind, , projectId, , count, , , field, value, , time, , skip] = fields
-  if (!kind || !projectId || !count || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
+  const [, kind, , projectId, , count, , size, field, value, , time, , skip] = fields
+  if (!kind || !projectId || !count || !size || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
   const isHere = field.toString() === 'body'
   const position = parsePosition(id.toString())
   const entry: Entry = {
@@ -139,7 +164,7 @@ export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
     body: isHere ? value : NOTHING,
     ...(skip && { skip: parseIndexes(skip.toString()) }),
   }
-  return { entry, at: isHere ? null : value.toString() }
+  return { entry, at: isHere ? null : value.toString(), size: Number(size) }
 }
 
 /**
@@ -152,8 +177,8 @@ export function entriesOf(
   outcomes: Outcome[],
   receivedAt: number,
   names: (string | null)[],
-): StreamEntry[] {
-  const entries: StreamEntry[] = []
+): Placed[] {
+  const entries: Placed[] = []
   const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
   writes.forEach((write, i) => {
     const outcome = outcomes[i]

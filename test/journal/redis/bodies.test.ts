@@ -111,6 +111,46 @@ t.test('a block of which somebody deleted every body is acknowledged', async (t)
   t.match(await next.progress('p'), { stored: block?.last, pending: 0 })
 })
 
+t.test('a block of another process is read in pieces, up to the bytes and the entries that it may have', async (t) => {
+  const { journal, open, bodies } = await fresh(t, { maxBodyInEntry: 100 })
+  const sent = Array.from({ length: 21_000 }, (_, i) => (i % 1000 === 7 ? `${i} `.padEnd(101, '.') : String(i)))
+  for (let i = 0; i < sent.length; i += 3000) await journal.write(sent.slice(i, i + 3000).map((text) => append(text)))
+  await journal.close()
+  const next = await open()
+  const stored: string[] = []
+  const blocks: number[] = []
+  for (const maxBytes of [1, 1000, ALL, ALL, ALL]) {
+    const block = await next.claim(maxBytes)
+    if (!block) continue
+    const again = await next.claim(ALL)
+    t.strictSame(again, { ...block, isRepeated: true }, 'a frozen block does not change')
+    stored.push(...block.entries.map(({ body }) => body.toString()))
+    blocks.push(block.entries.length)
+    await next.acknowledge(again ?? block, [])
+  }
+  t.strictSame(stored, sent)
+  t.equal(blocks[0], 1)
+  t.equal(blocks[2], 20_000)
+  t.strictSame(await bodies(), [])
+  t.match(await next.depth(), { entries: 0, bytes: 0 })
+})
+
+t.test('a block that another writer stores while it is read is not returned', async (t) => {
+  const { journal, open, prefix } = await fresh(t, { maxBodyInEntry: 5 })
+  const other = await open()
+  for (let i = 0; i < 20; i++) {
+    await journal.write([append('small'), append('larger')])
+    const block = await journal.claim(ALL)
+    await direct.del(`${prefix}:writer`)
+    const [found] = await Promise.all([
+      other.claim(ALL).catch(({ code }) => code),
+      block && journal.acknowledge(block, []),
+    ])
+    t.ok(found === null || found === 'unavailable', String(found))
+    await direct.del(`${prefix}:writer`)
+  }
+})
+
 t.test('entries written while a claim finds another writer are released from memory as well', async (t) => {
   const { journal, open } = await fresh(t)
   const other = await open()

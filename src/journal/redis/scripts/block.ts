@@ -1,29 +1,29 @@
 import { EXPIRED_STATES, NOW } from './shared.js'
 
 /**
- * Takes the writer's lease and freezes the next block, or returns the frozen one.
+ * Takes the writer's lease and freezes the next block, or returns the frozen one. It leaves reading entries to the writer.
  *
  * Of several lanes, each has writers that prefer it, at `home` there, and others, `guest`s, which make room: a guest neither
  * takes the lease nor keeps it while one at home has asked for it within the time of a lease.
  *
  * KEYS  stream, meta, lease, who at home asks for the lease
- * ARGV  writer, ms of the lease, bytes after which a block ends, maximum of entries in a block, the journal's number, the
- *       version of the layout, "home", "guest" or "" for the only lane, and, where the writer holds a run of entries in
- *       memory: how many were ever added before them, "<first> <last>"
- * Returns nil where another writer holds the lease or may take it, or nothing waits, else { "<first> <last>", 1 if the block was frozen
- * before or else 0, its entries as XRANGE returns them }. The entries are left out where the block is the writer's own
- * run, as it is whenever that run is next.
+ * ARGV  writer, ms of the lease, the journal's number, the version of the layout, "home", "guest" or "" for the only lane,
+ *       and, where the writer has read a run of entries, or holds one in memory: how many were ever added before them,
+ *       "<first> <last>"
+ * Returns nil where another writer holds the lease or may take it, or nothing waits, else { "<first> <last>", 1 if the block
+ * was frozen before or 0 if it is the writer's run }, or, where none is frozen and the run is not next, { "", 0, the stored
+ * position, how many entries were ever added before what is next }.
  */
 export const CLAIM = `#!lua flags=allow-oom
 local stream, meta, lease = KEYS[1], KEYS[2], KEYS[3]
 local guard = redis.call('HMGET', meta, 'id', 'layout')
-if guard[1] ~= ARGV[5] then return redis.error_reply('GONE this journal does not exist') end
+if guard[1] ~= ARGV[3] then return redis.error_reply('GONE this journal does not exist') end
 local layout = guard[2] or '1'
-if layout ~= ARGV[6] and string.match(layout, '^%d+') ~= ARGV[6] then return redis.error_reply('LAYOUT ' .. layout) end
+if layout ~= ARGV[4] and string.match(layout, '^%d+') ~= ARGV[4] then return redis.error_reply('LAYOUT ' .. layout) end
 local holder = redis.call('GET', lease)
-if ARGV[7] == 'home' and holder and holder ~= ARGV[1] then
+if ARGV[5] == 'home' and holder and holder ~= ARGV[1] then
   redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[2])
-elseif ARGV[7] == 'guest' and redis.call('EXISTS', KEYS[4]) == 1 then
+elseif ARGV[5] == 'guest' and redis.call('EXISTS', KEYS[4]) == 1 then
   if holder == ARGV[1] then redis.call('DEL', lease) end
   return nil
 end
@@ -31,40 +31,19 @@ if holder and holder ~= ARGV[1] then return nil end
 redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
 
 local head = redis.call('HMGET', meta, 'frozen', 'stored', 'settled')
-if head[1] then
-  local first, last = string.match(head[1], '^(%S+) (%S+)$')
-  return { head[1], 1, redis.call('XRANGE', stream, first, last) }
-end
-if ARGV[8] and ARGV[8] == head[3] then
-  local first, last = string.match(ARGV[9], '^(%S+) (%S+)$')
-  local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+if head[1] then return { head[1], 1 } end
+local oldest = redis.call('XRANGE', stream, '(' .. head[2], '+', 'COUNT', 1)[1]
+if not oldest then return nil end
+local before = head[3] or '0'
+if ARGV[6] == before then
+  local first, last = string.match(ARGV[7], '^(%S+) (%S+)$')
   -- In a journal that lost its end, the counts may match where the entries do not.
-  if oldest and oldest[1] == first and redis.call('XRANGE', stream, last, last)[1] then
-    redis.call('HSET', meta, 'frozen', ARGV[9])
-    return { ARGV[9], 0 }
+  if oldest[1] == first and redis.call('XRANGE', stream, last, last)[1] then
+    redis.call('HSET', meta, 'frozen', ARGV[7])
+    return { ARGV[7], 0 }
   end
 end
-
--- One entry first, then as many at a time as fit if none is larger than those before.
-local max_bytes, max_entries, largest, count = tonumber(ARGV[3]), tonumber(ARGV[4]), 1, 1
-local entries, bytes, from = {}, 0, '(' .. head[2]
-while bytes < max_bytes and #entries < max_entries do
-  local some = redis.call('XRANGE', stream, from, '+', 'COUNT', count)
-  for _, entry in ipairs(some) do
-    local size = tonumber(entry[2][8])
-    if bytes >= max_bytes or #entries >= max_entries then break end
-    entries[#entries + 1] = entry
-    bytes = bytes + size
-    if size > largest then largest = size end
-  end
-  if #some < count then break end
-  from = '(' .. entries[#entries][1]
-  count = math.max(1, math.min(200, math.floor((max_bytes - bytes) / largest)))
-end
-if #entries == 0 then return nil end
-local frozen = entries[1][1] .. ' ' .. entries[#entries][1]
-redis.call('HSET', meta, 'frozen', frozen)
-return { frozen, 0, entries }
+return { '', 0, head[2], before }
 `
 
 /**
