@@ -1,6 +1,6 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, StoreUnreachableError } from '../clickhouse/errors.js'
-import { QueryParameters, type Scalars } from '../clickhouse/parameters.js'
+import { type Parameters, QueryParameters, type Scalars } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
@@ -139,6 +139,9 @@ export async function hasEventsOfEntry(shards: Shards, entry: EntryPlace): Promi
   return rows.length > 0
 }
 
+/** Ids in one DELETE. Parameters go into the URL, which has room for about 23 000 of them. */
+const DELETED_TOGETHER = 10_000
+
 /** Hides the events at these indexes of an entry, on every shard. */
 export async function deleteEventsOfEntry(
   shards: Shards,
@@ -146,11 +149,19 @@ export async function deleteEventsOfEntry(
   indexes: readonly number[] | 'all',
 ): Promise<void> {
   const { position, journalId } = entry
-  const fields = new QueryParameters()
-  const idsAt = (at: readonly number[]) => at.map((index) => formatEventId({ position, index, journalId }))
-  const isAt = indexes === 'all' ? '' : `AND event_id IN ${fields.array(idsAt(indexes), 'UUID')}`
-  const values = { ...valuesOf(entry), ...fields.parameters }
-  await shards.each(({ clickhouse }) => clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${isAt}`, values))
+  const remove = async (condition: string, parameters: Parameters = {}) => {
+    const values = { ...valuesOf(entry), ...parameters }
+    await shards.each(({ clickhouse }) =>
+      clickhouse.command(`DELETE FROM events WHERE ${OF_ENTRY} ${condition}`, values),
+    )
+  }
+  if (indexes === 'all') return await remove('')
+  for (let start = 0; start < indexes.length; start += DELETED_TOGETHER) {
+    const fields = new QueryParameters()
+    const together = indexes.slice(start, start + DELETED_TOGETHER)
+    const ids = together.map((index) => formatEventId({ position, index, journalId }))
+    await remove(`AND event_id IN ${fields.array(ids, 'UUID')}`, fields.parameters)
+  }
 }
 
 /** The number of stored events by user; users without events are missing. */

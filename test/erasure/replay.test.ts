@@ -193,3 +193,22 @@ t.test('a session and a profile that are nowhere but in letters and the journal'
   t.match((await call('DELETE', '/public/projects/default')).json(), { erased: { dead_letters: 2 }, complete: true })
   t.strictSame(await found(), [404, 404])
 })
+
+t.test('a letter that lost many of many events', async (t) => {
+  const { client, clickhouse, shards, leave } = await start(t)
+  const events = Array.from({ length: 60_000 }, (_, i) => ({ event: 'old', distinct_id: i % 2 === 0 ? 'zoe' : 'yves' }))
+  const body = JSON.stringify({ events })
+  const stored = () => clickhouse.rows('SELECT distinct_id AS user, count() AS events FROM events GROUP BY user')
+  const replay = async (position: Position) => {
+    return (await client.call('POST', '/public/dead-letters/replay', { ids: [formatPosition(position)] })).json()
+  }
+
+  await t.test('is replayed after all of them were stored', async (t) => {
+    const position = await leave('events', body)
+    const whole = { position, projectId: 'default', count: events.length, receivedAt: 1, body: Buffer.from(body) }
+    await eraseFromDeadLetters(shards, 'default', new Set(['zoe']))
+    await insertEvents(clickhouse, JOURNAL, [{ ...whole, kind: 'events' }], 'late', AbortSignal.timeout(60_000))
+    t.match(await replay(position), { replayed: 1, refused: [] })
+    t.strictSame(await stored(), [{ user: 'yves', events: '30000' }])
+  })
+})
