@@ -7,7 +7,12 @@ import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-
 import { type Position, START } from '../model/position.js'
 import { insertEntries, isInserting } from './insert.js'
 
-/** One line per entry. ClickHouse splits it into events and computes their ids from their indexes. */
+const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
+
+/**
+ * One line per entry. ClickHouse splits it into events and computes their ids from their indexes. An entry with events to
+ * skip has a flag for each event up to the last of those: ClickHouse would copy a list of their indexes to every event.
+ */
 const insertOf = (hasSkipped: boolean) => `
 INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
 SELECT
@@ -20,11 +25,10 @@ SELECT
     if(e.properties = '', '{}', e.properties),
     e.insert_id
 FROM input('
-    project_id String, id_high UInt64, id_low UInt64, received_at Int64,${hasSkipped ? ' skip Array(UInt32),' : ''}
+    project_id String, id_high UInt64, id_low UInt64, received_at Int64,${hasSkipped ? ' skipped Array(UInt8),' : ''}
     body Tuple(events Array(Tuple(
         event String, distinct_id String, timestamp Nullable(Float64), properties String, insert_id String)))')
-ARRAY JOIN body.events AS e, arrayEnumerate(body.events) AS i
-${hasSkipped ? 'WHERE NOT has(skip, i - 1)' : ''}
+ARRAY JOIN body.events AS e, arrayEnumerate(body.events) AS i${hasSkipped ? SKIPPED : ''}
 FORMAT JSONEachRow`
 
 const INSERT = insertOf(false)
@@ -43,7 +47,7 @@ export async function insertEvents(
 ): Promise<void> {
   const lineOf = ({ projectId, position, receivedAt, skip }: Entry) => {
     const { high, low } = idHalves(position, journalId)
-    const rest = skip ? `"skip":[${skip}],` : ''
+    const rest = skip ? `"skipped":[${flagsAt(skip)}],` : ''
     const head = `{"project_id":${JSON.stringify(projectId)},"id_high":${high},"id_low":${low},"received_at":${receivedAt},${rest}"body":`
     return { head, tail: '}\n' }
   }
@@ -52,6 +56,13 @@ export async function insertEvents(
     insert_deduplication_token: token,
     deduplicate_insert_select: 'force_enable',
   })
+}
+
+/** @param indexes rising */
+function flagsAt(indexes: readonly number[]): number[] {
+  const flags = new Array<number>(1 + (indexes.at(-1) ?? -1)).fill(0)
+  for (const index of indexes) flags[index] = 1
+  return flags
 }
 
 /** Deleted events count as stored: their rows stay until a purge. */

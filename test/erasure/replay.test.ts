@@ -211,4 +211,11 @@ t.test('a letter that lost many of many events', async (t) => {
     t.match(await replay(position), { replayed: 1, refused: [] })
     t.strictSame(await stored(), [{ user: 'yves', events: '30000' }])
   })
+
+  await t.test('is replayed before any was stored', async (t) => {
+    const position = await leave('events', body)
+    await eraseFromDeadLetters(shards, 'default', new Set(['zoe']))
+    t.match(await replay(position), { replayed: 1, refused: [] })
+    t.strictSame(await stored(), [{ user: 'yves', events: '60000' }])
+  })
 })
