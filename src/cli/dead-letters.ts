@@ -19,8 +19,9 @@ list    lists the letters that are not stored yet, oldest first, up to --limit (
 show    writes the body of a letter to standard output, byte for byte.
 replay  tries to store letters again, for example after an update of ClickHouse or of this service.
         The events keep the ids that their response contained. A letter that is still refused is
-        kept, and the exit code is 1. You can interrupt a replay and rerun it: nothing is stored
-        twice.
+        kept, and the exit code is 1. Ctrl-C lets the letter that is being stored finish, which
+        can take minutes while ClickHouse does not answer; a second Ctrl-C ends the command at
+        once. Rerun it after either: nothing is stored twice.
 
 The service may be running. The store is the one that its settings name: CLICKHOUSE_URL, or
 DATA_DIR. Its place is printed to standard error. A letter lies on the shard of its lane, and is
