@@ -1,8 +1,7 @@
 import cluster from 'node:cluster'
 import type { Log } from '../lib/log.js'
+import { onParentEnd } from '../lib/parent.js'
 
-/** How often `--parent` is checked. */
-const PARENT_CHECK_MS = 250
 /**
  * A shutdown that takes longer is abandoned. Nothing acknowledged is lost: it is in the journal.
  */
@@ -35,13 +34,10 @@ export class Lifetime {
     const parent = Number(/^--parent=(\d+)$/.exec(process.argv[2] ?? '')?.[1])
     // A worker inherits the arguments, but has another parent, with which it ends anyway.
     if (!parent || cluster.isWorker) return
-    const timer = setInterval(() => {
-      if (process.ppid === parent) return
-      clearInterval(timer)
+    onParentEnd(parent, () => {
       this.#log.warn({ parent }, 'the process that started the service has ended; shutting down')
       void this.#end(0)
-    }, PARENT_CHECK_MS)
-    timer.unref()
+    })
   }
 
   fail(error: unknown): void {
