@@ -5,37 +5,55 @@ export interface FileLock {
   release(): void
 }
 
-/** Where files cannot be locked: the file system has no locks, or the optional package for them is not installed. */
 const NO_LOCK: FileLock = { release: () => undefined }
 
+/** Files cannot be locked: the optional package for it is not installed, or the file system has no locks. */
+export class NoLocksError extends Error {
+  override readonly name = 'NoLocksError'
+  readonly lacking: 'package' | 'file system'
+  override readonly cause: Error
+
+  constructor(lacking: NoLocksError['lacking'], cause: Error) {
+    super(`files cannot be locked: ${cause.message}`)
+    this.lacking = lacking
+    this.cause = cause
+  }
+}
+
 /**
- * Creates a file and locks it. The kernel releases the lock when the process ends, however it ends. Where files cannot be
- * locked, this does nothing.
- * @returns null if another process holds the lock
+ * Opens a file, which is created if missing, and locks it until it is closed. The kernel releases the lock when the process
+ * ends, however it ends.
+ * @returns a descriptor, as a FileHandle that nothing refers to would be closed; null if the file is locked already
+ * @throws NoLocksError; the file system's error if the file cannot be opened
+ */
+export async function openLocked(path: string): Promise<number | null> {
+  const { tryLock } = await import('fs-native-extensions').then(
+    (module) => module.default,
+    (error: Error) => {
+      throw new NoLocksError('package', error)
+    },
+  )
+  const file = openSync(path, 'a', 0o600)
+  let isGranted = false
+  try {
+    isGranted = tryLock(file)
+  } catch (error) {
+    throw new NoLocksError('file system', error as Error)
+  } finally {
+    if (!isGranted) closeSync(file)
+  }
+  return isGranted ? file : null
+}
+
+/**
+ * Creates a file and locks it. Where files cannot be locked, this does nothing.
+ * @returns null if the file is locked already
  */
 export async function lockFile(path: string): Promise<FileLock | null> {
-  const extensions = await import('fs-native-extensions').then(
-    (module) => module.default,
-    () => null,
-  )
-  if (!extensions) return NO_LOCK
   for (;;) {
-    let lock: number
-    try {
-      // A number, as a FileHandle that nothing refers to would be closed.
-      lock = openSync(path, 'a', 0o600)
-    } catch {
-      return NO_LOCK
-    }
-    try {
-      if (!extensions.tryLock(lock)) {
-        closeSync(lock)
-        return null
-      }
-    } catch {
-      closeSync(lock)
-      return NO_LOCK
-    }
+    const lock = await openLocked(path).catch(() => undefined)
+    if (lock === undefined) return NO_LOCK
+    if (lock === null) return null
     if (isAt(path, lock)) return { release: () => release(path, lock) }
     // Its holder has removed it since it was opened.
     closeSync(lock)

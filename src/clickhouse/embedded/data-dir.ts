@@ -1,8 +1,9 @@
-import { closeSync, openSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join, resolve } from 'node:path'
 import { withPath } from '../../lib/failure-text.js'
+import { NoLocksError, openLocked } from '../../lib/file-lock.js'
 
 /** Locked by the kernel for as long as the folder has an owner; empty, and never removed. */
 const LOCK = 'folder.lock'
@@ -100,32 +101,21 @@ export async function lockDataFolder(dir: string): Promise<FolderLock> {
 }
 
 /**
- * @returns the descriptor that holds the lock: a number, as a FileHandle that nothing refers to would be closed
+ * @returns the descriptor that holds the lock
  * @throws FolderInUseError, or an Error that says why nothing can be locked there
  */
 async function locked(folder: string): Promise<number> {
-  const { tryLock } = await import('fs-native-extensions')
-    .then((module) => module.default)
-    .catch((error: Error) => {
-      const reason = error.message.split('\n')[0]
-      throw new Error(
-        `The data folder cannot be locked on ${process.platform}-${process.arch} (${reason}). Install the optional packages, or set CLICKHOUSE_URL and REDIS_URL.`,
-      )
-    })
-  const lock = openSync(join(folder, LOCK), 'a', 0o600)
-  let isGranted: boolean
-  try {
-    isGranted = tryLock(lock)
-  } catch (error) {
-    closeSync(lock)
-    throw new Error(
-      `The data folder ${folder} cannot be locked (${codeOf(error)}): set DATA_DIR to a folder on a file system that has locks.`,
-      { cause: error },
-    )
-  }
-  if (isGranted) return lock
-  closeSync(lock)
+  const lock = await openLocked(join(folder, LOCK)).catch((error) => {
+    throw error instanceof NoLocksError ? new Error(whyUnlocked(folder, error), { cause: error.cause }) : error
+  })
+  if (lock !== null) return lock
   throw new FolderInUseError(folder, parseOwner((await readIfThere(join(folder, OWNER))) ?? ''))
+}
+
+function whyUnlocked(folder: string, { lacking, cause }: NoLocksError): string {
+  return lacking === 'package'
+    ? `The data folder cannot be locked on ${process.platform}-${process.arch} (${cause.message.split('\n')[0]}). Install the optional packages, or set CLICKHOUSE_URL and REDIS_URL.`
+    : `The data folder ${folder} cannot be locked (${codeOf(cause)}): set DATA_DIR to a folder on a file system that has locks.`
 }
 
 /** A pid of another container means nothing here, so its host is named. */
