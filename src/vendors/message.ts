@@ -88,10 +88,14 @@ interface SdkDelete {
 /** The most characters of an insert_id. */
 const MAX_ID = 255
 
-/** An id of several parts, all of which make an event the same; a long one is replaced by its digest. */
+/**
+ * An id of several parts, all of which make an event the same. A long one is replaced by its digest, and so is one with a
+ * colon behind the first part, which other parts would give as well.
+ */
 export function insertIdOf(...parts: string[]): string {
-  const id = parts.join(':')
-  return id.length <= MAX_ID ? id : createHash('sha256').update(id).digest('hex')
+  const isUnique = parts.slice(1).every((part) => !part.includes(':'))
+  const id = isUnique ? parts.join(':') : JSON.stringify(parts)
+  return isUnique && id.length <= MAX_ID ? id : createHash('sha256').update(id).digest('hex')
 }
 
 /** Whose event it is if it names neither a user nor a device; nobody's profile. */

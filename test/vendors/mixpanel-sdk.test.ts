@@ -114,6 +114,8 @@ t.test('times', async (t) => {
 t.test('ids', async (t) => {
   t.equal(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i', time: 5 }, 'a').insertId, 'without the time')
   t.not(only({ $insert_id: 'i' }, 'a').insertId, only({ $insert_id: 'i' }, 'b').insertId, 'equal ones of other events')
+  t.not(only({ $insert_id: 'b:c' }, 'a').insertId, only({ $insert_id: 'c' }, 'a:b').insertId, 'wherever a colon is')
+  t.equal(only({ $insert_id: 'c' }, 'a:b').insertId, 'a:b:c')
   t.equal(only({}).insertId, undefined)
   t.ok((only({ $insert_id: 'i'.repeat(10_000) }).insertId?.length ?? 999) <= 255)
 })
