@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 
@@ -107,6 +107,30 @@ export function limitConnections(server: Server, max: number, log: FastifyBaseLo
   server.maxConnections = max
   const warn = oncePerMinute(() => log.warn({ max }, 'connections are refused: MAX_CONNECTIONS are open'))
   server.on('drop', warn)
+}
+
+/**
+ * Closes the responses that wait for another one of their connection when it ends: Node closes only the one that is being
+ * sent. A stream that any other one was to send would keep its file or query for ever.
+ */
+export function closeQueuedResponses(server: Server): void {
+  const queued = new WeakMap<Socket, Set<ServerResponse>>()
+  server.on('connection', (socket) => {
+    socket.once('close', () => {
+      for (const response of queued.get(socket) ?? []) if (!response.socket) closeUnsent(response)
+    })
+  })
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    if (response.socket) return
+    const responses = queued.get(socket) ?? new Set()
+    queued.set(socket, responses.add(response))
+    response.once('close', () => responses.delete(response))
+  })
+}
+
+/** Has Node close a response that has no socket, by one that is closed. */
+function closeUnsent(response: ServerResponse): void {
+  response.assignSocket(new Socket().destroy())
 }
 
 /**

@@ -5,6 +5,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { drainUnread, normalizeCodings } from './body.js'
 import {
   type ClientLimits,
+  closeQueuedResponses,
   endUnreadResponse,
   limitConnections,
   limitPipelining,
@@ -85,6 +86,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, settings.MAX_CONNECTIONS, log)
+  closeQueuedResponses(server.server)
   limitPipelining(server.server, log)
   new HeadWatch(server.server, log)
   limitHeads(server)

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { finished } from 'node:stream'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
+import { CLIENT_LIMITS, closeQueuedResponses } from '../../src/http/connection-limits.js'
 import { HeadWatch, MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
 import { databaseOf } from '../delivery/servers.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, startClickHouse, until } from '../helper.js'
@@ -191,6 +192,29 @@ t.test('too many requests that do not wait for their responses', async (t) => {
     const ms = performance.now() - startedAt
     t.ok(ms < 3_000, `answered after ${Math.round(ms)} ms`)
   })
+})
+
+t.test('a client that hangs up while requests wait behind another one', async (t) => {
+  const opened: string[] = []
+  const closed: string[] = []
+  const server = createServer(({ url = '' }, response) => {
+    opened.push(url)
+    const note = () => finished(response, (error) => closed.push(`${url} ${error?.code}`))
+    // As of a handler that answers after the end of the connection.
+    if (url === '/late') response.once('close', note)
+    else note()
+  })
+  closeQueuedResponses(server)
+  server.listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  const paths = ['/first', '/second', '/late']
+  socket.write(paths.map((path) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`).join(''))
+  await until('the requests', () => opened.length === paths.length)
+  socket.destroy()
+  await until('the end of all responses', () => closed.length === paths.length)
+  t.strictSame(closed.sort(), paths.map((path) => `${path} ERR_STREAM_PREMATURE_CLOSE`).sort())
 })
 
 t.test('a URL that is too long', async (t) => {
