@@ -138,27 +138,44 @@ function closeUnsent(response: ServerResponse): void {
  * and Node calls the listener for all of them before it looks at another connection. Clients that pipeline send far fewer.
  */
 const MAX_PIPELINED = 256
+/** Of all connections together. Each such request holds some kilobytes, or one for a file of /docs 50 KiB and the open file. */
+const MAX_PIPELINED_OF_ALL = 4096
+/** Unanswered requests of each connection that do not count in the sum, so that it concerns only clients that pipeline. */
+const UNCOUNTED = 2
 
 /**
- * Cuts off connections with more than `max` unanswered requests, and logs it once a minute. Wraps the listeners that the
- * server has for requests, so the remaining requests of the chunk never reach them. A response counts until the next turn
- * of the event loop: one that is complete at once delays other connections just as much.
+ * Cuts off connections with more than `max` unanswered requests, and those that pipeline while all connections together
+ * have more than `maxOfAll`; logs it once a minute. Wraps the listeners that the server has for requests, so the remaining
+ * requests of the chunk never reach them. A response counts until the next turn of the event loop: one that is complete at
+ * once delays other connections just as much.
  */
-export function limitPipelining(server: Server, log: FastifyBaseLogger, max = MAX_PIPELINED): void {
+export function limitPipelining(
+  server: Server,
+  log: FastifyBaseLogger,
+  { max = MAX_PIPELINED, maxOfAll = MAX_PIPELINED_OF_ALL } = {},
+): void {
   const unanswered = new WeakMap<Socket, number>()
-  const add = (socket: Socket, n: number) => unanswered.set(socket, (unanswered.get(socket) ?? 0) + n)
+  let ofAll = 0
+  const add = (socket: Socket, n: number) => {
+    const before = unanswered.get(socket) ?? 0
+    unanswered.set(socket, before + n)
+    ofAll += Math.max(before + n, UNCOUNTED) - Math.max(before, UNCOUNTED)
+  }
   let answered: Socket[] = []
   const forget = () => {
     for (const socket of answered) add(socket, -1)
     answered = []
   }
-  const warn = oncePerMinute(() => log.warn({ max }, 'connections are cut off: they have too many unanswered requests'))
+  const warn = oncePerMinute(() =>
+    log.warn({ max, maxOfAll }, 'connections are cut off: they have too many unanswered requests'),
+  )
   const listeners = server.listeners('request')
   server.removeAllListeners('request')
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
     if (socket.destroyed) return
-    if ((unanswered.get(socket) ?? 0) >= max) {
+    const before = unanswered.get(socket) ?? 0
+    if (before >= max || (before >= UNCOUNTED && ofAll >= maxOfAll)) {
       socket.destroy()
       warn()
       return

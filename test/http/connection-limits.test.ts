@@ -1,10 +1,10 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { finished } from 'node:stream'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { CLIENT_LIMITS, closeQueuedResponses } from '../../src/http/connection-limits.js'
+import { CLIENT_LIMITS, closeQueuedResponses, limitPipelining } from '../../src/http/connection-limits.js'
 import { HeadWatch, MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
 import { databaseOf } from '../delivery/servers.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, startClickHouse, until } from '../helper.js'
@@ -192,6 +192,46 @@ t.test('too many requests that do not wait for their responses', async (t) => {
     const ms = performance.now() - startedAt
     t.ok(ms < 3_000, `answered after ${Math.round(ms)} ms`)
   })
+})
+
+t.test('too many of them on all connections together', async (t) => {
+  const warnings: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
+  const responses: ServerResponse[] = []
+  const server = createServer((_request, response) => responses.push(response))
+  closeQueuedResponses(server)
+  limitPipelining(server, log, { maxOfAll: 16 })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const sockets: Socket[] = []
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const ask = async (count: number, arrived: number) => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    sockets.push(socket.on('error', () => undefined).resume())
+    const closed = closeOf(socket)
+    socket.write(`GET / HTTP/1.1\r\n${HOST}\r\n`.repeat(count))
+    await until('the requests', () => responses.length === arrived)
+    return { socket, closed }
+  }
+  const first = await ask(10, 10)
+  const second = await ask(10, 20)
+  const third = await ask(10, 22)
+  await third.closed
+  const ordinary = await ask(2, 24)
+  t.strictSame(
+    [first, second, ordinary].map(({ socket }) => socket.destroyed),
+    [false, false, false],
+  )
+  t.strictSame(warnings, ['connections are cut off: they have too many unanswered requests'])
+
+  first.socket.destroy()
+  for (const response of responses.slice(10, 20)) response.end()
+  await until('the end of both', () => responses.slice(0, 20).every(({ closed }) => closed))
+  await ask(18, 42)
+  await (await ask(10, 44)).closed
 })
 
 t.test('a client that hangs up while requests wait behind another one', async (t) => {
