@@ -147,8 +147,8 @@ export function readBody(
   keys: Authentication,
   frame: BodyForm['frame'] = null,
 ): Promise<Buffer> {
-  const limit = request.routeOptions.bodyLimit ?? 0
-  const pooledFrom = request.routeOptions.config.pooledFrom ?? Number.POSITIVE_INFINITY
+  const { bodyLimit: limit = 0, config } = request.routeOptions
+  const { pooledFrom = Number.POSITIVE_INFINITY } = config
   const announced = request.headers['content-length']
   return new Promise((resolve, reject) => {
     if (Number(announced) > limit) return reject(tooLarge())

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 
 declare module 'fastify' {
@@ -72,8 +72,7 @@ export function timeOut(socket: Socket, server: Server): void {
  * Ends a response that is not read in time. Once it has begun it can only be truncated, which the
  * client detects.
  */
-export function endUnreadResponse(payload: unknown, { raw }: FastifyRequest, limits: ClientLimits): void {
-  if (!(payload instanceof Readable)) return
+export function endUnreadResponse(payload: Readable, { raw }: FastifyRequest, limits: ClientLimits): void {
   const { responseMs, responseRate } = limits
   const { socket } = raw
   const startedAt = performance.now()
@@ -97,8 +96,8 @@ export function endUnreadResponse(payload: unknown, { raw }: FastifyRequest, lim
  * ends the response, so a truncated one would look complete; a reset tells a proxy that speaks 1.0
  * to the service not to complete it either.
  */
-export function resetBrokenResponse(payload: unknown, { raw }: FastifyRequest): void {
-  if (!(payload instanceof Readable) || raw.httpVersion !== '1.0') return
+export function resetBrokenResponse(payload: Readable, { raw }: FastifyRequest): void {
+  if (raw.httpVersion !== '1.0') return
   payload.once('error', () => raw.socket.resetAndDestroy())
 }
 

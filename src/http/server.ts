@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import compress from '@fastify/compress'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -111,8 +112,10 @@ function closeInTime(server: FastifyInstance, clientLimits: ClientLimits): Abort
     setTimeout(() => server.server.closeAllConnections(), LAST_REQUESTS_MS).unref()
   })
   server.addHook('onSend', (request, reply, payload, done) => {
-    if (!request.routeOptions.config.isEndless) endUnreadResponse(payload, request, clientLimits)
-    resetBrokenResponse(payload, request)
+    if (payload instanceof Readable) {
+      if (!request.routeOptions.config.isEndless) endUnreadResponse(payload, request, clientLimits)
+      resetBrokenResponse(payload, request)
+    }
     // An idle keep-alive connection would delay the shutdown.
     if (closing.signal.aborted) reply.header('connection', 'close')
     done()

@@ -6,16 +6,17 @@ import { Command } from 'ioredis'
  * would copy each argument of a command that has a binary one, which takes 5 µs more for a write. Cork the socket for it.
  */
 export class BinaryCommand extends Command {
-  readonly #arguments: readonly (string | Buffer)[]
+  declare args: (string | Buffer)[]
 
   constructor(name: string, args: (string | Buffer)[]) {
-    super(name, args, { replyEncoding: null })
-    this.#arguments = args
+    // Given there, they would be flattened, which takes 3 µs for a write.
+    super(name, [], { replyEncoding: null })
+    this.args = args
   }
 
   override toWritable(socket: Socket): string {
-    let text = `*${this.#arguments.length + 1}\r\n$${this.name.length}\r\n${this.name}\r\n`
-    for (const argument of this.#arguments) {
+    let text = `*${this.args.length + 1}\r\n$${this.name.length}\r\n${this.name}\r\n`
+    for (const argument of this.args) {
       if (typeof argument === 'string') {
         text += `$${Buffer.byteLength(argument)}\r\n${argument}\r\n`
       } else {
