@@ -94,26 +94,22 @@ export function acceptBodies(
 }
 
 /**
- * Spells the Content-Encoding as the decompression expects it: codings are case-insensitive, and
- * gzip has an old name, too (RFC 9110, 8.4.1).
- */
-export function normalizeCodings(app: FastifyInstance): void {
-  app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
-    const coding = headers['content-encoding']?.trim().toLowerCase()
-    if (coding !== undefined) headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
-    done()
-  })
-}
-
-/**
- * Drains what a response leaves unread of a compressed body. Node does so only for a body that
- * nothing reads, and the decompression has begun to: the next request on the connection would wait
- * behind the rest. Not before the end of the response: `request.signal` aborts with the end of the
+ * Prepares compressed bodies for the decompression. The Content-Encoding is spelled as it expects: codings are
+ * case-insensitive, and gzip has an old name, too (RFC 9110, 8.4.1). What a response leaves unread of the body is drained:
+ * Node does so only for a body that nothing reads, and the decompression has begun to, so the next request on the
+ * connection would wait behind the rest. Not before the end of the response: `request.signal` aborts with the end of the
  * body, and a streamed response with it.
  */
-export function drainUnread(app: FastifyInstance): void {
-  app.addHook('onResponse', ({ raw }, _reply, done) => {
-    if (raw.headers['content-encoding'] !== undefined && !raw.readableEnded) drain(raw)
+export function prepareCompressed(app: FastifyInstance): void {
+  app.addHook('onRequest', ({ raw }, reply, done) => {
+    const coding = raw.headers['content-encoding']?.trim().toLowerCase()
+    if (coding !== undefined) {
+      raw.headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
+      // Not by an onResponse hook: for one, Fastify adds two listeners to every response.
+      reply.raw.once('finish', () => {
+        if (!raw.readableEnded) drain(raw)
+      })
+    }
     done()
   })
 }

@@ -1,7 +1,8 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { oncePerMinute } from '../lib/once-per-minute.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -47,8 +48,6 @@ export const CLIENT_LIMITS: ClientLimits = {
   responseRate: 65_536,
   checkMs: 5_000,
 }
-
-const DROP_LOG_INTERVAL_MS = 60_000
 
 /** The limits that Node itself enforces, as options of Fastify. */
 export function serverLimits({ headersMs, requestMs, idleMs, checkMs }: ClientLimits) {
@@ -106,92 +105,4 @@ export function limitConnections(server: Server, max: number, log: FastifyBaseLo
   server.maxConnections = max
   const warn = oncePerMinute(() => log.warn({ max }, 'connections are refused: MAX_CONNECTIONS are open'))
   server.on('drop', warn)
-}
-
-/**
- * Closes the responses that wait for another one of their connection when it ends: Node closes only the one that is being
- * sent. A stream that any other one was to send would keep its file or query for ever.
- */
-export function closeQueuedResponses(server: Server): void {
-  const queued = new WeakMap<Socket, Set<ServerResponse>>()
-  server.on('connection', (socket) => {
-    socket.once('close', () => {
-      for (const response of queued.get(socket) ?? []) if (!response.socket) closeUnsent(response)
-    })
-  })
-  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    if (response.socket) return
-    const responses = queued.get(socket) ?? new Set()
-    queued.set(socket, responses.add(response))
-    response.once('close', () => responses.delete(response))
-  })
-}
-
-/** Has Node close a response that has no socket, by one that is closed. */
-function closeUnsent(response: ServerResponse): void {
-  response.assignSocket(new Socket().destroy())
-}
-
-/**
- * Requests that a connection may send without waiting for their responses. A chunk of 64 KiB holds up to 3600 requests,
- * and Node calls the listener for all of them before it looks at another connection. Clients that pipeline send far fewer.
- */
-const MAX_PIPELINED = 256
-/** Of all connections together. Each such request holds some kilobytes, or one for a file of /docs 50 KiB and the open file. */
-const MAX_PIPELINED_OF_ALL = 4096
-/** Unanswered requests of each connection that do not count in the sum, so that it concerns only clients that pipeline. */
-const UNCOUNTED = 2
-
-/**
- * Cuts off connections with more than `max` unanswered requests, and those that pipeline while all connections together
- * have more than `maxOfAll`; logs it once a minute. Wraps the listeners that the server has for requests, so the remaining
- * requests of the chunk never reach them. A response counts until the next turn of the event loop: one that is complete at
- * once delays other connections just as much.
- */
-export function limitPipelining(
-  server: Server,
-  log: FastifyBaseLogger,
-  { max = MAX_PIPELINED, maxOfAll = MAX_PIPELINED_OF_ALL } = {},
-): void {
-  const unanswered = new WeakMap<Socket, number>()
-  let ofAll = 0
-  const add = (socket: Socket, n: number) => {
-    const before = unanswered.get(socket) ?? 0
-    unanswered.set(socket, before + n)
-    ofAll += Math.max(before + n, UNCOUNTED) - Math.max(before, UNCOUNTED)
-  }
-  let answered: Socket[] = []
-  const forget = () => {
-    for (const socket of answered) add(socket, -1)
-    answered = []
-  }
-  const warn = oncePerMinute(() =>
-    log.warn({ max, maxOfAll }, 'connections are cut off: they have too many unanswered requests'),
-  )
-  const listeners = server.listeners('request')
-  server.removeAllListeners('request')
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    const { socket } = request
-    if (socket.destroyed) return
-    const before = unanswered.get(socket) ?? 0
-    if (before >= max || (before >= UNCOUNTED && ofAll >= maxOfAll)) {
-      socket.destroy()
-      warn()
-      return
-    }
-    add(socket, 1)
-    response.once('close', () => {
-      if (answered.push(socket) === 1) setImmediate(forget)
-    })
-    for (const listener of listeners) listener.call(server, request, response)
-  })
-}
-
-function oncePerMinute(warn: () => void): () => void {
-  let silentUntil = 0
-  return () => {
-    if (Date.now() < silentUntil) return
-    silentUntil = Date.now() + DROP_LOG_INTERVAL_MS
-    warn()
-  }
 }

@@ -1,6 +1,8 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify'
+import { oncePerMinute } from '../lib/once-per-minute.js'
+import type { Connection, Connections } from './connections.js'
 import { refuseLongHead } from './error-handler.js'
 
 declare module 'fastify' {
@@ -54,13 +56,10 @@ function pathOf(url: string): string {
 /** Bytes of unfinished long heads that a process holds: 128 of the longest. */
 const HEADS_BYTES = 32 * 1024 * 1024
 const CHECK_MS = 250
-const LOG_INTERVAL_MS = 60_000
 
-interface Connection {
-  /** the latest request of the connection */
+/** How far a connection was at the last check. */
+interface Seen {
   request: IncomingMessage | null
-  /** `request` at the last check */
-  seen: IncomingMessage | null
   /** bytes received when the next head began, as far as the checks know */
   start: number
 }
@@ -70,21 +69,21 @@ interface Connection {
  * cut off. Bytes that arrive between two checks are not bounded.
  */
 export class HeadWatch {
-  readonly #connections = new Map<Socket, Connection>()
-  readonly #log: FastifyBaseLogger
+  readonly #connections: Connections
+  readonly #seen = new WeakMap<Connection, Seen>()
   readonly #maxBytes: number
-  #silentUntil = 0
+  readonly #warn: (count: number) => void
 
-  constructor(server: Server, log: FastifyBaseLogger, { maxBytes = HEADS_BYTES, checkMs = CHECK_MS } = {}) {
-    this.#log = log
+  constructor(
+    server: Server,
+    connections: Connections,
+    log: FastifyBaseLogger,
+    { maxBytes = HEADS_BYTES, checkMs = CHECK_MS } = {},
+  ) {
+    this.#connections = connections
     this.#maxBytes = maxBytes
-    server.on('connection', (socket) => {
-      this.#connections.set(socket, { request: null, seen: null, start: 0 })
-      socket.once('close', () => this.#connections.delete(socket))
-    })
-    server.on('request', (request) => {
-      const connection = this.#connections.get(request.socket)
-      if (connection) connection.request = request
+    this.#warn = oncePerMinute((count) => {
+      log.warn({ count }, 'connections are cut off: too many long URLs and headers are being received')
     })
     const timer = setInterval(() => this.#check(), checkMs).unref()
     server.on('close', () => clearInterval(timer))
@@ -93,10 +92,10 @@ export class HeadWatch {
   #check(): void {
     const heads: [bytes: number, socket: Socket][] = []
     let sum = 0
-    for (const [socket, connection] of this.#connections) {
-      const bytes = headBytes(socket, connection)
+    for (const connection of this.#connections) {
+      const bytes = this.#headBytes(connection)
       if (bytes <= MAX_HEAD) continue
-      heads.push([bytes, socket])
+      heads.push([bytes, connection.socket])
       sum += bytes
     }
     if (sum <= this.#maxBytes) return
@@ -108,18 +107,18 @@ export class HeadWatch {
       count++
       socket.destroy()
     }
-    if (Date.now() < this.#silentUntil) return
-    this.#silentUntil = Date.now() + LOG_INTERVAL_MS
-    this.#log.warn({ count }, 'connections are cut off: too many long URLs and headers are being received')
+    this.#warn(count)
   }
-}
 
-/** Bytes of the head that a connection is receiving; 0 while it receives a body. */
-function headBytes(socket: Socket, connection: Connection): number {
-  const { request, seen } = connection
-  if (request !== seen || request?.complete === false) {
-    connection.seen = request
-    connection.start = socket.bytesRead
+  /** Bytes of the head that a connection is receiving; 0 while it receives a body. */
+  #headBytes(connection: Connection): number {
+    const { request, socket } = connection
+    const seen = this.#seen.get(connection) ?? { request: null, start: 0 }
+    this.#seen.set(connection, seen)
+    if (request !== seen.request || request?.complete === false) {
+      seen.request = request
+      seen.start = socket.bytesRead
+    }
+    return socket.bytesRead - seen.start
   }
-  return socket.bytesRead - connection.start
 }

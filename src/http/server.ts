@@ -3,16 +3,15 @@ import compress from '@fastify/compress'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import { drainUnread, normalizeCodings } from './body.js'
+import { prepareCompressed } from './body.js'
 import {
   type ClientLimits,
-  closeQueuedResponses,
   endUnreadResponse,
   limitConnections,
-  limitPipelining,
   resetBrokenResponse,
   serverLimits,
 } from './connection-limits.js'
+import { Connections } from './connections.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
 import { HeadWatch, limitHeads, MAX_PARSED_HEAD, routedUrl } from './head-limits.js'
 import { documentation } from './openapi/document.js'
@@ -87,17 +86,14 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   requestLog.watch(server)
   const requests = countRequests(server)
   limitConnections(server.server, settings.MAX_CONNECTIONS, log)
-  closeQueuedResponses(server.server)
-  limitPipelining(server.server, log)
-  new HeadWatch(server.server, log)
+  new HeadWatch(server.server, new Connections(server.server, log), log)
   limitHeads(server)
   const closing = closeInTime(server, clientLimits)
 
   handleErrors(server)
   // Registered before the routes, which it describes.
   server.register(swagger, documentation)
-  normalizeCodings(server)
-  drainUnread(server)
+  prepareCompressed(server)
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })
   return { server, requests, closing }

@@ -4,7 +4,8 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { finished } from 'node:stream'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { CLIENT_LIMITS, closeQueuedResponses, limitPipelining } from '../../src/http/connection-limits.js'
+import { CLIENT_LIMITS } from '../../src/http/connection-limits.js'
+import { Connections } from '../../src/http/connections.js'
 import { HeadWatch, MAX_PARSED_HEAD } from '../../src/http/head-limits.js'
 import { databaseOf } from '../delivery/servers.js'
 import { type Client, SECRET_KEY, settingsFor, startApp, startClickHouse, until } from '../helper.js'
@@ -199,8 +200,7 @@ t.test('too many of them on all connections together', async (t) => {
   const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).msg) })
   const responses: ServerResponse[] = []
   const server = createServer((_request, response) => responses.push(response))
-  closeQueuedResponses(server)
-  limitPipelining(server, log, { maxOfAll: 16 })
+  new Connections(server, log, { maxOfAll: 16 })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const sockets: Socket[] = []
@@ -244,7 +244,7 @@ t.test('a client that hangs up while requests wait behind another one', async (t
     if (url === '/late') response.once('close', note)
     else note()
   })
-  closeQueuedResponses(server)
+  new Connections(server, pino({ level: 'silent' }))
   server.listen(0, '127.0.0.1')
   t.teardown(() => server.close())
   await once(server, 'listening')
@@ -280,7 +280,7 @@ t.test('long heads that do not come to an end', async (t) => {
   const server = createServer({ maxHeaderSize: MAX_PARSED_HEAD }, (request, response) =>
     request.resume().once('end', () => response.end()),
   )
-  new HeadWatch(server, log, { maxBytes: 300 * KIB, checkMs: 20 })
+  new HeadWatch(server, new Connections(server, log), log, { maxBytes: 300 * KIB, checkMs: 20 })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const sockets: Socket[] = []
