@@ -23,7 +23,7 @@ declare module 'fastify' {
     /** the key of the page's session that came with the request, in case that it has no other key */
     session: StoredKey | null
     /** the text of the request's key; absent until it has been verified, and if a session stands for it */
-    key: string
+    key: string | undefined
   }
 }
 

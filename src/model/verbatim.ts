@@ -15,15 +15,20 @@ export interface ParsedEvent {
  * The bytes of a `/track` body to store: the client's own, with its key overwritten, if a scan found nothing unusual in
  * them. ClickHouse matches field names byte by byte and rejects duplicates, so every other body is rewritten.
  * @param raw valid JSON; may be modified
+ * @param key of the request, which must not be stored; absent if it came without one
  */
-export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string): Buffer {
+export function verbatimEvent(raw: Buffer, body: ParsedEvent | ScannedBody, key: string | undefined): Buffer {
   if (isVerbatim(raw, body, key)) return raw
   const text = raw.toString()
   return Buffer.from(rewriteEvent(text, 0, body instanceof ScannedBody ? JSON.parse(text) : body))
 }
 
 /** The bytes of a `/track/batch` body to store, as `verbatimEvent`. */
-export function verbatimBatch(raw: Buffer, body: { events: ParsedEvent[] } | ScannedBody, key: string): Buffer {
+export function verbatimBatch(
+  raw: Buffer,
+  body: { events: ParsedEvent[] } | ScannedBody,
+  key: string | undefined,
+): Buffer {
   if (isVerbatim(raw, body, key)) return raw
   const text = raw.toString()
   return Buffer.from(rewriteBatch(text, body instanceof ScannedBody ? JSON.parse(text).events : body.events))
@@ -33,10 +38,10 @@ export function verbatimBatch(raw: Buffer, body: { events: ParsedEvent[] } | Sca
  * Whether the body can be stored verbatim; if so, overwrites its key. An unknown field could hold the key as well, even
  * escaped.
  */
-function isVerbatim(raw: Buffer, body: object, key: string): body is ScannedBody {
+function isVerbatim(raw: Buffer, body: object, key: string | undefined): body is ScannedBody {
   if (!(body instanceof ScannedBody)) return false
   body.overwriteKey(raw)
-  return !body.hasOthers || !(raw.includes(key) || raw.includes('\\'))
+  return !body.hasOthers || key === undefined || !(raw.includes(key) || raw.includes('\\'))
 }
 
 /** An entry is not in the form that the service writes, for example because it was damaged. It cannot be rewritten. */

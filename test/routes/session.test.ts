@@ -70,6 +70,21 @@ t.test('a session sends large bodies, too, and nothing of it is kept by caches',
   t.equal(refused.json().code, 'invalid_csrf_token')
 })
 
+t.test('a session sends events as a key does, with unknown fields, too', async (t) => {
+  const { cookie, csrf } = await signIn(service)
+  const send = (url: string, payload: string, type = 'application/json') =>
+    withCookie(cookie?.value ?? '', 'POST', url, {
+      headers: { 'x-csrf-token': csrf, 'content-type': type },
+      payload,
+    })
+  const event = '{"event":"sent","distinct_id":"by-session","properties":{"n":1.0},"unknown":"a\\"b"}'
+  t.equal((await send('/public/track', event)).body, '{"status":1,"error":null}')
+  t.equal((await send('/public/track/batch', `{"events":[${event}]}`)).json().accepted, 1)
+  t.equal((await send('/public/import', event, 'application/x-ndjson')).json().accepted, 1)
+  const { body } = await withCookie(cookie?.value ?? '', 'GET', '/public/events?distinct_id=by-session')
+  t.equal(body.split('"properties":{"n":1.0}').length, 4, 'each is stored')
+})
+
 t.test('a key in the request comes before the session', async (t) => {
   const { cookie } = await signIn(service)
   const headers = { 'x-api-key': 'sk_another_key_that_nobody_has' }

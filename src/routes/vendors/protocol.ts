@@ -142,7 +142,8 @@ function contextOf(
     path,
     json: jsonOf(sdk, call),
     length: sdk.json.length,
-    key,
+    // No session admits an SDK, so there is one.
+    key: key as string,
     isOwnKey: (candidate) => admission.isKeyOf(projectId, candidate),
     receivedAt: Date.now(),
     header: (name) => asText(headers[name]),
