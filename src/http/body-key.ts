@@ -34,6 +34,20 @@ export function findBodyKey(raw: Buffer, path = API_KEY): string | null | undefi
   return raw[at] === QUOTE && end < raw.length ? text(raw, at, end) : null
 }
 
+/**
+ * Whether the array in a member of a JSON object has more than `max` elements, without parsing either. For text that is not
+ * JSON the result means nothing, but the call returns.
+ */
+export function hasMoreElements(raw: Buffer, name: string, max: number): boolean {
+  const array = memberAt(raw, space(raw, 0), name)
+  let at = array === undefined ? undefined : firstElement(raw, array)
+  for (let count = 0; count < max && at !== undefined; count++) {
+    const comma = space(raw, valueEnd(raw, at))
+    at = raw[comma] === COMMA ? space(raw, comma + 1) : undefined
+  }
+  return at !== undefined
+}
+
 /** The position of the value of the object's last member of this name. */
 function memberAt(raw: Buffer, object: number, wanted: string): number | undefined {
   if (raw[object] !== OPEN_BRACE) return undefined

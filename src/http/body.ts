@@ -19,6 +19,8 @@ declare module 'fastify' {
     pooledFrom?: number
     /** the most that a parsed body may weigh (see json/complexity.ts); default: `MAX_WEIGHT` */
     maxWeight?: number
+    /** what a body that weighs too much is refused for; null, or absent: for its weight */
+    heavyRefusal?: (raw: Buffer) => ApiError | null
   }
   interface FastifyRequest {
     /** the body's bytes, decompressed; absent if there was no body */
@@ -232,15 +234,15 @@ function parseJson(raw: Buffer, request: FastifyRequest): unknown {
 /**
  * Counts what a body takes once it is parsed.
  * @param texts those that are parsed by themselves
- * @throws ApiError `invalid_request` if it holds too many values, `overloaded`
+ * @throws ApiError `invalid_request` if it holds too many values, unless its route has another reason; `overloaded`
  */
 export function weighBody(texts: readonly Buffer[], { routeOptions, account }: FastifyRequest): void {
-  const { maxWeight = MAX_WEIGHT } = routeOptions.config
+  const { maxWeight = MAX_WEIGHT, heavyRefusal } = routeOptions.config
   // A small body has no account; it weighs little.
   const weight = account ? texts.reduce((sum, text) => sum + weigh(text, maxWeight - sum), 0) : 0
   if (weight > maxWeight) {
     const message = `The body holds too many values: a field counts for 8, an element of a list for 1, ${maxWeight} is the most. Send less at once.`
-    throw new ApiError('invalid_request', message)
+    throw (texts[0] && heavyRefusal?.(texts[0])) ?? new ApiError('invalid_request', message)
   }
   account?.take(weight * WEIGHT_BYTES)
 }

@@ -3,7 +3,9 @@ import type { Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { MAX_BATCH } from '../contract/limits.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
+import { tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission.js'
+import { hasMoreElements } from '../http/body-key.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -93,7 +95,12 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     return { status: 1, error: null, accepted: count } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
-  app.post('/track/batch', many(scanAll), (request) => append(request, request.body))
+  const batch = many(scanAll)
+  // Of many times as many events, a body is not parsed.
+  const heavyRefusal = (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null)
+  app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request) =>
+    append(request, request.body),
+  )
   app.register(async (lines) => {
     admission.takeLines(lines)
     const scan = (raw: Buffer) => scanLines(raw, MAX_BATCH, maxPropertyDepth)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { findBodyKey } from '../../src/http/body-key.js'
+import { findBodyKey, hasMoreElements } from '../../src/http/body-key.js'
 
 /** What `findBodyKey` returns for a complete text, by JSON.parse. */
 function keyOf(text: string): string | null | undefined {
@@ -65,4 +65,20 @@ t.test('the key is found in a prefix of a body', async (t) => {
   t.equal(find('{"apiKey":"\\x"}'), null)
   t.equal(find('[{"apiKey":"sk_1"}]'), undefined)
   t.equal(find(''), undefined)
+})
+
+t.test('whether an array has more elements, as JSON.parse counts them', async (t) => {
+  const array = fc.array(fc.jsonValue(), { maxLength: 5 })
+  fc.assert(
+    fc.property(array, fc.jsonValue(), fc.nat(6), fc.constantFrom(0, 1), (all, other, max, indent) => {
+      const text = JSON.stringify({ other, all, last: other }, null, indent)
+      return hasMoreElements(Buffer.from(text), 'all', max) === all.length > max
+    }),
+    { numRuns: 2000 },
+  )
+  fc.assert(fc.property(fc.uint8Array(), (bytes) => typeof hasMoreElements(Buffer.from(bytes), 'all', 3) === 'boolean'))
+  const has = (text: string) => hasMoreElements(Buffer.from(text), 'all', 1)
+  t.ok(has('{"all":[],"all":[1,2]}'), 'of several arrays, the last one counts')
+  for (const text of ['', '{', '[1,2]', '{"all":{"a":1,"b":2}}', '{"all":"a,b"}', '{"all":[[', '{"all":[1'])
+    t.notOk(has(text))
 })

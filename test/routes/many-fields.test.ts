@@ -6,7 +6,7 @@ const numbered = (count: number) =>
 
 for (const storage of LAYOUTS) {
   t.test(storage, async (t) => {
-    const { call } = await startApp(t, await settingsFor(t, storage))
+    const { app, call } = await startApp(t, await settingsFor(t, storage))
 
     t.test('an event may have as many fields and elements as the body limit allows', async (t) => {
       const all = [numbered(100_000), `{"list":[${'0,'.repeat(500_000)}0]}`, `{"lists":[${'[],'.repeat(300_000)}[]]}`]
@@ -31,6 +31,19 @@ for (const storage of LAYOUTS) {
       t.equal(taken.body, '{"status":1,"error":null,"accepted":1000}')
       const page = await call('GET', '/public/events?limit=10000&distinct_id=of-batch')
       t.equal(page.body.split(`"properties":${properties}`).length - 1, 1000)
+    })
+
+    t.test('a batch of many more events than allowed is refused for their number', async (t) => {
+      const event = '{"event":"many","distinct_id":"of-many","properties":{"n":1}}'
+      const events = `"events":[${Array(100_000).fill(event).join(',')}]`
+      t.match((await call('POST', '/public/track/batch', `{${events}}`)).json(), { code: 'too_many_events' })
+      const unknown = {
+        method: 'POST',
+        url: '/public/track/batch',
+        headers: { 'content-type': 'application/json' },
+      } as const
+      const payload = `{"apiKey":"sk_that_nobody_has",${events}}`
+      t.match((await app.inject({ ...unknown, payload })).json(), { code: 'unauthorized' }, 'but for its key first')
     })
   })
 }
