@@ -53,7 +53,7 @@ export function acceptJson(app: FastifyInstance, contentTypes: string[], intake:
 }
 
 /**
- * Parses bodies of these types, and keeps the bytes beside the value. Other types get a 415. A large
+ * Parses bodies of these types, and keeps the bytes beside the value. Bodies of other types get a 415. A large
  * body is not parsed before its key is verified: if the key is unknown, the value is an
  * `UnreadBody`, and `Authentication.afterBody` refuses the request.
  */
@@ -74,6 +74,11 @@ export function acceptBodies(
       throw keys.refusalOf(request) ?? error
     }
   })
+  app.addContentTypeParser('*', async (request: FastifyRequest) => {
+    // Some clients send a Content-Type with every request, even without a body.
+    if (request.method === 'DELETE' && !announcesBody(request)) return undefined
+    throw keys.refusalOf(request) ?? new ApiError('unsupported_media_type', `The body must be ${contentTypes[0]}.`)
+  })
   async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
     const raw = await readBody(request, payload, intake, keys, frame)
     const { account } = request
@@ -89,10 +94,13 @@ export function acceptBodies(
     }
     request.rawBody = raw
     if (scanned) return scanned
-    // Some clients send a Content-Type with every request, even without a body.
     if (raw.length === 0 && request.method === 'DELETE') return undefined
     return parse(raw, request)
   }
+}
+
+function announcesBody({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0
 }
 
 /**

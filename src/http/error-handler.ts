@@ -22,6 +22,14 @@ const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_EMPTY_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
 }
 
+/** Errors by which a body may be refused before all of it was read. */
+const LEAVES_BODY: ReadonlySet<ErrorCode> = new Set([
+  'payload_too_large',
+  'overloaded',
+  'unsupported_media_type',
+  'wrong_key_kind',
+])
+
 /** Where a lane or a shard is. A public key is in every browser, so who has no other one learns the number alone. */
 const PLACES = /\b((?:lane|shard) \d+) \([^()]*\)/gi
 
@@ -62,7 +70,7 @@ export function sendError(
   request.failure = { code: known.code, error }
   // The rest of the body is drained, so the connection can stay open. If it closed, a client that
   // is still sending might miss the response.
-  if (known.code === 'payload_too_large' || known.code === 'overloaded') reply.removeHeader('connection')
+  if (LEAVES_BODY.has(known.code)) reply.removeHeader('connection')
   const retryAfter = retryAfterOf(known)
   if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
   reply.code(known.status)

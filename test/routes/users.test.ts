@@ -566,8 +566,16 @@ for (const storage of LAYOUTS) {
       await change('gone', { $add: { n: 1 } })
       t.same(await properties('gone'), { n: 1 }, '$add begins at 0 again')
 
-      const withType = await call('DELETE', path('gone'), undefined, { 'content-type': 'application/json' })
-      t.equal(withType.statusCode, 200, 'the type of a body that is not there does not matter')
+      for (const type of ['application/json', 'application/x-www-form-urlencoded', 'text/plain']) {
+        await identify('gone')
+        const withType = await call('DELETE', path('gone'), undefined, { 'content-type': type })
+        t.equal(withType.statusCode, 200, `the type of a body that is not there does not matter: ${type}`)
+      }
+      await identify('gone')
+      const withBody = await call('DELETE', path('gone'), 'a=b', {
+        'content-type': 'application/x-www-form-urlencoded',
+      })
+      t.same([withBody.statusCode, withBody.json().code], [415, 'unsupported_media_type'])
     })
 
     t.test('DELETE leaves the events where it is not told otherwise', async (t) => {

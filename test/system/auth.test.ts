@@ -151,6 +151,7 @@ for (const storage of STORAGES) {
         [''],
         ['x'.repeat(2 ** 21)],
         ['{}', { 'content-encoding': 'gzip' }],
+        ['<event/>', { 'content-type': 'application/xml' }],
       ] as const) {
         const what = body.slice(0, 10)
         const wrong = { 'x-api-key': PUBLIC_KEY, ...more }
@@ -158,7 +159,7 @@ for (const storage of STORAGES) {
         const session = await send('POST', '/public/sessions/start', body, { ...more, 'x-api-key': SECRET_KEY })
         isRefused(t, session, 403, 'wrong_key_kind', what)
         const right = await send('POST', '/public/track', body, { ...more, 'x-api-key': SECRET_KEY })
-        t.ok([400, 413].includes(right.statusCode), what)
+        t.ok([400, 413, 415].includes(right.statusCode), what)
       }
       isRefused(t, await send('POST', '/public/sessions/start', {}), 401, 'unauthorized')
       isRefused(t, await send('POST', '/public/sessions/start', { apiKey: SECRET_KEY }), 403, 'wrong_key_kind')
