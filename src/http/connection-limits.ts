@@ -100,9 +100,20 @@ export function resetBrokenResponse(payload: Readable, { raw }: FastifyRequest):
   payload.once('error', () => raw.socket.resetAndDestroy())
 }
 
-/** Closes connections beyond `max` at once, and logs it once a minute. */
+/**
+ * Closes connections beyond `max` at once, and logs it once a minute. Not by Node's `maxConnections`: a worker of a cluster
+ * gives those back to the primary, which offers them to all workers again for as long as all are full, with all its CPU time.
+ */
 export function limitConnections(server: Server, max: number, log: FastifyBaseLogger): void {
-  server.maxConnections = max
   const warn = oncePerMinute(() => log.warn({ max }, 'connections are refused: MAX_CONNECTIONS are open'))
-  server.on('drop', warn)
+  let open = 0
+  server.on('connection', (socket) => {
+    if (open >= max) {
+      socket.destroy()
+      warn()
+      return
+    }
+    open++
+    socket.once('close', () => open--)
+  })
 }

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
@@ -97,6 +97,20 @@ t.test('the metrics show a journal and a store that do not respond', async (t) =
   t.strictSame(await up('store'), all(0))
   redis.process.kill('SIGSTOP')
   t.strictSame(await up('journal'), all(0))
+})
+
+t.test('workers close the connections that are too many', async (t) => {
+  const redis = await startRedis(t)
+  const env = { REDIS_URL: redis.url, DATA_DIR: await temporaryFolder(t), WORKERS: '2', MAX_CONNECTIONS: '2' }
+  const { port, hostname } = new URL((await startService(t, env)).url)
+  const sockets = Array.from({ length: 20 }, () => connect(Number(port), hostname).on('error', () => undefined))
+  t.teardown(() => sockets.map((socket) => socket.destroy()))
+  let closed = 0
+  for (const socket of sockets) socket.once('close', () => closed++)
+  // One worker may not listen yet.
+  await until('those beyond the limit to be closed', () => closed >= 16, 10_000)
+  await wait(100)
+  t.ok(closed < sockets.length, 'the others stay')
 })
 
 t.test('a start whose workers never listen fails with a reason and kills them', async (t) => {
