@@ -8,6 +8,7 @@ import {
   LogController,
 } from 'fastify'
 import type { ErrorCode } from '../contract/errors.js'
+import { type LeftOut, LogLimit, type Sender } from './log-limit.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -21,20 +22,27 @@ export const REQUEST_ID = 'x-request-id'
 /** Ids that a client may set: too short to carry data, and unlike our keys. */
 const ACCEPTED_ID = /^(?![prsw]k_)[\w.-]{1,64}$/
 
+const UNKNOWN: Sender = { projectId: '', keyId: '' }
+
 /**
- * Gives each request an id, which the response returns, and logs each request that was refused or
- * failed. No line contains a key (only its id), a body, or a URL, which may contain either. A
- * successful request logs and allocates nothing.
+ * Gives each request an id, which the response returns, and logs the requests that were refused or
+ * failed, as many as `LogLimit` allows. No line contains a key (only its id), a body, or a URL,
+ * which may contain either. A successful request logs and allocates nothing.
  */
 export class RequestLog extends LogController {
   readonly #log: FastifyBaseLogger
   /** tells processes and restarts apart */
   readonly #prefix = randomBytes(5).toString('hex')
   #count = 0
+  /** two, so that refusals hide no failure */
+  readonly #refused: LogLimit
+  readonly #failed: LogLimit
 
   constructor(log: FastifyBaseLogger) {
     super({ disableRequestLogging: true })
     this.#log = log
+    this.#refused = new LogLimit((left) => log.info(describeLeftOut(left), 'more requests were refused'))
+    this.#failed = new LogLimit((left) => log.error(describeLeftOut(left), 'more requests failed'))
   }
 
   /** @returns the client's own id if it is acceptable, otherwise a new one */
@@ -53,6 +61,10 @@ export class RequestLog extends LogController {
       this.conclude(request, reply)
       done()
     })
+    server.addHook('onClose', async () => {
+      this.#refused.end()
+      this.#failed.end()
+    })
   }
 
   /** Logs a response before it is sent. Call it only for a response that passes no hook. */
@@ -60,14 +72,20 @@ export class RequestLog extends LogController {
     reply.header(REQUEST_ID, request.id)
     // A client that has disconnected gets no response, and what its disconnect interrupted is not
     // a failure.
-    if (reply.statusCode < 400 || reply.raw.destroyed) return
-    const line = { ...describeRequest(request), status: reply.statusCode, code: request.failure?.code }
-    if (reply.statusCode < 500) this.#log.info(line, 'the request was refused')
+    const { statusCode: status } = reply
+    if (status < 400 || reply.raw.destroyed) return
+    const code = request.failure?.code
+    const limit = status < 500 ? this.#refused : this.#failed
+    // Nothing is decorated of a request whose URL the router cannot parse.
+    if (!limit.allows(request.keyId ? request : UNKNOWN, code ?? String(status))) return
+    const line = { ...describeRequest(request), status, code }
+    if (status < 500) this.#log.info(line, 'the request was refused')
     else this.#log.error({ ...line, err: request.failure?.error }, 'the request failed')
   }
 
   /** @param code of the HTTP parser */
   refusedBeforeRouting(reqId: string, status: number, code: string | undefined): void {
+    if (!this.#refused.allows(UNKNOWN, code ?? String(status))) return
     this.#log.info({ reqId, status, code }, 'the request was not valid HTTP')
   }
 
@@ -80,8 +98,15 @@ export class RequestLog extends LogController {
 
 function describeRequest(request: FastifyRequest): object {
   const ms = request.startedAt > 0 ? Math.round(performance.now() - request.startedAt) : undefined
-  const { id, method, projectId, keyId } = request
+  const { id, method } = request
+  return { reqId: id, method, route: request.routeOptions.url, ...describeSender(request), ms }
+}
+
+function describeSender({ projectId, keyId }: Sender): object {
   // Both are empty until the key is known, and undefined fields are not logged.
-  const sender = { project: projectId || undefined, key: keyId || undefined }
-  return { reqId: id, method, route: request.routeOptions.url, ...sender, ms }
+  return { project: projectId || undefined, key: keyId || undefined }
+}
+
+function describeLeftOut({ count, codes, ...sender }: LeftOut): object {
+  return { ...describeSender(sender), count, codes }
 }

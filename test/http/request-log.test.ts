@@ -5,6 +5,7 @@ import { type Logger, pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
+import { type LeftOut, LogLimit } from '../../src/http/log-limit.js'
 import type { KeysFound } from '../../src/keys/key-refresh.js'
 import { KEY_KINDS, makeKey } from '../../src/keys/keys.js'
 import { describeError, openTerminalLog } from '../../src/lib/log.js'
@@ -20,6 +21,8 @@ interface Line {
   project?: string
   key?: string
   ms?: number
+  count?: number
+  codes?: Record<string, number>
   msg: string
 }
 
@@ -157,6 +160,43 @@ t.test('a refused request is logged with its project and the ID of its key', asy
     { code: 'invalid_request', project: 'default', key: secretKey.slice(0, 11) },
   ])
   for (const key of [publicKey, secretKey]) t.notMatch(text(), key)
+})
+
+t.test('many refused requests leave a hundred lines, and their number', async (t) => {
+  const { app, lines } = await start(t)
+  const refuse = (count: number, request: object) =>
+    Promise.all(Array.from({ length: count }, () => app.inject({ url: '/public/events', ...request })))
+  await refuse(250, { headers: { 'x-api-key': 'wrong' } })
+  await refuse(30, { url: '/nothing' })
+  await refuse(20, { url: '/%zz' })
+  t.equal(lines.length, 100)
+  await refuse(1, { url: '/public/events/unknown', headers })
+  await refuse(101, { url: '/public/events?limit=0', headers })
+  t.equal(lines.length, 200, 'those of a known key have lines of their own')
+  t.match(lines[100], { code: 'not_found', key: 'SECRET_KEY' })
+  lines.length = 0
+  await app.close()
+  t.match(lines, [
+    { level: 30, msg: 'more requests were refused', count: 200, codes: { unauthorized: 150, not_found: 50 } },
+    { level: 30, project: 'default', key: 'SECRET_KEY', count: 2, codes: { invalid_request: 2 } },
+  ])
+  t.equal(lines[0]?.key, undefined)
+})
+
+t.test('the next lines are written when the window is over', async (t) => {
+  const reported: LeftOut[] = []
+  const limit = new LogLimit((left) => reported.push(left), { maxLines: 2, windowMs: 20 })
+  const sender = { projectId: 'p', keyId: 'k' }
+  const allowed = () => [1, 2, 3].map(() => limit.allows(sender, 'not_found'))
+  t.strictSame(allowed(), [true, true, false])
+  await until('the end of the window', () => reported.length > 0)
+  t.strictSame(reported, [{ ...sender, count: 1, codes: { not_found: 1 } }])
+  t.strictSame(allowed(), [true, true, false])
+  limit.end()
+  t.equal(reported.length, 2)
+  t.equal(limit.allows(sender, 'not_found'), true)
+  limit.end()
+  t.equal(reported.length, 2, 'nothing was left out')
 })
 
 t.test('on a terminal every line is complete, including errors', async (t) => {
