@@ -41,16 +41,25 @@ TypeRegistry.Set('OriginList', (_schema, value) => {
 /** Shorter keys can be guessed. Generated keys have 46 characters. */
 const MIN_KEY_LENGTH = 16
 
+/** A key that a header can carry unchanged: a line end, as a file often has, or an umlaut would never match. */
 const key = () =>
-  Type.String({ minLength: MIN_KEY_LENGTH, message: `a key of at least ${MIN_KEY_LENGTH} characters`, isSecret: true })
+  Type.String({
+    minLength: MIN_KEY_LENGTH,
+    pattern: '^[!-~]([ -~]*[!-~])?$',
+    message: `a key of at least ${MIN_KEY_LENGTH} ASCII characters, without spaces or line ends around it`,
+    isSecret: true,
+  })
 
 /** URLs of Redis, or of Sentinels. */
 TypeRegistry.Set('RedisUrls', (_schema, value) => typeof value === 'string' && splitUrls(value).every(isRedisUrl))
 
-/** A comma in a host is one that should have separated two URLs. */
+/** A comma in a host is one that should have separated two URLs. The path is the number of a database. */
 function isRedisUrl(text: string): boolean {
   if (isSentinelUrl(text)) return parseSentinelUrl(text) !== null
-  return /^rediss?:\/\//.test(text) && isUrl(text) && !new URL(text).hostname.includes(',')
+  if (!/^rediss?:\/\//.test(text) || !isUrl(text)) return false
+  const { hostname, pathname, searchParams } = new URL(text)
+  const database = searchParams.get('db') ?? pathname.slice(1)
+  return !hostname.includes(',') && /^\/?\d*$/.test(pathname) && /^\d{0,5}$/.test(database)
 }
 
 /** URLs of ClickHouse: shards, each with its replicas. */
@@ -58,8 +67,10 @@ TypeRegistry.Set('ClickHouseUrls', (_schema, value) => {
   return typeof value === 'string' && splitUrls(value).flatMap(splitReplicas).every(isClickHouseUrl)
 })
 
+/** The path is the name of a database, and with a slash behind it that of another one. What follows a ? would be ignored. */
 function isClickHouseUrl(text: string): boolean {
-  return /^https?:\/\/[^/]/.test(text) && isUrl(text) && !new URL(text).hostname.includes(',')
+  if (!/^https?:\/\/[^/?#]+(\/[^/?#]*)?$/.test(text) || !isUrl(text)) return false
+  return !new URL(text).hostname.includes(',')
 }
 
 /** The most lanes, and so the most shards, of a store. */
@@ -72,14 +83,18 @@ const Settings = Type.Object({
   CLICKHOUSE_URL: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'ClickHouseUrls',
-      message: 'a URL such as http://user:password@host:8123/database, or several: shards with commas, replicas with |',
+      message:
+        'a URL such as http://user:password@host:8123/database, with special characters of the password as in %40 and ' +
+        'nothing behind the database, or several: shards with commas, replicas with |',
       isSecret: true,
     }),
   ),
   REDIS_URL: Type.Optional(
     Type.Unsafe<string>({
       [Kind]: 'RedisUrls',
-      message: 'a URL such as redis://host:6379 or sentinel://host:26379,host:26379/master, or several with commas',
+      message:
+        'a URL such as redis://:password@host:6379/0, with special characters of the password as in %40, or ' +
+        'sentinel://host:26379,host:26379/master, or several with commas',
       isSecret: true,
     }),
   ),

@@ -66,11 +66,17 @@ t.test('forms of the URLs', async (t) => {
     'http://localhost:8123',
     'https://default:@host/db',
     'http://[::1]:8123/db',
-    'http://user:p%40ss@host:8123/database',
+    'http://host:8123/',
+    'http://user:p%40ss@host:8123/data%2Fbase',
   ]) {
     t.equal(loadConfig({ CLICKHOUSE_URL }).CLICKHOUSE_URL, CLICKHOUSE_URL)
   }
-  for (const REDIS_URL of ['redis://localhost', 'rediss://user:pass@host:6380/1', 'redis://[::1]:6379']) {
+  for (const REDIS_URL of [
+    'redis://localhost',
+    'rediss://user:pass@host:6380/1',
+    'redis://[::1]:6379/',
+    'redis://a?db=3',
+  ]) {
     t.equal(loadConfig({ REDIS_URL }).REDIS_URL, REDIS_URL)
   }
 })
@@ -142,10 +148,19 @@ t.test('a URL that only begins like one is refused, too', async (t) => {
       'http://ho st/db',
       'http://user:hunter2@',
       'http://user:hun%ter2@host/db',
+      'http://user:1#hunter2@host/db',
+      'http://host:8123/db/',
+      'http://host:8123/a/b',
+      'http://host:8123/?database=db',
+      'http://host:8123/db?user=u&password=hunter2',
     ],
     REDIS_URL: [
       'redis://host:99999',
       'redis://:hunter2@host:port',
+      'redis://user:1/hunter2@host',
+      'redis://host/tallyhouse',
+      'redis://host/1/',
+      'redis://host?db=one',
       'sentinel://:hunter2@host:99999/main',
       'sentinel://:hunter2@host,/main',
       'sentinel://:hun%ter2@host/main',
@@ -182,8 +197,16 @@ t.test('no message shows a key or a URL', async (t) => {
 
 t.test('a key that can be guessed is refused', async (t) => {
   for (const name of ['SECRET_KEY', 'PUBLIC_API_KEY']) {
-    t.match(refusal({ [name]: 'k'.repeat(15) }), `${name} must be a key of at least 16 characters.`)
+    t.match(refusal({ [name]: 'k'.repeat(15) }), `${name} must be a key of at least 16 ASCII characters, `)
     t.equal(refusal({ [name]: 'k'.repeat(16) }), undefined)
+  }
+})
+
+t.test('a key that no header can carry is refused', async (t) => {
+  const good = 'k'.repeat(16)
+  t.equal(refusal({ SECRET_KEY: `${good} ${good}~!` }), undefined)
+  for (const bad of [`${good}\n`, `${good}\r\n`, `${good} `, ` ${good}`, `${good}\t${good}`, `${good}ü`]) {
+    t.match(refusal({ SECRET_KEY: bad }), /^SECRET_KEY must be .* without spaces or line ends/, JSON.stringify(bad))
   }
 })
 
