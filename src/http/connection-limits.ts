@@ -1,8 +1,7 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { oncePerMinute } from '../lib/once-per-minute.js'
+import type { FastifyRequest } from 'fastify'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -98,22 +97,4 @@ export function endUnreadResponse(payload: Readable, { raw }: FastifyRequest, li
 export function resetBrokenResponse(payload: Readable, { raw }: FastifyRequest): void {
   if (raw.httpVersion !== '1.0') return
   payload.once('error', () => raw.socket.resetAndDestroy())
-}
-
-/**
- * Closes connections beyond `max` at once, and logs it once a minute. Not by Node's `maxConnections`: a worker of a cluster
- * gives those back to the primary, which offers them to all workers again for as long as all are full, with all its CPU time.
- */
-export function limitConnections(server: Server, max: number, log: FastifyBaseLogger): void {
-  const warn = oncePerMinute(() => log.warn({ max }, 'connections are refused: MAX_CONNECTIONS are open'))
-  let open = 0
-  server.on('connection', (socket) => {
-    if (open >= max) {
-      socket.destroy()
-      warn()
-      return
-    }
-    open++
-    socket.once('close', () => open--)
-  })
 }

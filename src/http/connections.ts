@@ -28,6 +28,10 @@ const UNCOUNTED = 2
  * The open connections of a server. Their requests come here first: one lookup and one listener for each, as every further
  * one would cost each event a percent of this thread's time.
  *
+ * Connections beyond `maxOpen` are closed at once, which is logged once a minute. Not by Node's `maxConnections`: a worker
+ * of a cluster gives those back to the primary, which offers them to all workers again for as long as all are full, with
+ * all its CPU time.
+ *
  * Connections with more than `max` unanswered requests are cut off, and those that pipeline while all connections together
  * have more than `maxOfAll`; that is logged once a minute. The remaining requests of the chunk then never reach the
  * server's listeners. A response that is complete at once delays other connections just as much, so it counts until the
@@ -40,20 +44,32 @@ export class Connections implements Iterable<Connection> {
   readonly #connections = new Map<Socket, Connection>()
   readonly #max: number
   readonly #maxOfAll: number
-  readonly #warn: () => void
+  readonly #warnOfPipelining: () => void
   /** sum of what each connection has unanswered beyond UNCOUNTED */
   #pipelined = 0
   /** a connection for each response that was completed in this turn of the event loop */
   #answered: Connection[] = []
 
   /** Wraps the listeners that the server has for requests. */
-  constructor(server: Server, log: FastifyBaseLogger, { max = MAX_PIPELINED, maxOfAll = MAX_PIPELINED_OF_ALL } = {}) {
+  constructor(
+    server: Server,
+    log: FastifyBaseLogger,
+    { maxOpen = Number.POSITIVE_INFINITY, max = MAX_PIPELINED, maxOfAll = MAX_PIPELINED_OF_ALL } = {},
+  ) {
     this.#max = max
     this.#maxOfAll = maxOfAll
-    this.#warn = oncePerMinute(() =>
+    this.#warnOfPipelining = oncePerMinute(() =>
       log.warn({ max, maxOfAll }, 'connections are cut off: they have too many unanswered requests'),
     )
+    const warnOfConnections = oncePerMinute(() =>
+      log.warn({ max: maxOpen }, 'connections are refused: MAX_CONNECTIONS are open'),
+    )
     server.on('connection', (socket: Socket) => {
+      if (this.#connections.size >= maxOpen) {
+        socket.destroy()
+        warnOfConnections()
+        return
+      }
       const connection: Connection = { socket, request: null, unanswered: 0, queued: null }
       this.#connections.set(socket, connection)
       socket.once('close', () => this.#close(connection))
@@ -82,7 +98,7 @@ export class Connections implements Iterable<Connection> {
     const { unanswered } = connection
     if (unanswered >= this.#max || (unanswered >= UNCOUNTED && this.#pipelined >= this.#maxOfAll)) {
       socket.destroy()
-      this.#warn()
+      this.#warnOfPipelining()
       return false
     }
     connection.request = request

@@ -4,13 +4,7 @@ import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { prepareCompressed } from './body.js'
-import {
-  type ClientLimits,
-  endUnreadResponse,
-  limitConnections,
-  resetBrokenResponse,
-  serverLimits,
-} from './connection-limits.js'
+import { type ClientLimits, endUnreadResponse, resetBrokenResponse, serverLimits } from './connection-limits.js'
 import { Connections } from './connections.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
 import { HeadWatch, limitHeads, MAX_PARSED_HEAD, routedUrl } from './head-limits.js'
@@ -85,8 +79,8 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   server.decorateRequest('session', null)
   requestLog.watch(server)
   const requests = countRequests(server)
-  limitConnections(server.server, settings.MAX_CONNECTIONS, log)
-  new HeadWatch(server.server, new Connections(server.server, log), log)
+  const connections = new Connections(server.server, log, { maxOpen: settings.MAX_CONNECTIONS })
+  new HeadWatch(server.server, connections, log)
   limitHeads(server)
   const closing = closeInTime(server, clientLimits)
 
