@@ -1,6 +1,6 @@
-import { type TProperties, Type } from '@sinclair/typebox'
+import { Kind, type TProperties, Type, TypeRegistry } from '@sinclair/typebox'
 import { FORMATS, ROW_FORMATS } from './formats.js'
-import { MAX_EXPORT, MAX_NAME, MAX_PAGE } from './limits.js'
+import { isName, MAX_EXPORT, MAX_NAME, MAX_PAGE } from './limits.js'
 import { Name } from './schemas.js'
 
 const pageNumber = {
@@ -111,15 +111,23 @@ export const ExportQuery = query({
   ),
 })
 
-export const UsersQuery = query({
-  ...Page,
-  search: Type.Optional(
-    Type.String({
+/** As long as a name, so that every name can be searched for; empty: nothing is. */
+TypeRegistry.Set('Search', (_schema, value) => value === '' || isName(value))
+
+const search = (description: string) =>
+  Type.Optional(
+    Type.Unsafe<string>({
+      [Kind]: 'Search',
+      type: 'string',
       maxLength: MAX_NAME,
       message: `must be a text of at most ${MAX_NAME} characters`,
-      description: 'Only users who have this text, in any case, in their name, an alias or a text of their properties.',
+      description,
     }),
-  ),
+  )
+
+export const UsersQuery = query({
+  ...Page,
+  search: search('Only users who have this text, in any case, in their name, an alias or a text of their properties.'),
 })
 export const SessionsQuery = query({
   ...Page,
@@ -140,13 +148,7 @@ export const ValuesQuery = query({
     message: 'must be event, distinct_id, timestamp, properties.<name> or user.<name>',
   }),
   event: eventFilter.event,
-  search: Type.Optional(
-    Type.String({
-      maxLength: MAX_NAME,
-      message: `must be a text of at most ${MAX_NAME} characters`,
-      description: 'Only values that hold this text, in any case.',
-    }),
-  ),
+  search: search('Only values that hold this text, in any case.'),
   limit: Type.Integer({
     minimum: 1,
     maximum: 1000,

@@ -75,6 +75,17 @@ t.test('one store', async (t) => {
     t.match(long.json(), { code: 'invalid_request', details: [{ path: '/search' }] })
   })
 
+  t.test('a user is found by the longest name, of characters of two units each', async (t) => {
+    const name = '😀'.repeat(255)
+    await identify(name)
+    t.strictSame(await search(client, name), [name])
+    const values = await call('GET', `/public/schema/values?field=user.name&search=${encodeURIComponent(name)}`)
+    t.equal(values.statusCode, 200, values.body)
+    const long = await call('GET', `/public/users?search=${encodeURIComponent(`${name}x`)}`)
+    t.match(long.json(), { code: 'invalid_request', details: [{ path: '/search' }] })
+    await call('DELETE', `/public/users/${encodeURIComponent(name)}`)
+  })
+
   t.test('texts that ClickHouse’s parser refuses are looked through, too', async (t) => {
     const properties = String.raw`{"half":"\ud800 needle","n":1e400,"name":"caf\u00e9 \"x\"","id":123456789012345678901}`
     await call('POST', '/public/users/identify', `{"distinct_id":"refused","properties":${properties}}`)
