@@ -17,7 +17,7 @@ interface PageRules {
 }
 
 /** Response headers that a page's script may read. */
-const EXPOSED = 'retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset'
+const EXPOSED = 'x-event-id, x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset'
 
 /**
  * Lets pages of these origins POST to those routes of a scope that a write key may call; `*` is any

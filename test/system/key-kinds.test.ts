@@ -87,6 +87,9 @@ t.test('each kind of key may do what is its own, and nothing else', async (t) =>
       const { headers } = await send(method, url, body, { origin, 'x-api-key': key })
       const isReadable = isOpen && !(kind === 'secret' && kinds.includes('secret'))
       t.equal(headers['access-control-allow-origin'], isReadable ? '*' : undefined, `${method} ${url}, ${kind} key`)
+      if (!isReadable) continue
+      const exposed = String(headers['access-control-expose-headers'])
+      for (const name of ['x-event-id', 'x-request-id']) t.match(exposed, name, `${url}: a page may read ${name}`)
     }
   }
 })
