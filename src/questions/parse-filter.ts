@@ -131,12 +131,9 @@ function comparison(value: unknown[], path: string, context: FilterContext): Fil
   const { faults } = context
   const [operator, name, operand] = value
   const isPresence = operator === 'set' || operator === 'not_set'
-  const check = isPresence ? null : CHECKS[operator as string]
+  const check = isPresence ? null : CHECKS.get(operator as string)
   if (check === undefined) {
-    faults.add(
-      `${path}/0`,
-      `must be one of ${[...Object.keys(CHECKS), 'set', 'not_set', 'and', 'or', 'not'].join(', ')}`,
-    )
+    faults.add(`${path}/0`, `must be one of ${[...CHECKS.keys(), 'set', 'not_set', 'and', 'or', 'not'].join(', ')}`)
     return null
   }
   const length = isPresence ? 2 : 3
@@ -176,19 +173,20 @@ const order: Check = (operand, field, { timezone }) => {
   return undefined
 }
 
-const CHECKS: Record<string, Check> = {
-  is: list,
-  is_not: list,
-  contains: texts,
-  not_contains: texts,
-  starts_with: texts,
-  ends_with: texts,
-  matches: texts,
-  gt: order,
-  gte: order,
-  lt: order,
-  lte: order,
-}
+/** By operator. A map, as an object has more than its own names. */
+const CHECKS: ReadonlyMap<string, Check> = new Map([
+  ['is', list],
+  ['is_not', list],
+  ['contains', texts],
+  ['not_contains', texts],
+  ['starts_with', texts],
+  ['ends_with', texts],
+  ['matches', texts],
+  ['gt', order],
+  ['gte', order],
+  ['lt', order],
+  ['lte', order],
+])
 
 /** Ends the parsing at once with the faults found so far. */
 function fail(faults: Faults): never {

@@ -54,13 +54,13 @@ function traitsInContext(row: JsonRow): string | undefined {
 /** Libraries that repeat a request with its first `sentAt`, however late: their clocks are not corrected by it. */
 const SERVER_LIBRARY = /node|ruby|python|java$|php|go$|\.net|server/i
 /** Events that stand for messages which are no `track`. */
-const EVENT_NAMES: Record<string, string> = {
-  page: 'page',
-  screen: 'screen',
-  identify: '$identify',
-  group: '$group',
-  alias: '$alias',
-}
+const EVENT_NAMES: ReadonlyMap<string, string> = new Map([
+  ['page', 'page'],
+  ['screen', 'screen'],
+  ['identify', '$identify'],
+  ['group', '$group'],
+  ['alias', '$alias'],
+])
 
 /** Jitsu's SDK masks what follows the colon of its key. */
 const MASKED = ':***'
@@ -89,7 +89,7 @@ function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
 }
 
 function messagesIn(row: JsonRow, request: SdkRequest, sent: number | null, type: string): SdkMessage[] {
-  const event = type === 'track' ? row.value('event') : EVENT_NAMES[type]
+  const event = type === 'track' ? row.value('event') : EVENT_NAMES.get(type)
   if (type !== 'track' && event === undefined) throw new RowFault('The message has no type that Segment has.')
   const [userId, anonymousId] = [row.filled('userId'), row.filled('anonymousId')]
   const sentAt = SERVER_LIBRARY.test(libraryOf(row)) ? null : sent

@@ -377,6 +377,10 @@ t.test('says what is wrong with a question', async (t) => {
   t.strictSame(await answer({ kind: 'series', series: [{ event: 1, metric: 'sum' }], timezone: 'x', limit: 0 }), [
     ...[400, 'invalid_request', '/timezone', '/series/0/event', '/series/0/property', '/limit'],
   ])
+  for (const operator of ['nothing', '__proto__', 'constructor', 'toString', 'hasOwnProperty', 'isPrototypeOf']) {
+    const where = [operator, 'event', 'x']
+    t.strictSame(await answer({ kind: 'series', series, where }), [400, 'invalid_request', '/where/0'], operator)
+  }
   for (const timezone of ['+02:00', '2026-04-24T00:00:00+02:00', '20260424T0000[Europe/Vienna]']) {
     t.strictSame(await answer({ kind: 'series', series, timezone }), [400, 'invalid_request', '/timezone'], timezone)
   }

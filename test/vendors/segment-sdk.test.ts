@@ -158,6 +158,7 @@ t.test('a message at fault costs the others nothing', (t) => {
   const good = { type: 'track', event: 'e', userId: 'u' }
   const faults = [
     { ...good, type: 'video' },
+    { ...good, type: 'constructor' },
     { ...good, properties: [1] },
     { ...good, writeKey: 'wk_other' },
     'text',
@@ -170,11 +171,12 @@ t.test('a message at fault costs the others nothing', (t) => {
     messages.flatMap((message) => (message.type === 'fault' ? [[message.index, message.reason]] : [])),
     [
       [1, 'The message has no type that Segment has.'],
-      [2, "The event's properties are not an object."],
-      [3, 'The message has the key of another project.'],
-      [4, 'The row is not a JSON object.'],
+      [2, 'The message has no type that Segment has.'],
+      [3, "The event's properties are not an object."],
+      [4, 'The message has the key of another project.'],
       [5, 'The row is not a JSON object.'],
       [6, 'The row is not a JSON object.'],
+      [7, 'The row is not a JSON object.'],
     ],
   )
   const [fault] = decode({ batch: [{ type: 'video', messageId: 'm', writeKey: KEY }] })
