@@ -5,6 +5,11 @@ import { isSentinelUrl, parseSentinelUrl } from './redis-url.js'
 /** Replies have the shapes that they have by default. */
 type ConnectionOptions = Omit<RedisOptions, 'replyMapping'>
 
+/** Whether Redis has refused the database that the URL names. */
+export function isDatabaseRefused(error: object): boolean {
+  return 'command' in error && (error.command as { name?: string } | undefined)?.name === 'select'
+}
+
 /** Replies of a Redis that does not have the slot any more, has become a replica, or is cut off from its cluster. */
 const WRONG_NODE = /^(READONLY|MOVED|CLUSTERDOWN)\b/
 
@@ -45,12 +50,21 @@ class LastingRedis extends Redis {
  * The one place that connects to Redis: every form of REDIS_URL works wherever Redis is used.
  *
  * A Redis that has become a replica, or has lost the slot, is disconnected at once, because it would refuse every write as
- * long as the connection lives. The next connection asks DNS, the Sentinels or the cluster again.
+ * long as the connection lives. The next connection asks DNS, the Sentinels or the cluster again. So is one that does not
+ * have the database: ioredis would use the first one instead.
  * @param url a list: the seeds of a Redis Cluster
  * @param key in a cluster, the connection is to the master of this key's slot
  * @throws Error if the URL is invalid, which the configuration has checked
  */
 export function openRedis(url: string | readonly string[], options: ConnectionOptions, key = '{tallyhouse}'): Redis {
+  const redis = connect(url, options, key)
+  redis.on('error', (error) => {
+    if (isDatabaseRefused(error)) redis.disconnect(true)
+  })
+  return redis
+}
+
+function connect(url: string | readonly string[], options: ConnectionOptions, key: string): Redis {
   const common: ConnectionOptions = { reconnectOnError: ({ message }) => WRONG_NODE.test(message), ...options }
   if (typeof url !== 'string') {
     return new LastingRedis(url[0] ?? '', { ...common, Connector: clusterConnector(url, key) })

@@ -4,7 +4,7 @@ import type { Redis, RedisOptions } from 'ioredis'
 import { backoffMs } from '../../lib/backoff.js'
 import { openRedis } from '../../lib/open-redis.js'
 import { BinaryCommand } from './binary-command.js'
-import { isReply, refusedLogin, unavailable } from './errors.js'
+import { isReply, refusedAccess, unavailable } from './errors.js'
 
 /** How long a call waits for a connection before it is refused, ms. */
 export const CONNECTION_WAIT_MS = 2_000
@@ -59,7 +59,7 @@ export class RedisConnection {
     this.redis.on('ready', () => this.#begin())
     // With a refused login the connection is closed before it is ready, so this is the only place to learn the reason.
     this.redis.on('error', (error) => {
-      if (refusedLogin(error)) this.#lastError = error
+      if (refusedAccess(error)) this.#lastError = error
     })
     this.redis.on('close', () => {
       this.#isReady = false

@@ -1,5 +1,6 @@
 import { ReplyError } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
+import { isDatabaseRefused } from '../../lib/open-redis.js'
 import { LayoutError, parseGuard } from '../layout.js'
 
 /** Error replies after which Redis certainly wrote nothing, and the error that the caller gets. */
@@ -31,12 +32,15 @@ export function asRefusal(error: unknown): ApiError | null {
 /** Redis refuses the user or the password, or the user lacks rights. Only an operator can correct that. */
 const LOGIN_REFUSAL = /^(WRONGPASS|NOAUTH|NOPERM)\b/
 
-/** What to do if Redis refuses the login, also as the cause of another error; null for any other failure. */
-export function refusedLogin(error: unknown): Error | null {
+/** What to do if Redis refuses the login or the database, also as the cause of another error; null for any other failure. */
+export function refusedAccess(error: unknown): Error | null {
   if (isReply(error) && LOGIN_REFUSAL.test(error.message)) {
     return new Error(`Redis refuses the login of REDIS_URL: "${error.message}". Correct its user and password.`)
   }
-  return error instanceof Error && error.cause !== undefined ? refusedLogin(error.cause) : null
+  if (isReply(error) && isDatabaseRefused(error)) {
+    return new Error(`Redis refuses the database of REDIS_URL: "${error.message}". Name one that it has, or none.`)
+  }
+  return error instanceof Error && error.cause !== undefined ? refusedAccess(error.cause) : null
 }
 
 /** Whether the journal was deleted from Redis, or another one is there, or this Redis has not adopted it yet. */

@@ -35,7 +35,7 @@ import {
   requestArguments,
   type StreamEntry,
 } from './encoding.js'
-import { asRefusal, isGone, refusedLogin, unavailable } from './errors.js'
+import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
@@ -68,7 +68,7 @@ export async function openRedisJournal(options: RedisJournalOptions): Promise<Jo
     await journal.opened()
     await journal.watchMemory()
   } catch (error) {
-    const wrong = wrongRedis(error) ?? refusedLogin(error)
+    const wrong = wrongRedis(error) ?? refusedAccess(error)
     const reason = wrong ?? new Error('Redis cannot be reached or used. Check REDIS_URL.', { cause: error })
     if (!options.late || wrong) {
       await journal.close()

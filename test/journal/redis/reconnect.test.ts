@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import t from 'tap'
+import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import { openRedis } from '../../../src/lib/open-redis.js'
 import { TcpProxy } from '../../delivery/tcp-proxy.js'
-import { until } from '../../helper.js'
+import { silent, startRedis, until } from '../../helper.js'
 import { RedisCluster } from '../../redis-cluster.js'
 import { startSentinel } from '../../sentinel.js'
 
@@ -62,4 +63,18 @@ t.test('a connection that was closed stays so', async (t) => {
   redis.disconnect()
   await once(redis, 'end')
   t.equal(retries, 0)
+})
+
+t.test('where Redis does not have the database, no other one is used', async (t) => {
+  const { url } = await startRedis(t, ['--databases', '2'])
+  const open = async (database: number) => {
+    const journal = await openRedisJournal({ url: `${url}/${database}`, maxBytes: 1e6, log: silent })
+    t.teardown(() => journal.close())
+  }
+  await t.rejects(open(2), { message: /^Redis refuses the database of REDIS_URL: "ERR .*"\. Name one that it has/ })
+  await open(1)
+  const redis = new Redis(url)
+  t.teardown(() => redis.disconnect())
+  t.match(await redis.info('keyspace'), /^db1:/m)
+  t.notMatch(await redis.info('keyspace'), /^db0:/m)
 })
