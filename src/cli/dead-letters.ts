@@ -1,4 +1,5 @@
 import { pipeline } from 'node:stream/promises'
+import type { ParseArgsConfig } from 'node:util'
 import type { Shards } from '../clickhouse/shards.js'
 import { formatPosition, isPositionText, type Position, parsePosition } from '../model/position.js'
 import { replayDeadLetter } from '../pipeline/replay.js'
@@ -39,9 +40,17 @@ interface Arguments {
   positions: Position[]
 }
 
-type Action = (shards: Shards, args: Arguments, io: CommandIo) => Promise<number>
+interface Action {
+  run(shards: Shards, args: Arguments, io: CommandIo): Promise<number>
+  /** the others are refused: they would be ignored */
+  takes: NonNullable<ParseArgsConfig['options']>
+}
 
-const ACTIONS: Record<string, Action> = { list, show, replay }
+const ACTIONS: Record<string, Action> = {
+  list: { run: list, takes: { limit: { type: 'string' }, json: { type: 'boolean' } } },
+  show: { run: show, takes: {} },
+  replay: { run: replay, takes: { all: { type: 'boolean' } } },
+}
 
 export const command: Command = {
   summary: 'lists, shows and replays requests that could not be stored',
@@ -49,8 +58,8 @@ export const command: Command = {
   async run([name = '', ...rest], io) {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
     if (!action) throw new UsageError('Say what to do with the dead letters: list, show or replay.')
-    const args = parse(name, rest)
-    return await withStore(io, (shards) => action(shards, args, io))
+    const args = parse(name, action, rest)
+    return await withStore(io, (shards) => action.run(shards, args, io))
   },
 }
 
@@ -116,9 +125,10 @@ async function find(shards: Shards, positions: Position[]): Promise<DeadLetter[]
   return letters
 }
 
-function parse(name: string, args: string[]): Arguments {
-  const { values, positionals } = parsed(args)
-  const { limit, all, json } = { limit: String(DEFAULT_LIMIT), all: false, json: false, ...values }
+function parse(name: string, { takes }: Action, args: string[]): Arguments {
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options: takes })
+  const given = values as { limit?: string; all?: boolean; json?: boolean }
+  const { limit, all, json } = { limit: String(DEFAULT_LIMIT), all: false, json: false, ...given }
   const count = Number(limit)
   if (!/^\d+$/.test(limit) || count < 1 || count > MAX_LIMIT) {
     throw new UsageError(`--limit must be a whole number from 1 to ${MAX_LIMIT}.`)
@@ -131,14 +141,6 @@ function parse(name: string, args: string[]): Arguments {
   const wrong = positionals.find((id) => !isPositionText(id))
   if (wrong !== undefined) throw new UsageError(`"${wrong}" is not the ID of a dead letter, such as 1760000000000-0.`)
   return { limit: count, json, all, positions: [...new Set(positionals)].map(parsePosition) }
-}
-
-function parsed(args: string[]) {
-  return parseOptions({
-    args,
-    allowPositionals: true,
-    options: { limit: { type: 'string' }, all: { type: 'boolean' }, json: { type: 'boolean' } },
-  })
 }
 
 /** The fields that `--json` prints. */

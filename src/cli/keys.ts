@@ -1,3 +1,4 @@
+import type { ParseArgsConfig } from 'node:util'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { hashKey, KEY_KINDS, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
 import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
@@ -46,9 +47,19 @@ interface Options {
   json: boolean
 }
 
-type Action = (clickhouse: ClickHouse, options: Options, ids: string[], io: CommandIo) => Promise<number>
+interface Action {
+  run(clickhouse: ClickHouse, options: Options, ids: string[], io: CommandIo): Promise<number>
+  /** the others are refused: they would be ignored */
+  takes: NonNullable<ParseArgsConfig['options']>
+}
 
-const ACTIONS: Record<string, Action> = { create, list, rotate, revoke }
+const OF_PROJECT = { project: { type: 'string' }, kind: { type: 'string' } } as const
+const ACTIONS: Record<string, Action> = {
+  create: { run: create, takes: OF_PROJECT },
+  list: { run: list, takes: { ...OF_PROJECT, json: { type: 'boolean' } } },
+  rotate: { run: rotate, takes: { ...OF_PROJECT, grace: { type: 'string' } } },
+  revoke: { run: revoke, takes: {} },
+}
 
 export const command: Command = {
   summary: 'makes, lists, rotates and revokes the keys of projects',
@@ -56,7 +67,7 @@ export const command: Command = {
   async run([name = '', ...args], io) {
     const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined
     if (!action) throw new UsageError('Say what to do with the keys: create, list, rotate or revoke.')
-    const { options, ids } = parse(args)
+    const { options, ids } = parse(action, args)
     // Check the arguments before anything is opened.
     if (name === 'create' || name === 'rotate') projectOf(options)
     kindsOf(options)
@@ -64,7 +75,7 @@ export const command: Command = {
     if ((name === 'revoke') !== ids.length > 0) {
       throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `Unexpected argument "${ids[0]}".`)
     }
-    return await withStore(io, ({ first }) => action(first, options, ids, io))
+    return await withStore(io, ({ first }) => action.run(first, options, ids, io))
   },
 }
 
@@ -140,18 +151,9 @@ function table(keys: KeyRecord[]): string {
     .join('')
 }
 
-function parse(args: string[]): { options: Options; ids: string[] } {
-  const { values, positionals } = parseOptions({
-    args,
-    allowPositionals: true,
-    options: {
-      project: { type: 'string' },
-      kind: { type: 'string' },
-      grace: { type: 'string', default: '24h' },
-      json: { type: 'boolean', default: false },
-    },
-  })
-  return { options: values, ids: positionals }
+function parse({ takes }: Action, args: string[]): { options: Options; ids: string[] } {
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options: takes })
+  return { options: { grace: '24h', json: false, ...(values as Partial<Options>) }, ids: positionals }
 }
 
 function projectOf({ project }: Options): string {

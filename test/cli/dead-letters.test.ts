@@ -155,4 +155,7 @@ t.test('what cannot be understood is said', async (t) => {
   await t.rejects(run('replay', '1-0', '--all'), /--all/)
   await t.rejects(run('replay', "1-0' OR 1"), /is not the ID/)
   await t.rejects(run('list', '--what'), /--what/)
+  await t.rejects(run('list', '--all'), /--all/)
+  await t.rejects(run('show', '1-0', '--json'), /--json/)
+  await t.rejects(run('replay', '--all', '--limit', '10'), /--limit/)
 })

@@ -211,6 +211,12 @@ t.test('usage errors are reported before anything is opened', async (t) => {
     [['rotate', '--project', 'p', '--grace', '1w'], /--grace/],
     [['rotate', '--project', 'p', '--grace=-1h'], /--grace/],
     [['revoke'], /Name the keys/],
+    // What would be ignored.
+    [['create', '--project', 'p', '--json'], /--json/],
+    [['create', '--project', 'p', '--grace', '1h'], /--grace/],
+    [['list', '--grace', '1h'], /--grace/],
+    [['rotate', '--project', 'p', '--json'], /--json/],
+    [['revoke', 'sk_Ab3dE9xY', '--project', 'p'], /--project/],
   ]
   for (const [args, message] of bad) {
     await t.rejects(run(keys, args, { DATA_DIR: '/dev/null/nowhere' }), { name: 'UsageError', message }, args.join(' '))
