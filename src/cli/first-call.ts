@@ -41,10 +41,16 @@ export async function checkService(
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
       if (error.code === 'invalid_request') return
+      if (error.code === 'not_found') throw new Error(wrongPath(url), { cause: error })
       throw reasonOf(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
   await retry(attempt, IMPORT_RETRY, signal)
+}
+
+/** The service responds to every path, but not with its calls. */
+function wrongPath(url: string): string {
+  return `The service responds at ${url}, but has no calls below that path. Set its address without it, such as ${new URL(url).origin}.`
 }
 
 /** Why a call to a service failed, for its user. */

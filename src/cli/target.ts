@@ -34,6 +34,9 @@ export async function readTarget(values: { url?: string; 'key-file'?: string }, 
   if (!secretKey) {
     throw new UsageError('The secret key is missing. Set SECRET_KEY, or name a file that contains it with --key-file.')
   }
+  if (!/^[ -~]+$/.test(secretKey)) {
+    throw new UsageError('The secret key has a character that a key cannot have, such as a line end.')
+  }
   return { url, secretKey, keyDigest: digest(secretKey) }
 }
 

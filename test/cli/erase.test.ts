@@ -89,6 +89,13 @@ t.test('what it cannot do', async (t) => {
   await t.rejects(run(['--distinct-id', 'a', '--url', url], { env: { SECRET_KEY: 'sk_of_another_service' } }), {
     message: /refuses the key/,
   })
+  await t.rejects(run(['--distinct-id', 'a', '--url', url], { env: { SECRET_KEY: `${SECRET_KEY}\n` } }), {
+    name: 'UsageError',
+    message: /key has a character that a key cannot have/,
+  })
+  await t.rejects(run(['--distinct-id', 'a', '--url', `${url}/public`]), {
+    message: `has no calls below that path. Set its address without it, such as ${url}.`,
+  })
   await t.rejects(run(['--distinct-id', '', '--url', url]), { code: 'invalid_request' })
   await t.rejects(run(['--file', '/does/not/exist', '--url', url]), { code: 'ENOENT' })
 })
