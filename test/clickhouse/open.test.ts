@@ -27,6 +27,13 @@ t.test('without a service: an engine of its own, and the folder is free afterwar
   t.notOk((await readdir(config.DATA_DIR)).some((name) => name.startsWith('owner.lock')))
 })
 
+t.test('a folder that ClickHouse cannot use is named', async (t) => {
+  const path = join(await temporaryFolder(t), 'back\\slash', 'clickhouse')
+  await t.rejects(startEmbeddedClickHouse({ path, log: silent }), {
+    message: `ClickHouse cannot use ${path}, as it has`,
+  })
+})
+
 t.test('beside a service: its engine, which stays', async (t) => {
   const env = await settingsFor(t, 'embedded')
   const { app, config, call } = await startApp(t, env)
