@@ -289,7 +289,7 @@ function withLanes(settings: Static<typeof Settings>): Config {
   const servers = shards
     .flat()
     .map((url) => new URL(url))
-    .map(({ host, pathname }) => `${host}${pathname}`)
+    .map(({ host, pathname }) => `${host}/${decodeURIComponent(pathname.slice(1)) || 'default'}`)
   if (new Set(servers).size < servers.length) {
     throw new ConfigError('CLICKHOUSE_URL names a server twice. Each shard and each replica needs its own.')
   }

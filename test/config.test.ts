@@ -319,7 +319,12 @@ t.test('several ClickHouse are shards, each with replicas', async (t) => {
     'http://a| http://b',
   ])
     t.match(refusal({ CLICKHOUSE_URL, LANES }), /^CLICKHOUSE_URL must be/, CLICKHOUSE_URL)
-  for (const CLICKHOUSE_URL of ['http://a/db,http://b/db,http://a/db', 'http://u:x@a/db|http://a:80/db'])
+  for (const CLICKHOUSE_URL of [
+    'http://a/db,http://b/db,http://a/db',
+    'http://u:x@a/db|http://a:80/db',
+    'http://a,http://a/default',
+    'http://a/db,http://a/d%62',
+  ])
     t.match(refusal({ CLICKHOUSE_URL, LANES }), /^CLICKHOUSE_URL names a server twice/, CLICKHOUSE_URL)
   t.equal(refusal({ CLICKHOUSE_URL: 'http://a/db0,http://a/db1', LANES }), undefined, 'two databases of one server')
 })
