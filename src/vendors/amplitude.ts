@@ -1,5 +1,6 @@
 import { elementTexts, isArray, isNumber, memberTexts } from '../json/spans.js'
 import type { JsonValue } from '../json/value.js'
+import { groupName } from '../model/user-names.js'
 import { FieldFault, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
 import { isEmpty, JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor, withRest } from './row.js'
 import { sdkTime, toMilliseconds } from './time.js'
@@ -89,7 +90,7 @@ function messagesIn(row: JsonRow, { receivedAt }: SdkRequest, uploadedAt: number
     messages.push({ type: 'change', distinctId, ...change, insertId })
   }
   if (userId !== undefined && deviceId !== undefined && userId !== deviceId) {
-    messages.push({ type: 'alias', distinctId: userId, alias: deviceId })
+    messages.push({ type: 'alias', distinctId: userId, alias: deviceId, link: 'inferred' })
   }
   return messages
 }
@@ -113,7 +114,7 @@ function groupChanges(row: JsonRow, insertId: string | undefined): SdkMessage[] 
       // A number as it is spelled.
       const name: unknown = isNumber(text) ? text : JSON.parse(text)
       if (typeof name !== 'string') throw new FieldFault('The name of a group is not a string.', 'groups')
-      return { type: 'change', distinctId: `$group:${type}:${name}`, ...change, insertId }
+      return { type: 'change', distinctId: groupName(type, name), isGroup: true, ...change, insertId }
     })
   })
 }

@@ -21,9 +21,14 @@ export interface SdkEvent {
 }
 
 /** A change of a profile. */
-interface SdkChange {
+export interface SdkChange {
   type: 'change'
+  /** of the user, or the name of the profile of a group, as `groupName` makes it */
   distinctId: string
+  /** whether the profile is that of a group; a user may not have its name */
+  isGroup?: boolean
+  /** whether the message says who somebody is: from then on the user is an identified one */
+  identifies?: boolean
   /** each as `/users/profile` takes it, applied one after the other; none to make sure that the profile exists */
   operations: readonly string[]
   /** whether all properties go before the operations apply */
@@ -32,12 +37,21 @@ interface SdkChange {
   insertId: string | undefined
 }
 
-/** From now on, `alias` is another name of `distinctId`. */
-interface SdkAlias {
+/** From now on, `alias` is another name of `distinctId`, which is a user that was identified. */
+export interface SdkAlias {
   type: 'alias'
   distinctId: string
   alias: string
+  link: LinkStrength
 }
+
+/**
+ * How much a message that links two names knows. `inferred`: an SDK identified somebody and sent the earlier id along;
+ * it links only a name that is not an identified user itself. `said`: the program called the SDK's alias function; it
+ * may link either name, but never two identified users. `merge`: the program asked to make two users one, which takes a
+ * secret key; with another key it is as `said`.
+ */
+export type LinkStrength = 'inferred' | 'said' | 'merge'
 
 /** A message that cannot be stored; it becomes a dead letter, and the others of its request are stored. */
 interface SdkFault {
@@ -97,9 +111,6 @@ export function insertIdOf(...parts: string[]): string {
   const id = isUnique ? parts.join(':') : JSON.stringify(parts)
   return isUnique && id.length <= MAX_ID ? id : createHash('sha256').update(id).digest('hex')
 }
-
-/** Whose event it is if it names neither a user nor a device; nobody's profile. */
-export const ANONYMOUS = '$anonymous'
 
 /** Characters of `\\u0000`. */
 const ESCAPE_LENGTH = 6

@@ -1,4 +1,5 @@
 import type { JsonValue } from '../json/value.js'
+import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
   FieldFault,
   insertIdOf,
@@ -58,21 +59,24 @@ export function mixpanelEvents(json: JsonValue, request: SdkRequest): SdkMessage
         type: 'event',
         parts: {
           event,
-          distinct_id: distinct_id ?? '$anonymous',
+          distinct_id: distinct_id ?? ANONYMOUS,
           timestamp: timestamp === null ? undefined : String(timestamp),
           properties: withoutKey(withoutKey(inner.text, request.key), token),
         },
         insertId: id === undefined ? undefined : insertIdOf(String(event), id),
       },
     ]
-    const alias =
-      event === '$identify'
-        ? inner.filled('$anon_distinct_id')
-        : event === '$create_alias'
-          ? inner.filled('alias')
-          : undefined
+    const isIdentify = event === '$identify'
+    const alias = isIdentify
+      ? inner.filled('$anon_distinct_id')
+      : event === '$create_alias'
+        ? inner.filled('alias')
+        : undefined
+    if (isIdentify && distinct_id !== undefined) {
+      messages.push({ type: 'change', distinctId: distinct_id, identifies: true, operations: [], insertId: undefined })
+    }
     if (alias !== undefined && distinct_id !== undefined && alias !== distinct_id) {
-      messages.push({ type: 'alias', distinctId: distinct_id, alias })
+      messages.push({ type: 'alias', distinctId: distinct_id, alias, link: isIdentify ? 'inferred' : 'said' })
     }
     return messages
   })
@@ -83,13 +87,14 @@ export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessag
   return messagesOfEach(elementsOf(json), request, (row) => {
     checkedToken(row.value('$token'), request)
     const distinctId = profileOf(row)
+    const isGroup = row.filled('$group_key') !== undefined && row.filled('$group_id') !== undefined
     if (row.has('$delete')) return [{ type: 'delete', distinctId }]
     const given = OPERATORS.flatMap((name) => {
       const operand = row.textOf(name)
       return operand === undefined ? [] : [[name, operand] as const]
     })
     if (given.length === 0) throw new RowFault(`The update has none of ${OPERATORS.join(', ')}.`)
-    return [{ type: 'change', distinctId, operations: [objectText(given)], insertId: undefined }]
+    return [{ type: 'change', distinctId, isGroup, operations: [objectText(given)], insertId: undefined }]
   })
 }
 
@@ -131,7 +136,7 @@ function checkedToken(token: unknown, { key, isOwnKey = () => false }: SdkReques
 
 function profileOf(row: JsonRow): string {
   const [group, id] = [row.filled('$group_key'), row.filled('$group_id')]
-  if (group !== undefined && id !== undefined) return `$group:${group}:${id}`
+  if (group !== undefined && id !== undefined) return groupName(group, id)
   const name = row.filled('$distinct_id') ?? row.filled('$user_id') ?? row.filled('$device_id')
   if (name === undefined) throw new FieldFault('The update names no user.', '$distinct_id', true)
   return name

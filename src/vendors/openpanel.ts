@@ -1,6 +1,7 @@
 import { isNumber } from '../json/spans.js'
 import type { JsonValue } from '../json/value.js'
-import { messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
+import { ANONYMOUS, groupName } from '../model/user-names.js'
+import { messagesOfEach, type SdkChange, type SdkMessage, type SdkRequest } from './message.js'
 import { isEmpty, type JsonRow, objectText, RowFault, withRest } from './row.js'
 import { sdkTime, toMilliseconds } from './time.js'
 
@@ -21,15 +22,16 @@ function messagesIn(type: unknown, payload: JsonRow, request: SdkRequest): SdkMe
     case 'track':
       return [eventOf(payload, request)]
     case 'identify':
-      return [changeOf(userOf(payload), '$set', traitsOf(payload))]
+      return [{ ...changeOf(userOf(payload), '$set', traitsOf(payload)), identifies: true }]
     case 'increment':
     case 'decrement':
       return [changeOf(userOf(payload), '$add', stepOf(payload, type === 'decrement'))]
     case 'group': {
       const [kind, id] = [payload.filled('type'), payload.filled('id')]
       if (id === undefined) throw new RowFault('The group has no id.')
-      const name = kind === undefined ? `$group:${id}` : `$group:${kind}:${id}`
-      return [changeOf(name, '$set', traitsOf(payload, payload.without(['id', 'type', 'properties'])))]
+      const name = kind === undefined ? groupName(id) : groupName(kind, id)
+      const traits = traitsOf(payload, payload.without(['id', 'type', 'properties']))
+      return [{ ...changeOf(name, '$set', traits), isGroup: true }]
     }
     case 'assign_group': {
       const groups = payload.textOf('groupIds')
@@ -56,7 +58,7 @@ function eventOf(payload: JsonRow, { receivedAt }: SdkRequest): SdkMessage {
     type: 'event',
     parts: {
       event: payload.value('name'),
-      distinct_id: payload.filled('profileId') ?? '$anonymous',
+      distinct_id: payload.filled('profileId') ?? ANONYMOUS,
       timestamp: timestamp === null ? undefined : String(timestamp),
       properties: isEmpty(payload.without(EVENT_FIELDS))
         ? (properties ?? '{}')
@@ -66,7 +68,7 @@ function eventOf(payload: JsonRow, { receivedAt }: SdkRequest): SdkMessage {
   }
 }
 
-function changeOf(distinctId: string, operator: string, operands: string): SdkMessage {
+function changeOf(distinctId: string, operator: string, operands: string): SdkChange {
   const operations = isEmpty(operands) ? [] : [objectText([[operator, operands]])]
   return { type: 'change', distinctId, operations, insertId: undefined }
 }

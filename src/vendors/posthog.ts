@@ -1,6 +1,7 @@
 import { memberTexts } from '../json/spans.js'
 import type { JsonValue } from '../json/value.js'
-import { ANONYMOUS, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
+import { ANONYMOUS, groupName } from '../model/user-names.js'
+import { insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
 import {
   EMPTY_ROW,
   isEmpty,
@@ -97,7 +98,7 @@ function messagesIn(row: JsonRow, request: SdkRequest, sentAt: number | null, ha
   const isIdentify = event === '$identify'
   if (operations.length > 0 || isIdentify) {
     if (distinctId !== ANONYMOUS && hasProfile(row, inner))
-      messages.push({ type: 'change', distinctId, operations, insertId })
+      messages.push({ type: 'change', distinctId, identifies: isIdentify, operations, insertId })
   }
   if (event === '$groupidentify') messages.push(...groupChanges(inner, insertId))
   const alias = isIdentify
@@ -106,7 +107,7 @@ function messagesIn(row: JsonRow, request: SdkRequest, sentAt: number | null, ha
       ? inner.filled('alias')
       : undefined
   const isOther = alias !== undefined && alias !== distinctId && distinctId !== ANONYMOUS
-  if (isOther) messages.push({ type: 'alias', distinctId, alias })
+  if (isOther) messages.push({ type: 'alias', distinctId, alias, link: isIdentify ? 'inferred' : 'said' })
   return messages
 }
 
@@ -116,7 +117,7 @@ function groupChanges(inner: JsonRow, insertId: string | undefined): SdkMessage[
   if (type === undefined || key === undefined) return []
   const set = inner.textOf('$group_set')
   const operations = set?.startsWith('{') && !isEmpty(set) ? [objectText([['$set', set]])] : []
-  return [{ type: 'change', distinctId: `$group:${type}:${key}`, operations, insertId }]
+  return [{ type: 'change', distinctId: groupName(type, key), isGroup: true, operations, insertId }]
 }
 
 /** What an event sets in the profile; a member among its properties wins over one beside them. */

@@ -1,5 +1,6 @@
 import type { JsonValue } from '../json/value.js'
-import { ANONYMOUS, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
+import { ANONYMOUS, groupName } from '../model/user-names.js'
+import { insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
 import {
   isEmpty,
   JsonRow,
@@ -42,8 +43,8 @@ export const segment: Vendor = {
       const traits = row.textOf('traits') ?? traitsInContext(row)
       return profileChange(row.filled('userId') ?? row.filled('anonymousId'), traits)
     }
-    const group = row.nameOf('groupId') ?? ''
-    return profileChange(group === '' ? undefined : `$group:${group}`, row.textOf('traits'))
+    const group = row.filled('groupId')
+    return profileChange(group === undefined ? undefined : groupName(group), row.textOf('traits'))
   },
 }
 
@@ -108,18 +109,20 @@ function messagesIn(row: JsonRow, request: SdkRequest, sent: number | null, type
   ]
   const traits = row.textOf('traits') ?? (type === 'identify' ? traitsInContext(row) : undefined)
   if (type === 'identify' && distinct_id !== ANONYMOUS) {
-    messages.push({ type: 'change', distinctId: distinct_id, operations: setOf(traits), insertId })
+    const identifies = userId !== undefined
+    messages.push({ type: 'change', distinctId: distinct_id, identifies, operations: setOf(traits), insertId })
     if (userId !== undefined && anonymousId !== undefined && userId !== anonymousId) {
-      messages.push({ type: 'alias', distinctId: userId, alias: anonymousId })
+      messages.push({ type: 'alias', distinctId: userId, alias: anonymousId, link: 'inferred' })
     }
   }
   const groupId = row.filled('groupId')
   if (type === 'group' && groupId !== undefined) {
-    messages.push({ type: 'change', distinctId: `$group:${groupId}`, operations: setOf(traits), insertId })
+    const change = { type: 'change', isGroup: true, operations: setOf(traits), insertId } as const
+    messages.push({ ...change, distinctId: groupName(groupId) })
   }
   const previousId = row.filled('previousId')
   if (type === 'alias' && userId !== undefined && previousId !== undefined && userId !== previousId) {
-    messages.push({ type: 'alias', distinctId: userId, alias: previousId })
+    messages.push({ type: 'alias', distinctId: userId, alias: previousId, link: 'said' })
   }
   return messages
 }
