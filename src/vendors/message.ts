@@ -85,7 +85,7 @@ export interface SdkRequest {
 }
 
 /** The profile is to be deleted; done for a secret key only. */
-export interface SdkDelete {
+interface SdkDelete {
   type: 'delete'
   distinctId: string
 }
