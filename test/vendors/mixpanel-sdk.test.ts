@@ -100,15 +100,18 @@ t.test('times', async (t) => {
   t.equal(timeOf(1_700_000_000), 1_700_000_000_000, 's')
   t.equal(timeOf(1_795_291_912.646), 1_795_291_912_646, 's with decimals')
   t.equal(timeOf(1_700_000_000_123), 1_700_000_000_123, 'ms')
-  t.equal(timeOf(99_999_999_999), NOW, 'the last second is beyond what can be stored')
   t.equal(timeOf(100_000_000_000), 100_000_000_000, 'the first ms')
   t.equal(timeOf('1700000000'), 1_700_000_000_000)
   t.equal(timeOf('2023-11-14T22:13:20.000Z'), 1_700_000_000_000)
-  // Undefined leaves the time to the arrival.
-  for (const time of [undefined, null, 'soon', -1, [1], {}, true]) {
-    t.ok([undefined, String(NOW)].includes(only({ time }).timestamp), JSON.stringify(time))
+  t.equal(timeOf('1700000000123'), 1_700_000_000_123)
+  for (const time of [undefined, null]) t.equal(timeOf(time), NOW, JSON.stringify(time))
+  // The last is beyond what can be stored.
+  for (const time of ['soon', '', -1, [1], {}, true, 1e300, 99_999_999_999]) {
+    const [fault] = mixpanelEvents(json(JSON.stringify({ event: 'e', properties: { time } })), request())
+    t.match(fault, { type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(time)} ` })
+    t.match(fault, { text: `"time":${JSON.stringify(time)}` }, 'what it said is kept')
+    t.match(update({ $token: KEY, $distinct_id: 'a', $set: {}, $time: time }), [{ type: 'fault', field: 'timestamp' }])
   }
-  t.match(only({ time: 'soon' }).properties, '"time":"soon"', 'what it said is kept')
 })
 
 t.test('ids', async (t) => {
@@ -128,6 +131,57 @@ t.test('aliases', async (t) => {
   t.strictSame(only({ distinct_id: 'ada', alias: 'ada' }, '$create_alias').aliases, [])
   t.strictSame(only({ alias: 'a@b.c' }, '$create_alias').aliases, [], 'nobody has no aliases')
   t.strictSame(only({ distinct_id: 'ada', alias: 'a@b.c' }, 'renamed').aliases, [])
+})
+
+/** What an event says besides that it happened. */
+function rest(event: string, properties: object) {
+  const messages = mixpanelEvents(json(JSON.stringify({ event, properties })), request())
+  return messages.slice(1).map(({ index: _, ...message }) => message)
+}
+
+t.test('identify, as browsers and as servers say it', async (t) => {
+  const change = { type: 'change', identifies: true, operations: [], insertId: undefined, time: NOW }
+  const link = (distinctId: string, alias: string) => ({ type: 'alias', distinctId, alias, link: 'inferred' })
+  t.strictSame(rest('$identify', { distinct_id: 'ada', $anon_distinct_id: 'd' }), [
+    { ...change, distinctId: 'ada' },
+    link('ada', 'd'),
+  ])
+  const server = { $identified_id: 'ada', $anon_id: 'd' }
+  t.strictSame(rest('$identify', server), [{ ...change, distinctId: 'ada' }, link('ada', 'd')])
+  t.equal(only(server, '$identify').distinct_id, 'ada')
+  t.equal(only({ ...server, distinct_id: 'd' }, '$identify').distinct_id, 'd', 'the distinct_id if it is given')
+  t.match(rest('$identify', { ...server, distinct_id: 'd' }), [{ distinctId: 'ada' }, { alias: 'd' }])
+  t.strictSame(rest('$identify', { $anon_distinct_id: 'd' }), [], 'nobody')
+  t.strictSame(rest('$identify', { $identified_id: '$anonymous', $anon_id: 'd' }), [])
+})
+
+t.test('a device and its user on one event', async (t) => {
+  const ids = { $device_id: 'd', $user_id: 'ada' }
+  // Events of the device may have either name: that of browsers has the prefix.
+  const links = ['$device:d', 'd'].map((alias) => ({ type: 'alias', distinctId: 'ada', alias, link: 'inferred' }))
+  t.strictSame(rest('e', ids), links)
+  t.strictSame(rest('e', { ...ids, distinct_id: 'grace' }), links)
+  t.strictSame(rest('e', { ...ids, $device_id: '$device:d' }), links.slice(0, 1))
+  t.strictSame(rest('e', { $device_id: 'ada', $user_id: 'ada' }).length, 1, 'no alias of its own name')
+  for (const some of [{ $device_id: 'd' }, { $user_id: 'ada' }, { ...ids, $user_id: '' }, { ...ids, $device_id: {} }]) {
+    t.strictSame(rest('e', some), [])
+  }
+  const twice = mixpanelEvents(json(JSON.stringify([1, 2].map(() => ({ event: 'e', properties: ids })))), request())
+  t.equal(aliasesOf(twice).length, 2, 'said once in a request')
+})
+
+t.test('a merge of two users is nobody’s event', async (t) => {
+  const ids = { $distinct_ids: ['ada', 'a@b.c'] }
+  t.strictSame(rest('$merge', ids), [{ type: 'alias', distinctId: 'ada', alias: 'a@b.c', link: 'merge' }])
+  t.equal(only({ ...ids, distinct_id: 'ada', $user_id: 'ada', $device_id: 'd' }, '$merge').distinct_id, '$anonymous')
+  t.strictSame(rest('$merge', { $distinct_ids: [7, 'x'] }), [
+    { type: 'alias', distinctId: '7', alias: 'x', link: 'merge' },
+  ])
+  t.strictSame(rest('$merge', { $distinct_ids: ['ada', 'ada'] }), [])
+  for (const $distinct_ids of [undefined, null, [], ['ada'], ['ada', ''], ['ada', {}], 'ada', {}, [['ada', 'b']]]) {
+    const [fault] = mixpanelEvents(json(JSON.stringify({ event: '$merge', properties: { $distinct_ids } })), request())
+    t.match(fault, { type: 'fault', field: '$distinct_ids' }, JSON.stringify($distinct_ids))
+  }
 })
 
 t.test('updates of profiles and groups', async (t) => {
@@ -172,7 +226,7 @@ t.test('updates of profiles and groups', async (t) => {
 
 t.test('one at fault costs the others nothing', async (t) => {
   const good = { event: 'good', properties: { token: KEY } }
-  const messages = mixpanelEvents(json(JSON.stringify([good, 1, { event: 'x', properties: [] }, good])), request())
+  const messages = mixpanelEvents(json(JSON.stringify([good, 1, { event: 'x', properties: [1] }, good])), request())
   t.equal(eventsOf(messages).length, 2)
   t.match(reasonsOf(messages), [
     [1, /not a JSON object/],
