@@ -31,6 +31,8 @@ export interface Batch {
   profiles: (ProfileChange & { line: number })[]
   /** rows that were never meant to be events */
   skipped: number
+  /** cells that are not of the type that was guessed for their column, by its name */
+  misfits: Record<string, number>
   /** the place after its last row */
   end: InputOffset
 }
@@ -62,6 +64,7 @@ export class Batches {
   #profiles: Batch['profiles'] = []
   #profileLength = 0
   #skipped = 0
+  #misfits: Batch['misfits'] = {}
   #end: InputOffset
   /** rows to copy, which follow each other with one byte in between */
   #run: { raw: Buffer; start: number; end: number } | null = null
@@ -111,6 +114,7 @@ export class Batches {
       } else {
         this.#rejects.push(rejected(row, outcome.fault))
       }
+      for (const name of row.misfits) this.#misfits[name] = (this.#misfits[name] ?? 0) + 1
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
       if (this.#rejects.length === MAX_REJECTS || this.#isFullOfProfiles()) yield this.#close()
@@ -179,6 +183,7 @@ export class Batches {
       rejects: this.#rejects,
       profiles: this.#profiles,
       skipped: this.#skipped,
+      misfits: this.#misfits,
       end: { ...this.#end },
     }
     this.#body = this.#spare.pop() ?? Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
@@ -193,6 +198,7 @@ export class Batches {
     this.#profiles = []
     this.#profileLength = 0
     this.#skipped = 0
+    this.#misfits = {}
   }
 }
 

@@ -4,7 +4,7 @@ import type { Checkpoint } from './checkpoint.js'
 import { isStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
 import type { LineBatch, LineBatches } from './line-batches.js'
-import type { ImportOptions } from './options.js'
+import type { SourceOptions } from './native-rows.js'
 import { ProfileChanges } from './profiles.js'
 import type { RejectsFile } from './rejects.js'
 import { type Sent, sendBatch } from './send.js'
@@ -16,7 +16,7 @@ const STOP_LIMIT_MS = 5_000
 export interface ImportParts {
   input: Input
   batches: Batches | LineBatches
-  options: Pick<ImportOptions, 'names' | 'time' | 'from'>
+  options: SourceOptions
   checkpoint: Checkpoint
   rejects: RejectsFile
   connection: Connection
@@ -41,6 +41,7 @@ interface Stored extends Sent {
   profiles: number
   /** rows that were never meant to be events */
   skipped: number
+  misfits: Batch['misfits']
 }
 
 /**
@@ -87,6 +88,7 @@ class BatchSender {
       await checkpoint.finish()
       return true
     }
+    checkpoint.settle()
     if (checkpoint.isBegun) await checkpoint.save()
     if (signal.aborted) return false
     throw this.#failure?.error
@@ -130,7 +132,7 @@ class BatchSender {
   /** The service scans the lines. They are sorted here if it refuses some, or has to be asked which of them it has. */
   async #storeLines(batch: LineBatch, key: string): Promise<Stored> {
     const { connection, options, expiredUpTo } = this.#parts
-    const all = { accepted: batch.count, rejects: [], profiles: 0, skipped: 0 }
+    const all = { accepted: batch.count, rejects: [], profiles: 0, skipped: 0, misfits: {} }
     if (batch.count === 0) return all
     const isNew = batch.index >= expiredUpTo
     if (isNew && (await sendLines(connection, batch, key, this.#giveUp.signal))) return all
@@ -145,7 +147,7 @@ class BatchSender {
     const sent = await this.#send(batch, key)
     const refused = await changing
     const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
-    return { ...sent, rejects, profiles: batch.profiles.length - refused.length, skipped: batch.skipped }
+    return { ...sent, rejects, profiles: batch.profiles.length - refused.length, skipped: batch.skipped, misfits: batch.misfits }
   }
 
   async #send(batch: Batch, key: string): Promise<Sent> {
@@ -174,8 +176,15 @@ class BatchSender {
         rejected: done.rejected + next.rejects.length,
         passedOver: done.passedOver + next.skipped,
         profiles: (done.profiles ?? 0) + next.profiles,
+        misfits: sumOf(done.misfits ?? {}, next.misfits),
         rejectsBytes,
       })
     }
   }
+}
+
+function sumOf(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
+  const sum = { ...some }
+  for (const [name, count] of Object.entries(others)) sum[name] = (sum[name] ?? 0) + count
+  return sum
 }
