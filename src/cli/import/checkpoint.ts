@@ -80,7 +80,9 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
   }
 }
 
-export function newImport(about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines' | 'guesses'>): ImportState {
+export function newImport(
+  about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines' | 'guesses'>,
+): ImportState {
   return {
     version: 1,
     importId: randomUUID(),

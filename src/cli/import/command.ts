@@ -249,7 +249,8 @@ function readTypes(list: string | undefined): InputOptions['types'] {
   for (const pair of list?.split(',') ?? []) {
     const [, column = '', word] = /^(.+)=(\w+)$/.exec(pair.trim()) ?? []
     const type = CELL_TYPES.find((candidate) => candidate === word)
-    if (!type) throw new UsageError(`--types must be like price=number,zip=text. The types are ${CELL_TYPES.join(', ')}.`)
+    if (!type)
+      throw new UsageError(`--types must be like price=number,zip=text. The types are ${CELL_TYPES.join(', ')}.`)
     types.push([column, type])
   }
   return Object.fromEntries(types)

@@ -193,7 +193,7 @@ function quotedCell(text: string, open: number, separator: string): { cell: stri
 }
 
 /** Whether a row has as many cells as there are columns, apart from empty ones at its end. */
-export function fits(cells: readonly string[], columns: number | null): boolean {
+function fits(cells: readonly string[], columns: number | null): boolean {
   if (columns === null || cells.length === columns) return true
   return cells.length > columns && cells.slice(columns).every((cell) => cell.trim() === '')
 }

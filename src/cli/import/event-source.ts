@@ -92,7 +92,8 @@ export class EventSource {
     const { names, zone, needsTime } = this.#options
     const written = row.textOf(names.timestamp)
     if (written !== undefined) this.#firstTime.see(written)
-    else if (needsTime) throw new RowFault(`The row has no time, in ${JSON.stringify(names.timestamp)}, though others have one.`)
+    else if (needsTime)
+      throw new RowFault(`The row has no time, in ${JSON.stringify(names.timestamp)}, though others have one.`)
     const properties = row.textOf(names.properties)
     return {
       event: this.#event(row),

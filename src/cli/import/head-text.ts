@@ -39,7 +39,8 @@ export function textFault({ bytes, isWhole }: Head, name: string): string | null
   if (bytes.includes(0)) return `${name} is not text. It begins with ${quote(bytes)}.`
   const hasOldLineEnds = bytes.includes(CARRIAGE_RETURN) && !bytes.includes(LINE_FEED)
   // Between the elements of an array, and as the end of the only line, it does no harm.
-  const isHarmless = /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || bytes.indexOf(CARRIAGE_RETURN) === bytes.length - 1
+  const isHarmless =
+    /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || bytes.indexOf(CARRIAGE_RETURN) === bytes.length - 1
   if (hasOldLineEnds && !(isWhole && isHarmless)) {
     return `The lines of ${name} end with a carriage return alone, as on old Macs. Convert it: tr '\\r' '\\n' < ${shellWord(name)} > new-file. It begins with ${quote(bytes)}.`
   }
@@ -75,7 +76,9 @@ export function encodingFault(lines: readonly Buffer[], name: string): string | 
 function likelyEncoding(bytes: Buffer): string {
   // Shift JIS has pairs of bytes; in Western languages such bytes are alone, between letters.
   const high = bytes.filter((byte) => byte > 0x7f).length
-  const pairs = bytes.filter((byte, i) => byte > 0x80 && byte < 0xfd && (bytes[i + 1] ?? 0) > 0x3f && (i === 0 || (bytes[i - 1] ?? 0) < 0x80)).length
+  const pairs = bytes.filter(
+    (byte, i) => byte > 0x80 && byte < 0xfd && (bytes[i + 1] ?? 0) > 0x3f && (i === 0 || (bytes[i - 1] ?? 0) < 0x80),
+  ).length
   const isDense = high > 8 && bytes.filter((byte, i) => byte > 0x7f && (bytes[i + 1] ?? 0) > 0x7f).length > high / 3
   if (!isDense || pairs === 0) return 'windows-1252'
   for (const encoding of ['shift_jis', 'gb18030', 'windows-1251']) {

@@ -10,11 +10,10 @@ const BLOCK_BYTES = 512 * 1024
 const ZSTD_PIECE_BYTES = 16 * 1024
 
 /** Of the text, which are looked at before anything is sent. */
-export const HEAD_BYTES = 1024 * 1024
+const HEAD_BYTES = 1024 * 1024
 
 /** The name of a file in an archive. */
 const HIDDEN = /(^|\/)\.(?!\/)/
-const EMPTY = Buffer.alloc(0)
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
 /** The beginning of a text. */

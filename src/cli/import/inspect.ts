@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import { RowFault, readRow } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
 import { type CellType, guessType } from './cell-types.js'
-import { CsvReader } from './csv.js'
 import { checkColumns, checkFields } from './column-checks.js'
+import { CsvReader } from './csv.js'
 import { EventSource, type Outcome } from './event-source.js'
 import { findFormat, type InputFormat } from './formats.js'
 import { encodingFault, quote, textFault } from './head-text.js'
@@ -152,7 +152,10 @@ function guess({ times, cells }: Sample, columns: string[] | null, options: Inpu
         .filter((column) => !own.includes(column))
         .map((column): [string, CellType] => {
           const given = options.types[column]
-          return [column, given ? { name: given, isGiven: true, zone } : { name: guessType(cells.get(column) ?? []), isGiven: false }]
+          return [
+            column,
+            given ? { name: given, isGiven: true, zone } : { name: guessType(cells.get(column) ?? []), isGiven: false },
+          ]
         })
         .filter(([, { name }]) => name !== 'text')
   return { ...NO_GUESSES, time, needsTime, types }
@@ -177,7 +180,11 @@ function tried(head: Head, format: InputFormat, options: InputOptions, guesses: 
   return found
 }
 
-function note(found: Pick<Inspected, 'events' | 'faults' | 'skipped' | 'profiles'> & { good: number }, row: Row, outcome: Outcome): void {
+function note(
+  found: Pick<Inspected, 'events' | 'faults' | 'skipped' | 'profiles'> & { good: number },
+  row: Row,
+  outcome: Outcome,
+): void {
   if (outcome === 'skipped') found.skipped++
   else if (outcome !== 'verbatim' && 'fault' in outcome) found.faults.push({ line: row.line, reason: outcome.fault })
   else {
@@ -189,10 +196,18 @@ function note(found: Pick<Inspected, 'events' | 'faults' | 'skipped' | 'profiles
 }
 
 /** @throws Error if nothing in the head is an event */
-function checkEvents({ rows, faults }: Pick<Inspected, 'rows' | 'faults'>, head: Head, sample: Sample, name: string): void {
+function checkEvents(
+  { rows, faults }: Pick<Inspected, 'rows' | 'faults'>,
+  head: Head,
+  sample: Sample,
+  name: string,
+): void {
   const [first] = faults
   if (!first || faults.length < rows) return
-  const what = head.isWhole && rows < SAMPLE_ROWS ? `None of the ${rows} rows of ${name}` : `None of the first ${rows} rows of ${name}`
+  const what =
+    head.isWhole && rows < SAMPLE_ROWS
+      ? `None of the ${rows} rows of ${name}`
+      : `None of the first ${rows} rows of ${name}`
   const text = sample.lines.at(-rows) ?? head.bytes
   throw new Error(
     `${rows === 1 ? `The only row of ${name} that was looked at is no event` : `${what} is an event`}, so nothing was stored. Line ${first.line}: ${first.reason} It is ${quote(text)}.`,

@@ -44,7 +44,9 @@ export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | und
   }
   const [most, second] = [...found].sort(([, some], [, others]) => others.length - some.length)
   if (most && second && second[1].length * MAJORITY > most[1].length) {
-    const words = [most, second].map(([format, [first]]) => `${shown(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`)
+    const words = [most, second].map(
+      ([format, [first]]) => `${shown(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`,
+    )
     throw new Error(
       `The times are written in several ways: ${words.join(', ')}. Say with --time which is right; the other rows are rejected.`,
     )
@@ -73,7 +75,12 @@ function formatOf(content: string): TimeFormat | null {
  * @param zone of times that name none; undefined for UTC
  * @throws RowFault if it is not a time in this format
  */
-export function timeText(text: string, format: TimeFormat, zone: string | undefined, isTable: boolean): string | undefined {
+export function timeText(
+  text: string,
+  format: TimeFormat,
+  zone: string | undefined,
+  isTable: boolean,
+): string | undefined {
   const content = contentOf(text)
   if (isTable) checkDigits(content)
   if (format !== 'iso' || zone === undefined || !text.startsWith('"')) return timestampText(text, format)

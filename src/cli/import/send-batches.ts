@@ -147,7 +147,13 @@ class BatchSender {
     const sent = await this.#send(batch, key)
     const refused = await changing
     const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
-    return { ...sent, rejects, profiles: batch.profiles.length - refused.length, skipped: batch.skipped, misfits: batch.misfits }
+    return {
+      ...sent,
+      rejects,
+      profiles: batch.profiles.length - refused.length,
+      skipped: batch.skipped,
+      misfits: batch.misfits,
+    }
   }
 
   async #send(batch: Batch, key: string): Promise<Sent> {

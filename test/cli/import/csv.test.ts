@@ -85,7 +85,9 @@ t.test('a record of several lines with the wrong number of cells is one bad row'
 })
 
 t.test('empty cells beyond the columns are no fault', (t) => {
-  const rows = readTable('a;b;c;;;\r\n1;2;3;;;\r\n1;2;3\r\n1;2;;;;;;;;\r\n;;;;;\r\n1;2;3;;5\r\n', { delimiter: ';' }).cells
+  const rows = readTable('a;b;c;;;\r\n1;2;3;;;\r\n1;2;3\r\n1;2;;;;;;;;\r\n;;;;;\r\n1;2;3;;5\r\n', {
+    delimiter: ';',
+  }).cells
   t.strictSame(rows, [['1', '2', '3'], ['1', '2', '3'], ['1', '2', ''], [], null])
   t.end()
 })
@@ -144,7 +146,7 @@ t.test('stray quotes anywhere: at most their own rows are lost, and every line i
 
 /** The bytes that are searched or turned into text while something runs. */
 function workOf(run: () => void): number {
-  const { indexOf, toString } = Buffer.prototype
+  const { indexOf, toString: textOf } = Buffer.prototype
   let bytes = 0
   Buffer.prototype.indexOf = function (this: Buffer, ...args: Parameters<Buffer['indexOf']>) {
     const found = Reflect.apply(indexOf, this, args) as number
@@ -153,12 +155,12 @@ function workOf(run: () => void): number {
   } as Buffer['indexOf']
   Buffer.prototype.toString = function (this: Buffer, ...args: Parameters<Buffer['toString']>) {
     bytes += (args[2] ?? this.length) - (args[1] ?? 0)
-    return Reflect.apply(toString, this, args) as string
+    return Reflect.apply(textOf, this, args) as string
   }
   try {
     run()
   } finally {
-    Object.assign(Buffer.prototype, { indexOf, toString })
+    Object.assign(Buffer.prototype, { indexOf, toString: textOf })
   }
   return bytes
 }
