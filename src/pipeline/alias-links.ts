@@ -47,8 +47,8 @@ export interface AliasLinksOptions {
 
 /** Counts since the start. */
 export interface LinkMetrics {
-  /** aliases that were refused, by why */
-  conflicts: Record<Exclude<LinkRefusal, 'nobody'>, number>
+  /** aliases that were refused because they name another user, or are a user themselves */
+  conflicts: number
   /** what SDKs sent about a name that means nobody, and what nothing came of */
   placeholders: { event: number; link: number; change: number }
 }
@@ -63,7 +63,7 @@ export interface Link {
 /** Makes names other names of users and takes them back, and changes profiles by any name of their users. */
 export class AliasLinks {
   readonly metrics: LinkMetrics = {
-    conflicts: { other_user: 0, identified: 0, has_aliases: 0 },
+    conflicts: 0,
     placeholders: { event: 0, link: 0, change: 0 },
   }
   /** links of SDKs that were refused and listed lately */
@@ -88,7 +88,7 @@ export class AliasLinks {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const result = await this.#try(projectId, { distinctId, alias, link })
       if (result === 'again') continue
-      if (result !== null) this.metrics.conflicts[result]++
+      if (result !== null) this.metrics.conflicts++
       return result
     }
     throw new ApiError('unavailable', 'Too many calls link these names at the same time. Try again in a moment.')
