@@ -2,20 +2,28 @@ import type { Readable } from 'node:stream'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Profile } from '../model/profile.js'
+import { formatTimes, parseTimes } from '../model/property-times.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 import { versionedTable } from './versioned.js'
 
 interface ProfileRow {
   created_at: string
   updated_at: string
+  /** empty if all properties were set at `updated_at` */
+  times: string
 }
 
 export const PROFILES = versionedTable<Profile, ProfileRow>({
   kind: 'profiles',
-  columns: { created_at: 'Int64', updated_at: 'Int64' },
-  toColumns: (profile) => ({ created_at: profile?.createdAt ?? 0, updated_at: profile?.updatedAt ?? 0 }),
-  toValue: ({ created_at, updated_at }, properties) => ({
+  columns: { created_at: 'Int64', updated_at: 'Int64', times: 'String' },
+  toColumns: (profile) => ({
+    created_at: profile?.createdAt ?? 0,
+    updated_at: profile?.updatedAt ?? 0,
+    times: profile?.times ? formatTimes(profile.times) : '',
+  }),
+  toValue: ({ created_at, updated_at, times }, properties) => ({
     properties,
+    ...(times && { times: parseTimes(times) }),
     createdAt: Number(created_at),
     updatedAt: Number(updated_at),
   }),
