@@ -139,7 +139,10 @@ const success = { status: Type.Literal(1), error: Type.Null() }
 export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
 
 export const Done = Type.Object(success)
-export const Accepted = withFields({ accepted: Type.Integer() })
+export const Accepted = withFields({
+  accepted: Type.Integer(),
+  skipped: Type.Optional(Type.Integer({ description: 'Only with `stored_before`: events that were stored already.' })),
+})
 
 /**
  * A schema for each field of T: one that is missing, unknown or of another type does not compile.
