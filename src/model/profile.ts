@@ -9,6 +9,8 @@ import {
   sizeOfTimes,
   timesAfter,
   timesOfReplacement,
+  timesWith,
+  timesWithout,
 } from './property-times.js'
 
 /** The profile of one user. Times are epoch milliseconds; `updatedAt` never decreases, even if the clock does. */
@@ -18,19 +20,33 @@ export interface Profile {
   times?: PropertyTimes
   createdAt: number
   updatedAt: number
+  /** whether somebody was identified by this name; kept until the profile is deleted */
+  isIdentified?: boolean
+  /** whether all of it came from other names of the user: it goes when they are taken back */
+  isDerived?: boolean
 }
 
+/** What a profile gives to that of another name of its user. */
+export type Given = Pick<Profile, 'properties' | 'times' | 'updatedAt'>
+
 /**
- * Creates the profile, or replaces its properties. With `properties` null it only ensures that the profile exists, and
- * returns an existing one as the same object.
+ * Creates the profile, or replaces its properties, and marks its user as identified. With `properties` null it only ensures
+ * that the profile exists and is marked; one that is marked already is returned as the same object.
  */
 export function identify(profile: Profile | null, properties: Properties | null, now: number): Profile {
-  if (profile && !properties) return profile
-  const after = new Map(properties)
-  const times = profile
-    ? timesOfReplacement(timesOf(profile), { before: profile.properties, after, at: now })
-    : setAt(now)
-  return revise(profile, after, times, now)
+  if (profile && !properties) return profile.isIdentified && !profile.isDerived ? profile : marked(profile)
+  return marked(replaced(profile, new Map(properties), now))
+}
+
+/** The profile without properties, created where it is missing. */
+export function clear(profile: Profile | null, now: number): Profile {
+  return replaced(profile, new Map(), now)
+}
+
+/** Makes sure that the profile exists, without saying who it is. */
+export function ensure(profile: Profile | null, now: number): Profile {
+  if (profile && !profile.isDerived) return profile
+  return revise(profile, profile?.properties ?? new Map(), profile ? timesOf(profile) : setAt(now), now)
 }
 
 /**
@@ -61,9 +77,10 @@ export function sizeOfProfile({ properties, times }: Profile): number {
 }
 
 /** The profile as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
-export function formatProfile({ properties, times, createdAt, updatedAt }: Profile): string {
-  const member = times ? `"times":${formatTimes(times)},` : ''
-  return `{"createdAt":${createdAt},"updatedAt":${updatedAt},${member}"properties":${formatProperties(properties)}}`
+export function formatProfile({ properties, times, createdAt, updatedAt, isIdentified, isDerived }: Profile): string {
+  const marks = `${isIdentified ? '"isIdentified":true,' : ''}${isDerived ? '"isDerived":true,' : ''}`
+  const own = times ? `"times":${formatTimes(times)},` : ''
+  return `{"createdAt":${createdAt},"updatedAt":${updatedAt},${marks}${own}"properties":${formatProperties(properties)}}`
 }
 
 /** Parses the result of `formatProfile`; the text is not validated. */
@@ -76,15 +93,56 @@ export function parseProfile(state: string): Profile {
     ...(times && { times: parseTimes(times) }),
     createdAt: Number(parts.get('createdAt')),
     updatedAt: Number(parts.get('updatedAt')),
+    ...(parts.has('isIdentified') && { isIdentified: true }),
+    ...(parts.has('isDerived') && { isDerived: true }),
   }
 }
 
-function timesOf({ times, updatedAt }: Profile): PropertyTimes {
+/**
+ * The profile of a user with those properties of another name's profile that it does not have. A profile that is made of
+ * them is derived.
+ */
+export function give(profile: Profile | null, other: Given, now: number): Profile {
+  const missing = [...other.properties].filter(([name]) => !profile?.properties.has(name))
+  if (profile && missing.length === 0) return profile
+  const after = new Map([...(profile?.properties ?? []), ...missing])
+  const names = missing.map(([name]) => name)
+  const times = timesWith(profile ? timesOf(profile) : null, timesOf(other), { names, after })
+  const given = revise(profile, after, times, now)
+  return profile && !profile.isDerived ? given : { ...given, isDerived: true }
+}
+
+/** The profile without those of these properties that still have the other name's value. */
+export function takeAway(profile: Profile, properties: Properties, now: number): Profile {
+  const left = new Map([...profile.properties].filter(([name, value]) => properties.get(name) !== value))
+  if (left.size === profile.properties.size) return profile
+  const names = [...profile.properties.keys()].filter((name) => !left.has(name))
+  const revised = revise(profile, left, timesWithout(timesOf(profile), names), now)
+  return { ...revised, ...(profile.isDerived && { isDerived: true }) }
+}
+
+function timesOf({ times, updatedAt }: Pick<Profile, 'times' | 'updatedAt'>): PropertyTimes {
   return times ?? setAt(updatedAt)
+}
+
+function replaced(profile: Profile | null, after: Properties, now: number): Profile {
+  if (!profile) return revise(null, after, setAt(now), now)
+  const times = timesOfReplacement(timesOf(profile), { before: profile.properties, after, at: now })
+  return revise(profile, after, times, now)
 }
 
 function revise(profile: Profile | null, properties: Properties, times: PropertyTimes, now: number): Profile {
   const updatedAt = profile ? Math.max(profile.updatedAt, now) : now
   const areUsual = times.base === updatedAt && times.own.size === 0
-  return { properties, ...(!areUsual && { times }), createdAt: profile?.createdAt ?? now, updatedAt }
+  return {
+    properties,
+    ...(!areUsual && { times }),
+    createdAt: profile?.createdAt ?? now,
+    updatedAt,
+    ...(profile?.isIdentified && { isIdentified: true }),
+  }
+}
+
+function marked({ isDerived: _, ...profile }: Profile): Profile {
+  return { ...profile, isIdentified: true }
 }

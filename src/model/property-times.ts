@@ -83,6 +83,27 @@ export function timesOfReplacement(
   return settled(at, own, after)
 }
 
+/**
+ * The times of properties of which some are those of another profile.
+ * @param times null if all are
+ */
+export function timesWith(
+  times: PropertyTimes | null,
+  others: PropertyTimes,
+  { names, after }: { names: readonly string[]; after: Properties },
+): PropertyTimes {
+  const own = new Map(times?.own)
+  for (const name of names) own.set(name, others.own.get(name) ?? others.base)
+  return settled(times?.base ?? others.base, own, after)
+}
+
+/** The times as if some properties had never been there. */
+export function timesWithout({ base, own }: PropertyTimes, names: readonly string[]): PropertyTimes {
+  const left = new Map(own)
+  for (const name of names) left.delete(name)
+  return { base, own: left }
+}
+
 /** Drops the times that `base` says as well, and those of properties that were removed long ago. */
 function settled(base: number, own: Map<string, number>, properties: Properties): PropertyTimes {
   const removed: [name: string, at: number][] = []
