@@ -187,7 +187,7 @@ const OPERATORS = new Set([
 ])
 
 function operationsOf(operator: string, operand: string, field: string): string[] {
-  if (isEmptyArray(operand)) return []
+  if (operand === 'null' || isEmptyArray(operand)) return []
   if (!operand.startsWith('{')) throw new FieldFault(`The operand of ${operator} is not an object.`, field)
   if (isEmpty(operand)) return []
   const entries = [...memberTexts(operand)]

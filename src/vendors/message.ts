@@ -85,7 +85,7 @@ export interface SdkRequest {
 }
 
 /** The profile is to be deleted; done for a secret key only. */
-export interface SdkDelete {
+interface SdkDelete {
   type: 'delete'
   distinctId: string
 }
@@ -224,5 +224,6 @@ function spellings(text: string, at: number): string {
   const backslashes = `\\\\{1,${MAX_BACKSLASHES}}`
   const itself = `\\u${code}`
   const isEscapable = /["\\/]/.test(text.charAt(at))
-  return `(?:${itself}|${backslashes}u${digits}${isEscapable ? `|${backslashes}${itself}` : ''})`
+  // The longest first: a backslash may begin any of the others.
+  return `(?:${backslashes}u${digits}|${isEscapable ? `${backslashes}${itself}|` : ''}${itself})`
 }

@@ -16,7 +16,7 @@ export interface Vendor {
   messages(row: JsonRow, options?: ExportOptions): Decoded[]
 }
 
-export interface ExportOptions {
+interface ExportOptions {
   /** how the times of the export are written; undefined: as the vendor's documents say */
   time?: TimeFormat | undefined
 }
