@@ -78,8 +78,8 @@ export class Metrics {
       ),
       counter(
         'tallyhouse_alias_conflicts_total',
-        'Aliases that were refused because they name another user or are a user, by why.',
-        byLabel('reason', this.#sources.links.metrics.conflicts),
+        'Aliases that were refused because they name another user, or are a user themselves.',
+        this.#sources.links.metrics.conflicts,
       ),
       counter(
         'tallyhouse_placeholder_names_total',

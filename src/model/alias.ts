@@ -16,7 +16,10 @@ export interface Alias {
   givenTo: string
   /** the names of these properties */
   given: string[]
-  /** whether they are on their way: the call that made the alias may have been interrupted */
+  /**
+   * whether they are on their way, as the call that made the alias may have been interrupted; of a user, whether its first
+   * other name is
+   */
   isPending: boolean
 }
 

@@ -26,8 +26,9 @@ const PLACEHOLDERS = new Set([
   ...['0', '-1', '0.0', '-0', 'true', 'false', 'infinity', '-infinity'],
   // PostHog's ids that never merge persons (`isDistinctIdIllegal` in its person-utils.ts), which it also knows in quotes.
   ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
-  // Values that Mixpanel refuses as a distinct_id ("Server-side events without a user" in its documentation).
-  ...['anon', 'n/a', 'na', 'unknown', 'lmy47d'],
+  // Values that Mixpanel refuses as a distinct_id ("Server-side events without a user" in its documentation), but for `anon`,
+  // which some do call their visitor.
+  ...['n/a', 'na', 'unknown', 'lmy47d'],
   // Values that Amplitude refuses as a user_id or device_id (its HTTP API), and what GA prints for an empty dimension.
   ...['unset', 'not set', '(not set)', 'not_set', 'notset'],
   // ANDROID_ID of a whole series of phones (Android issue 10603).

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../contract/errors.js'
 import type { Log } from '../lib/log.js'
 import { RecentNames } from '../lib/recent-names.js'
@@ -17,6 +18,10 @@ const LOG_MS = 60_000
 /** How often at most a link is tried again as one of its names was linked meanwhile. */
 const MAX_TRIES = 20
 
+/** The first pause before that, ms. */
+const PAUSE_MS = 2
+/** After which a mark is taken for that of a call that was interrupted, ms. */
+const MARK_MS = 10_000
 /** Refused links of which a process remembers that they are listed. */
 const MAX_LISTED = 10_000
 
@@ -47,8 +52,8 @@ export interface AliasLinksOptions {
 
 /** Counts since the start. */
 export interface LinkMetrics {
-  /** aliases that were refused, by why */
-  conflicts: Record<Exclude<LinkRefusal, 'nobody'>, number>
+  /** aliases that were refused because they name another user, or are a user themselves */
+  conflicts: number
   /** what SDKs sent about a name that means nobody, and what nothing came of */
   placeholders: { event: number; link: number; change: number }
 }
@@ -63,7 +68,7 @@ export interface Link {
 /** Makes names other names of users and takes them back, and changes profiles by any name of their users. */
 export class AliasLinks {
   readonly metrics: LinkMetrics = {
-    conflicts: { other_user: 0, identified: 0, has_aliases: 0 },
+    conflicts: 0,
     placeholders: { event: 0, link: 0, change: 0 },
   }
   /** links of SDKs that were refused and listed lately */
@@ -87,8 +92,11 @@ export class AliasLinks {
     await this.#parts.projects.announce(projectId)
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const result = await this.#try(projectId, { distinctId, alias, link })
-      if (result === 'again') continue
-      if (result !== null) this.metrics.conflicts[result]++
+      if (result === 'again') {
+        await wait(Math.random() * PAUSE_MS * (tries + 1))
+        continue
+      }
+      if (result !== null) this.metrics.conflicts++
       return result
     }
     throw new ApiError('unavailable', 'Too many calls link these names at the same time. Try again in a moment.')
@@ -187,7 +195,8 @@ export class AliasLinks {
     { user, said, alias, isMerge }: { user: string; said: string; alias: string; isMerge: boolean },
   ): Promise<'again' | null> {
     const { states, profiles, aliases } = this.#parts
-    if (!(await this.#mark(projectId, user))) return 'again'
+    const mark = { ...HAS_NAMES, createdAt: Date.now(), isPending: true }
+    if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
     const own = await profiles.get(projectId, alias)
     const made: Alias = {
       distinctId: user,
@@ -199,12 +208,15 @@ export class AliasLinks {
     }
     let isMade = false
     await states.change(projectId, alias, (current) => {
-      isMade = !isLink(current) && (isMerge || current === null)
+      isMade = !isLink(current) && (isMerge || current === null || isYielding(current, { user, alias }))
       return isMade ? made : current
     })
-    if (!isMade) return 'again'
-    // It may have been taken for one without names, as the last of them was taken back meanwhile.
-    await this.#mark(projectId, user)
+    if (!isMade) {
+      const isMine = (current: Alias | null) => current?.isPending === true && current.createdAt === mark.createdAt
+      await this.#mark(projectId, user, (current) => (isMine(current) ? null : current))
+      return 'again'
+    }
+    await this.#mark(projectId, user, () => HAS_NAMES)
     if (own) await this.#give(projectId, alias, made)
     const { closing, links } = await aliases.chainOf(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
@@ -213,12 +225,14 @@ export class AliasLinks {
     return null
   }
 
-  /** Notes that a user has other names. @returns false if it has become an alias itself */
-  async #mark(projectId: string, user: string): Promise<boolean> {
+  /** Changes the mark of a user that has other names. @returns false if it has become an alias itself */
+  async #mark(projectId: string, user: string, to: (current: Alias | null) => Alias | null): Promise<boolean> {
     let isUser = true
     await this.#parts.states.change(projectId, user, (current) => {
       isUser = !isLink(current)
-      return current ?? HAS_NAMES
+      if (!isUser) return current
+      const next = to(current)
+      return next === HAS_NAMES && current && !current.isPending ? current : next
     })
     return isUser
   }
@@ -263,4 +277,12 @@ export class AliasLinks {
     const made = await this.#parts.states.get(projectId, alias)
     if (isLink(made)) await this.#give(projectId, alias, made)
   }
+}
+
+/**
+ * Whether a user that is only about to have another name may become an alias nevertheless: of two calls at once that say the
+ * opposite of each other, the one for the lesser name wins.
+ */
+function isYielding({ isPending, createdAt }: Alias, { user, alias }: { user: string; alias: string }): boolean {
+  return isPending && (user < alias || Date.now() - createdAt > MARK_MS)
 }

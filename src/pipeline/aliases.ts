@@ -138,7 +138,7 @@ export class Aliases {
     let hasNames = false
     for (;;) {
       const alias = await this.#states.get(projectId, at)
-      hasNames = alias !== null && !isLink(alias)
+      hasNames = alias?.distinctId === '' && !alias.isPending
       if (!isLink(alias) || isReserved(alias.distinctId) || isReserved(at)) break
       if (links.has(at)) {
         const closing = latestOf(links, at)
