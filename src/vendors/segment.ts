@@ -25,6 +25,10 @@ const EVENT_NAMES: ReadonlyMap<unknown, string> = new Map([
   ['alias', '$alias'],
 ])
 
+/** Fields that have a place of their own, or hold the key. */
+const PLACED = ['event', 'properties']
+const PLACED_LIVE = [...PLACED, 'writeKey']
+
 /** Jitsu's SDK masks what follows the colon of its key. */
 const MASKED = ':***'
 
@@ -64,7 +68,7 @@ function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const time = timeOf(row, origin, type)
   const messageId = row.filled('messageId')
   const insertId = messageId === undefined ? undefined : insertIdOf(messageId)
-  const used = ['event', 'properties', ...(origin.request ? ['writeKey'] : [])]
+  const used = origin.request ? PLACED_LIVE : PLACED
   const properties = withRest(row, row.objectIn('properties'), '$segment', used)
   const messages: Decoded[] = []
   if (time !== undefined) {
