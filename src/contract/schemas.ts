@@ -117,7 +117,11 @@ const Change = Type.Any({
       description: 'Changes a profile: `operations`, `identified`, or both.',
       properties: {
         distinct_id: { type: 'string', minLength: 1, maxLength: MAX_NAME },
-        operations: { type: 'object', description: 'As `/public/users/profile` takes them.' },
+        operations: {
+          type: ['object', 'array'],
+          description: 'As `/public/users/profile` takes them; several are applied one after the other.',
+        },
+        clear: { type: 'boolean', description: 'Whether all properties are removed first.' },
         identified: { type: 'boolean', description: 'Whether somebody was identified by the name.' },
         timestamp: {
           type: 'number',

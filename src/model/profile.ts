@@ -38,9 +38,11 @@ export function identify(profile: Profile | null, properties: Properties | null,
   return marked(replaced(profile, new Map(properties), now))
 }
 
-/** The profile without properties, created where it is missing. */
-export function clear(profile: Profile | null, now: number): Profile {
-  return replaced(profile, new Map(), now)
+/** The profile without properties, created where it is missing. @param at as in `applyOperations` */
+export function clear(profile: Profile | null, now: number, at?: number): Profile {
+  if (!profile || at === undefined) return replaced(profile, new Map(), now)
+  const operations = [...profile.properties.keys()].map((name) => ({ operator: '$unset', name, operand: '' }) as const)
+  return applyOperations(profile, operations, now, at)
 }
 
 /** Makes sure that the profile exists, without saying who it is. */

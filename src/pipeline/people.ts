@@ -231,8 +231,9 @@ async function apply(
     const operations = readable(() => texts.flatMap(parseOperations))
     const revise = (profile: Profile | null) => {
       const now = Date.now()
-      const before = clears ? clear(profile, now) : profile
-      const after = operations.length > 0 ? applyOperations(before, operations, now, byTime ? time : undefined) : before
+      const at = byTime ? time : undefined
+      const before = clears ? clear(profile, now, at) : profile
+      const after = operations.length > 0 ? applyOperations(before, operations, now, at) : before
       return identifies ? identify(after, null, now) : ensure(after, now)
     }
     await links.changeProfile(projectId, { name, ...given({ user }) }, (profile) => readable(() => revise(profile)), {

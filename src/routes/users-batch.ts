@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isName, MAX_TIMESTAMP } from '../contract/limits.js'
 import { Changed, ChangesBody, messages } from '../contract/schemas.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
-import { elementTexts, memberText } from '../json/spans.js'
+import { elementTexts, isArray, memberText } from '../json/spans.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
 import { type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../pipeline/people.js'
 import type { SdkAlias } from '../vendors/message.js'
@@ -19,7 +19,9 @@ class ChangeFault extends Error {
   override readonly name = 'ChangeFault'
 }
 
-const NOTHING = 'The change must have operations, identified, alias or delete.'
+/** Fields that say what a change does; the first three of them may come together. */
+const KINDS = ['operations', 'identified', 'clear', 'alias', 'delete']
+const NOTHING = 'The change must have operations, identified, clear, alias or delete.'
 
 /**
  * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them: each holds as of its own
@@ -64,9 +66,9 @@ function readChange(value: unknown, text: string, index: number): Message {
     throw new ChangeFault('A change must be an object.')
   const fields = value as Record<string, unknown>
   const distinctId = nameIn(fields, 'distinct_id')
-  const given = ['operations', 'identified', 'alias', 'delete'].filter((field) => (fields[field] ?? null) !== null)
+  const given = KINDS.filter((field) => (fields[field] ?? null) !== null)
   if (given.length === 0) throw new ChangeFault(NOTHING)
-  if (given.length > 1 && given.join() !== 'operations,identified') {
+  if (given.length > 1 && given.some((field) => field === 'alias' || field === 'delete')) {
     throw new ChangeFault(`A change must not have ${given.join(' and ')} at once. Send one after the other.`)
   }
   if (given[0] === 'alias') return { ...readAlias(fields, distinctId), index }
@@ -82,7 +84,8 @@ function readChange(value: unknown, text: string, index: number): Message {
     distinctId,
     isGroup: isGroupName(distinctId),
     identifies: flagIn(fields, 'identified'),
-    operations: operations === 'null' ? [] : [operations],
+    operations: operations === 'null' ? [] : isArray(operations) ? elementTexts(operations) : [operations],
+    clears: flagIn(fields, 'clear'),
     insertId: insertId ?? undefined,
     time: timeIn(fields),
     index,
@@ -95,7 +98,8 @@ function readAlias(fields: Record<string, unknown>, distinctId: string): SdkAlia
   if (!canLink(distinctId) || !canLink(alias)) {
     throw new ChangeFault('A name that means nobody cannot be linked with a user.')
   }
-  return { type: 'alias', distinctId, alias, link: flagIn(fields, 'merge') ? 'merge' : 'inferred' }
+  const isSaid = flagIn(fields, 'said')
+  return { type: 'alias', distinctId, alias, link: flagIn(fields, 'merge') ? 'merge' : isSaid ? 'said' : 'inferred' }
 }
 
 function nameIn(fields: Record<string, unknown>, field: string): string {
