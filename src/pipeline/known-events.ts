@@ -2,7 +2,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import { batchLoader } from '../lib/batch-loader.js'
 import type { NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
-import { findStoredIds, hasStoredIds, pairOf } from '../store/stored-ids.js'
+import { findStoredDays, findStoredIds, pairOf, type StoredDays } from '../store/stored-ids.js'
 import type { Barrier } from './level-barrier.js'
 
 export interface KnownEventsParts {
@@ -30,8 +30,8 @@ const MAX_KEPT = 100
 export class KnownEvents {
   readonly #parts: KnownEventsParts
   readonly #find = batchLoader((asked: Asked[]) => this.#findAll(asked), { atOnce: QUERIES })
-  /** by project and position: whether there is anything to find */
-  readonly #any = new Map<string, Promise<boolean>>()
+  /** by project and position: the days where there is anything to find */
+  readonly #days = new Map<string, Promise<StoredDays>>()
 
   constructor(parts: KnownEventsParts) {
     this.#parts = parts
@@ -39,32 +39,34 @@ export class KnownEvents {
 
   /**
    * The indexes of the events that were stored before a time, epoch ms.
-   * @param events is called only if the store may have any of them
+   * @param events is only called if the store may have any of them
    * @throws ApiError `unavailable` if the store is behind
    */
   async find(projectId: string, beforeMs: number, events: () => readonly NamedEvent[]): Promise<Set<number>> {
     const before = positionAt(beforeMs)
-    if (!(await this.#hasAny(projectId, before))) return new Set()
-    return await this.#find({ projectId, before, events: events() })
+    const days = await this.#daysOf(projectId, before)
+    if (days.areNone) return new Set()
+    const some = events().filter((event) => days.mayHave(event))
+    return some.length === 0 ? new Set() : await this.#find({ projectId, before, events: some })
   }
 
-  /** The first import of most projects finds nothing: that is asked once, and then costs nothing. */
-  #hasAny(projectId: string, before: Position): Promise<boolean> {
+  /** Most imports bring what is from another time than all that is there: that is asked once, and then costs nothing. */
+  #daysOf(projectId: string, before: Position): Promise<StoredDays> {
     const key = `${before}:${projectId}`
-    const known = this.#any.get(key)
+    const known = this.#days.get(key)
     if (known) return known
-    const asking = this.#askForAny(projectId, before)
-    this.#any.set(key, asking)
-    asking.catch(() => this.#any.delete(key))
-    const [oldest] = this.#any.keys()
-    if (this.#any.size > MAX_KEPT && oldest !== undefined) this.#any.delete(oldest)
+    const asking = this.#askForDays(projectId, before)
+    this.#days.set(key, asking)
+    asking.catch(() => this.#days.delete(key))
+    const [oldest] = this.#days.keys()
+    if (this.#days.size > MAX_KEPT && oldest !== undefined) this.#days.delete(oldest)
     return asking
   }
 
-  async #askForAny(projectId: string, before: Position): Promise<boolean> {
+  async #askForDays(projectId: string, before: Position): Promise<StoredDays> {
     // What was accepted by now may still be on its way to the store.
     await this.#parts.barrier.waitForAll()
-    return await hasStoredIds(this.#parts.shards, { projectId, before })
+    return await findStoredDays(this.#parts.shards, { projectId, before })
   }
 
   /** Answers the first of these that one query can have. */

@@ -15,18 +15,54 @@ export interface StoredBefore {
  * them may have come with a correction of its clock, or in the time zone of a project.
  */
 const SLACK_MS = 24 * 60 * 60 * 1000
+/** More days than a project's events are from by mistake. */
+const MAX_DAYS = 50_000
+/** Reading the times of all events of a project takes some seconds if there are very many. */
+const DAYS_LIMIT_MS = 120_000
 /** More ranges of time than this are one. */
 const MAX_RANGES = 16
 
-/** Whether any event of a project that was accepted before a position has an `insert_id`. */
-export async function hasStoredIds(shards: Shards, { projectId, before }: StoredBefore): Promise<boolean> {
+/** The days, of UTC and since 1970, from which a project has events. */
+export class StoredDays {
+  readonly #days: ReadonlySet<number> | null
+
+  /** @param days null for any */
+  constructor(days: readonly number[] | null) {
+    this.#days = days && new Set(days)
+  }
+
+  get areNone(): boolean {
+    return this.#days?.size === 0
+  }
+
+  /** Whether an event that is repeated here may be among them. */
+  mayHave({ timestamp }: Pick<NamedEvent, 'timestamp'>): boolean {
+    if (this.#days === null) return true
+    if (timestamp === null) return this.#days.size > 0
+    const day = Math.floor(timestamp / SLACK_MS)
+    return this.#days.has(day - 1) || this.#days.has(day) || this.#days.has(day + 1)
+  }
+}
+
+/** The days of a project's events that were accepted before a position; none if none of these has an `insert_id`. */
+export async function findStoredDays(shards: Shards, { projectId, before }: StoredBefore): Promise<StoredDays> {
   const fields = new QueryParameters()
-  const rows = await shards.rows(
-    `SELECT 1 FROM ${shards.table('events')}
-     WHERE project_id = ${fields.text(projectId)} AND insert_id != '' AND ${isBefore(before, fields)} LIMIT 1`,
+  const events = `${shards.table('events')} WHERE project_id = ${fields.text(projectId)} AND ${isBefore(before, fields)}`
+  const reading = { limitMs: DAYS_LIMIT_MS, project: projectId }
+  const named = await shards.rows(
+    `SELECT 1 FROM ${events} AND insert_id != '' LIMIT 1`,
     fields.parameters,
+    IN_BACKGROUND,
+    reading,
   )
-  return rows.length > 0
+  if (named.length === 0) return new StoredDays([])
+  const rows = await shards.rows<{ day: number }>(
+    `SELECT DISTINCT toInt32(intDiv(timestamp, ${SLACK_MS})) AS day FROM ${events} LIMIT ${MAX_DAYS + 1}`,
+    fields.parameters,
+    IN_BACKGROUND,
+    reading,
+  )
+  return new StoredDays(rows.length > MAX_DAYS ? null : rows.map(({ day }) => day))
 }
 
 /**
@@ -50,6 +86,9 @@ export async function findStoredIds(
   )
   return new Set(rows.map(pairOf))
 }
+
+/** An import is not to slow down what others read. */
+const IN_BACKGROUND = { max_threads: 1 } as const
 
 /** One text of a user and an `insert_id`. */
 export function pairOf({ distinctId, insertId }: Pick<NamedEvent, 'distinctId' | 'insertId'>): string {
