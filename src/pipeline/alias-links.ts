@@ -76,6 +76,7 @@ export class AliasLinks {
   readonly #parts: AliasLinksOptions
   #loggedAt = Number.NEGATIVE_INFINITY
   #unlogged = 0
+  #lastAt = 0
 
   constructor(parts: AliasLinksOptions) {
     this.#parts = parts
@@ -146,7 +147,7 @@ export class AliasLinks {
     if (performance.now() - this.#loggedAt < LOG_MS) return
     this.#parts.log.warn(
       { project, conflicts: this.#unlogged },
-      'an SDK sent an alias that belongs to another user, or is a user itself; the alias was not changed',
+      'an SDK sent an alias that belongs to another user; the alias was not changed',
     )
     this.#loggedAt = performance.now()
     this.#unlogged = 0
@@ -195,13 +196,13 @@ export class AliasLinks {
     { user, said, alias, isMerge }: { user: string; said: string; alias: string; isMerge: boolean },
   ): Promise<'again' | null> {
     const { states, profiles, aliases } = this.#parts
-    const mark = { ...HAS_NAMES, createdAt: Date.now(), isPending: true }
+    const mark = { ...HAS_NAMES, createdAt: this.#now(), isPending: true }
     if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
     const own = await profiles.get(projectId, alias)
     const made: Alias = {
       distinctId: user,
       said,
-      createdAt: Date.now(),
+      createdAt: this.#now(),
       givenTo: own ? user : '',
       given: [],
       isPending: own !== null,
@@ -223,6 +224,12 @@ export class AliasLinks {
     // Two calls at once have made a cycle. The later one sees it, and undoes the alias that was made last.
     if (closing !== null && link) await this.#break(projectId, closing, link)
     return null
+  }
+
+  /** The clock, but never the same twice: it says which of two links was made first. */
+  #now(): number {
+    this.#lastAt = Math.max(Date.now(), this.#lastAt + 1)
+    return this.#lastAt
   }
 
   /** Changes the mark of a user that has other names. @returns false if it has become an alias itself */

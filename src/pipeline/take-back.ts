@@ -39,7 +39,7 @@ export async function takeBack(parts: TakeBackParts, projectId: string, alias: s
   const taken = await takeGiven(parts, parting)
   await giveAgain(parts, parting, taken)
   await giveToAlias(parts, parting, alias)
-  await dropDerived(parts, parting, new Set([user, ...taken.keys()]))
+  await dropDerived(parts, parting)
   const others = [...parting.leaving].filter((name) => name !== alias)
   // Until the alias is gone, a name that leads to it leads to the user.
   await inTurns(others, (name) => lead(parts, projectId, name, alias))
@@ -143,19 +143,32 @@ async function giveToAlias(
   }
 }
 
-/** Deletes profiles that only other names had made, if none of these has a profile any more. */
-async function dropDerived(
-  { profiles }: TakeBackParts,
-  { projectId, links, leaving }: Parting,
-  users: ReadonlySet<string>,
-): Promise<void> {
-  const givers = new Set([...links].flatMap(([name, { givenTo }]) => (leaving.has(name) ? [] : givenTo)))
-  for (const user of users) {
-    if (givers.has(user)) continue
-    await profiles.change(projectId, user, (profile) => {
-      return profile?.isDerived && profile.properties.size === 0 ? null : profile
+/** Deletes empty profiles that only other names had made, if none of these has a profile any more. */
+async function dropDerived({ profiles }: TakeBackParts, { projectId, links, leaving }: Parting): Promise<void> {
+  const staying = [...links].filter(([name]) => !leaving.has(name))
+  for (const user of receivers(links, leaving)) {
+    const profile = await profiles.get(projectId, user)
+    if (!profile?.isDerived || profile.properties.size > 0) continue
+    const givers = staying.flatMap(([name, { givenTo }]) => (givenTo === user ? name : []))
+    const given = await Promise.all(givers.map((name) => profiles.get(projectId, name)))
+    if (given.some((one) => one !== null)) continue
+    await profiles.change(projectId, user, (current) => {
+      return current?.isDerived && current.properties.size === 0 ? null : current
     })
   }
+}
+
+/** The names whose profiles got something from those that leave, and those that these gave on to, in this order. */
+function receivers(links: ReadonlyMap<string, Alias>, leaving: ReadonlySet<string>): Set<string> {
+  const found = new Set<string>()
+  for (const name of leaving) {
+    for (let to = links.get(name)?.givenTo; to && !leaving.has(to); to = links.get(to)?.givenTo) {
+      // Behind those that led to it before.
+      found.delete(to)
+      found.add(to)
+    }
+  }
+  return found
 }
 
 async function lead({ states }: TakeBackParts, projectId: string, name: string, alias: string): Promise<void> {

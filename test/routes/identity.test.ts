@@ -1,9 +1,11 @@
+import fc from 'fast-check'
 import t from 'tap'
 import { openStore } from '../../src/clickhouse/open.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { callsOf, path } from '../alias-calls.js'
-import { type Client, LAYOUTS, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
+import { AliasModel, linkSteps } from '../alias-model.js'
+import { type Client, LAYOUTS, randomName, SECRET_KEY, settingsFor, startApp, until } from '../helper.js'
 
 const RESERVED = ['$anonymous', '$group:company:acme', '$visitor:2025-01-01:x', '$group:', '$visitor:']
 const PLACEHOLDERS = [
@@ -300,6 +302,32 @@ for (const storage of LAYOUTS) {
       t.match(await user('rb-device'), { distinct_id: 'rb-device', properties: { first: 1 } })
       t.equal((await segment(writeKey, [{ type: 'identify', userId: 'rc', anonymousId: 'rb' }])).statusCode, 200)
       t.equal(await userOf('rb'), 'rc', 'and it can be an alias like one that never had any')
+    })
+
+    t.test('calls one after the other do what the links that are left would have done', async (t) => {
+      const names = ['a', 'b', 'c', 'd', 'e']
+      await fc.assert(
+        fc.asyncProperty(linkSteps(names.length, 10), async (steps) => {
+          const prefix = randomName('said')
+          const own = new Map(names.slice(0, 4).map((name) => [`${prefix}-${name}`, { [name]: 1, all: name }]))
+          await Promise.all([...own].map(([name, properties]) => identify(name, properties)))
+          const model = new AliasModel(own)
+          for (const { call, a, b } of steps) {
+            const [x, y] = [`${prefix}-${names[a]}`, `${prefix}-${names[b]}`]
+            if (call === 'takeBack') t.equal((await takeBack(x, y)).statusCode, model.takeBack(x, y) ? 200 : 404)
+            else if (x !== y) t.equal((await alias(x, y)).statusCode, model.link(x, y) ? 200 : 409)
+          }
+          for (const name of names.map((name) => `${prefix}-${name}`)) {
+            const found = await user(name)
+            const properties = model.profiles().get(model.userOf(name))
+            t.same(
+              found && { name: found.distinct_id, properties: found.properties },
+              properties ? { name: model.userOf(name), properties } : null,
+            )
+          }
+        }),
+        { numRuns: 10, seed: 39 },
+      )
     })
 
     t.test('who was identified stays so when the journal forgets', async (t) => {
