@@ -185,7 +185,7 @@ export function messagesOfEach(
     } catch (error) {
       if (error instanceof TooManyMessagesError) throw error
       const { field, isMissing } = error instanceof FieldFault ? error : { field: undefined, isMissing: false }
-      const reason = error instanceof RowFault ? error.message : UNREADABLE
+      const reason = error instanceof RowFault ? withoutIt(error.message) : UNREADABLE
       all.push({
         type: 'fault',
         text: withoutIt(value.text),

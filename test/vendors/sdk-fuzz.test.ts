@@ -247,6 +247,14 @@ t.test('an error that nobody foresaw is the fault of its message', async (t) => 
   ])
 })
 
+t.test('no reason quotes the key', async (t) => {
+  const event = (more: object) => ({ event_type: '$identify', user_id: 'u', ...more })
+  const events = [event({ time: KEY }), event({ user_properties: { [`$${KEY}`]: { a: 1 } } })]
+  const messages = amplitudeMessages(json(JSON.stringify({ events })), request)
+  t.match(messages, [{ reason: 'The time "" is not' }, { reason: 'The operator $ is not known' }])
+  t.notMatch(JSON.stringify(messages), KEY)
+})
+
 t.test('no spelling of a key is in a dead letter', async () => {
   const spelled = (character: string) => {
     const digits = character.charCodeAt(0).toString(16).padStart(4, '0')
