@@ -19,6 +19,8 @@ export interface ImportState {
   guesses?: Guesses
   /** whether its batches are lines as they are; absent in files of earlier versions, whose batches were not */
   lines?: boolean
+  /** when it began, epoch ms; absent in files of earlier versions */
+  begunAt?: number
   /** the batches that were acknowledged, from the first one, without a gap */
   done: Done
   /**
@@ -38,10 +40,14 @@ export interface Done extends InputOffset {
   rejected: number
   /** rows that were skipped; the name is that of existing files */
   passedOver: number
-  /** rows that changed a profile; absent in files of earlier versions */
+  /** changes of profiles; absent in files of earlier versions, as are the next two */
   profiles?: number
   /** cells that are not of the type that was guessed, by column; absent in files of earlier versions */
   misfits?: Record<string, number>
+  /** events that the service had before the import began */
+  known?: number
+  /** changes and aliases that were refused, of rows that are stored as events */
+  refused?: number
   /** bytes of the rejects file that belong to these batches */
   rejectsBytes: number
 }
@@ -87,6 +93,7 @@ export function newImport(
     version: 1,
     importId: randomUUID(),
     ...about,
+    begunAt: Date.now(),
     done: { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, rejectsBytes: 0 },
     sent: [],
     finishedAt: null,

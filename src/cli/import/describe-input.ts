@@ -54,7 +54,7 @@ export function describeDryRun(name: string, inspected: Inspected, options: Inpu
   const others = [
     `${number(faults.length)} would be rejected`,
     ...(skipped > 0 ? [`${number(skipped)} skipped because they are not events`] : []),
-    ...(profiles > 0 ? [`${number(profiles)} would change a profile`] : []),
+    ...(profiles > 0 ? [`${counted(profiles, 'profile change')} would be made`] : []),
   ]
   lines.push(`Of the ${number(rows)} ${which}, ${others.join(', ')}.`)
   for (const { line, reason } of faults.slice(0, SHOWN_FAULTS)) lines.push(`  line ${line}: ${reason}`)

@@ -86,6 +86,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     const batches = await batchesOf(input, state, resolved)
     const isWhole = await importInput({
       ...{ input, batches, options: resolved, checkpoint, rejects, connection, signal },
+      maxBytes,
       parallel: options.parallel,
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,

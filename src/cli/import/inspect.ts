@@ -189,7 +189,7 @@ function note(
   else if (outcome !== 'verbatim' && 'fault' in outcome) found.faults.push({ line: row.line, reason: outcome.fault })
   else {
     found.good++
-    if (outcome !== 'verbatim' && outcome.profile) found.profiles++
+    if (outcome !== 'verbatim') found.profiles += outcome.people.filter(({ kind }) => kind !== 'alias').length
     const text = outcome === 'verbatim' ? row.raw.toString('utf8', row.start, row.end) : outcome.event?.toString()
     if (text !== undefined && found.events.length < SHOWN_EVENTS) found.events.push(text)
   }

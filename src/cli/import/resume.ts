@@ -93,7 +93,7 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
   const rest = {
     ndjson: `the lines after the first ${number(done.line)}`,
     csv: `the header and the lines after the first ${number(done.line)}`,
-    json: `an array of the elements after the first ${number(done.accepted + done.rejected + done.passedOver)}`,
+    json: `an array of the elements after the first ${number(done.accepted + (done.known ?? 0) + done.rejected + done.passedOver)}`,
   }[format]
   return `To resume, import ${rest}.${unacknowledged === 0 ? '' : ` ${unknown('of these events')}`}`
 }
@@ -118,7 +118,8 @@ async function freshState(path: string, options: ResolvedOptions): Promise<Impor
 async function usable(state: ImportState | null, rejectsPath: string): Promise<ImportState | null> {
   if (!state) return null
   const { finishedAt, done, sent } = state
-  const mayHaveStored = done.accepted > 0 || (done.profiles ?? 0) > 0 || (finishedAt === null && sent.length > 0)
+  const { accepted, profiles = 0, known = 0 } = done
+  const mayHaveStored = accepted + profiles + known > 0 || (finishedAt === null && sent.length > 0)
   if (mayHaveStored) return state
   if (done.rejected > 0) await rm(rejectsPath, { force: true })
   return null
