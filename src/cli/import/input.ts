@@ -1,7 +1,9 @@
 import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { addAbortSignal, pipeline, Readable, type Transform } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip } from 'node:zlib'
+import { LINE_FEED } from '../../json/bytes.js'
 
 const CHUNK_BYTES = 256 * 1024
 /** Of a buffer that is read into again and again. */
@@ -11,6 +13,9 @@ const ZSTD_PIECE_BYTES = 16 * 1024
 
 /** Of the text, which are looked at before anything is sent. */
 const HEAD_BYTES = 1024 * 1024
+
+/** A stream that pauses for so long is looked at as far as it has come, if that is more than its first row. */
+const PAUSE_MS = 500
 
 /** The name of a file in an archive. */
 const HIDDEN = /(^|\/)\.(?!\/)/
@@ -96,7 +101,7 @@ export function openStream(stream: Readable, signal?: AbortSignal): Input {
   if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
   const open = () => {
-    opened ??= peek(skip(named(decompress(counted(), ''), input.name), 0), HEAD_BYTES)
+    opened ??= peek(skip(named(decompress(counted(), ''), input.name), 0), HEAD_BYTES, hasRow)
     return opened
   }
   const input = {
@@ -195,21 +200,37 @@ async function* decompress(chunks: Chunks, name: string): Chunks {
   }
 }
 
+interface Peeked {
+  head: Head
+  all: Chunks
+}
+
 /**
  * @param bytes how many there should be at the beginning
+ * @param isEnough whether what has come is enough if no more comes for a while
  * @returns the beginning, and everything from there on. If reading fails, the beginning is what came before, and the reader
  * of everything gets the error.
  */
-async function peek(chunks: Chunks, bytes = 4): Promise<{ head: Head; all: Chunks }> {
+async function peek(chunks: Chunks, bytes = 4, isEnough?: (first: Buffer[]) => boolean): Promise<Peeked> {
   const iterator = chunks[Symbol.asyncIterator]()
   const first: Buffer[] = []
-  let [length, isWhole] = [0, false]
+  let [length, isWhole, hasEnough] = [0, false, false]
   let failure: { error: unknown } | null = null
+  /** the next chunk, which had not come when the head was taken */
+  let late: Promise<IteratorResult<Buffer>> | null = null
   while (length < bytes && !isWhole && !failure) {
-    const next = await iterator.next().catch((error: unknown) => {
+    const coming = iterator.next()
+    hasEnough ||= isEnough?.(first) ?? false
+    const asked = hasEnough ? Promise.race([coming, wait(PAUSE_MS, null, { ref: false })]) : coming
+    const next = await asked.catch((error: unknown) => {
       failure = { error }
-      return null
+      return undefined
     })
+    if (next === null) {
+      late = coming
+      // Whoever reads everything gets its failure.
+      late.catch(() => undefined)
+    }
     if (!next) break
     if (next.done) isWhole = true
     else length += first.push(next.value) && next.value.length
@@ -218,12 +239,22 @@ async function peek(chunks: Chunks, bytes = 4): Promise<{ head: Head; all: Chunk
     try {
       while (first.length > 0) yield first.shift() as Buffer
       if (failure) throw failure.error
-      if (!isWhole) yield* { [Symbol.asyncIterator]: () => iterator }
+      const next = await late
+      if (next && !next.done) yield next.value
+      if (!isWhole && !next?.done) yield* { [Symbol.asyncIterator]: () => iterator }
     } finally {
       await iterator.return?.()
     }
   }
   return { head: { bytes: joined(first, bytes), isWhole: isWhole && length <= bytes }, all: all() }
+}
+
+/** Whether there is a row of it: a line, or two of CSV, the first of which names its columns. */
+function hasRow(first: Buffer[]): boolean {
+  const bytes = Buffer.concat(first)
+  const lineEnd = bytes.indexOf(LINE_FEED)
+  const isCsv = !/^\s*[{[]/.test(bytes.toString('latin1', 0, 100))
+  return lineEnd !== -1 && (!isCsv || bytes.includes(LINE_FEED, lineEnd + 1))
 }
 
 /** As `peek`, if nothing else is wanted. */
