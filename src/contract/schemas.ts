@@ -1,11 +1,12 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { canLink, isReserved } from '../model/user-names.js'
-import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
+import { isName, isTimestamp, LIKE_SECONDS, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
 
 /** The most users that one call may erase. */
 const MAX_ERASED = 100
 
+TypeRegistry.Set<{ message: string }>('Timestamp', (_schema, value) => isTimestamp(value))
 TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 
 TypeRegistry.Set('UserName', (_schema, value) => isName(value) && !isReserved(value))
@@ -20,7 +21,7 @@ export const messages = {
   linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, 0 or anonymous links nobody`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
-  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
+  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}; from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to} it is in seconds by mistake: multiply it by 1000`,
 }
 
 /** A name of an event or a user. */
@@ -40,7 +41,14 @@ const InsertId = Type.Unsafe<string>({
   description: 'Which event it is: of all events of a user with one `insert_id`, the first within 7 days is stored.',
 })
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
-const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, message: messages.timestamp })
+const Timestamp = Type.Unsafe<number>({
+  [Kind]: 'Timestamp',
+  type: 'number',
+  minimum: 0,
+  maximum: MAX_TIMESTAMP,
+  not: { minimum: LIKE_SECONDS.from, maximum: LIKE_SECONDS.to },
+  message: messages.timestamp,
+})
 
 /** May be absent; null counts as absent. */
 export const optional = <T extends TSchema>(schema: T) =>
