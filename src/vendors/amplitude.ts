@@ -1,9 +1,18 @@
-import { elementTexts, isArray, isNumber, memberTexts } from '../json/spans.js'
+import { elementTexts, isArray, memberTexts } from '../json/spans.js'
 import type { JsonValue } from '../json/value.js'
 import { groupName } from '../model/user-names.js'
-import { FieldFault, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
-import { isEmpty, JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor, withRest } from './row.js'
-import { sdkTime, toMilliseconds } from './time.js'
+import {
+  aliasOf,
+  type Decoded,
+  insertIdOf,
+  messagesOfEach,
+  type SdkMessage,
+  type SdkRequest,
+  withoutRepeatedAliases,
+} from './message.js'
+import { FieldFault, isEmpty, isEmptyArray, JsonRow, nameIn, objectText, RowFault, withRest } from './row.js'
+import { toMilliseconds } from './time.js'
+import { type Origin, timestampOf, type Vendor } from './vendor.js'
 
 /**
  * Amplitude's Export API: an archive of gzipped files of JSON lines; times are UTC and name no zone. Each event carries
@@ -11,123 +20,152 @@ import { sdkTime, toMilliseconds } from './time.js'
  * https://amplitude.com/docs/apis/analytics/export
  */
 export const amplitude: Vendor = {
-  time: 'iso',
-  parts(row, time) {
-    return {
-      event: row.value('event_type'),
-      distinct_id: userOf(row),
-      timestamp: timestampText(row.requiredText('event_time'), time),
-      properties: withRest(row, row.textOf('event_properties'), '$amplitude', ['event_type', 'event_properties']),
-    }
-  },
-  isProfile: () => false,
-  profile(row) {
-    const set = row.textOf('user_properties')
-    return set === undefined || isEmpty(set) ? undefined : profileChange(userOf(row), set)
-  },
-}
-
-/** The user's id, else the device's, else the one that Amplitude assigned. */
-function userOf(row: JsonRow): string | undefined {
-  return row.filled('user_id') ?? row.filled('device_id') ?? row.filled('amplitude_id')
+  messages: (row, options) => decode(row, { ...options }),
 }
 
 /** Libraries that repeat a request long after its upload time: their clocks are not corrected by it. */
 const SERVER_LIBRARY = /^amplitude-node/
 
 /**
- * The messages of a request of Amplitude's SDKs.
- * @param json an envelope with events, or from amplitude-js 8 the events alone
+ * The messages of a request of Amplitude's SDKs, or of its HTTP API.
+ * @param json an envelope with events; from amplitude-js 8 the events alone, from the first HTTP API also one alone
  * @throws RowFault if it is neither
  */
 export function amplitudeMessages(json: JsonValue, request: SdkRequest): SdkMessage[] {
   const envelope = json.isArray ? undefined : new JsonRow(json)
-  const events = envelope ? envelope.elementsOf('events') : json.elements()
+  const isAlone = envelope?.has('event_type') === true && !envelope.has('events')
+  const events = isAlone ? [json] : envelope ? envelope.elementsOf('events') : json.elements()
   if (!events) throw new RowFault('The request has no list of events.')
-  const uploadTime = envelope ? envelope.value('client_upload_time') : request.fields.get('upload_time')
-  const sentAt = typeof uploadTime === 'string' ? toMilliseconds(uploadTime, envelope ? 'iso' : 'ms') : null
-  return withoutRepeatedAliases(messagesOfEach(events, request, (row) => messagesIn(row, request, sentAt)))
+  const uploadTime = isAlone ? undefined : (envelope?.value('client_upload_time') ?? request.fields.get('upload_time'))
+  const uploadedAt = typeof uploadTime === 'string' ? toMilliseconds(uploadTime, envelope ? 'iso' : 'ms') : null
+  const messages = messagesOfEach(events, request, (row) => {
+    const library = row.value('library')
+    const isServer = typeof library === 'string' && SERVER_LIBRARY.test(library)
+    return decode(row, { request, sentAt: isServer ? null : uploadedAt })
+  })
+  return withoutRepeatedAliases(messages)
 }
 
-/** Each event says again whose device it comes from. */
-function withoutRepeatedAliases(messages: SdkMessage[]): SdkMessage[] {
-  const said = new Set<string>()
-  return messages.filter((message) => {
-    if (message.type !== 'alias') return true
-    const pair = JSON.stringify([message.distinctId, message.alias])
-    return !said.has(pair) && said.add(pair)
+/** The messages of a call to `/identify`: what one user is, or an array of that. */
+export function amplitudeIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  return withoutRepeatedAliases(
+    messagesOfEach(elementsOf(json), request, (row) => decode(row, { request }, '$identify')),
+  )
+}
+
+/** The messages of a call to `/groupidentify`: what one group is, or an array of that. */
+export function amplitudeGroupIdentifications(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach(elementsOf(json), request, (row) => {
+    const [type, names] = [row.filled('group_type'), row.textOf('group_value')]
+    if (type === undefined) throw new FieldFault('The message names no type of a group.', 'group_type', true)
+    if (names === undefined) throw new FieldFault('The message names no group.', 'group_value', true)
+    const origin = { request }
+    return groupChanges(row, origin, [[type, names]], { insertId: undefined, time: request.receivedAt })
   })
 }
 
-function messagesIn(row: JsonRow, { receivedAt }: SdkRequest, uploadedAt: number | null): SdkMessage[] {
+/**
+ * The messages of a call to `/usermap`: that one user is another, or an array of that.
+ * https://amplitude.com/docs/apis/analytics/user-mapping
+ */
+export function amplitudeUserMappings(json: JsonValue, request: SdkRequest): SdkMessage[] {
+  return messagesOfEach(elementsOf(json), request, (row) => {
+    const [userId, globalId] = [row.filled('user_id'), row.filled('global_user_id')]
+    if (userId === undefined) throw new FieldFault('The mapping has no user_id.', 'user_id', true)
+    if (row.value('unmap') === true) throw new FieldFault(UNMAPPED, 'unmap')
+    if (globalId === undefined) throw new FieldFault('The mapping has no global_user_id.', 'global_user_id', true)
+    return aliasOf(globalId, userId, 'merge')
+  })
+}
+
+const UNMAPPED =
+  'A mapping is not taken back by this call. Use DELETE /public/users/:userId/aliases/:alias with a secret key.'
+
+function elementsOf(json: JsonValue): JsonValue[] {
+  return json.isArray ? json.elements() : [json]
+}
+
+/** What belongs to a change besides its operations. */
+interface Occasion {
+  insertId: string | undefined
+  time: number
+}
+
+function decode(row: JsonRow, origin: Origin, type = row.value('event_type')): Decoded[] {
+  const { request } = origin
   const [userId, deviceId] = [row.filled('user_id'), row.filled('device_id')]
-  const distinctId = userId ?? deviceId
-  const type = row.value('event_type')
-  const id = row.filled('insert_id') ?? row.filled('uuid')
-  const insertId = id === undefined ? undefined : insertIdOf(id)
-  if (type === '$groupidentify') return groupChanges(row, insertId)
+  // An export has one that Amplitude gave.
+  const distinctId = userId ?? deviceId ?? (request ? undefined : row.filled('amplitude_id'))
+  const insertId = idOf(row)
+  const time = timestampOf(timeIn(row, origin), origin, 'ms')
+  if (type === '$groupidentify') return groupChanges(row, origin, groupsIn(row), { insertId, time })
   if (distinctId === undefined) {
     throw new FieldFault('The event has neither a user_id nor a device_id.', 'user_id', true)
   }
-  const messages: SdkMessage[] = []
-  const library = row.value('library')
-  const sentAt = typeof library === 'string' && SERVER_LIBRARY.test(library) ? null : uploadedAt
-  const timestamp = sdkTime(timeOf(row), { sentAt, receivedAt })
-  if (type !== '$identify') {
-    messages.push({
-      type: 'event',
-      parts: {
-        event: type,
-        distinct_id: distinctId,
-        timestamp: timestamp === null ? undefined : String(timestamp),
-        properties: propertiesOf(row),
-      },
-      insertId,
-    })
+  const messages: Decoded[] = []
+  const isIdentify = type === '$identify'
+  if (!isIdentify) {
+    const own = row.objectIn('event_properties')
+    const properties = withRest(row, own, '$amplitude', ['event_type', 'event_properties'])
+    const parts = { event: type, distinct_id: distinctId, timestamp: String(time), properties }
+    messages.push({ type: 'event', parts, insertId })
   }
-  const change = changeOf(row, 'user_properties')
-  if (change.clears || change.operations.length > 0 || type === '$identify') {
-    messages.push({ type: 'change', distinctId, ...change, insertId })
+  const change = changeOf(row, 'user_properties', origin)
+  if (change.clears || change.operations.length > 0 || isIdentify) {
+    const identifies = isIdentify && userId !== undefined
+    messages.push({ type: 'change', distinctId, identifies, ...change, insertId, time })
   }
-  if (userId !== undefined && deviceId !== undefined && userId !== deviceId) {
-    messages.push({ type: 'alias', distinctId: userId, alias: deviceId, link: 'inferred' })
-  }
+  messages.push(...aliasOf(userId, deviceId, 'inferred'))
   return messages
 }
 
-function propertiesOf(row: JsonRow): string {
-  const own = row.textOf('event_properties')
-  if (own !== undefined && !own.startsWith('{')) {
-    throw new FieldFault('The event_properties are not an object.', 'event_properties')
-  }
-  return withRest(row, own, '$amplitude', ['event_type', 'event_properties'])
+/** An export calls the id that the SDK gave `$insert_id`, and has one of Amplitude's own as `uuid`. */
+function idOf(row: JsonRow): string | undefined {
+  const id = row.filled('insert_id') ?? row.filled('$insert_id') ?? row.filled('uuid')
+  return id === undefined ? undefined : insertIdOf(id)
 }
 
-/** A change of the profile of each group that the message names. */
-function groupChanges(row: JsonRow, insertId: string | undefined): SdkMessage[] {
-  const change = changeOf(row, 'group_properties')
-  const groups = row.textOf('groups')
-  if (groups === undefined) throw new FieldFault('The message names no group.', 'groups', true)
-  if (!groups.startsWith('{') || isEmpty(groups)) throw new FieldFault('The message names no group.', 'groups')
-  return [...memberTexts(groups)].flatMap(([type, names]) => {
-    return valuesOf(names).map((text): SdkMessage => {
-      // A number as it is spelled.
-      const name: unknown = isNumber(text) ? text : JSON.parse(text)
-      if (typeof name !== 'string') throw new FieldFault('The name of a group is not a string.', 'groups')
-      return { type: 'change', distinctId: groupName(type, name), isGroup: true, ...change, insertId }
+function timeIn(row: JsonRow, { request }: Origin): string | undefined {
+  const exported = request ? undefined : row.textOf('event_time')
+  return exported ?? row.textOf('time') ?? row.textOf('timestamp')
+}
+
+/** The groups that a message names: type → text of the name, or of a list of names. */
+function groupsIn(row: JsonRow): (readonly [type: string, names: string])[] {
+  const groups = row.objectIn('groups')
+  if (groups === undefined || isEmpty(groups)) {
+    throw new FieldFault('The message names no group.', 'groups', groups === undefined)
+  }
+  return [...memberTexts(groups)]
+}
+
+/** A change of the profile of each of these groups. */
+function groupChanges(
+  row: JsonRow,
+  origin: Origin,
+  groups: readonly (readonly [type: string, names: string])[],
+  occasion: Occasion,
+): Decoded[] {
+  const change = changeOf(row, 'group_properties', origin)
+  return groups.flatMap(([type, names]) => {
+    return valuesOf(names).map((text): Decoded => {
+      const name = nameIn(text)
+      if (name === undefined) throw new FieldFault('The name of a group is not a string.', 'groups')
+      return { type: 'change', distinctId: groupName(type, name), isGroup: true, ...change, ...occasion }
     })
   })
 }
 
 /** Amplitude's operators in terms of ours. Each value of a list is one operation, in its order. */
-function changeOf(row: JsonRow, field: string): { operations: string[]; clears: boolean } {
-  const text = row.textOf(field) ?? '{}'
-  if (!text.startsWith('{')) throw new FieldFault(`The ${field} are not an object.`, field)
+function changeOf(row: JsonRow, field: string, { request }: Origin): { operations: string[]; clears: boolean } {
+  const text = row.objectIn(field) ?? '{}'
   const operations: string[] = []
   const plain: [string, string][] = []
   let clears = false
   for (const [operator, operand] of memberTexts(text)) {
-    if (!operator.startsWith('$')) plain.push([operator, operand])
+    // An export has the properties that came of the operators, whatever they are called.
+    const isOwn = !operator.startsWith('$') || (!request && !OPERATORS.has(operator))
+    if (isOwn) plain.push([operator, operand])
     else if (operator === '$clearAll') clears = true
     else operations.push(...operationsOf(operator, operand, field))
   }
@@ -135,7 +173,21 @@ function changeOf(row: JsonRow, field: string): { operations: string[]; clears: 
   return { operations, clears }
 }
 
+const OPERATORS = new Set([
+  '$set',
+  '$setOnce',
+  '$add',
+  '$unset',
+  '$append',
+  '$prepend',
+  '$preInsert',
+  '$postInsert',
+  '$remove',
+  '$clearAll',
+])
+
 function operationsOf(operator: string, operand: string, field: string): string[] {
+  if (isEmptyArray(operand)) return []
   if (!operand.startsWith('{')) throw new FieldFault(`The operand of ${operator} is not an object.`, field)
   if (isEmpty(operand)) return []
   const entries = [...memberTexts(operand)]
@@ -185,9 +237,4 @@ function operation(operator: string, entries: (readonly [string, string])[]): st
 
 function valuesOf(value: string): string[] {
   return isArray(value) ? elementTexts(value) : [value]
-}
-
-function timeOf(row: JsonRow): number | null {
-  const text = row.textOf('time') ?? row.textOf('timestamp')
-  return text === undefined || text.startsWith('"') ? null : toMilliseconds(text, 'ms')
 }

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import type { EventParts } from '../contract/event-text.js'
 import { withoutMembers } from '../json/spans.js'
 import type { JsonValue } from '../json/value.js'
-import { JsonRow, RowFault } from './row.js'
+import { ANONYMOUS } from '../model/user-names.js'
+import { FieldFault, JsonRow, RowFault } from './row.js'
 
 /**
  * What an SDK says in one request, in the order in which it says it. Texts of properties are those that the SDK sent; only
@@ -35,6 +36,8 @@ export interface SdkChange {
   clears?: boolean
   /** by which a repetition is known; undefined if the SDK gives none */
   insertId: string | undefined
+  /** of the message, in epoch ms; undefined where nothing says it: then the change is older than all that has a time */
+  time?: number | undefined
 }
 
 /** From now on, `alias` is another name of `distinctId`, which is a user that was identified. */
@@ -67,18 +70,6 @@ interface SdkFault {
   insertId?: string | undefined
 }
 
-/** A field of a message is at fault. */
-export class FieldFault extends RowFault {
-  readonly field: string
-  readonly isMissing: boolean
-
-  constructor(message: string, field: string, isMissing = false) {
-    super(message)
-    this.field = field
-    this.isMissing = isMissing
-  }
-}
-
 /** What a decoder knows of a request besides its text. */
 export interface SdkRequest {
   /** the key of the request, which must not be stored */
@@ -94,9 +85,39 @@ export interface SdkRequest {
 }
 
 /** The profile is to be deleted; done for a secret key only. */
-interface SdkDelete {
+export interface SdkDelete {
   type: 'delete'
   distinctId: string
+}
+
+/** What one message says, in the order in which the vendor would apply it. */
+export type Decoded = SdkEvent | SdkChange | SdkAlias | SdkDelete
+
+/** The alias that a message makes; none if it gives no other name, or one of the two is nobody's. */
+export function aliasOf(
+  distinctId: string | undefined,
+  alias: string | undefined,
+  link: LinkStrength,
+): [SdkAlias] | [] {
+  const areTwo = distinctId !== undefined && alias !== undefined && distinctId !== alias
+  if (!areTwo || distinctId === ANONYMOUS || alias === ANONYMOUS) return []
+  return [{ type: 'alias', distinctId, alias, link }]
+}
+
+/**
+ * The messages without the aliases that were said before: some vendors say in each event whose device it comes from.
+ * @param said the pairs so far, to which those of these messages are added
+ */
+export function withoutRepeatedAliases<T extends { type: string }>(messages: T[], said = new Set<string>()): T[] {
+  return messages.filter((message) => {
+    if (!isAlias(message)) return true
+    const pair = JSON.stringify([message.distinctId, message.alias, message.link])
+    return !said.has(pair) && said.add(pair)
+  })
+}
+
+function isAlias(message: { type: string }): message is SdkAlias {
+  return message.type === 'alias'
 }
 
 /** The most characters of an insert_id. */
@@ -138,6 +159,9 @@ export class TooManyMessagesError extends Error {
   }
 }
 
+/** Why a message cannot be stored if nobody foresaw it. */
+const UNREADABLE = 'The message cannot be read.'
+
 /**
  * The messages in each of these values; one that is at fault becomes a fault, and costs the others nothing.
  * @throws TooManyMessagesError
@@ -149,6 +173,7 @@ export function messagesOfEach(
 ): SdkMessage[] {
   if (values.length > MAX_MESSAGES) throw new TooManyMessagesError()
   const all: SdkMessage[] = []
+  const withoutIt = keyRemover(key)
   for (const [index, value] of values.entries()) {
     let row: JsonRow | undefined
     try {
@@ -158,12 +183,46 @@ export function messagesOfEach(
         all.push(message)
       }
     } catch (error) {
-      if (!(error instanceof RowFault)) throw error
-      const insertId = row?.filled('uuid') ?? row?.filled('messageId')
+      if (error instanceof TooManyMessagesError) throw error
       const { field, isMissing } = error instanceof FieldFault ? error : { field: undefined, isMissing: false }
-      const reason = error.message
-      all.push({ type: 'fault', text: value.text.replaceAll(key, ''), reason, field, isMissing, insertId, index })
+      const reason = error instanceof RowFault ? error.message : UNREADABLE
+      all.push({
+        type: 'fault',
+        text: withoutIt(value.text),
+        reason,
+        field,
+        isMissing,
+        insertId: row && idIn(row),
+        index,
+      })
     }
   }
   return all
+}
+
+function idIn(row: JsonRow): string | undefined {
+  return row.filled('uuid') ?? row.filled('messageId') ?? row.filled('insert_id')
+}
+
+/** Backslashes before an escape: a string inside a string doubles them. */
+const MAX_BACKSLASHES = 8
+
+/** Cuts a key out of JSON texts wherever it stands, however it is spelled. */
+function keyRemover(key: string): (text: string) => string {
+  let spelled: RegExp | undefined
+  return (text) => {
+    if (!text.includes('\\')) return text.replaceAll(key, '')
+    spelled ??= new RegExp(Array.from({ length: key.length }, (_, at) => spellings(key, at)).join(''), 'g')
+    return text.replace(spelled, '')
+  }
+}
+
+/** An expression for all that a character of a text can be in JSON, also within strings of strings. */
+function spellings(text: string, at: number): string {
+  const code = text.charCodeAt(at).toString(16).padStart(4, '0')
+  const digits = code.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`)
+  const backslashes = `\\\\{1,${MAX_BACKSLASHES}}`
+  const itself = `\\u${code}`
+  const isEscapable = /["\\/]/.test(text.charAt(at))
+  return `(?:${itself}|${backslashes}u${digits}${isEscapable ? `|${backslashes}${itself}` : ''})`
 }

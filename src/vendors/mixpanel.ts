@@ -1,17 +1,21 @@
+import { elementTexts, isArray } from '../json/spans.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import {
-  FieldFault,
+  aliasOf,
+  type Decoded,
   insertIdOf,
   MAX_MESSAGES,
   messagesOfEach,
+  type SdkAlias,
   type SdkMessage,
   type SdkRequest,
   TooManyMessagesError,
   withoutKey,
+  withoutRepeatedAliases,
 } from './message.js'
-import { EMPTY_ROW, type JsonRow, objectText, profileChange, RowFault, timestampText, type Vendor } from './row.js'
-import { sdkTime, toMilliseconds } from './time.js'
+import { EMPTY_ROW, FieldFault, type JsonRow, nameIn, objectText, RowFault, setOf } from './row.js'
+import { lastKnown, type Origin, timestampOf, type Vendor } from './vendor.js'
 
 /**
  * Mixpanel. Events come from the raw export, as `{"event":…,"properties":{"time":…,"distinct_id":…,…}}`, so all that it
@@ -19,83 +23,125 @@ import { sdkTime, toMilliseconds } from './time.js'
  * https://developer.mixpanel.com/reference/raw-event-export and https://developer.mixpanel.com/reference/engage-query
  */
 export const mixpanel: Vendor = {
-  time: 's',
-  parts(row, time) {
-    const inner = row.rowOf('properties')
-    if (!inner) throw new RowFault('The row has no properties, as an event of Mixpanel has.')
-    const timestamp = inner.textOf('time')
-    if (timestamp === undefined) throw new RowFault('The row has no time among its properties.')
-    return {
-      event: row.value('event'),
-      distinct_id: inner.filled('distinct_id') ?? inner.filled('$device_id'),
-      timestamp: timestampText(timestamp, time),
-      properties: inner.text,
+  messages: (row, options) => {
+    if (row.has('$distinct_id') && !row.has('event')) return [personOf(row)]
+    if (row.rowIn('properties') === undefined) {
+      throw new RowFault('The row has no properties, as an event of Mixpanel has.')
     }
-  },
-  isProfile: (row) => row.has('$distinct_id') && !row.has('event'),
-  profile(row) {
-    return this.isProfile(row) ? profileChange(row.nameOf('$distinct_id'), row.textOf('$properties')) : undefined
+    return decode(row, { ...options })
   },
 }
 
-/** A number below this is a time in seconds: it is the year 5138, and as milliseconds it is March 1973. */
-const SECONDS_BELOW = 1e11
 /** The operators of an update, which are those of `/users/profile`. */
 const OPERATORS = ['$set', '$set_once', '$add', '$append', '$union', '$remove', '$unset']
+/** What Mixpanel puts before the id of a device to make the name of somebody who is not known yet. */
+const DEVICE = '$device:'
 
 /** The messages of a call to `/track` or `/import`: one event, or an array of them. */
 export function mixpanelEvents(json: JsonValue, request: SdkRequest): SdkMessage[] {
-  return messagesOfEach(elementsOf(json), request, (row) => {
-    const properties = row.rowOf('properties')
-    if (properties === null) throw new FieldFault('The properties are not an object.', 'properties')
-    const inner = properties ?? EMPTY_ROW
-    const token = checkedToken(inner.value('token'), request)
-    const event = row.value('event')
-    const distinct_id = inner.filled('distinct_id') ?? inner.filled('$user_id') ?? inner.filled('$device_id')
-    const id = inner.filled('$insert_id')
-    const timestamp = sdkTime(timeOf(inner), { sentAt: null, receivedAt: request.receivedAt })
-    const messages: SdkMessage[] = [
-      {
-        type: 'event',
-        parts: {
-          event,
-          distinct_id: distinct_id ?? ANONYMOUS,
-          timestamp: timestamp === null ? undefined : String(timestamp),
-          properties: withoutKey(withoutKey(inner.text, request.key), token),
-        },
-        insertId: id === undefined ? undefined : insertIdOf(String(event), id),
-      },
-    ]
-    const isIdentify = event === '$identify'
-    const alias = isIdentify
-      ? inner.filled('$anon_distinct_id')
-      : event === '$create_alias'
-        ? inner.filled('alias')
-        : undefined
-    if (isIdentify && distinct_id !== undefined) {
-      messages.push({ type: 'change', distinctId: distinct_id, identifies: true, operations: [], insertId: undefined })
+  return withoutRepeatedAliases(messagesOfEach(elementsOf(json), request, (row) => decode(row, { request })))
+}
+
+function decode(row: JsonRow, origin: Origin): Decoded[] {
+  const { request } = origin
+  const inner = row.rowIn('properties') ?? EMPTY_ROW
+  const token = request && checkedToken(inner.value('token'), request)
+  const properties =
+    request && token !== undefined ? withoutKey(withoutKey(inner.text, request.key), token) : inner.text
+  const event = row.value('event')
+  const distinct_id = userOf(event, inner, origin)
+  const time = timestampOf(inner.textOf('time'), origin, 's or ms')
+  const id = inner.filled('$insert_id')
+  const messages: Decoded[] = [
+    {
+      type: 'event',
+      parts: { event, distinct_id, timestamp: String(time), properties },
+      insertId: id !== undefined && typeof event === 'string' ? insertIdOf(event, id) : undefined,
+    },
+  ]
+  if (event === '$identify') {
+    const user = inner.filled('$identified_id') ?? (distinct_id === ANONYMOUS ? undefined : distinct_id)
+    if (user !== undefined) {
+      messages.push({ type: 'change', distinctId: user, identifies: true, operations: [], insertId: undefined, time })
     }
-    if (alias !== undefined && distinct_id !== undefined && alias !== distinct_id) {
-      messages.push({ type: 'alias', distinctId: distinct_id, alias, link: isIdentify ? 'inferred' : 'said' })
-    }
-    return messages
-  })
+    messages.push(...aliasOf(user, inner.filled('$anon_id') ?? inner.filled('$anon_distinct_id'), 'inferred'))
+  }
+  if (event === '$create_alias') messages.push(...aliasOf(distinct_id, inner.filled('alias'), 'said'))
+  if (event === '$merge') messages.push(...merged(inner))
+  else messages.push(...inferred(inner))
+  return messages
+}
+
+/**
+ * Whose event it is. In an export, `distinct_id` may be the user that Mixpanel found out later; what the event came with is
+ * beside it then. A merge is nobody's.
+ */
+function userOf(event: unknown, inner: JsonRow, { request }: Origin): string {
+  if (event === '$merge') return ANONYMOUS
+  const before = request ? undefined : inner.filled('$distinct_id_before_identity')
+  const given = before ?? inner.filled('distinct_id')
+  const identified = event === '$identify' ? inner.filled('$identified_id') : undefined
+  return given ?? identified ?? inner.filled('$user_id') ?? inner.filled('$device_id') ?? ANONYMOUS
+}
+
+/** The names that an event puts beside each other: those of its device and its user, and of the user before and after. */
+function inferred(inner: JsonRow): SdkAlias[] {
+  const [userId, deviceId] = [inner.filled('$user_id'), inner.filled('$device_id')]
+  const devices = deviceId === undefined || deviceId.startsWith(DEVICE) ? [deviceId] : [DEVICE + deviceId, deviceId]
+  return [
+    ...devices.flatMap((device) => aliasOf(userId, device, 'inferred')),
+    ...aliasOf(inner.filled('distinct_id'), inner.filled('$distinct_id_before_identity'), 'inferred'),
+  ]
+}
+
+/** `$distinct_ids` are two users who are one. */
+function merged(inner: JsonRow): SdkAlias[] {
+  const text = inner.textOf('$distinct_ids')
+  const names = text !== undefined && isArray(text) ? elementTexts(text).map(nameIn) : []
+  const [user, ...others] = names.filter((name) => name !== undefined && name !== '')
+  if (user === undefined || others.length === 0 || others.length + 1 < names.length) {
+    throw new FieldFault('The $distinct_ids are not a list of two ids.', '$distinct_ids', text === undefined)
+  }
+  return others.flatMap((other) => aliasOf(user, other, 'merge'))
+}
+
+/** Somebody's profile as it was when they were last seen. */
+function personOf(row: JsonRow): Decoded {
+  const distinctId = row.filled('$distinct_id')
+  if (distinctId === undefined) throw new RowFault('The row names no user.')
+  const properties = row.rowIn('$properties')
+  const time = lastKnown(properties?.textOf('$last_seen'))
+  return { type: 'change', distinctId, operations: setOf(properties?.text), insertId: undefined, time }
 }
 
 /** The messages of a call to `/engage` or `/groups`: one update of a profile, or an array of them. */
 export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessage[] {
   return messagesOfEach(elementsOf(json), request, (row) => {
     checkedToken(row.value('$token'), request)
-    const distinctId = profileOf(row)
-    const isGroup = row.filled('$group_key') !== undefined && row.filled('$group_id') !== undefined
+    const group = groupOf(row)
+    const distinctId = group ?? userOfUpdate(row)
     if (row.has('$delete')) return [{ type: 'delete', distinctId }]
     const given = OPERATORS.flatMap((name) => {
-      const operand = row.textOf(name)
+      // What `$unset` names is a list.
+      const operand = name === '$unset' ? row.textOf(name) : row.objectIn(name)
       return operand === undefined ? [] : [[name, operand] as const]
     })
     if (given.length === 0) throw new RowFault(`The update has none of ${OPERATORS.join(', ')}.`)
-    return [{ type: 'change', distinctId, isGroup, operations: [objectText(given)], insertId: undefined }]
+    const time = timestampOf(row.textOf('$time'), { request }, 's or ms')
+    const isGroup = group !== undefined
+    return [{ type: 'change', distinctId, isGroup, operations: [objectText(given)], insertId: undefined, time }]
   })
+}
+
+function groupOf(row: JsonRow): string | undefined {
+  const [key, id] = [row.filled('$group_key'), row.filled('$group_id')]
+  return key === undefined || id === undefined ? undefined : groupName(key, id)
+}
+
+function userOfUpdate(row: JsonRow): string {
+  const name = row.filled('$distinct_id') ?? row.filled('$user_id') ?? row.filled('$device_id')
+  if (name === undefined) throw new FieldFault('The update names no user.', '$distinct_id', true)
+  return name
 }
 
 /**
@@ -132,19 +178,4 @@ function checkedToken(token: unknown, { key, isOwnKey = () => false }: SdkReques
   if (token === undefined || token === null || token === '' || token === key) return key
   if (typeof token === 'string' && isOwnKey(token)) return token
   throw new FieldFault('The token is that of another project than the request.', 'token')
-}
-
-function profileOf(row: JsonRow): string {
-  const [group, id] = [row.filled('$group_key'), row.filled('$group_id')]
-  if (group !== undefined && id !== undefined) return groupName(group, id)
-  const name = row.filled('$distinct_id') ?? row.filled('$user_id') ?? row.filled('$device_id')
-  if (name === undefined) throw new FieldFault('The update names no user.', '$distinct_id', true)
-  return name
-}
-
-function timeOf(properties: JsonRow): number | null {
-  const text = properties.textOf('time')
-  if (text === undefined) return null
-  const content = text.startsWith('"') ? (JSON.parse(text) as string) : text
-  return toMilliseconds(content, Number(content) < SECONDS_BELOW ? 's' : 'ms') ?? toMilliseconds(content, 'iso')
 }

@@ -1,20 +1,19 @@
-import { memberTexts } from '../json/spans.js'
+import { MAX_TIMESTAMP } from '../contract/limits.js'
+import { elementTexts, isArray, memberTexts } from '../json/spans.js'
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
-import { insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest, withoutKey } from './message.js'
 import {
-  EMPTY_ROW,
-  isEmpty,
-  JsonRow,
-  objectText,
-  profileChange,
-  RowFault,
-  timestampText,
-  unquoted,
-  type Vendor,
-  withRest,
-} from './row.js'
-import { sdkTime, toMilliseconds } from './time.js'
+  aliasOf,
+  type Decoded,
+  insertIdOf,
+  messagesOfEach,
+  type SdkMessage,
+  type SdkRequest,
+  withoutKey,
+} from './message.js'
+import { EMPTY_ROW, FieldFault, JsonRow, NoEvent, objectText, RowFault, setOf, withRest } from './row.js'
+import { decimalOf, toMilliseconds } from './time.js'
+import { lastKnown, type Origin, timestampOf, type Vendor } from './vendor.js'
 
 /**
  * PostHog's batch export of the model `events`, as JSON lines or as CSV with the same columns. Properties are an object,
@@ -22,21 +21,24 @@ import { sdkTime, toMilliseconds } from './time.js'
  * https://posthog.com/docs/cdp/batch-exports
  */
 export const posthog: Vendor = {
-  time: 'iso',
-  parts(row, time) {
-    return {
-      event: row.value('event'),
-      distinct_id: row.nameOf('distinct_id'),
-      timestamp: timestampText(row.requiredText('timestamp'), time),
-      properties: withRest(row, unquoted(row.textOf('properties')), '$posthog', ['event', 'distinct_id', 'properties']),
-    }
-  },
-  isProfile: (row) => row.has('distinct_id') && !row.has('event') && row.has('properties'),
-  profile(row) {
-    if (!this.isProfile(row)) return undefined
-    return profileChange(row.nameOf('distinct_id'), unquoted(row.textOf('properties')))
-  },
+  messages: (row, options) => (isPerson(row) ? [personOf(row)] : decode(row, { ...options })),
 }
+
+function isPerson(row: JsonRow): boolean {
+  return row.has('distinct_id') && !row.has('event') && (row.has('properties') || row.has('is_deleted'))
+}
+
+/** Somebody's profile; the export says only since when it is there. */
+function personOf(row: JsonRow): Decoded {
+  const distinctId = row.filled('distinct_id')
+  if (distinctId === undefined) throw new RowFault('The row names no user.')
+  if (DELETED.has(row.textOf('is_deleted') ?? '')) throw new NoEvent('The person was deleted.')
+  const operations = setOf(row.objectIn('properties', true))
+  return { type: 'change', distinctId, operations, insertId: undefined, time: lastKnown(row.textOf('created_at')) }
+}
+
+/** How exports spell that something is true. */
+const DELETED = new Set(['true', '1', '"true"', '"True"', '"TRUE"', '"t"', '"1"'])
 
 /** Libraries that repeat a request with its first `sent_at`, however late: their clocks are not corrected by it. */
 const SERVER_LIBRARY = /^posthog-(?:node|edge|python|ruby|php|go|java|dotnet|elixir|rust)(?:\/|$)/
@@ -56,7 +58,13 @@ export function posthogMessages(json: JsonValue, request: SdkRequest): SdkMessag
   const sentAt = sentAtOf(envelope, request)
   // Beside a key of the request's own, an event may have a property of its own that is called token.
   const hasOwnKey = envelope !== undefined && (batch !== undefined || envelope.has('api_key'))
-  return messagesOfEach(batch ?? [json], request, (row) => messagesIn(row, request, sentAt, hasOwnKey))
+  return messagesOfEach(batch ?? [json], request, (row) => {
+    const inner = row.rowIn('properties') ?? EMPTY_ROW
+    for (const each of [row.value('api_key'), row.value('token'), inner.value('token')]) {
+      refuseForeign(each, request, hasOwnKey)
+    }
+    return decode(row, { request, sentAt: isUncorrected(row, inner, request) ? null : sentAt })
+  })
 }
 
 /** Without the request's key, and without another one of the same project. */
@@ -70,69 +78,68 @@ function refuseForeign(token: unknown, { key, isOwnKey }: SdkRequest, hasOwnKey:
   if (!hasOwnKey || KEY.test(token)) throw new RowFault('The token is that of another project than the request.')
 }
 
-function messagesIn(row: JsonRow, request: SdkRequest, sentAt: number | null, hasOwnKey: boolean): SdkMessage[] {
-  const properties = row.rowOf('properties')
-  if (properties === null) throw new RowFault("The event's properties are not an object.")
-  const inner = properties ?? EMPTY_ROW
-  const token = inner.value('token')
-  for (const each of [row.value('api_key'), row.value('token'), token]) refuseForeign(each, request, hasOwnKey)
+function decode(row: JsonRow, origin: Origin): Decoded[] {
+  const { request } = origin
+  const inner = row.rowIn('properties', request === undefined || row.isTable) ?? EMPTY_ROW
   const event = row.value('event')
   const distinctId = row.filled('distinct_id') ?? inner.filled('distinct_id') ?? ANONYMOUS
-  const uuid = row.filled('uuid')
-  const insertId = uuid === undefined ? undefined : insertIdOf(uuid)
-  const timestamp = timeOf(row, inner, request, sentAt)
-  const text = withRest(row, withoutKeys(inner, token, request), '$posthog', PLACED)
-  const messages: SdkMessage[] = [
-    {
-      type: 'event',
-      parts: {
-        event,
-        distinct_id: distinctId,
-        timestamp: String(timestamp),
-        properties: text,
-      },
-      insertId,
-    },
+  const insertId = idOf(row, inner)
+  const time = timestampOf(timeIn(row, origin), origin, 'none')
+  const own = request ? withoutKeys(inner, inner.value('token'), request) : inner.text
+  const properties = withRest(row, own, '$posthog', PLACED)
+  const messages: Decoded[] = [
+    { type: 'event', parts: { event, distinct_id: distinctId, timestamp: String(time), properties }, insertId },
   ]
-  const operations = operationsOf(row, inner)
+  const operations = operationsOf(row, inner, origin)
   const isIdentify = event === '$identify'
-  if (operations.length > 0 || isIdentify) {
-    if (distinctId !== ANONYMOUS && hasProfile(row, inner))
-      messages.push({ type: 'change', distinctId, identifies: isIdentify, operations, insertId })
+  const isChange = operations.length > 0 || isIdentify
+  if (isChange && distinctId !== ANONYMOUS && hasProfile(row, inner)) {
+    messages.push({ type: 'change', distinctId, identifies: isIdentify, operations, insertId, time })
   }
-  if (event === '$groupidentify') messages.push(...groupChanges(inner, insertId))
-  const alias = isIdentify
-    ? inner.filled('$anon_distinct_id')
-    : event === '$create_alias'
-      ? inner.filled('alias')
-      : undefined
-  const isOther = alias !== undefined && alias !== distinctId && distinctId !== ANONYMOUS
-  if (isOther) messages.push({ type: 'alias', distinctId, alias, link: isIdentify ? 'inferred' : 'said' })
+  if (event === '$groupidentify') messages.push(...groupChanges(inner, insertId, time))
+  if (isIdentify) messages.push(...aliasOf(distinctId, inner.filled('$anon_distinct_id'), 'inferred'))
+  if (event === '$create_alias') messages.push(...aliasOf(distinctId, inner.filled('alias'), 'said'))
+  if (event === '$merge_dangerously') messages.push(...aliasOf(distinctId, inner.filled('alias'), 'merge'))
   return messages
 }
 
+/**
+ * The id that the SDK gave: posthog-js up to 1.63 has it among the properties only, and posthog-python 1 and posthog-ruby
+ * up to 2.10 name it as Segment does. All others give a `uuid`, which PostHog keeps.
+ */
+function idOf(row: JsonRow, inner: JsonRow): string | undefined {
+  const id = row.filled('uuid') ?? inner.filled('$insert_id') ?? row.filled('messageId')
+  return id === undefined ? undefined : insertIdOf(id)
+}
+
 /** What an event sets in the profile of the group that it names. */
-function groupChanges(inner: JsonRow, insertId: string | undefined): SdkMessage[] {
+function groupChanges(inner: JsonRow, insertId: string | undefined, time: number): Decoded[] {
   const [type, key] = [inner.filled('$group_type'), inner.filled('$group_key')]
   if (type === undefined || key === undefined) return []
-  const set = inner.textOf('$group_set')
-  const operations = set?.startsWith('{') && !isEmpty(set) ? [objectText([['$set', set]])] : []
-  return [{ type: 'change', distinctId: groupName(type, key), isGroup: true, operations, insertId }]
+  const operations = setOf(inner.objectIn('$group_set'))
+  return [{ type: 'change', distinctId: groupName(type, key), isGroup: true, operations, insertId, time }]
 }
 
 /** What an event sets in the profile; a member among its properties wins over one beside them. */
-function operationsOf(row: JsonRow, inner: JsonRow): string[] {
+function operationsOf(row: JsonRow, inner: JsonRow, { request }: Origin): string[] {
   const operations: [string, string][] = []
   for (const name of ['$set', '$set_once']) {
-    const [beside, within] = [row.textOf(name), inner.textOf(name)]
-    if (beside === undefined && within === undefined) continue
-    const given = [beside, within].filter((text) => text?.startsWith('{'))
-    const merged = new Map(given.flatMap((text) => [...memberTexts(text ?? '{}')]))
+    // An export has columns of these names, too.
+    const column = request ? undefined : row.objectIn(name.slice(1), true)
+    const given = [column, row.objectIn(name), inner.objectIn(name)]
+    const merged = new Map(given.flatMap((text) => (text === undefined ? [] : [...memberTexts(text)])))
     if (merged.size > 0) operations.push([name, objectText([...merged])])
   }
-  const unset = inner.textOf('$unset') ?? row.textOf('$unset')
-  if (unset?.startsWith('[')) operations.push(['$unset', unset])
+  const unset = namesIn(inner.textOf('$unset') ?? row.textOf('$unset'))
+  if (unset !== undefined) operations.push(['$unset', unset])
   return operations.length === 0 ? [] : [objectText(operations)]
+}
+
+/** The text of a list of names, which may also be those of an object's members; undefined if there are none. */
+function namesIn(text = '[]'): string | undefined {
+  if (isArray(text)) return elementTexts(text).length === 0 ? undefined : text
+  if (text.startsWith('{')) return JSON.stringify([...memberTexts(text).keys()])
+  throw new FieldFault('The $unset is not a list of names.', '$unset')
 }
 
 function hasProfile(row: JsonRow, inner: JsonRow): boolean {
@@ -141,18 +148,21 @@ function hasProfile(row: JsonRow, inner: JsonRow): boolean {
 
 /** PostHog's newer SDK for Node lifts some properties out into the options of an event. */
 function optionOf(row: JsonRow, name: string): unknown {
-  return row.rowOf('options')?.value(name)
+  return row.rowIn('options')?.value(name)
 }
 
-/** `offset` says how long before the request the event happened, in ms. */
-function timeOf(row: JsonRow, inner: JsonRow, request: SdkRequest, sentAt: number | null): number {
-  const { receivedAt } = request
-  const offset = row.value('offset')
-  const timestamp = row.value('timestamp')
-  const given = typeof timestamp === 'string' ? toMilliseconds(timestamp, 'iso') : null
-  const time = given ?? (typeof offset === 'number' ? Math.round((sentAt ?? receivedAt) - offset) : null)
-  const isCorrected = sentAt !== null && !isUncorrected(row, inner, request)
-  return sdkTime(time, { sentAt: isCorrected ? sentAt : null, receivedAt })
+/**
+ * The text of the event's time. `offset` says how long before the request the event happened, in ms.
+ * @throws FieldFault if the offset is needed and not a number
+ */
+function timeIn(row: JsonRow, { request, sentAt }: Origin): string | undefined {
+  const timestamp = row.textOf('timestamp')
+  const offset = row.textOf('offset')
+  if (timestamp !== undefined || offset === undefined || !request) return timestamp
+  const ms = decimalOf(offset)
+  const at = ms === null ? null : Math.round((sentAt ?? request.receivedAt) - ms)
+  if (at !== null && at >= 0 && at <= MAX_TIMESTAMP) return `"${new Date(at).toISOString()}"`
+  throw new FieldFault(`The offset ${offset.slice(0, 100)} is not a number of milliseconds.`, 'offset')
 }
 
 /** Whether the clock that gave the event its time is not corrected by that of the request. */

@@ -1,37 +1,22 @@
-import type { EventParts } from '../contract/event-text.js'
+import { isNumber } from '../json/spans.js'
 import { type JsonValue, readJson } from '../json/value.js'
 import { decimalOf, type TimeFormat, toMilliseconds } from './time.js'
-
-/** How the rows of another product's export become events and profiles. */
-export interface Vendor {
-  /** how its export writes times, unless the command says otherwise */
-  time: TimeFormat
-  /**
-   * The event's own properties are copied byte for byte. The other fields of the row become one more property, named `$`
-   * and the vendor, so that nothing is lost.
-   * @throws RowFault if the row is not an event of this vendor
-   * @throws NoEvent if the row is something else that this vendor exports
-   */
-  parts(row: JsonRow, time: TimeFormat): EventParts
-  /**
-   * What the row says about a user; undefined if it says nothing.
-   * @throws RowFault if the row is about a user but names none, or sets no object
-   */
-  profile(row: JsonRow): ProfileChange | undefined
-  /** Whether the row is only about a user, and not an event. */
-  isProfile(row: JsonRow): boolean
-}
-
-/** What a row says about a user, whether or not it is also an event. */
-export interface ProfileChange {
-  distinct_id: string
-  /** the exact text of a JSON object: the properties to set; all others stay */
-  set: string
-}
 
 /** The row is not an event; the message says why. */
 export class RowFault extends Error {
   override readonly name = 'RowFault'
+}
+
+/** A field of a message is at fault. */
+export class FieldFault extends RowFault {
+  readonly field: string
+  readonly isMissing: boolean
+
+  constructor(message: string, field: string, isMissing = false) {
+    super(message)
+    this.field = field
+    this.isMissing = isMissing
+  }
 }
 
 /** The row was never meant to be an event. */
@@ -90,11 +75,31 @@ export class JsonRow {
     return typeof value === 'string' && value !== '' ? value : undefined
   }
 
-  /** The object in a member; undefined if it is missing or null, null if it is anything else. */
-  rowOf(name: string): JsonRow | null | undefined {
+  /**
+   * The text of the object in a member; undefined if the member is missing or null. An empty array is an empty object:
+   * PHP spells it so.
+   * @param isQuoted whether a string may hold the object, as in tables and some exports
+   * @throws FieldFault if the member is anything else
+   */
+  objectIn(name: string, isQuoted = this.isTable): string | undefined {
     const member = this.#object.member(name)
     if (!member || member.isNull) return undefined
-    return member.isObject ? new JsonRow(member) : null
+    const text = isQuoted ? unquoted(member.text) : member.text
+    if (text === undefined || text === 'null') return undefined
+    if (text.startsWith('{')) return text
+    if (isEmptyArray(text)) return '{}'
+    throw new FieldFault(`The ${name} ${name.endsWith('s') ? 'are' : 'is'} not an object.`, name)
+  }
+
+  /**
+   * As `objectIn`, for the object's own members.
+   * @throws FieldFault as `objectIn` does
+   */
+  rowIn(name: string, isQuoted = this.isTable): JsonRow | undefined {
+    const member = this.#object.member(name)
+    if (member?.isObject) return new JsonRow(member)
+    const text = this.objectIn(name, isQuoted)
+    return text === undefined ? undefined : readRow(Buffer.from(text))
   }
 
   /** The elements of the array in a member; undefined if it is missing or null, null if it is anything else. */
@@ -133,28 +138,36 @@ export function objectText(entries: (readonly [name: string, text: string])[]): 
 
 /**
  * The text of the properties with one more member, which holds the fields of the row that are not in `used`.
- * @throws RowFault if the properties are not an object
+ * @param properties the text of an object
  */
 export function withRest(row: JsonRow, properties = '{}', name: string, used: readonly string[]): string {
-  if (!properties.startsWith('{')) throw new RowFault("The event's properties are not an object.")
   const comma = isEmpty(properties) ? '' : ','
   return `${properties.slice(0, properties.lastIndexOf('}'))}${comma}${JSON.stringify(name)}:${row.without(used)}}`
 }
 
+/** The operations that set the members of an object; none if it has none. */
+export function setOf(object = '{}'): string[] {
+  return isEmpty(object) ? [] : [objectText([['$set', object]])]
+}
+
 /**
- * @param name of the user
- * @param set the text of the properties to set
- * @throws RowFault if the row names no user, or `set` is not an object
+ * A name that is a string, or a number as the input spells it; undefined for any other value.
+ * @param text of a JSON value
  */
-export function profileChange(name: unknown, set = '{}'): ProfileChange {
-  if (typeof name !== 'string' || name === '') throw new RowFault('The row names no user.')
-  if (!set.startsWith('{')) throw new RowFault("The user's properties are not an object.")
-  return { distinct_id: name, set }
+export function nameIn(text: string): string | undefined {
+  if (isNumber(text)) return text
+  const value: unknown = text.startsWith('"') ? JSON.parse(text) : undefined
+  return typeof value === 'string' ? value : undefined
 }
 
 /** @param object the text of a JSON object */
 export function isEmpty(object: string): boolean {
   return /^\{\s*\}$/.test(object)
+}
+
+/** @param text of a JSON value */
+export function isEmptyArray(text: string): boolean {
+  return /^\[\s*\]$/.test(text)
 }
 
 /**
@@ -195,6 +208,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new RowFault(`The row is not valid JSON: ${error instanceof Error ? error.message : error}.`)
+    const reason = error instanceof Error ? error.message : 'it cannot be read'
+    throw new RowFault(`The row is not valid JSON: ${reason}.`)
   }
 }

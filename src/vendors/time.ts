@@ -90,15 +90,15 @@ function zoneMinutes(zone = 'Z'): number {
 const SKEW_MS = 60_000
 
 /**
- * The time of a message in whole epoch milliseconds, corrected by the sender's clock where that is wrong by more than a
- * minute; the time of arrival if the message has no time, or one that cannot be stored.
+ * A time in epoch milliseconds, corrected by the sender's clock where that is wrong by more than a minute. A correction
+ * that would leave the range of what can be stored is not made: then the sender's clock is no measure.
  * @param sentAt when the sender says that it sent the request, in epoch ms; null if it does not say, or must not be corrected
  */
-export function sdkTime(
-  time: number | null,
+export function correctedTime(
+  time: number,
   { sentAt, receivedAt }: { sentAt: number | null; receivedAt: number },
 ): number {
   const skew = sentAt === null ? 0 : receivedAt - sentAt
-  const corrected = time === null || Math.abs(skew) <= SKEW_MS ? time : time + skew
-  return corrected !== null && corrected >= 0 && corrected <= MAX_TIMESTAMP ? corrected : receivedAt
+  const corrected = Math.abs(skew) <= SKEW_MS ? time : time + skew
+  return corrected >= 0 && corrected <= MAX_TIMESTAMP ? corrected : time
 }

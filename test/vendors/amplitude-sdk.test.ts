@@ -1,6 +1,11 @@
 import t from 'tap'
 import { formatEvent } from '../../src/contract/event-text.js'
-import { amplitudeMessages } from '../../src/vendors/amplitude.js'
+import {
+  amplitudeGroupIdentifications,
+  amplitudeIdentifications,
+  amplitudeMessages,
+  amplitudeUserMappings,
+} from '../../src/vendors/amplitude.js'
 import type { SdkMessage } from '../../src/vendors/message.js'
 import { readCapture } from './replay.js'
 import { aliasesOf, changesOf, eventsOf, json, NOW, reasonsOf, request } from './sdk-messages.js'
@@ -102,7 +107,16 @@ t.test('times', async (t) => {
   for (const library of ['amplitude-node-ts/1.5.73', 'amplitude-node/1.10.2']) {
     t.equal(timeOf({ time: NOW - 5 - 2 * MINUTE, library }, sentAt(NOW - 2 * MINUTE)), NOW - 5 - 2 * MINUTE, library)
   }
-  for (const time of [undefined, null, 'soon', -5, 1e300]) t.equal(timeOf({ time }), NOW, JSON.stringify(time))
+  for (const time of [undefined, null]) t.equal(timeOf({ time }), NOW, JSON.stringify(time))
+  t.equal(timeOf({ time: String(NOW - 5) }), NOW - 5, 'a string of digits')
+  t.equal(timeOf({ time: 0 }), 0)
+  t.equal(timeOf({ time: NOW - 5.5 }), NOW - 6, 'a part of a millisecond')
+  t.equal(timeOf({ time: '2025-12-31T23:59:59.995Z' }), NOW - 5)
+  for (const time of ['soon', '', -5, 1e300, 1_700_000_000, '1700000000', true, {}, [NOW]]) {
+    const [fault] = decode([{ ...user, event_type: 'e', time }])
+    t.match(fault, { type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(time)} ` })
+  }
+  t.equal(timeOf({ time: 5 }, sentAt(NOW + 2 * MINUTE)), 5, 'no correction to before 1970')
 })
 
 t.test("amplitude-js 8's form", async (t) => {
@@ -163,7 +177,7 @@ t.test('groups', async (t) => {
 t.test('faults name their field, and cost the others nothing', async (t) => {
   const messages = decode([
     { ...user, event_type: 'good' },
-    { ...user, event_type: 'e', event_properties: [] },
+    { ...user, event_type: 'e', event_properties: [1] },
     { ...user, event_type: 'e', user_properties: 5 },
     { ...user, event_type: '$identify', user_properties: { $set: 5 } },
     { ...user, event_type: '$identify', user_properties: { $multiply: { a: 5 } } },
@@ -184,4 +198,67 @@ t.test('faults name their field, and cost the others nothing', async (t) => {
   )
   t.throws(() => amplitudeMessages(json('{"api_key":"k"}'), request()), { message: /no list of events/ })
   t.throws(() => amplitudeMessages(json('{"events":{}}'), request()), { message: /no list of events/ })
+})
+
+t.test('an event of the first HTTP API, which comes alone', async (t) => {
+  const event = { user_id: 'ada', event_type: 'e', insert_id: 'i', time: NOW - 5 }
+  const messages = amplitudeMessages(json(JSON.stringify(event)), request())
+  t.match(messages, [{ type: 'event', insertId: 'i', parts: { event: 'e', timestamp: String(NOW - 5) } }])
+})
+
+t.test('who somebody is, said without an event', async (t) => {
+  const messages = (value: unknown) => amplitudeIdentifications(json(JSON.stringify(value)), request())
+  const one = { user_id: 'ada', device_id: 'd', user_properties: { $set: { plan: 'pro' } } }
+  t.strictSame(messages(one), [
+    {
+      type: 'change',
+      distinctId: 'ada',
+      identifies: true,
+      operations: ['{"$set":{"plan":"pro"}}'],
+      clears: false,
+      insertId: undefined,
+      time: NOW,
+      index: 0,
+    },
+    { type: 'alias', distinctId: 'ada', alias: 'd', link: 'inferred', index: 0 },
+  ])
+  const device = messages([{ device_id: 'd', user_properties: { a: 1 } }, { user_properties: {} }, 5])
+  t.match(device, [{ distinctId: 'd', identifies: false }, { type: 'fault', field: 'user_id' }, { type: 'fault' }])
+})
+
+t.test('what groups are, said without an event', async (t) => {
+  const messages = (value: unknown) => amplitudeGroupIdentifications(json(JSON.stringify(value)), request())
+  const company = { group_type: 'company', group_value: 'acme', group_properties: { seats: 5 } }
+  t.match(messages(company), [
+    { type: 'change', isGroup: true, distinctId: '$group:company:acme', operations: ['{"$set":{"seats":5}}'] },
+  ])
+  const found = messages([company, { ...company, group_value: ['a', 7] }, { group_type: 'x' }, { group_value: 'y' }])
+  t.strictSame(
+    changesOf(found).map(([name]) => name),
+    ['$group:company:acme', '$group:company:a', '$group:company:7'],
+  )
+  t.match(reasonsOf(found), [
+    [2, /names no group/, 'group_value'],
+    [3, /no type/, 'group_type'],
+  ])
+})
+
+t.test('users who are one', async (t) => {
+  const messages = (value: unknown) => amplitudeUserMappings(json(JSON.stringify(value)), request())
+  t.strictSame(messages({ user_id: 'spock', global_user_id: 'g-1' }), [
+    { type: 'alias', distinctId: 'g-1', alias: 'spock', link: 'merge', index: 0 },
+  ])
+  const found = messages([
+    { user_id: 'a', global_user_id: 'a' },
+    { user_id: 'a', unmap: true },
+    { user_id: 'a' },
+    { global_user_id: 'g' },
+    { user_id: 7, global_user_id: 'g' },
+  ])
+  t.strictSame(aliasesOf(found), [['g', '7']])
+  t.match(reasonsOf(found), [
+    [1, /DELETE .public.users/, 'unmap'],
+    [2, /no global_user_id/],
+    [3, /no user_id/],
+  ])
 })

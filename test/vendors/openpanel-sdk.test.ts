@@ -42,9 +42,13 @@ t.test('an event, byte for byte', async (t) => {
   t.match(eventsOf(decode('track', { name: 'e', groups: ['g'] })), [
     { parts: { distinct_id: '$anonymous', properties: '{"$openpanel":{"groups":["g"]}}' } },
   ])
-  for (const __timestamp of ['soon', 5, null, '1900-01-01T00:00:00Z']) {
-    const [event] = eventsOf(decode('track', { name: 'e', properties: { __timestamp } }))
-    t.ok([undefined, String(NOW)].includes(event?.parts.timestamp), 'else the time of arrival')
+  const at = (__timestamp: unknown) => decode('track', { name: 'e', properties: { __timestamp } })
+  for (const none of [undefined, null]) t.match(at(none), [{ parts: { timestamp: String(NOW) } }])
+  for (const time of [1_700_000_000_123, '1700000000123', '2023-11-14T22:13:20.123Z']) {
+    t.match(at(time), [{ parts: { timestamp: '1700000000123' } }])
+  }
+  for (const time of ['soon', '', 1_700_000_000, {}, false, '1900-01-01T00:00:00Z']) {
+    t.match(at(time), [{ type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(time)} ` }])
   }
 })
 

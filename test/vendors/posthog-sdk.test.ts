@@ -101,7 +101,16 @@ t.test('times', (t) => {
   }
   const timestamp = iso(then)
   t.equal(at({}), NOW)
-  t.equal(at({ timestamp: 'never' }), NOW)
+  t.equal(at({ timestamp: null }), NOW)
+  t.equal(at({ timestamp: '2025-12-31 23:50:00.000123+00:00' }), then)
+  t.equal(at({ timestamp: then }), then, 'a number of milliseconds')
+  for (const unreadable of ['never', '', 1_700_000_000, 5, {}, [], true, '2300-01-01T00:00:00Z', '1969-12-31']) {
+    const [fault] = decode(batch({ event: 'e', distinct_id: 'u', timestamp: unreadable, offset: 5 }))
+    t.match(fault, { type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(unreadable)} ` })
+  }
+  for (const offset of ['soon', {}, 1e300, -1e300]) {
+    t.match(decode(batch({ event: 'e', distinct_id: 'u', offset })), [{ type: 'fault', field: 'offset' }])
+  }
   t.equal(at({ timestamp }, NOW - MINUTE), then, 'a minute is left alone')
   t.equal(at({ timestamp }, NOW - MINUTE - 1), then + MINUTE + 1)
   t.equal(at({ timestamp }, NOW + 5 * MINUTE), then - 5 * MINUTE)
@@ -127,29 +136,37 @@ t.test('times', (t) => {
 
 t.test('profiles, groups and other names', (t) => {
   const rest = (event: object) => decode(batch({ uuid: 'i', distinct_id: 'u', ...event })).slice(1)
-  const change = { type: 'change', insertId: 'i', index: 0, distinctId: 'u' }
-  t.strictSame(rest({ event: 'e', $set: { a: 1, b: 1 }, $set_once: { c: 1 }, properties: { $set: { b: 2 } } }), [
+  const change = { type: 'change', insertId: 'i', index: 0, distinctId: 'u', identifies: false, time: NOW }
+  t.match(rest({ event: 'e', $set: { a: 1, b: 1 }, $set_once: { c: 1 }, properties: { $set: { b: 2 } } }), [
     { ...change, operations: ['{"$set":{"a":1,"b":2},"$set_once":{"c":1}}'] },
   ])
   t.strictSame(rest({ event: '$set', properties: { $unset: ['a'] } }), [
     { ...change, operations: ['{"$unset":["a"]}'] },
   ])
   t.strictSame(rest({ event: '$identify', properties: { $anon_distinct_id: 'anon' } }), [
-    { ...change, operations: [] },
-    { type: 'alias', distinctId: 'u', alias: 'anon', index: 0 },
+    { ...change, identifies: true, operations: [] },
+    { type: 'alias', distinctId: 'u', alias: 'anon', link: 'inferred', index: 0 },
   ])
   t.strictSame(rest({ event: '$create_alias', properties: { alias: 'b' } }), [
-    { type: 'alias', distinctId: 'u', alias: 'b', index: 0 },
+    { type: 'alias', distinctId: 'u', alias: 'b', link: 'said', index: 0 },
+  ])
+  t.strictSame(rest({ event: '$merge_dangerously', properties: { alias: 'b' } }), [
+    { type: 'alias', distinctId: 'u', alias: 'b', link: 'merge', index: 0 },
   ])
   t.strictSame(rest({ event: '$create_alias', properties: { alias: 'u' } }), [])
-  t.strictSame(
+  t.match(
     rest({ event: '$groupidentify', properties: { $group_type: 'company', $group_key: 5, $group_set: { n: 1.5 } } }),
-    [{ ...change, distinctId: '$group:company:5', operations: ['{"$set":{"n":1.5}}'] }],
+    [{ type: 'change', distinctId: '$group:company:5', isGroup: true, operations: ['{"$set":{"n":1.5}}'] }],
   )
   const set = { $set: { a: 1 } }
   t.strictSame(rest({ event: 'e', properties: { ...set, $process_person_profile: false } }), [])
   t.strictSame(rest({ event: 'e', properties: set, options: { process_person_profile: false } }), [])
-  t.strictSame(rest({ event: 'e', properties: { $set: 'text', $set_once: null, $unset: 'a' } }), [])
+  t.strictSame(rest({ event: 'e', properties: { $set: null, $set_once: null, $unset: null } }), [])
+  t.match(rest({ event: 'e', properties: { $unset: { a: 1, b: 2 } } }), [{ operations: ['{"$unset":["a","b"]}'] }])
+  for (const field of ['$set', '$set_once', '$unset']) {
+    const [fault] = decode(batch({ event: 'e', distinct_id: 'u', properties: { [field]: 'text' } }))
+    t.match(fault, { type: 'fault', field })
+  }
   const nobody = { event: '$identify', distinct_id: undefined, $set: { a: 1 }, properties: { $anon_distinct_id: 'x' } }
   t.strictSame(rest(nobody), [], 'nobody has no profile, and no other names')
   t.end()
@@ -178,5 +195,17 @@ t.test('keys and properties of the same name', (t) => {
   t.match(single, { type: 'event', parts: { properties: '{"$posthog":{}}' } })
   const [fault] = decode(batch({ properties: 5, token: KEY }))
   t.match(fault, { type: 'fault', text: '{"properties":5,"token":""}' })
+  t.end()
+})
+
+t.test('ids that older libraries give', (t) => {
+  const idOf = (event: object) => {
+    const [first] = decode(batch({ event: 'e', distinct_id: 'u', ...event }))
+    return first?.type === 'event' ? first.insertId : first
+  }
+  t.equal(idOf({ uuid: 'u-1', messageId: 'm', properties: { $insert_id: 'i' } }), 'u-1')
+  t.equal(idOf({ messageId: 'm', properties: { $insert_id: 'i' } }), 'i', 'posthog-js up to 1.63')
+  t.equal(idOf({ messageId: 'm' }), 'm', 'posthog-python 1, posthog-ruby up to 2.10')
+  t.equal(idOf({ uuid: '', messageId: {}, properties: { $insert_id: [] } }), undefined)
   t.end()
 })

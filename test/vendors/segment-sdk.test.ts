@@ -105,8 +105,14 @@ t.test('times', (t) => {
   const then = NOW - 10 * MINUTE
   const browser = { context: { library: { name: 'analytics.js' } } }
   t.equal(at({}), NOW, 'none')
-  t.equal(at({ timestamp: 'soon' }), NOW, 'no time')
-  t.equal(at({ timestamp: '1969-12-31T23:59:59Z' }), NOW, 'out of range')
+  t.equal(at({ timestamp: null }), NOW, 'none')
+  t.equal(at({ timestamp: NOW - 5 }), NOW - 5, 'milliseconds')
+  for (const timestamp of ['soon', '', 1_700_000_000, 7, '20240101', {}, [], true, '1969-12-31T23:59:59Z', 1e300]) {
+    for (const field of ['timestamp', 'originalTimestamp']) {
+      const [fault] = decode({ batch: [{ type: 'track', event: 'e', userId: 'u', [field]: timestamp }] })
+      t.match(fault, { type: 'fault', field: 'timestamp', reason: `The time ${JSON.stringify(timestamp)} ` })
+    }
+  }
   t.equal(at({ timestamp: '2026-01-01T01:00:00.5+02:00' }), NOW - 60 * MINUTE + 500, 'with a zone')
   t.equal(at({ originalTimestamp: iso(then) }), then)
   t.equal(at({ timestamp: iso(then), originalTimestamp: iso(0) }), then, 'the first of the two')
@@ -129,7 +135,8 @@ t.test('times', (t) => {
 
 t.test('profiles, groups and other names', (t) => {
   const rest = (message: object) => decode({ batch: [{ messageId: 'm', ...message }] }).slice(1)
-  const change = { type: 'change', insertId: 'm', index: 0 }
+  const group = { type: 'change', insertId: 'm', index: 0, time: NOW }
+  const change = { ...group, identifies: true }
   t.strictSame(rest({ type: 'identify', userId: 'u', traits: { a: 1 } }), [
     { ...change, distinctId: 'u', operations: ['{"$set":{"a":1}}'] },
   ])
@@ -139,15 +146,15 @@ t.test('profiles, groups and other names', (t) => {
   t.strictSame(rest({ type: 'identify', userId: 'u' }), [{ ...change, distinctId: 'u', operations: [] }])
   t.strictSame(rest({ type: 'identify', userId: 'u', anonymousId: 'a', traits: {} }), [
     { ...change, distinctId: 'u', operations: [] },
-    { type: 'alias', distinctId: 'u', alias: 'a', index: 0 },
+    { type: 'alias', distinctId: 'u', alias: 'a', link: 'inferred', index: 0 },
   ])
   t.strictSame(rest({ type: 'identify', traits: { a: 1 } }), [], 'nobody has no profile')
   t.strictSame(rest({ type: 'group', userId: 'u', groupId: 'g', traits: { seats: 5 } }), [
-    { ...change, distinctId: '$group:g', operations: ['{"$set":{"seats":5}}'] },
+    { ...group, isGroup: true, distinctId: '$group:g', operations: ['{"$set":{"seats":5}}'] },
   ])
   t.strictSame(rest({ type: 'group', userId: 'u' }), [])
   t.strictSame(rest({ type: 'alias', userId: 'u', previousId: 'p' }), [
-    { type: 'alias', distinctId: 'u', alias: 'p', index: 0 },
+    { type: 'alias', distinctId: 'u', alias: 'p', link: 'said', index: 0 },
   ])
   t.strictSame(rest({ type: 'alias', userId: 'u', previousId: 'u' }), [])
   t.strictSame(rest({ type: 'track', event: 'e', userId: 'u', context: { traits: { b: 2 } } }), [])
@@ -172,7 +179,7 @@ t.test('a message at fault costs the others nothing', (t) => {
     [
       [1, 'The message has no type that Segment has.'],
       [2, 'The message has no type that Segment has.'],
-      [3, "The event's properties are not an object."],
+      [3, 'The properties are not an object.'],
       [4, 'The message has the key of another project.'],
       [5, 'The row is not a JSON object.'],
       [6, 'The row is not a JSON object.'],

@@ -1,7 +1,6 @@
 import { COMMA } from '../../json/bytes.js'
 import { BATCH_HEAD, BATCH_TAIL } from '../../model/batch-frame.js'
-import type { ProfileChange } from '../../vendors/row.js'
-import type { EventSource } from './event-source.js'
+import type { EventSource, ProfileChange } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
 
 /** The most that a batch may hold. With the same limits, an input always gives the same batches. */

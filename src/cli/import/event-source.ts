@@ -1,22 +1,23 @@
 import { isUtf8 } from 'node:buffer'
 import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
-import {
-  type JsonRow,
-  NoEvent,
-  type ProfileChange,
-  RowFault,
-  readRow,
-  timestampText,
-  unquoted,
-  type Vendor,
-} from '../../vendors/row.js'
+import { isName } from '../../contract/limits.js'
+import { memberText } from '../../json/spans.js'
+import { type JsonRow, NoEvent, RowFault, readRow, timestampText, unquoted } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
+import type { Vendor } from '../../vendors/vendor.js'
 import { VENDORS } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
 import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
 
 /** Has the same name in every input. */
 const INSERT_ID = 'insert_id'
+
+/** What a row says about a user, whether or not it is also an event. */
+export interface ProfileChange {
+  distinct_id: string
+  /** the exact text of a JSON object: the properties to set; all others stay */
+  set: string
+}
 
 /**
  * What became of a row: `verbatim` if it is sent as it is, else the bytes of its event, what it says about a user, or why
@@ -63,9 +64,19 @@ export class EventSource {
   }
 
   #fromVendor(row: JsonRow, vendor: Vendor): Outcome {
-    const profile = vendor.profile(row)
-    if (profile && vendor.isProfile(row)) return { event: null, profile }
-    return { event: Buffer.from(formatEvent(vendor.parts(row, this.#options.time ?? vendor.time))), profile }
+    let event: Buffer | null = null
+    let profile: ProfileChange | undefined
+    for (const message of vendor.messages(row, { time: this.#options.time })) {
+      if (message.type === 'event') {
+        const insert_id = isName(message.insertId) ? message.insertId : undefined
+        event = Buffer.from(formatEvent({ ...message.parts, insert_id }))
+      } else if (message.type === 'change') {
+        const set = message.operations.map((each) => memberText(each, '$set')).find((text) => text !== undefined)
+        profile = { distinct_id: message.distinctId, set: set ?? profile?.set ?? '{}' }
+      }
+    }
+    if (event) return { event, profile }
+    return profile ? { event: null, profile } : 'skipped'
   }
 
   #json({ raw, start, end, table, fault, isUtf8: isKnown }: Row): JsonRow {

@@ -1,0 +1,102 @@
+import { MAX_TIMESTAMP } from '../contract/limits.js'
+import type { Decoded, SdkRequest } from './message.js'
+import { FieldFault, type JsonRow } from './row.js'
+import { correctedTime, decimalOf, type TimeFormat, toMilliseconds } from './time.js'
+
+/** How the rows of another product's export become what the product's SDKs say live. */
+export interface Vendor {
+  /**
+   * What a row says: an event, and what it changes in profiles and names. The decoder is the one for live messages, so the
+   * same message gives the same here, its `insertId` included. The event's own properties are copied byte for byte. The
+   * other fields of the row become one more property, named `$` and the vendor, so that nothing is lost. Each row may
+   * repeat an alias that an earlier one made; `withoutRepeatedAliases` drops these.
+   * @throws RowFault if the row is nothing that this vendor exports
+   * @throws NoEvent if the row says nothing that is kept
+   */
+  messages(row: JsonRow, options?: ExportOptions): Decoded[]
+}
+
+export interface ExportOptions {
+  /** how the times of the export are written; undefined: as the vendor's documents say */
+  time?: TimeFormat | undefined
+}
+
+/** Where a message comes from: a request, or the row of an export. */
+export interface Origin extends ExportOptions {
+  /** undefined for a row of an export: there nothing is cut out, and the vendor has corrected the times */
+  request?: SdkRequest
+  /** when the sender says that it sent the request, in epoch ms; null if it does not say, or must not be corrected */
+  sentAt?: number | null
+}
+
+/** The unit in which a vendor gives times as numbers: it takes milliseconds, tells both by their size, or documents none. */
+type Unit = 'ms' | 's or ms' | 'none'
+
+const WORDS: Record<Unit, string> = {
+  ms: 'a number of milliseconds since 1970, or ISO 8601',
+  's or ms': 'a number of seconds or milliseconds since 1970, or ISO 8601',
+  none: 'ISO 8601',
+}
+
+/** A number below this is a time in seconds: it is the year 5138, and as milliseconds it is March 1973. */
+const SECONDS_BELOW = 1e11
+/** As seconds, 1990 to 2100; as milliseconds, some weeks of 1970, which are more likely to be a mistake. */
+const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
+
+/**
+ * The time of a message in whole epoch milliseconds. Where the sender's clock is wrong by more than a minute it is
+ * corrected. A live message without a time has that of its arrival.
+ * @param text of a JSON value; undefined if the message has no time
+ * @throws FieldFault if the text is not a time, or not one that can be stored: it is never taken for another one
+ */
+export function timestampOf(text: string | undefined, { request, sentAt = null, time }: Origin, unit: Unit): number {
+  if (text === undefined) {
+    if (request) return request.receivedAt
+    throw new FieldFault('The row has no time.', 'timestamp', true)
+  }
+  const ms = readTime(text, unit, time)
+  return request ? correctedTime(ms, { sentAt, receivedAt: request.receivedAt }) : ms
+}
+
+/** @throws FieldFault */
+function readTime(text: string, unit: Unit, format: TimeFormat | undefined): number {
+  const content = contentOf(text)
+  const ms = content === null ? null : format ? toMilliseconds(content, format) : anyTime(content, unit)
+  const fault = (what: string) => new FieldFault(`The time ${text.slice(0, 100)} ${what}.`, 'timestamp')
+  if (ms === null) throw fault(`is not ${format ? FORMAT_WORDS[format] : WORDS[unit]}`)
+  if (ms === 'seconds') throw fault('looks like seconds, and milliseconds are expected')
+  if (ms < 0 || ms > MAX_TIMESTAMP) throw fault('is before 1970 or after 2286')
+  return ms
+}
+
+const FORMAT_WORDS: Record<TimeFormat, string> = {
+  iso: 'an ISO 8601 time',
+  s: 'a number of seconds',
+  ms: 'a number of milliseconds',
+}
+
+/** What is spelled as a time in a JSON value; null if it can be none. */
+function contentOf(text: string): string | null {
+  if (/^[-\d]/.test(text)) return text
+  const content: unknown = text.startsWith('"') ? JSON.parse(text) : null
+  return typeof content === 'string' ? content.trim() : null
+}
+
+function anyTime(content: string, unit: Unit): number | 'seconds' | null {
+  const number = decimalOf(content)
+  if (number === null) return toMilliseconds(content, 'iso')
+  if (unit === 's or ms') return toMilliseconds(content, number < SECONDS_BELOW ? 's' : 'ms')
+  if (number >= LIKE_SECONDS.from && number <= LIKE_SECONDS.to) return 'seconds'
+  // Such a number may be anything, such as 20240101.
+  if (unit === 'none' && number < SECONDS_BELOW) return null
+  return toMilliseconds(content, 'ms')
+}
+
+/** A time that says when something was last known, in epoch ms; undefined if there is none that can be read. */
+export function lastKnown(text: string | undefined): number | undefined {
+  try {
+    return text === undefined ? undefined : readTime(text, 'none', undefined)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,219 @@
+import t from 'tap'
+import { formatEvent } from '../../src/contract/event-text.js'
+import { amplitudeMessages } from '../../src/vendors/amplitude.js'
+import type { Decoded, SdkMessage, SdkRequest } from '../../src/vendors/message.js'
+import { mixpanelEvents } from '../../src/vendors/mixpanel.js'
+import { posthogMessages } from '../../src/vendors/posthog.js'
+import { NoEvent, readRow } from '../../src/vendors/row.js'
+import { segmentMessages } from '../../src/vendors/segment.js'
+import { VENDORS, type VendorName } from '../../src/vendors/vendors.js'
+import { aliasesOf, changesOf, eventsOf, json, request } from './sdk-messages.js'
+
+const AT = Date.UTC(2024, 0, 1, 0, 0, 0, 123)
+const ISO = '2024-01-01T00:00:00.123Z'
+
+type Decoder = (value: ReturnType<typeof json>, request: SdkRequest) => SdkMessage[]
+const LIVE: Record<VendorName, Decoder> = {
+  segment: segmentMessages,
+  posthog: posthogMessages,
+  mixpanel: mixpanelEvents,
+  amplitude: amplitudeMessages,
+}
+/** What a request puts around its messages. */
+const ENVELOPES: Record<VendorName, (messages: object[]) => object> = {
+  segment: (batch) => ({ batch }),
+  posthog: (batch) => ({ api_key: 'wk_key', batch }),
+  mixpanel: (events) => events,
+  amplitude: (events) => ({ events }),
+}
+
+function exported(vendor: VendorName, row: object, isTable = false): Decoded[] {
+  return VENDORS[vendor].messages(readRow(Buffer.from(JSON.stringify(row)), isTable))
+}
+
+function live(vendor: VendorName, ...messages: object[]): SdkMessage[] {
+  return LIVE[vendor](json(JSON.stringify(ENVELOPES[vendor](messages))), request())
+}
+
+/** Without what the vendor's own columns say, and the place in the request. */
+function essence(vendor: VendorName, messages: readonly SdkMessage[]): unknown[] {
+  return messages.map(({ index: _, ...message }) => {
+    if (message.type !== 'event') return message
+    const { properties, ...parts } = JSON.parse(formatEvent({ ...message.parts, insert_id: message.insertId }))
+    const { [`$${vendor}`]: rest, ...own } = properties
+    return { ...parts, properties: own }
+  })
+}
+
+/** The same messages as an SDK sends them, and as the vendor exports them. */
+const SAME: Record<VendorName, [what: string, live: object, exported: object][]> = {
+  segment: [
+    ...[
+      { type: 'track', event: 'bought', userId: 'ada', properties: { price: 9.9 } },
+      { type: 'track', event: 'seen', anonymousId: 'anon' },
+      { type: 'track', event: 'seen' },
+      { type: 'page', name: 'Home', userId: 'ada' },
+      { type: 'screen', name: 'Home', userId: 'ada' },
+      { type: 'identify', userId: 'ada', anonymousId: 'anon', traits: { plan: 'pro' } },
+      { type: 'identify', anonymousId: 'anon', context: { traits: { plan: 'pro' } } },
+      { type: 'group', userId: 'ada', groupId: 'acme', traits: { seats: 5 } },
+      { type: 'group', userId: 'ada' },
+      { type: 'alias', userId: 'ada', previousId: 'anon' },
+    ].map((message): [string, object, object] => {
+      const both = { ...message, messageId: 'm-1' }
+      return [message.type, { ...both, timestamp: ISO }, { ...both, timestamp: ISO, receivedAt: ISO, sentAt: ISO }]
+    }),
+  ],
+  posthog: [
+    ...[
+      { event: 'bought', distinct_id: 'ada', properties: { price: 9.9 } },
+      { event: '$identify', distinct_id: 'ada', properties: { $anon_distinct_id: 'anon', $set: { plan: 'pro' } } },
+      { event: '$create_alias', distinct_id: 'ada', properties: { alias: 'a@b.c' } },
+      { event: '$merge_dangerously', distinct_id: 'ada', properties: { alias: 'a@b.c' } },
+      { event: '$set', distinct_id: 'ada', properties: { $set: { a: 1 }, $set_once: { b: 2 }, $unset: ['c'] } },
+      {
+        event: '$groupidentify',
+        distinct_id: 'ada',
+        properties: { $group_type: 'company', $group_key: 'acme', $group_set: { seats: 5 } },
+      },
+      { event: 'e', distinct_id: 'ada', properties: { $set: { a: 1 }, $process_person_profile: false } },
+    ].flatMap((message): [string, object, object][] => {
+      const both = { ...message, uuid: 'u-1', timestamp: ISO }
+      const quoted = { ...both, properties: JSON.stringify(message.properties) }
+      return [
+        [message.event, both, { ...both, person_id: 'p', created_at: ISO }],
+        [`${message.event}, quoted`, both, quoted],
+      ]
+    }),
+  ],
+  mixpanel: [
+    ...[
+      { event: 'bought', properties: { distinct_id: 'ada', price: 9.9 } },
+      { event: 'seen', properties: { distinct_id: '$device:d', $device_id: 'd' } },
+      { event: 'seen', properties: { $device_id: 'd', $user_id: 'ada' } },
+      { event: '$identify', properties: { distinct_id: 'ada', $anon_distinct_id: '$device:d' } },
+      { event: '$identify', properties: { $identified_id: 'ada', $anon_id: 'd' } },
+      { event: '$create_alias', properties: { distinct_id: 'ada', alias: 'a@b.c' } },
+      { event: '$merge', properties: { $distinct_ids: ['ada', 'a@b.c'] } },
+    ].map(({ event, properties }): [string, object, object] => {
+      const both = { event, properties: { ...properties, $insert_id: 'i-1', time: AT } }
+      return [event, both, both]
+    }),
+  ],
+  amplitude: [
+    ...[
+      { event_type: 'bought', user_id: 'ada', device_id: 'd', event_properties: { price: 9.9 } },
+      { event_type: 'seen', device_id: 'd', user_properties: { plan: 'pro' } },
+      { event_type: '$identify', user_id: 'ada', device_id: 'd', user_properties: { $set: { plan: 'pro' } } },
+      { event_type: '$groupidentify', groups: { company: 'acme' }, group_properties: { $set: { seats: 5 } } },
+    ].map((message): [string, object, object] => [
+      message.event_type,
+      { ...message, insert_id: 'i-1', time: AT },
+      {
+        ...message,
+        $insert_id: 'i-1',
+        uuid: 'u-1',
+        event_time: '2024-01-01 00:00:00.123000',
+        amplitude_id: 9e17,
+      },
+    ]),
+  ],
+}
+
+t.test('the same message says the same, live and exported', async (t) => {
+  for (const vendor of Object.keys(SAME) as VendorName[]) {
+    for (const [what, sent, row] of SAME[vendor]) {
+      const found = essence(vendor, exported(vendor, row))
+      t.ok(found.length > 0)
+      t.strictSame(found, essence(vendor, live(vendor, sent)), `${vendor} ${what}`)
+    }
+  }
+})
+
+t.test('a visitor who logs in and buys is one user, live and exported', async (t) => {
+  for (const vendor of Object.keys(SAME) as VendorName[]) {
+    const link = SAME[vendor].flatMap(([, , row]) => aliasesOf(exported(vendor, row)))
+    t.ok(link.length > 0, `${vendor} links`)
+    for (const [user, alias] of link) t.not(user, alias)
+    for (const message of SAME[vendor].flatMap(([, , row]) => exported(vendor, row))) {
+      if (message.type === 'change') t.equal(message.time, AT, vendor)
+      if (message.type === 'event') t.ok(message.insertId, vendor)
+    }
+  }
+})
+
+t.test("a vendor's own times are not corrected again", async (t) => {
+  const row = { type: 'track', event: 'e', userId: 'ada', timestamp: ISO, sentAt: '2023-01-01T00:00:00Z' }
+  t.match(exported('segment', row), [{ parts: { timestamp: String(AT) } }])
+  const { timestamp: _, ...timeless } = row
+  const received = { ...timeless, originalTimestamp: '2020-01-01T00:00:00Z', receivedAt: ISO }
+  t.match(exported('segment', received), [{ parts: { timestamp: String(AT) } }], "by Segment's clock")
+})
+
+t.test('times of an export', async (t) => {
+  const rows: Record<VendorName, (time: unknown) => object> = {
+    segment: (timestamp) => ({ type: 'track', event: 'e', userId: 'ada', timestamp }),
+    posthog: (timestamp) => ({ event: 'e', distinct_id: 'ada', timestamp, properties: {} }),
+    mixpanel: (time) => ({ event: 'e', properties: { distinct_id: 'ada', time } }),
+    amplitude: (event_time) => ({ event_type: 'e', user_id: 'ada', event_time }),
+  }
+  for (const vendor of Object.keys(rows) as VendorName[]) {
+    const at = (time: unknown) => {
+      const [event] = eventsOf(exported(vendor, rows[vendor](time)))
+      return event?.parts.timestamp
+    }
+    t.equal(at(ISO), String(AT), vendor)
+    t.equal(at('2024-01-01 00:00:00.123456'), String(AT), vendor)
+    t.equal(at(AT), String(AT), vendor)
+    for (const time of ['soon', '', -1, true, {}, []]) {
+      t.throws(() => at(time), { name: 'RowFault', message: `The time ${JSON.stringify(time)} ` }, vendor)
+    }
+    for (const none of [undefined, null]) t.throws(() => at(none), { message: 'The row has no time.' }, vendor)
+    const row = readRow(Buffer.from(JSON.stringify(rows[vendor](1_704_067_200))))
+    t.match(VENDORS[vendor].messages(row, { time: 's' }), [{ parts: { timestamp: '1704067200000' } }], vendor)
+    t.throws(() => VENDORS[vendor].messages(row, { time: 'iso' }), { message: /ISO 8601/ }, vendor)
+  }
+})
+
+t.test('who an event of Mixpanel came from, and who Mixpanel found out that it was', async (t) => {
+  const properties = { distinct_id: 'ada', $distinct_id_before_identity: '$device:d', time: AT, $insert_id: 'i' }
+  const messages = exported('mixpanel', { event: 'seen', properties })
+  t.match(eventsOf(messages), [{ parts: { distinct_id: '$device:d' }, insertId: 'seen:i' }])
+  t.strictSame(aliasesOf(messages), [['ada', '$device:d']])
+})
+
+t.test('what exports say about users', async (t) => {
+  const person = { $distinct_id: 'ada', $properties: { $email: 'a@b.c', $last_seen: '2024-01-01T00:00:00.123' } }
+  t.match(exported('mixpanel', person), [
+    { operations: ['{"$set":{"$email":"a@b.c","$last_seen":"2024-01-01T00:00:00.123"}}'], time: AT },
+  ])
+  t.match(exported('mixpanel', { $distinct_id: 7, $properties: [] }), [{ distinctId: '7', operations: [] }])
+  t.throws(() => exported('mixpanel', { $distinct_id: '', $properties: {} }), { message: /names no user/ })
+  t.throws(() => exported('mixpanel', { $distinct_id: 'a', $properties: 5 }), { message: /not an object/ })
+
+  const own = { team_id: 1, distinct_id: 'ada', person_id: 'p', created_at: '2024-01-01 00:00:00.123' }
+  t.match(exported('posthog', { ...own, properties: '{"plan": "pro"}' }), [
+    { distinctId: 'ada', operations: ['{"$set":{"plan": "pro"}}'], time: AT },
+  ])
+  t.match(exported('posthog', { ...own, properties: { plan: 'pro' }, is_deleted: false }), [{ type: 'change' }])
+  t.match(exported('posthog', { ...own, properties: {}, is_deleted: 0 }), [{ type: 'change' }])
+  for (const is_deleted of [true, 1, 'true', '1']) {
+    for (const properties of [{ plan: 'pro' }, '{}', undefined]) {
+      t.throws(() => exported('posthog', { ...own, properties, is_deleted }), NoEvent, 'a deleted person stays deleted')
+    }
+  }
+  t.throws(() => exported('posthog', { ...own, properties: '{}', is_deleted: 'true' }, true), NoEvent, 'in a table')
+
+  const amplitude = { event_type: 'e', event_time: ISO, user_id: 'ada' }
+  const odd = { ...amplitude, user_properties: { $email: 'a@b.c', plan: 'pro' } }
+  t.strictSame(changesOf(exported('amplitude', odd)), [['ada', '{"$set":{"$email":"a@b.c","plan":"pro"}}']])
+  t.strictSame(changesOf(exported('amplitude', { ...amplitude, user_properties: {} })), [])
+  t.match(exported('amplitude', { ...amplitude, user_id: null, amplitude_id: 7 }), [{ parts: { distinct_id: '7' } }])
+})
+
+t.test("columns of PostHog's export that hold what an event sets", async (t) => {
+  const row = { event: 'e', distinct_id: 'ada', timestamp: ISO, properties: '{}', set: '{"a":1}', set_once: '' }
+  for (const isTable of [false, true]) {
+    t.strictSame(changesOf(exported('posthog', row, isTable)), [['ada', '{"$set":{"a":1}}']])
+  }
+})
