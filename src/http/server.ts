@@ -12,6 +12,7 @@ import { documentation } from './openapi/document.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
 import { validatorCompiler } from './validator.js'
+import { acceptZstd } from './zstd.js'
 
 /** How long requests in flight may take once the server closes. */
 const LAST_REQUESTS_MS = 2_000
@@ -90,6 +91,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   prepareCompressed(server)
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })
+  server.after(() => acceptZstd(server))
   return { server, requests, closing }
 }
 
