@@ -42,7 +42,7 @@ export class LogLimit {
   /** @returns whether the line may be written; if not, it is counted */
   allows({ projectId, keyId }: Sender, code: string): boolean {
     this.#timer ??= setTimeout(() => this.end(), this.#windowMs).unref()
-    const count = this.#counts.get(keyId) ?? { sender: { projectId, keyId }, lines: 0, left: new Map() }
+    const count = this.#counts.get(keyId) ?? { sender: { projectId, keyId }, lines: 0, left: new Map<string, number>() }
     this.#counts.set(keyId, count)
     if (++count.lines <= this.#maxLines) return true
     count.left.set(code, (count.left.get(code) ?? 0) + 1)

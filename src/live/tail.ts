@@ -135,9 +135,10 @@ export class Tail {
     let count = 0
     let bytes = 0
     for await (const chunk of await readStretch(shards, stretch, { signal })) {
-      const events = parser.take(chunk as Buffer)
+      const piece = chunk as Buffer
+      const events = parser.take(piece)
       count += events.length
-      bytes += chunk.length
+      bytes += piece.length
       for (const event of events) this.#audience.offer(event)
       this.#read = events.at(-1)?.id ?? this.#read
       if (bytes < ROUND_BYTES) continue

@@ -79,7 +79,7 @@ export const TOOLS: readonly Tool[] = [
       'The profile of one user, by its distinct_id or an alias. Personal data: ask for it only if the person wants to know about this user.',
     schema: args({ distinct_id: describe(Name, 'The distinct_id, or an alias of it.') }),
     narrower: 'This profile is too long to show whole.',
-    read: (data, given, signal) => data.user(String(given.distinct_id), signal),
+    read: (data, given, signal) => data.user(given.distinct_id as string, signal),
   },
   {
     name: 'recent_events',

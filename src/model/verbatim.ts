@@ -52,7 +52,7 @@ export class EntryError extends Error {
 
   constructor(error: unknown) {
     super('The entry holds no events.')
-    this.reason = `The entry holds no events: ${error instanceof Error ? error.message : error}`
+    this.reason = `The entry holds no events: ${error instanceof Error ? error.message : 'it cannot be read'}`
   }
 }
 

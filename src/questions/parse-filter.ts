@@ -100,13 +100,19 @@ function filterAt(value: unknown, path: string, context: FilterContext, level: n
     return null
   }
   const [operator] = value
-  if (operator === 'and' || operator === 'or' || operator === 'not') return group(value, path, context, level)
+  if (operator === 'and' || operator === 'or' || operator === 'not') return group(operator, value, path, context, level)
   return comparison(value, path, context)
 }
 
-function group(value: unknown[], path: string, context: FilterContext, level: number): Filter | null {
+function group(
+  operator: 'and' | 'or' | 'not',
+  value: unknown[],
+  path: string,
+  context: FilterContext,
+  level: number,
+): Filter | null {
   const { faults } = context
-  const [operator, of] = value
+  const [, of] = value
   if (level > MAX_NESTING) {
     faults.add(path, `must not be nested more than ${MAX_NESTING} levels deep`)
     return null
@@ -124,14 +130,15 @@ function group(value: unknown[], path: string, context: FilterContext, level: nu
     return null
   }
   const inner = of.map((one, i) => filterAt(one, `${path}/1/${i}`, context, level + 1))
-  return [operator as 'and' | 'or', inner.filter((one) => one !== null)]
+  return [operator, inner.filter((one) => one !== null)]
 }
 
 function comparison(value: unknown[], path: string, context: FilterContext): Filter | null {
   const { faults } = context
-  const [operator, name, operand] = value
+  const [first, name, operand] = value
+  const operator = typeof first === 'string' ? first : ''
   const isPresence = operator === 'set' || operator === 'not_set'
-  const check = isPresence ? null : CHECKS.get(operator as string)
+  const check = isPresence ? null : CHECKS.get(operator)
   if (check === undefined) {
     faults.add(`${path}/0`, `must be one of ${[...CHECKS.keys(), 'set', 'not_set', 'and', 'or', 'not'].join(', ')}`)
     return null

@@ -15,8 +15,8 @@ export function findPatterns(question: Question): Pattern[] {
 function patternsIn(value: unknown, path: string): Pattern[] {
   if (typeof value !== 'object' || value === null) return []
   if (Array.isArray(value) && value[0] === 'matches' && value.length === 3) {
-    return [value[2]].flat().map((pattern, i, { length }) => {
-      return { path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern: String(pattern) }
+    return [value[2]].flat().flatMap((pattern: unknown, i, { length }) => {
+      return typeof pattern === 'string' ? [{ path: length > 1 ? `${path}/2/${i}` : `${path}/2`, pattern }] : []
     })
   }
   return Object.entries(value).flatMap(([name, member]) => patternsIn(member, `${path}/${name}`))

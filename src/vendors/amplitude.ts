@@ -173,6 +173,9 @@ function changeOf(row: JsonRow, field: string, { request }: Origin): { operation
   return { operations, clears }
 }
 
+/** Characters of what a reason quotes. */
+const MAX_QUOTED = 100
+
 const OPERATORS = new Set([
   '$set',
   '$setOnce',
@@ -187,8 +190,9 @@ const OPERATORS = new Set([
 ])
 
 function operationsOf(operator: string, operand: string, field: string): string[] {
-  if (isEmptyArray(operand)) return []
-  if (!operand.startsWith('{')) throw new FieldFault(`The operand of ${operator} is not an object.`, field)
+  if (operand === 'null' || isEmptyArray(operand)) return []
+  if (!operand.startsWith('{'))
+    throw new FieldFault(`The operand of ${operator.slice(0, MAX_QUOTED)} is not an object.`, field)
   if (isEmpty(operand)) return []
   const entries = [...memberTexts(operand)]
   switch (operator) {
@@ -225,7 +229,7 @@ function operationsOf(operator: string, operand: string, field: string): string[
           .map((one) => operation(operator, [[name, one]]))
       })
     default:
-      throw new FieldFault(`The operator ${operator} is not known.`, field)
+      throw new FieldFault(`The operator ${operator.slice(0, MAX_QUOTED)} is not known.`, field)
   }
 }
 

@@ -85,7 +85,7 @@ export interface SdkRequest {
 }
 
 /** The profile is to be deleted; done for a secret key only. */
-export interface SdkDelete {
+interface SdkDelete {
   type: 'delete'
   distinctId: string
 }
@@ -185,7 +185,7 @@ export function messagesOfEach(
     } catch (error) {
       if (error instanceof TooManyMessagesError) throw error
       const { field, isMissing } = error instanceof FieldFault ? error : { field: undefined, isMissing: false }
-      const reason = error instanceof RowFault ? error.message : UNREADABLE
+      const reason = error instanceof RowFault ? withoutIt(error.message) : UNREADABLE
       all.push({
         type: 'fault',
         text: withoutIt(value.text),
@@ -224,5 +224,6 @@ function spellings(text: string, at: number): string {
   const backslashes = `\\\\{1,${MAX_BACKSLASHES}}`
   const itself = `\\u${code}`
   const isEscapable = /["\\/]/.test(text.charAt(at))
-  return `(?:${itself}|${backslashes}u${digits}${isEscapable ? `|${backslashes}${itself}` : ''})`
+  // The longest first: a backslash may begin any of the others.
+  return `(?:${backslashes}u${digits}|${isEscapable ? `${backslashes}${itself}|` : ''}${itself})`
 }

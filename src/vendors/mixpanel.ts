@@ -60,8 +60,8 @@ function decode(row: JsonRow, origin: Origin): Decoded[] {
     },
   ]
   if (event === '$identify') {
-    const user = inner.filled('$identified_id') ?? (distinct_id === ANONYMOUS ? undefined : distinct_id)
-    if (user !== undefined) {
+    const user = inner.filled('$identified_id') ?? distinct_id
+    if (user !== ANONYMOUS) {
       messages.push({ type: 'change', distinctId: user, identifies: true, operations: [], insertId: undefined, time })
     }
     messages.push(...aliasOf(user, inner.filled('$anon_id') ?? inner.filled('$anon_distinct_id'), 'inferred'))

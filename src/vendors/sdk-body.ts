@@ -82,7 +82,8 @@ async function decompress(raw: Buffer, maxBytes: number, take: (bytes: number) =
   const chunks: Buffer[] = []
   let length = 0
   try {
-    for await (const chunk of gunzip) {
+    for await (const piece of gunzip) {
+      const chunk = piece as Buffer
       length += chunk.length
       if (length > maxBytes) throw new SdkBodyTooLargeError()
       take(chunk.length)

@@ -1,7 +1,7 @@
 import type { JsonValue } from '../json/value.js'
 import { ANONYMOUS, groupName } from '../model/user-names.js'
 import { aliasOf, type Decoded, insertIdOf, messagesOfEach, type SdkMessage, type SdkRequest } from './message.js'
-import { JsonRow, RowFault, setOf, withRest } from './row.js'
+import { JsonRow, NoEvent, RowFault, setOf, withRest } from './row.js'
 import { toMilliseconds } from './time.js'
 import { type Origin, timestampOf, type Vendor } from './vendor.js'
 
@@ -24,6 +24,10 @@ const EVENT_NAMES: ReadonlyMap<unknown, string> = new Map([
   ['group', '$group'],
   ['alias', '$alias'],
 ])
+
+/** Fields that have a place of their own, or hold the key. */
+const PLACED = ['event', 'properties']
+const PLACED_LIVE = [...PLACED, 'writeKey']
 
 /** Jitsu's SDK masks what follows the colon of its key. */
 const MASKED = ':***'
@@ -52,20 +56,24 @@ function isForeign(writeKey: unknown, { key, isOwnKey }: SdkRequest): boolean {
   return writeKey !== key && !writeKey.endsWith(`:${key}`) && isOwnKey?.(writeKey) !== true
 }
 
-/** Every message is an event; `identify`, `group` and `alias` also change profiles and names. */
+/**
+ * Every message is an event; `identify`, `group` and `alias` also change profiles and names. If one of these has no time in
+ * an export, it does only that.
+ */
 function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
   const event = type === 'track' ? row.value('event') : EVENT_NAMES.get(type)
   if (type !== 'track' && event === undefined) throw new RowFault('The message has no type that Segment has.')
   const [userId, anonymousId, previousId] = [row.filled('userId'), row.filled('anonymousId'), row.filled('previousId')]
   const distinct_id = userId ?? anonymousId ?? previousId ?? ANONYMOUS
-  const time = timestampOf(timeIn(row, origin), origin, 'none')
+  const time = timeOf(row, origin, type)
   const messageId = row.filled('messageId')
   const insertId = messageId === undefined ? undefined : insertIdOf(messageId)
-  const used = ['event', 'properties', ...(origin.request ? ['writeKey'] : [])]
+  const used = origin.request ? PLACED_LIVE : PLACED
   const properties = withRest(row, row.objectIn('properties'), '$segment', used)
-  const messages: Decoded[] = [
-    { type: 'event', parts: { event, distinct_id, timestamp: String(time), properties }, insertId },
-  ]
+  const messages: Decoded[] = []
+  if (time !== undefined) {
+    messages.push({ type: 'event', parts: { event, distinct_id, timestamp: String(time), properties }, insertId })
+  }
   if (type === 'identify' && distinct_id !== ANONYMOUS) {
     const operations = setOf(row.objectIn('traits') ?? row.rowIn('context')?.objectIn('traits'))
     const identifies = userId !== undefined
@@ -78,14 +86,16 @@ function decode(row: JsonRow, origin: Origin, type: unknown): Decoded[] {
     messages.push({ type: 'change', distinctId: groupName(groupId), isGroup: true, operations, insertId, time })
   }
   if (type === 'alias') messages.push(...aliasOf(userId, previousId, 'said'))
+  if (messages.length === 0) throw new NoEvent('The message has no time, and says nothing of a user.')
   return messages
 }
 
 /** In a bucket, `timestamp` and `receivedAt` are by Segment's clock, and `originalTimestamp` is not. */
-function timeIn(row: JsonRow, { request }: Origin): string | undefined {
-  const own = row.textOf('timestamp')
-  const received = request ? undefined : row.textOf('receivedAt')
-  return own ?? received ?? row.textOf('originalTimestamp')
+function timeOf(row: JsonRow, origin: Origin, type: unknown): number | undefined {
+  const received = origin.request ? undefined : row.textOf('receivedAt')
+  const text = row.textOf('timestamp') ?? received ?? row.textOf('originalTimestamp')
+  const isNeeded = origin.request !== undefined || type === 'track' || type === 'page' || type === 'screen'
+  return text === undefined && !isNeeded ? undefined : timestampOf(text, origin, 'none')
 }
 
 /** A time of sending that cannot be read corrects nothing. */

@@ -16,7 +16,7 @@ export interface Vendor {
   messages(row: JsonRow, options?: ExportOptions): Decoded[]
 }
 
-export interface ExportOptions {
+interface ExportOptions {
   /** how the times of the export are written; undefined: as the vendor's documents say */
   time?: TimeFormat | undefined
 }
@@ -60,13 +60,15 @@ export function timestampOf(text: string | undefined, { request, sentAt = null, 
 
 /** @throws FieldFault */
 function readTime(text: string, unit: Unit, format: TimeFormat | undefined): number {
-  const content = contentOf(text)
-  const ms = content === null ? null : format ? toMilliseconds(content, format) : anyTime(content, unit)
-  const fault = (what: string) => new FieldFault(`The time ${text.slice(0, 100)} ${what}.`, 'timestamp')
-  if (ms === null) throw fault(`is not ${format ? FORMAT_WORDS[format] : WORDS[unit]}`)
-  if (ms === 'seconds') throw fault('looks like seconds, and milliseconds are expected')
-  if (ms < 0 || ms > MAX_TIMESTAMP) throw fault('is before 1970 or after 2286')
-  return ms
+  const ms = format ? timeIn(text, format) : anyTime(text, unit)
+  if (typeof ms === 'number' && ms >= 0 && ms <= MAX_TIMESTAMP) return ms
+  const what =
+    typeof ms === 'number'
+      ? 'is before 1970 or after 2286'
+      : ms === 'seconds'
+        ? 'looks like seconds, and milliseconds are expected'
+        : `is not ${format ? FORMAT_WORDS[format] : WORDS[unit]}`
+  throw new FieldFault(`The time ${text.slice(0, 100)} ${what}.`, 'timestamp')
 }
 
 const FORMAT_WORDS: Record<TimeFormat, string> = {
@@ -75,21 +77,27 @@ const FORMAT_WORDS: Record<TimeFormat, string> = {
   ms: 'a number of milliseconds',
 }
 
-/** What is spelled as a time in a JSON value; null if it can be none. */
+/** The content of a string; null for any other JSON value. */
 function contentOf(text: string): string | null {
-  if (/^[-\d]/.test(text)) return text
-  const content: unknown = text.startsWith('"') ? JSON.parse(text) : null
-  return typeof content === 'string' ? content.trim() : null
+  if (!text.startsWith('"')) return null
+  return (text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1)).trim()
 }
 
-function anyTime(content: string, unit: Unit): number | 'seconds' | null {
-  const number = decimalOf(content)
-  if (number === null) return toMilliseconds(content, 'iso')
-  if (unit === 's or ms') return toMilliseconds(content, number < SECONDS_BELOW ? 's' : 'ms')
+function timeIn(text: string, format: TimeFormat): number | null {
+  const content = contentOf(text)
+  return content === null && format === 'iso' ? null : toMilliseconds(content ?? text, format)
+}
+
+function anyTime(text: string, unit: Unit): number | 'seconds' | null {
+  const content = contentOf(text)
+  const iso = content === null ? null : toMilliseconds(content, 'iso')
+  if (iso !== null) return iso
+  const number = decimalOf(content ?? text)
+  if (number === null) return null
+  if (unit === 's or ms') return number < SECONDS_BELOW ? Math.round(number * 1000) : Math.trunc(number)
   if (number >= LIKE_SECONDS.from && number <= LIKE_SECONDS.to) return 'seconds'
   // Such a number may be anything, such as 20240101.
-  if (unit === 'none' && number < SECONDS_BELOW) return null
-  return toMilliseconds(content, 'ms')
+  return unit === 'none' && number < SECONDS_BELOW ? null : Math.trunc(number)
 }
 
 /** A time that says when something was last known, in epoch ms; undefined if there is none that can be read. */

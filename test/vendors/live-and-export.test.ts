@@ -182,6 +182,25 @@ t.test('who an event of Mixpanel came from, and who Mixpanel found out that it w
   t.strictSame(aliasesOf(messages), [['ada', '$device:d']])
 })
 
+t.test("a message of Segment's without a time changes profiles and names only", async (t) => {
+  const identify = { type: 'identify', userId: 'ada', anonymousId: 'anon', traits: { a: 1 }, messageId: 'm' }
+  t.strictSame(exported('segment', identify), [
+    {
+      type: 'change',
+      distinctId: 'ada',
+      identifies: true,
+      operations: ['{"$set":{"a":1}}'],
+      insertId: 'm',
+      time: undefined,
+    },
+    { type: 'alias', distinctId: 'ada', alias: 'anon', link: 'inferred' },
+  ])
+  t.match(exported('segment', { type: 'group', groupId: 'g', traits: {} }), [{ isGroup: true }])
+  t.match(exported('segment', { type: 'alias', userId: 'ada', previousId: 'anon' }), [{ type: 'alias' }])
+  t.throws(() => exported('segment', { type: 'group', userId: 'ada' }), NoEvent)
+  t.match(live('segment', identify), [{ type: 'event' }, { type: 'change' }, { type: 'alias' }])
+})
+
 t.test('what exports say about users', async (t) => {
   const person = { $distinct_id: 'ada', $properties: { $email: 'a@b.c', $last_seen: '2024-01-01T00:00:00.123' } }
   t.match(exported('mixpanel', person), [

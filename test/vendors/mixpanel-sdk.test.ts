@@ -133,6 +133,57 @@ t.test('aliases', async (t) => {
   t.strictSame(only({ distinct_id: 'ada', alias: 'a@b.c' }, 'renamed').aliases, [])
 })
 
+/** What an event says besides that it happened. */
+function rest(event: string, properties: object) {
+  const messages = mixpanelEvents(json(JSON.stringify({ event, properties })), request())
+  return messages.slice(1).map(({ index: _, ...message }) => message)
+}
+
+t.test('identify, as browsers and as servers say it', async (t) => {
+  const change = { type: 'change', identifies: true, operations: [], insertId: undefined, time: NOW }
+  const link = (distinctId: string, alias: string) => ({ type: 'alias', distinctId, alias, link: 'inferred' })
+  t.strictSame(rest('$identify', { distinct_id: 'ada', $anon_distinct_id: 'd' }), [
+    { ...change, distinctId: 'ada' },
+    link('ada', 'd'),
+  ])
+  const server = { $identified_id: 'ada', $anon_id: 'd' }
+  t.strictSame(rest('$identify', server), [{ ...change, distinctId: 'ada' }, link('ada', 'd')])
+  t.equal(only(server, '$identify').distinct_id, 'ada')
+  t.equal(only({ ...server, distinct_id: 'd' }, '$identify').distinct_id, 'd', 'the distinct_id if it is given')
+  t.match(rest('$identify', { ...server, distinct_id: 'd' }), [{ distinctId: 'ada' }, { alias: 'd' }])
+  t.strictSame(rest('$identify', { $anon_distinct_id: 'd' }), [], 'nobody')
+  t.strictSame(rest('$identify', { $identified_id: '$anonymous', $anon_id: 'd' }), [])
+})
+
+t.test('a device and its user on one event', async (t) => {
+  const ids = { $device_id: 'd', $user_id: 'ada' }
+  // Events of the device may have either name: that of browsers has the prefix.
+  const links = ['$device:d', 'd'].map((alias) => ({ type: 'alias', distinctId: 'ada', alias, link: 'inferred' }))
+  t.strictSame(rest('e', ids), links)
+  t.strictSame(rest('e', { ...ids, distinct_id: 'grace' }), links)
+  t.strictSame(rest('e', { ...ids, $device_id: '$device:d' }), links.slice(0, 1))
+  t.strictSame(rest('e', { $device_id: 'ada', $user_id: 'ada' }).length, 1, 'no alias of its own name')
+  for (const some of [{ $device_id: 'd' }, { $user_id: 'ada' }, { ...ids, $user_id: '' }, { ...ids, $device_id: {} }]) {
+    t.strictSame(rest('e', some), [])
+  }
+  const twice = mixpanelEvents(json(JSON.stringify([1, 2].map(() => ({ event: 'e', properties: ids })))), request())
+  t.equal(aliasesOf(twice).length, 2, 'said once in a request')
+})
+
+t.test('a merge of two users is nobody’s event', async (t) => {
+  const ids = { $distinct_ids: ['ada', 'a@b.c'] }
+  t.strictSame(rest('$merge', ids), [{ type: 'alias', distinctId: 'ada', alias: 'a@b.c', link: 'merge' }])
+  t.equal(only({ ...ids, distinct_id: 'ada', $user_id: 'ada', $device_id: 'd' }, '$merge').distinct_id, '$anonymous')
+  t.strictSame(rest('$merge', { $distinct_ids: [7, 'x'] }), [
+    { type: 'alias', distinctId: '7', alias: 'x', link: 'merge' },
+  ])
+  t.strictSame(rest('$merge', { $distinct_ids: ['ada', 'ada'] }), [])
+  for (const $distinct_ids of [undefined, null, [], ['ada'], ['ada', ''], ['ada', {}], 'ada', {}, [['ada', 'b']]]) {
+    const [fault] = mixpanelEvents(json(JSON.stringify({ event: '$merge', properties: { $distinct_ids } })), request())
+    t.match(fault, { type: 'fault', field: '$distinct_ids' }, JSON.stringify($distinct_ids))
+  }
+})
+
 t.test('updates of profiles and groups', async (t) => {
   const user = { $token: KEY, $distinct_id: 'ada' }
   const operations = {

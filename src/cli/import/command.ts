@@ -28,10 +28,10 @@ ${TARGET_USAGE}
   --time FORMAT      how times are written: iso (ISO 8601, UTC if it has no zone), s or ms (since
                      1970). The default is ms; an input whose first time does not look like
                      milliseconds is not imported
-  --from VENDOR      reads an export of mixpanel, amplitude, posthog or segment. Besides the events,
-                     it sets the properties of users in their profiles, in the order of the file:
-                     Mixpanel's profiles, PostHog's persons, Segment's identify and group, and the
-                     user properties of Amplitude's events
+  --from VENDOR      reads an export of mixpanel, amplitude, posthog or segment as the vendor's
+                     endpoint reads the same messages: events with their ids, what they say about
+                     users, and which names are one user's. Mixpanel's profiles, PostHog's persons
+                     and the user properties of Amplitude's events are set in the profiles
   --parallel N       batches in flight at a time, 1 to 32 (default: 8); with 1, events are stored in
                      the order of the file
   --state FILE       where progress is kept (default: FILE.import.json next to the input)

@@ -110,8 +110,8 @@ function describe({ querystring, params, headers, body }: FastifySchema, call: C
 function plain(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_name, value) => {
     if (typeof value?.message !== 'string') return value
-    const { message, ...rest } = value
-    return { description: `${message[0].toUpperCase()}${message.slice(1)}.`, ...rest }
+    const { message, ...rest } = value as { message: string }
+    return { description: `${message.charAt(0).toUpperCase()}${message.slice(1)}.`, ...rest }
   })
 }
 

@@ -123,8 +123,8 @@ function configScript(key: string): string {
 function results({ faults }: Ingested, { json }: CallContext): Answer {
   const found = new Map<string, { result: 'ok' } | { result: 'drop'; details: string }>()
   for (const event of json?.member('batch')?.elements() ?? []) {
-    const uuid = event.member('uuid')
-    if (uuid?.isString) found.set(String(uuid.value), { result: 'ok' })
+    const uuid = event.member('uuid')?.value
+    if (typeof uuid === 'string') found.set(uuid, { result: 'ok' })
   }
   for (const { insertId, reason } of faults) {
     if (insertId !== undefined) found.set(insertId, { result: 'drop', details: reason })

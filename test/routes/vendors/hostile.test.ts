@@ -1,0 +1,61 @@
+import t from 'tap'
+import { startSdkApp } from './sdk-app.js'
+
+const HOSTILE = [
+  '{"toString":""}',
+  '{"valueOf":5,"toString":null}',
+  '{"__proto__":{"toString":1}}',
+  '[{"toString":""}]',
+]
+
+t.test('no value of a message takes its neighbours with it, at any door', async (t) => {
+  const { post, events, keys } = await startSdkApp(t)
+  const token = keys.write
+  /** A request with a good message before and behind this one. */
+  const doors: [url: string, wrap: (good: string, hostile: string) => string, fields: string[]][] = [
+    [
+      '/segment/v1/batch',
+      (event, value) => batch(`{"type":"track","event":"${event}","userId":"u"}`, value),
+      ['type', 'event', 'userId', 'messageId', 'properties', 'context', 'timestamp', 'writeKey'],
+    ],
+    [
+      '/posthog/batch/',
+      (event, value) => batch(`{"event":"${event}","distinct_id":"u"}`, value),
+      ['event', 'distinct_id', 'uuid', 'properties', 'timestamp', 'offset', '$set', 'token', 'library'],
+    ],
+    [
+      '/mixpanel/track',
+      (event, value) => {
+        const good = `{"event":"${event}","properties":{"token":"${token}","distinct_id":"u"}}`
+        return `[${good},${value},${good}]`
+      },
+      ['event', 'properties'],
+    ],
+    [
+      '/amplitude/2/httpapi',
+      (event, value) => {
+        const good = `{"event_type":"${event}","user_id":"u"}`
+        return `{"api_key":"${token}","events":[${good},${value},${good}]}`
+      },
+      ['event_type', 'user_id', 'insert_id', 'time', 'event_properties', 'user_properties', 'groups', 'library'],
+    ],
+  ]
+  function batch(good: string, value: string): string {
+    return `{"api_key":"${token}","batch":[${good},${value},${good}]}`
+  }
+  for (const [url, wrap, fields] of doors) {
+    let sent = 0
+    for (const field of fields) {
+      for (const value of HOSTILE) {
+        const message = `{"type":"track","event":"e","event_type":"e","user_id":"v","${field}":${value}}`
+        const response = await post(url, wrap(url, message), url.startsWith('/amplitude') ? { authorization: '' } : {})
+        // Amplitude's SDKs send the good ones again at a 400 that names the others.
+        const isAgain = url.startsWith('/amplitude') && response.statusCode === 400
+        t.ok(response.statusCode === 200 || isAgain, `${url} ${field} ${value}: ${response.statusCode}`)
+        if (!isAgain) sent += 2
+      }
+    }
+    const stored = (await events()).filter(({ event }) => event === url)
+    t.equal(stored.length, sent, url)
+  }
+})

@@ -1,0 +1,51 @@
+import { readdirSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import ts from 'typescript'
+import { temporaryFolder } from '../helper.js'
+import { findConversions } from './conversions.js'
+
+/** The rooms that read what somebody sent. */
+const ROOMS = ['contract', 'http', 'json', 'keys', 'live', 'mcp', 'model', 'pipeline', 'questions', 'routes', 'vendors']
+
+/** Each line but the last ones converts. */
+const EXAMPLES = `
+export const a = (given: unknown) => String(given)
+export const b = (given: unknown) => Number(given)
+export const c = (given: unknown) => \`\${given}\`
+export const d = (given: any) => +given
+export const e = (given: any) => given + ''
+export const f = (given: any) => new Date(given)
+export const g = (given: any) => /x/.test(given)
+export const h = (given: any, by: Record<string, string>) => by[given]
+export const i = (given: any) => given.name.toString()
+export const j = (given: { [name: string]: any }) => { let s = ''; s += given.name; return s }
+export const k = (given: string | number) => String(given) + given
+export const l = () => { try { a(1) } catch (error) { return String(error) } }
+`
+const CONVERTING = 10
+
+function settings(): ts.CompilerOptions {
+  const { config } = ts.readConfigFile('tsconfig.json', ts.sys.readFile)
+  return ts.parseJsonConfigFileContent(config, ts.sys, '.').options
+}
+
+t.test('the rule finds what converts a value of an unknown type', async (t) => {
+  const file = join(await temporaryFolder(t), 'examples.ts')
+  await writeFile(file, EXAMPLES)
+  const found = findConversions([file], { ...settings(), types: [] }).map(({ line }) => line)
+  t.strictSame(
+    found,
+    Array.from({ length: CONVERTING }, (_, i) => i + 2),
+  )
+})
+
+t.test('no value that somebody sent is converted before its type is known', { timeout: 120_000 }, async (t) => {
+  const files = ROOMS.flatMap((room) => {
+    const names = readdirSync(join('src', room), { recursive: true, encoding: 'utf8' })
+    return names.filter((name) => name.endsWith('.ts')).map((name) => join('src', room, name))
+  })
+  t.ok(files.length > 100, `${files.length} files`)
+  t.strictSame(findConversions(files, settings()), [])
+})
