@@ -139,7 +139,18 @@ const success = { status: Type.Literal(1), error: Type.Null() }
 export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
 
 export const Done = Type.Object(success)
-export const Accepted = withFields({ accepted: Type.Integer() })
+
+/** The most warnings of one response. */
+export const MAX_WARNINGS = 20
+export const warnings = Type.Optional(
+  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
+    maxItems: MAX_WARNINGS,
+    description: 'What is legal and looks like a mistake, as sentences; absent if there is nothing.',
+  }),
+)
+/** A success that may have warnings. */
+export const DoneOrWarned = withFields({ warnings })
+export const Accepted = withFields({ accepted: Type.Integer(), warnings })
 
 /**
  * A schema for each field of T: one that is missing, unknown or of another type does not compile.

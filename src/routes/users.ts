@@ -5,10 +5,11 @@ import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
 import { NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import type { ErasedUsers } from '../contract/responses.js'
-import { AliasBody, Done, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
+import { AliasBody, Done, DoneOrWarned, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
 import { purgeAndReport } from '../erasure/purge-report.js'
+import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
@@ -49,26 +50,27 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 ) => {
   app.post(
     '/users/identify',
-    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: Done } } },
-    async ({ projectId, body, rawBody }) => {
+    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
+    async (request) => {
+      const { projectId, body, rawBody } = request
       const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
       const properties = text === undefined ? null : parseProperties(text)
       const user = await aliases.resolve(projectId, body.distinct_id)
       await profiles.change(projectId, user, (profile) => identify(profile, properties, Date.now()))
-      return { status: 1, error: null } as const
+      return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
     },
   )
 
   app.post(
     '/users/profile',
-    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: Done } } },
+    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
     async (request) => {
       const { projectId, body, rawBody } = request
       const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
       const user = await aliases.resolve(projectId, body.distinct_id)
       await profiles.change(projectId, user, change, { idempotencyKey: idempotencyKeyOf(request) })
-      return { status: 1, error: null } as const
+      return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
     },
   )
 
