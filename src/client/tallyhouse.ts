@@ -258,7 +258,8 @@ export class Tallyhouse {
 
   /**
    * Answers a question about events, after everything that was acknowledged before it. The type of the answer follows the
-   * question's `kind`. An abort ends the question in the service, too.
+   * question's `kind`; its `warnings`, if there are any, name what looks like a mistake, such as a name that no event has. An
+   * abort ends the question in the service, too.
    * @throws TallyhouseError `invalid_request` with the fields at fault in `details`; `query_too_large`
    */
   async query<Q extends QuestionInput>(question: Q, options?: CallOptions): Promise<AnswerTo<Q['kind']>> {

@@ -9,14 +9,6 @@ import type { QuestionInput } from './question-input.js'
 /** Properties as they are read: any values that JSON has. */
 export type Properties = Record<string, unknown>
 
-/** What is legal and looks like a mistake, such as a field that is ignored. */
-export interface Warning {
-  /** a JSON pointer into the request */
-  path: string
-  /** a sentence or two */
-  message: string
-}
-
 export interface StoredEvent<P = Properties> {
   eventId: string
   event: string

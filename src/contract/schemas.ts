@@ -1,6 +1,7 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
+import { MAX_WARNINGS } from './warning.js'
 
 /** The most users that one call may erase. */
 const MAX_ERASED = 100
@@ -140,8 +141,6 @@ export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ..
 
 export const Done = Type.Object(success)
 
-/** The most warnings of one response. */
-export const MAX_WARNINGS = 20
 export const warnings = Type.Optional(
   Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
     maxItems: MAX_WARNINGS,

@@ -1,7 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
-import type { Warning } from '../contract/responses.js'
-import { BatchBody, IdentifyBody, MAX_WARNINGS, ProfileBody } from '../contract/schemas.js'
+import { BatchBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
+import { MAX_WARNINGS, pointerPart, type Warning } from '../contract/warning.js'
 import { nearestOf } from '../lib/nearest.js'
 import { type OtherField, otherFieldsOf } from '../model/other-fields.js'
 import { ScannedBody } from '../model/scanned-body.js'
@@ -129,7 +129,7 @@ function warningsOf(fields: OtherField[], key: string | undefined, knownAt: (fie
       const shown = shortened(field.name)
       const plain = plainOf(shown)
       const meant = Object.hasOwn(synonyms, plain) ? synonyms[plain] : nearest(shown)
-      const path = `${field.event === null ? '' : `/events/${field.event}`}/${pointer(shown)}`
+      const path = `${field.event === null ? '' : `/events/${field.event}`}/${pointerPart(shown)}`
       return { path, message: `The field ${shown} is ignored. ${meant ? `Did you mean ${meant}?` : advice}` }
     })
 }
@@ -142,11 +142,6 @@ function shortened(name: string): string {
   const characters = [...name.slice(0, 2 * MAX_SHOWN)]
   const isCut = name.length > 2 * MAX_SHOWN || characters.length > MAX_SHOWN
   return isCut ? `${characters.slice(0, MAX_SHOWN).join('')}…` : name
-}
-
-/** A name within a JSON pointer (RFC 6901). */
-function pointer(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
 function known(schema: TSchema, more: Pick<Known, 'synonyms' | 'advice'>): Known {

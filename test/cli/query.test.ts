@@ -110,3 +110,10 @@ t.test('what is wrong is said', async (t) => {
   t.match(text.stderr, /The question is not JSON/)
   t.match(refused.stderr, /^\/interval must be one of hour, .* \/series\/0\/metric must be one of events, /m)
 })
+
+t.test('a name that no event has is told beside the answer', async (t) => {
+  const asked = await query(['--event', 'veiw', ...RANGE, '--format', 'csv'])
+  t.match(asked, { code: 0, stderr: 'Warning: No event is called veiw. Did you mean view?\n' })
+  const answer = await query(['--event', 'veiw', ...RANGE, '--format', 'json'])
+  t.match(JSON.parse(answer.stdout), { warnings: [{ path: '/series/0/event' }] })
+})

@@ -130,3 +130,13 @@ t.test('cuts what is too long, and says so', async (t) => {
   const [line] = (value as { results: { points: unknown[] }[] }).results
   t.equal(line?.points.length, 500)
 })
+
+t.test('a name that nothing has is told with the answer', async (t) => {
+  const assistant = await connect(t, url, { over: 'http' })
+  const question = { kind: 'series', series: [{ event: 'veiw' }], ...RANGE }
+  const { value, note } = await callTool(assistant, 'query', { question })
+  t.match(value, { warnings: [{ path: '/series/0/event', message: 'No event is called veiw. Did you mean view?' }] })
+  t.match(note, /Read its "warnings" first/)
+  const known = await callTool(assistant, 'query', { question: { ...question, series: [{ event: 'view' }] } })
+  t.notMatch(known.note, /warnings/)
+})

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { Warning } from '../../src/contract/responses.js'
+import type { Warning } from '../../src/contract/warning.js'
 import { randomName, SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
 const NDJSON = { 'content-type': 'application/x-ndjson' }
