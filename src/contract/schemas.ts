@@ -1,4 +1,5 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
+import { canLink, isReserved } from '../model/user-names.js'
 import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
 import { MAX_WARNINGS } from './warning.js'
@@ -8,8 +9,16 @@ const MAX_ERASED = 100
 
 TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 
+TypeRegistry.Set('UserName', (_schema, value) => isName(value) && !isReserved(value))
+TypeRegistry.Set('LinkName', (_schema, value) => isName(value) && canLink(value))
+
+const NAME = `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`
+const RESERVED = '$anonymous and what begins with $group: or $visitor: is no user’s name'
+
 export const messages = {
-  name: `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`,
+  name: NAME,
+  userName: `${NAME}; ${RESERVED}`,
+  linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, undefined, 0 or anonymous links nobody`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
   timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
@@ -23,6 +32,10 @@ export const Name = Type.Unsafe<string>({
   maxLength: MAX_NAME,
   message: messages.name,
 })
+/** A name that a user can have. */
+export const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', message: messages.userName })
+/** A name that can be one of several of a user. */
+export const LinkName = Type.Unsafe<string>({ ...Name, [Kind]: 'LinkName', message: messages.linkName })
 const InsertId = Type.Unsafe<string>({
   ...Name,
   description: 'Which event it is: of all events of a user with one `insert_id`, the first within 7 days is stored.',
@@ -65,11 +78,11 @@ export const BatchBody = Type.Object(
 )
 
 export const IdentifyBody = Type.Object(
-  { apiKey, distinct_id: Name, properties: optional(Properties) },
+  { apiKey, distinct_id: UserName, properties: optional(Properties) },
   { message: messages.object },
 )
 
-export const AliasBody = Type.Object({ apiKey, distinct_id: Name, alias: Name }, { message: messages.object })
+export const AliasBody = Type.Object({ apiKey, distinct_id: LinkName, alias: LinkName }, { message: messages.object })
 
 /** For the documentation only: `parseOperations` checks the operations as it reads their text. */
 const operation = (description: string, operands: object | true = true) =>
@@ -92,14 +105,14 @@ const Operations = Type.Object(
 )
 
 export const ProfileBody = Type.Object(
-  { apiKey, distinct_id: Name, operations: Operations },
+  { apiKey, distinct_id: UserName, operations: Operations },
   { message: messages.object },
 )
 
 export const EraseBody = Type.Object(
   {
     apiKey,
-    distinct_ids: Type.Array(Name, {
+    distinct_ids: Type.Array(UserName, {
       minItems: 1,
       maxItems: MAX_ERASED,
       message: `must be an array of 1 to ${MAX_ERASED} distinct_ids`,

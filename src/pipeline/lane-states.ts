@@ -27,10 +27,14 @@ export class LaneStates<Value> implements States<Value> {
   /**
    * As `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key looks
    * for it, and then committed with the change in the lane of the state. So the change is executed once even if this
-   * process ends between the two. A change that is refused does not use up the key.
+   * process ends between the two. A change that is refused does not use up the key. One that was sent to another name of the
+   * value may have been made when that was a value of its own, in another lane.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
+    const { sentTo = name } = repetition
+    const sent = this.#laneOf(stateKeyOf(this.#kind, projectId, sentTo))
+    if (sent !== lane && (await this.#storeOf(sent).isKnown(projectId, sentTo, repetition))) return
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)
     await this.#storeOf(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
   }

@@ -29,6 +29,8 @@ export interface Repetition {
   reserveKey?: (() => Promise<void>) | undefined
   /** unique among the changes of one value */
   insertId?: string | undefined
+  /** the name as it was sent, if that is another name of the value: the `insertId` belongs to it */
+  sentTo?: string | undefined
 }
 
 interface Waiting<Value> {
@@ -130,7 +132,7 @@ export class StateStore<Value> {
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
     const { idempotencyKey, reserveKey } = repetition
-    const insertId = repetition.insertId === undefined ? null : changeId(key.stateKey, repetition.insertId)
+    const insertId = this.#insertId(projectId, name, repetition)
     return new Promise((resolve, reject) => {
       const waiting = { change, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
@@ -141,6 +143,16 @@ export class StateStore<Value> {
         this.#runBatches(key)
       }
     })
+  }
+
+  /** Whether a change with the id of this one was committed in this journal. */
+  async isKnown(projectId: string, name: string, repetition: Repetition): Promise<boolean> {
+    const insertId = this.#insertId(projectId, name, repetition)
+    return insertId !== null && (await this.#journal.findInsertIds(insertId)).length > 0
+  }
+
+  #insertId(projectId: string, name: string, { insertId, sentTo = name }: Repetition): Buffer | null {
+    return insertId === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, insertId)
   }
 
   async #runBatches(key: Key): Promise<void> {

@@ -128,6 +128,7 @@ async function take(request: FastifyRequest, call: SdkCall, path: string, option
   const ingested = await ingest(options, request.projectId, plan(request, call, context, options), {
     isAllOrNone: call.isAllOrNone?.(context) === true,
     mayDelete: request.keyKind === 'secret',
+    mayMerge: request.keyKind === 'secret',
   })
   return call.answer(ingested, context)
 }
