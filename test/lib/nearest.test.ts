@@ -28,7 +28,8 @@ t.test('a mistyped name leads to the one that was meant', (t) => {
 
 t.test('what is not like any name leads to none', (t) => {
   const nearest = nearestOf(NAMES)
-  for (const given of ['', '!!', 'x', 'pl', 'planned', 'refunded', 'zzzzzzzzz', 'plan']) t.equal(nearest(given), undefined, given)
+  for (const given of ['', '!!', 'x', 'pl', 'planned', 'refunded', 'zzzzzzzzz', 'plan'])
+    t.equal(nearest(given), undefined, given)
   t.equal(nearestOf([])('anything'), undefined)
   t.equal(nearestOf(['', '--'])('--'), undefined)
   t.equal(nearestOf(['a'.repeat(300)])(`${'a'.repeat(299)}b`), undefined, 'too long to compare')
