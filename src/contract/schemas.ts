@@ -18,7 +18,7 @@ const RESERVED = '$anonymous and what begins with $group: or $visitor: is no use
 export const messages = {
   name: NAME,
   userName: `${NAME}; ${RESERVED}`,
-  linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, undefined, 0 or anonymous links nobody`,
+  linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, 0 or anonymous links nobody`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
   timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
@@ -33,9 +33,9 @@ export const Name = Type.Unsafe<string>({
   message: messages.name,
 })
 /** A name that a user can have. */
-export const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', message: messages.userName })
+const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', message: messages.userName })
 /** A name that can be one of several of a user. */
-export const LinkName = Type.Unsafe<string>({ ...Name, [Kind]: 'LinkName', message: messages.linkName })
+const LinkName = Type.Unsafe<string>({ ...Name, [Kind]: 'LinkName', message: messages.linkName })
 const InsertId = Type.Unsafe<string>({
   ...Name,
   description: 'Which event it is: of all events of a user with one `insert_id`, the first within 7 days is stored.',

@@ -146,7 +146,7 @@ export class AliasLinks {
     if (performance.now() - this.#loggedAt < LOG_MS) return
     this.#parts.log.warn(
       { project, conflicts: this.#unlogged },
-      'an SDK sent an alias that belongs to another user, or is a user itself; the alias was not changed',
+      'an SDK sent an alias that belongs to another user; the alias was not changed',
     )
     this.#loggedAt = performance.now()
     this.#unlogged = 0

@@ -1,5 +1,6 @@
 import { idempotencyConflict } from '../contract/errors.js'
 import type { IdempotencyKey } from '../journal/journal.js'
+import { changeId } from '../model/insert-id.js'
 import { laneOf } from '../model/lane-of.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
 import type { Lane } from './lane.js'
@@ -32,9 +33,13 @@ export class LaneStates<Value> implements States<Value> {
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
-    const { sentTo = name } = repetition
-    const sent = this.#laneOf(stateKeyOf(this.#kind, projectId, sentTo))
-    if (sent !== lane && (await this.#storeOf(sent).isKnown(projectId, sentTo, repetition))) return
+    const { insertId, sentTo = name } = repetition
+    const sentKey = stateKeyOf(this.#kind, projectId, sentTo)
+    const sentLane = this.#laneOf(sentKey)
+    if (insertId !== undefined && sentLane !== lane) {
+      const known = await sentLane.journal.findInsertIds(changeId(sentKey, insertId))
+      if (known.length > 0) return
+    }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)
     await this.#storeOf(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
   }

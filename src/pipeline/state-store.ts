@@ -131,8 +131,8 @@ export class StateStore<Value> {
    */
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
-    const { idempotencyKey, reserveKey } = repetition
-    const insertId = this.#insertId(projectId, name, repetition)
+    const { idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
+    const insertId = id === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
       const waiting = { change, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
@@ -143,16 +143,6 @@ export class StateStore<Value> {
         this.#runBatches(key)
       }
     })
-  }
-
-  /** Whether a change with the id of this one was committed in this journal. */
-  async isKnown(projectId: string, name: string, repetition: Repetition): Promise<boolean> {
-    const insertId = this.#insertId(projectId, name, repetition)
-    return insertId !== null && (await this.#journal.findInsertIds(insertId)).length > 0
-  }
-
-  #insertId(projectId: string, name: string, { insertId, sentTo = name }: Repetition): Buffer | null {
-    return insertId === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, insertId)
   }
 
   async #runBatches(key: Key): Promise<void> {

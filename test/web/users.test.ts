@@ -94,7 +94,7 @@ t.test('users', async (t) => {
     const button = page.getByRole('button', { name: 'Remove tablet/1…' })
     await button.click()
     const dialog = page.getByRole('dialog', { name: 'Remove this name?' })
-    t.match(await dialog.textContent(), /tablet\/1 will no longer be another name of joint, .* Nothing is deleted\./)
+    t.match(await dialog.textContent(), /tablet\/1 will no longer be another name of joint\. .* Nothing is deleted\./)
     await isUsable(t, page, 'the question about a name')
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: ['tablet/1'] })

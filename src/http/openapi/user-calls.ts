@@ -59,23 +59,12 @@ export const USER_CALLS: Record<string, Call> = {
     summary: 'Make a name another name of a user',
     description:
       'From now on and for the past. Nothing that is stored changes: events come out under the name they came with. ' +
-      'An alias names one user; a user that has aliases can become one.',
+      'An alias names one user; a user that has aliases can become one. The user gets the properties of the alias’s own ' +
+      'profile that it does not have. With a write key, only a name that nobody identified can become an alias.',
     access: 'send',
     example: { distinct_id: 'ada', alias: 'device-7' },
     response: done,
     errors: ['alias_conflict'],
-  },
-  'DELETE /public/users/:userId/aliases/:alias': {
-    id: 'removeAlias',
-    tag: 'Users',
-    summary: 'Take an alias of a user back',
-    description:
-      'Everything is as it was before the alias: the name has its own profile again, and its events count as those of another ' +
-      'user. Nothing that is stored is rewritten.',
-    access: 'manage',
-    parameters: { userId: 'ada', alias: 'device-7' },
-    response: done,
-    errors: ['invalid_request', 'not_found', 'overloaded'],
   },
   'DELETE /public/users/:userId': {
     id: 'deleteUser',
@@ -84,6 +73,18 @@ export const USER_CALLS: Record<string, Call> = {
     description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
     access: 'manage',
     parameters: { userId: 'ada' },
+    response: done,
+    errors: ['invalid_request', 'not_found', 'overloaded'],
+  },
+  'DELETE /public/users/:userId/aliases/:alias': {
+    id: 'takeBackAlias',
+    tag: 'Users',
+    summary: 'Take an alias back',
+    description:
+      'Everything is as if it had not been made: the alias is a user of its own again, with its own profile and the names ' +
+      'that were said to be names of it, and the user loses what it got from it, unless somebody changed it since.',
+    access: 'manage',
+    parameters: { userId: 'ada', alias: 'device-7' },
     response: done,
     errors: ['invalid_request', 'not_found', 'overloaded'],
   },

@@ -56,8 +56,8 @@ export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, m
             <b>
               <bdi>{visible(distinctId)}</bdi>
             </b>
-            , and everything is as it was before: the events and sessions that came under it count as those of another
-            user, with the profile that it had. Nothing is deleted.
+            . The events and sessions that came under it count as those of another user, with the profile that it had
+            before. Changes of the profile that were sent since then stay with this user. Nothing is deleted.
           </p>
         </Confirm>
       )}
