@@ -1,5 +1,5 @@
 import t from 'tap'
-import { settingsFor, startApp } from '../helper.js'
+import { settingsFor, startApp, until } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { callTool, connect, ERAS, TRANSPORTS } from './clients.js'
 
@@ -134,7 +134,11 @@ t.test('cuts what is too long, and says so', async (t) => {
 t.test('a name that nothing has is told with the answer', async (t) => {
   const assistant = await connect(t, url, { over: 'http' })
   const question = { kind: 'series', series: [{ event: 'veiw' }], ...RANGE }
-  const { value, note } = await callTool(assistant, 'query', { question })
+  // On a slow machine the first answer may come before its warnings.
+  const { value, note } = await until('a warning', async () => {
+    const result = await callTool(assistant, 'query', { question })
+    return result.value && 'warnings' in result.value && result
+  })
   t.match(value, { warnings: [{ path: '/series/0/event', message: 'No event is called veiw. Did you mean view?' }] })
   t.match(note, /Read its "warnings" first/)
   const known = await callTool(assistant, 'query', { question: { ...question, series: [{ event: 'view' }] } })

@@ -152,6 +152,8 @@ t.test('series from scratch: events, metrics, filters, breakdown; in a fresh bro
 
 t.test('a name that no event has is said above the chart', async (t) => {
   const question = { kind: 'series', series: [{ event: 'lookd' }] }
+  // On a slow machine the first answer may come before its warnings.
+  await until('a warning', async () => 'warnings' in (await answerTo(question)))
   const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}`)
   const answer = page.getByRole('region', { name: 'Answer', exact: true })
   const warnings = answer.getByRole('status', { name: 'Warnings' })
