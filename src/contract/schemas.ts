@@ -2,6 +2,7 @@ import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sincl
 import { canLink, isReserved } from '../model/user-names.js'
 import { isName, isTimestamp, LIKE_SECONDS, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
+import { MAX_WARNINGS } from './warning.js'
 
 /** The most users that one call may erase. */
 const MAX_ERASED = 100
@@ -160,7 +161,16 @@ const success = { status: Type.Literal(1), error: Type.Null() }
 export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
 
 export const Done = Type.Object(success)
-export const Accepted = withFields({ accepted: Type.Integer() })
+
+export const warnings = Type.Optional(
+  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
+    maxItems: MAX_WARNINGS,
+    description: 'What is legal and looks like a mistake, as sentences; absent if there is nothing.',
+  }),
+)
+/** A success that may have warnings. */
+export const DoneOrWarned = withFields({ warnings })
+export const Accepted = withFields({ accepted: Type.Integer(), warnings })
 
 /**
  * A schema for each field of T: one that is missing, unknown or of another type does not compile.
