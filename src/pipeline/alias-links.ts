@@ -158,7 +158,7 @@ export class AliasLinks {
     { distinctId, alias, link }: Link,
   ): Promise<'again' | Exclude<LinkRefusal, 'nobody'> | null> {
     const { aliases } = this.#parts
-    const [one, other] = [await aliases.chainOf(projectId, distinctId), await aliases.chainOf(projectId, alias)]
+    const [one, other] = await Promise.all([aliases.chainOf(projectId, distinctId), aliases.chainOf(projectId, alias)])
     for (const { closing, links } of [one, other]) {
       const made = closing === null ? undefined : links.get(closing)
       if (closing === null || !made) continue
@@ -166,7 +166,10 @@ export class AliasLinks {
       return 'again'
     }
     if (one.user === other.user) {
-      for (const name of [alias, distinctId]) await this.#complete(projectId, name)
+      for (const [name, { links }] of [[alias, other] as const, [distinctId, one] as const]) {
+        const made = links.get(name)
+        if (made?.isPending) await this.#give(projectId, name, made)
+      }
       return null
     }
     if (other.user !== alias) return 'other_user'
@@ -258,11 +261,6 @@ export class AliasLinks {
     await states.change(projectId, closing, (current) => {
       return isLink(current) && isSame(current, made) ? HAS_NAMES : current
     })
-  }
-
-  async #complete(projectId: string, alias: string): Promise<void> {
-    const made = await this.#parts.states.get(projectId, alias)
-    if (isLink(made) && made.isPending) await this.#give(projectId, alias, made)
   }
 
   /** Gives the properties of the alias's own profile to the user, where the user has none of that name. */

@@ -163,6 +163,21 @@ t.test('an interrupted link is completed by the next call, a completed one is le
   t.same(shown('user'), {})
 })
 
+t.test('a name that is nobody’s leads to no user, and no user to it, wherever it was stored', async (t) => {
+  const { states, profiles, aliases, links } = open()
+  profiles.all.set('ada', identify(null, new Map(), 1))
+  const link = { said: '', createdAt: 1, givenTo: '', given: [], isPending: false }
+  states.all.set('ada', { ...link, distinctId: '$anonymous', said: '$anonymous' })
+  states.all.set('$anonymous', { ...link, distinctId: 'bob', said: 'bob' })
+  t.equal(await aliases.resolve('p', 'ada'), 'ada')
+  t.equal(await aliases.resolve('p', '$anonymous'), '$anonymous')
+  for (const name of ['$anonymous', '$group:a', '$visitor:b', 'null', ' ']) {
+    t.equal(await links.link('p', { distinctId: 'ada', alias: name, link: 'merge' }), 'nobody')
+    t.equal(await links.link('p', { distinctId: name, alias: 'ada', link: 'merge' }), 'nobody')
+    await t.rejects(links.add('p', { distinctId: 'ada', alias: name, link: 'merge' }), { code: 'invalid_request' })
+  }
+})
+
 t.test('a change that came while its name became an alias is the user’s', async (t) => {
   for (let i = 0; i < 20; i++) {
     const { links, shown } = open()
