@@ -1,7 +1,8 @@
 import { COMMA } from '../../json/bytes.js'
 import { BATCH_HEAD, BATCH_TAIL } from '../../model/batch-frame.js'
-import type { EventSource, ProfileChange } from './event-source.js'
+import type { EventSource } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
+import type { PeopleChange, VendorOutcome } from './vendor-rows.js'
 
 /** The most that a batch may hold. With the same limits, an input always gives the same batches. */
 export interface BatchLimits {
@@ -27,8 +28,10 @@ export interface Batch {
   /** the line of each event */
   lines: number[]
   rejects: Reject[]
-  /** what its rows say about users, in order */
-  profiles: (ProfileChange & { line: number })[]
+  /** whether all of its events are known to have an `insert_id` */
+  haveIds: boolean
+  /** what its rows say about people, in order */
+  people: (PeopleChange & { line: number; hasEvent: boolean })[]
   /** rows that were never meant to be events */
   skipped: number
   /** the place after its last row */
@@ -37,7 +40,7 @@ export interface Batch {
 
 export const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
-const MAX_PROFILES = 1000
+const MAX_PEOPLE = 1000
 const SHOWN_ROW_BYTES = 2000
 
 /** What turns bytes into rows, and rows into events. */
@@ -59,8 +62,9 @@ export class Batches {
   #length = 0
   #lines: number[] = []
   #rejects: Reject[] = []
-  #profiles: Batch['profiles'] = []
-  #profileLength = 0
+  #haveIds = true
+  #people: Batch['people'] = []
+  #peopleLength = 0
   #skipped = 0
   #end: InputOffset
   /** rows to copy, which follow each other with one byte in between */
@@ -98,6 +102,7 @@ export class Batches {
         if (!this.#hasRoom(row.end - row.start)) yield this.#close()
         this.#copyVerbatim(row)
         this.#lines.push(row.line)
+        this.#haveIds = false
       } else if (outcome === 'skipped') {
         this.#skipped++
       } else if ('event' in outcome) {
@@ -106,26 +111,29 @@ export class Batches {
           this.#copyRun()
           this.#copy(outcome.event, 0, outcome.event.length)
           this.#lines.push(row.line)
+          this.#haveIds &&= outcome.hasId
         }
-        if (outcome.profile) this.#addProfile(outcome.profile, row.line)
+        this.#addPeople(outcome, row.line)
       } else {
         this.#rejects.push(rejected(row, outcome.fault))
       }
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
-      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfProfiles()) yield this.#close()
+      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfPeople()) yield this.#close()
     }
     // The next rows come from another buffer.
     this.#copyRun()
   }
 
-  #addProfile(change: ProfileChange, line: number): void {
-    this.#profiles.push({ ...change, line })
-    this.#profileLength += change.set.length
+  #addPeople({ people, event }: VendorOutcome, line: number): void {
+    for (const change of people) {
+      this.#people.push({ ...change, line, hasEvent: event !== null })
+      this.#peopleLength += change.members.length
+    }
   }
 
-  #isFullOfProfiles(): boolean {
-    return this.#profiles.length === MAX_PROFILES || this.#profileLength >= this.#limits.bytes
+  #isFullOfPeople(): boolean {
+    return this.#people.length >= MAX_PEOPLE || this.#peopleLength >= this.#limits.bytes
   }
 
   #hasRoom(bytes: number): boolean {
@@ -165,7 +173,7 @@ export class Batches {
   }
 
   #hasRows(): boolean {
-    return this.#lines.length + this.#rejects.length + this.#profiles.length + this.#skipped > 0
+    return this.#lines.length + this.#rejects.length + this.#people.length + this.#skipped > 0
   }
 
   #close(): Batch {
@@ -177,7 +185,8 @@ export class Batches {
       count: this.#lines.length,
       lines: this.#lines,
       rejects: this.#rejects,
-      profiles: this.#profiles,
+      haveIds: this.#haveIds,
+      people: this.#people,
       skipped: this.#skipped,
       end: { ...this.#end },
     }
@@ -190,8 +199,9 @@ export class Batches {
     this.#length = BATCH_HEAD.copy(this.#body)
     this.#lines = []
     this.#rejects = []
-    this.#profiles = []
-    this.#profileLength = 0
+    this.#haveIds = true
+    this.#people = []
+    this.#peopleLength = 0
     this.#skipped = 0
   }
 }

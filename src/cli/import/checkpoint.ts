@@ -16,6 +16,8 @@ export interface ImportState {
   options: unknown
   /** whether its batches are lines as they are; absent in files of earlier versions, whose batches were not */
   lines?: boolean
+  /** when it began, epoch ms; absent in files of earlier versions */
+  begunAt?: number
   /** the batches that were acknowledged, from the first one, without a gap */
   done: Done
   /**
@@ -35,8 +37,12 @@ export interface Done extends InputOffset {
   rejected: number
   /** rows that were skipped; the name is that of existing files */
   passedOver: number
-  /** rows that changed a profile; absent in files of earlier versions */
+  /** changes of profiles; absent in files of earlier versions, as are the next two */
   profiles?: number
+  /** events that the service had before the import began */
+  known?: number
+  /** changes and aliases that were refused, of rows that are stored as events */
+  refused?: number
   /** bytes of the rejects file that belong to these batches */
   rejectsBytes: number
 }
@@ -80,6 +86,7 @@ export function newImport(about: Pick<ImportState, 'url' | 'key' | 'input' | 'op
     version: 1,
     importId: randomUUID(),
     ...about,
+    begunAt: Date.now(),
     done: { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, rejectsBytes: 0 },
     sent: [],
     finishedAt: null,

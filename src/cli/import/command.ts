@@ -112,10 +112,12 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
   return hasAll ? 0 : 1
 }
 
-function described({ accepted, rejected, passedOver, profiles }: Imported): string {
+function described({ accepted, rejected, passedOver, profiles, known, refused }: Imported): string {
   const changes = profiles ? `, ${counted(profiles, 'profile change')} made` : ''
+  const before = known ? `, ${number(known)} already stored` : ''
   const skipped = passedOver > 0 ? `, ${number(passedOver)} skipped because they are not events` : ''
-  return `${counted(accepted, 'event')} stored${changes}, ${number(rejected)} rejected${skipped}`
+  const links = refused ? `, ${number(refused)} said about users refused (they are in the rejects file)` : ''
+  return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${skipped}${links}`
 }
 
 /** Whether it is the error of an aborted stream or call. */

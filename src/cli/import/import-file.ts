@@ -79,6 +79,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     const batches = await batchesOf(input, state, { ...options, format, maxBytes })
     const isWhole = await importInput({
       ...{ input, batches, options, checkpoint, rejects, connection, signal },
+      maxBytes,
       parallel: options.parallel,
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,

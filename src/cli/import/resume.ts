@@ -90,7 +90,7 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
   const rest = {
     ndjson: `the lines after the first ${number(done.line)}`,
     csv: `the header and the lines after the first ${number(done.line)}`,
-    json: `an array of the elements after the first ${number(done.accepted + done.rejected + done.passedOver)}`,
+    json: `an array of the elements after the first ${number(done.accepted + (done.known ?? 0) + done.rejected + done.passedOver)}`,
   }[format]
   return `To resume, import ${rest}.${unacknowledged === 0 ? '' : ` ${unknown('of these events')}`}`
 }
@@ -111,7 +111,8 @@ async function freshState(path: string, options: ResolvedOptions): Promise<Impor
 async function usable(state: ImportState | null, rejectsPath: string): Promise<ImportState | null> {
   if (!state) return null
   const { finishedAt, done } = state
-  if (finishedAt === null || done.accepted > 0 || (done.profiles ?? 0) > 0) return state
+  const { accepted, profiles = 0, known = 0 } = done
+  if (finishedAt === null || accepted + profiles + known > 0) return state
   if (done.rejected > 0) await rm(rejectsPath, { force: true })
   return null
 }
