@@ -1,11 +1,13 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { canLink, isReserved } from '../model/user-names.js'
-import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
+import { isName, isTimestamp, LIKE_SECONDS, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
+import { MAX_WARNINGS } from './warning.js'
 
 /** The most users that one call may erase. */
 const MAX_ERASED = 100
 
+TypeRegistry.Set<{ message: string }>('Timestamp', (_schema, value) => isTimestamp(value))
 TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 
 TypeRegistry.Set('UserName', (_schema, value) => isName(value) && !isReserved(value))
@@ -20,7 +22,7 @@ export const messages = {
   linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, 0 or anonymous links nobody`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
-  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
+  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP} (not from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to}: that looks like seconds; multiply it by 1000)`,
 }
 
 /** A name of an event or a user. */
@@ -40,7 +42,14 @@ const InsertId = Type.Unsafe<string>({
   description: 'Which event it is: of all events of a user with one `insert_id`, the first within 7 days is stored.',
 })
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
-const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, message: messages.timestamp })
+const Timestamp = Type.Unsafe<number>({
+  [Kind]: 'Timestamp',
+  type: 'number',
+  minimum: 0,
+  maximum: MAX_TIMESTAMP,
+  not: { minimum: LIKE_SECONDS.from, maximum: LIKE_SECONDS.to },
+  message: messages.timestamp,
+})
 
 /** May be absent; null counts as absent. */
 export const optional = <T extends TSchema>(schema: T) =>
@@ -208,6 +217,15 @@ const success = { status: Type.Literal(1), error: Type.Null() }
 export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
 
 export const Done = Type.Object(success)
+
+export const warnings = Type.Optional(
+  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
+    maxItems: MAX_WARNINGS,
+    description: 'What is legal and looks like a mistake, as sentences; absent if there is nothing.',
+  }),
+)
+/** A success that may have warnings. */
+export const DoneOrWarned = withFields({ warnings })
 export const Changed = withFields({
   accepted: Type.Integer(),
   rejected: Type.Array(Type.Object({ index: Type.Integer(), message: Type.String() }), {
@@ -217,6 +235,7 @@ export const Changed = withFields({
 export const Accepted = withFields({
   accepted: Type.Integer(),
   skipped: Type.Optional(Type.Integer({ description: 'Only with `stored_before`: events that were stored already.' })),
+  warnings,
 })
 
 /**

@@ -8,6 +8,7 @@ import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission.js'
 import { hasMoreElements } from '../http/body-key.js'
+import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -109,16 +110,17 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : body.events)
+    const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
     const batch = { projectId, entry, count, insertIds, ...given({ idempotencyKey }) }
     if (storedBefore === undefined) {
       await commits.appendBatch(projectId, entry, count, batch)
-      return { status: 1, error: null, accepted: count } as const
+      return { status: 1, error: null, accepted: count, ...warned } as const
     }
     const skipped = await appendNew({ commits, buffers, known }, batch, storedBefore)
-    return { status: 1, error: null, accepted: count - skipped, skipped } as const
+    return { status: 1, error: null, accepted: count - skipped, skipped, ...warned } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
   const batch = many(scanAll)

@@ -5,10 +5,11 @@ import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
 import { AliasParams, NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import type { ErasedUsers } from '../contract/responses.js'
-import { AliasBody, Done, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
+import { AliasBody, Done, DoneOrWarned, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
 import { purgeAndReport } from '../erasure/purge-report.js'
+import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
@@ -52,19 +53,20 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 ) => {
   app.post(
     '/users/identify',
-    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: Done } } },
-    async ({ projectId, body, rawBody }) => {
+    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
+    async (request) => {
+      const { projectId, body, rawBody } = request
       const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
       const properties = text === undefined ? null : parseProperties(text)
       const change = (profile: Profile | null) => identify(profile, properties, Date.now())
       await links.changeProfile(projectId, { name: body.distinct_id }, change)
-      return { status: 1, error: null } as const
+      return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
     },
   )
 
   app.post(
     '/users/profile',
-    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: Done } } },
+    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
     async (request) => {
       const { projectId, body, rawBody } = request
       const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
@@ -73,7 +75,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       // The key belongs to the name, whoever it stands for when the request comes again.
       const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
       await links.changeProfile(projectId, { name: body.distinct_id }, change, repetition)
-      return { status: 1, error: null } as const
+      return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
     },
   )
 

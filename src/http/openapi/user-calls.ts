@@ -1,9 +1,10 @@
-import { Changed, Done, ErasedUsers, OneUser, UserAliases, UserPage } from '../../contract/schemas.js'
+import { Changed, Done, DoneOrWarned, ErasedUsers, OneUser, UserAliases, UserPage } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 
 const DAY_MS = 1_733_788_800_000
 
 const done = { schema: Done, example: { status: 1, error: null } }
+const doneOrWarned = { ...done, schema: DoneOrWarned }
 const user = { distinct_id: 'ada', properties: { name: 'Ada', plan: 'pro' }, created_at: DAY_MS, updated_at: DAY_MS }
 const event = {
   eventId: '0193ae30-7c42-7000-8000-00005eed1234',
@@ -20,10 +21,11 @@ export const USER_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Create a profile, or overwrite its properties',
     description:
-      'Without `properties`, the profile is created if it does not exist, and its properties stay as they are.',
+      'Without `properties`, the profile is created if it does not exist, and its properties stay as they are. ' +
+      '`warnings` names fields of the body that are ignored.',
     access: 'send',
     example: { distinct_id: 'ada', properties: { name: 'Ada', visits: 1, tags: ['early'] } },
-    response: done,
+    response: doneOrWarned,
     errors: ['overloaded'],
   },
   'POST /public/users/profile': {
@@ -32,7 +34,7 @@ export const USER_CALLS: Record<string, Call> = {
     summary: 'Change a profile without overwriting it',
     description:
       '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`. ' +
-      'They are applied in this order and atomically: all of them or none.',
+      'They are applied in this order and atomically: all of them or none. `warnings` names fields of the body that are ignored.',
     access: 'send',
     example: {
       distinct_id: 'ada',
@@ -48,7 +50,7 @@ export const USER_CALLS: Record<string, Call> = {
       },
     },
     isIdempotent: true,
-    response: done,
+    response: doneOrWarned,
     errors: ['not_numeric', 'not_array', 'overloaded'],
   },
   'POST /public/users/alias': {
