@@ -15,7 +15,7 @@ export const PROJECT_CALLS: Record<string, Call> = {
       schema: KeyDescription,
       example: { status: 1, error: null, key: { kind: 'secret', project: 'default' } },
     },
-    errors: [],
+    errors: ['invalid_request'],
   },
   'DELETE /public/projects/:project': {
     id: 'eraseProject',
