@@ -35,6 +35,7 @@ import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { exports } from './routes/export.js'
 import { health } from './routes/health.js'
+import { key } from './routes/key.js'
 import { live } from './routes/live.js'
 import { mcp } from './routes/mcp.js'
 import { metricsRoute } from './routes/metrics.js'
@@ -244,6 +245,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(usersBatch, { ...data, bodyLimit: config.BATCH_BODY_LIMIT })
       scope.register(sessionReads, data)
       scope.register(deadLetters, data)
+      scope.register(key)
       scope.register(project, { projectErasure: new ProjectErasure(data), purge })
     },
     { prefix: '/public' },

@@ -3,11 +3,8 @@ import { TallyhouseError } from '../client/errors.js'
 import { retry } from '../client/retry.js'
 import { IMPORT_RETRY } from './import/send.js'
 
-/** Calls that are refused as invalid, but only after the key was accepted. They store and read nothing. */
-const PROBES: Record<'send' | 'read', Call> = {
-  send: { method: 'POST', path: '/public/track/batch', body: '{}' },
-  read: { method: 'GET', path: '/public/events?limit=0' },
-}
+/** What a key is. The call stores and reads nothing. */
+const PROBE: Call = { method: 'GET', path: '/public/key' }
 const ONCE = { attempts: 1, baseDelayMs: 0, maxDelayMs: 0 }
 
 /** Descriptions of the errors of Node and OpenSSL. */
@@ -32,20 +29,25 @@ const REASONS: [pattern: RegExp, words: string][] = [
 export async function checkService(
   connection: Connection,
   url: string,
-  kind: keyof typeof PROBES,
+  kind: 'send' | 'read',
   signal: AbortSignal,
 ): Promise<void> {
   const attempt = async () => {
     try {
-      await connection.call(PROBES[kind], { signal }, ONCE)
+      const { value } = await connection.call(PROBE, { signal }, ONCE)
+      if (kind === 'send' && (value.key as { kind?: unknown } | undefined)?.kind === 'read')
+        throw new Error(readKey(url))
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
-      if (error.code === 'invalid_request') return
       if (error.code === 'not_found') throw new Error(wrongPath(url), { cause: error })
       throw reasonOf(error) === null ? error : new Error(callFailure(url, error), { cause: error })
     }
   }
   await retry(attempt, IMPORT_RETRY, signal)
+}
+
+function readKey(url: string): string {
+  return `The service at ${url} refuses the key. It is a read key, and the command stores events: use the project's secret key.`
 }
 
 /** The service responds to every path, but not with its calls. */

@@ -26,3 +26,12 @@ export const ProjectErased = withFields(
     purge_error,
   }),
 )
+
+export const KeyDescription = withFields(
+  fieldsOf<responses.DescribedKey>({
+    key: Type.Object({
+      kind: Type.Union([Type.Literal('secret'), Type.Literal('read')]),
+      project: Type.String(),
+    }),
+  }),
+)

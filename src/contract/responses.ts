@@ -115,6 +115,11 @@ export interface ProjectErased {
   purge_error: string | null
 }
 
+/** What the key of a request is. */
+export interface DescribedKey {
+  key: { kind: 'secret' | 'read'; project: string }
+}
+
 /** An event name of a project. */
 export interface EventName {
   event: string

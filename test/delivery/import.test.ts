@@ -7,7 +7,7 @@ import t from 'tap'
 import { command } from '../../src/cli/import/command.js'
 import { elements, memberText } from '../../src/json/spans.js'
 import { runCommand, startCommand } from '../cli/command-line.js'
-import { answer, cut, failure, faultyServer } from '../client/faulty-server.js'
+import { answer, cut, failure, faultyServer, keyAccepted } from '../client/faulty-server.js'
 import {
   freePort,
   realEvents,
@@ -34,8 +34,8 @@ t.test('a batch that fails for the moment is sent again, the same bytes under th
   const path = join(await temporaryFolder(t), 'events.ndjson')
   await writeFile(path, '{"event":"a","distinct_id":"u"}\n{"event":"b","distinct_id":"u"}\n')
   const faults = [failure(503, 'unavailable'), failure(429, 'rate_limited', { 'retry-after': '1' }), cut, accepted(2)]
-  // First it asks whether its key is taken, with a body that stores nothing.
-  const server = await faultyServer(t, [failure(503, 'unavailable'), failure(400, 'invalid_request'), ...faults])
+  // First it asks whether its key is accepted.
+  const server = await faultyServer(t, [failure(503, 'unavailable'), keyAccepted, ...faults])
   const startedAt = performance.now()
   const { code, stderr } = await runCommand(['import', '--url', server.url, path])
   t.equal(code, 0, stderr)
@@ -122,7 +122,7 @@ t.test('a batch with too many property names is halved', async (t) => {
 })
 
 t.test('Ctrl-C ends an import that waits for its input, and says how to resume', async (t) => {
-  const server = await faultyServer(t, [failure(400, 'invalid_request'), accepted(1000), accepted(1000)])
+  const server = await faultyServer(t, [keyAccepted, accepted(1000), accepted(1000)])
   const interrupt = async (given: string, isReached: (stderr: string) => boolean) => {
     const child = startCommand(['import', '--url', server.url, '--parallel', '1', '-'])
     t.teardown(() => child.kill('SIGKILL'))
@@ -193,7 +193,7 @@ t.test('an import of a truncated file resumes with the whole file', async (t) =>
 })
 
 t.test('an import of truncated standard input says how to resume', async (t) => {
-  const server = await faultyServer(t, [failure(400, 'invalid_request'), accepted(1000)])
+  const server = await faultyServer(t, [keyAccepted, accepted(1000)])
   const cut = gzipSync((await realEvents()).slice(0, 6000).join('\n')).subarray(0, 40_000)
   const { code, stderr } = await runCommand(['import', '--url', server.url, '-'], cut)
   t.equal(code, 1)

@@ -34,6 +34,8 @@ export interface Batch {
   people: (PeopleChange & { line: number; hasEvent: boolean })[]
   /** rows that were never meant to be events */
   skipped: number
+  /** cells that are not of the type that was guessed for their column, by its name */
+  misfits: Record<string, number>
   /** the place after its last row */
   end: InputOffset
 }
@@ -66,6 +68,7 @@ export class Batches {
   #people: Batch['people'] = []
   #peopleLength = 0
   #skipped = 0
+  #misfits: Batch['misfits'] = {}
   #end: InputOffset
   /** rows to copy, which follow each other with one byte in between */
   #run: { raw: Buffer; start: number; end: number } | null = null
@@ -117,6 +120,7 @@ export class Batches {
       } else {
         this.#rejects.push(rejected(row, outcome.fault))
       }
+      for (const name of row.misfits) this.#misfits[name] = (this.#misfits[name] ?? 0) + 1
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
       if (this.#rejects.length === MAX_REJECTS || this.#isFullOfPeople()) yield this.#close()
@@ -188,6 +192,7 @@ export class Batches {
       haveIds: this.#haveIds,
       people: this.#people,
       skipped: this.#skipped,
+      misfits: this.#misfits,
       end: { ...this.#end },
     }
     this.#body = this.#spare.pop() ?? Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
@@ -203,6 +208,7 @@ export class Batches {
     this.#people = []
     this.#peopleLength = 0
     this.#skipped = 0
+    this.#misfits = {}
   }
 }
 

@@ -1,10 +1,11 @@
 import { isUtf8 } from 'node:buffer'
 import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
-import { type JsonRow, NoEvent, RowFault, readRow, timestampText, unquoted } from '../../vendors/row.js'
+import { type JsonRow, NoEvent, RowFault, readRow, unquoted } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
 import { VENDORS } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
 import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
+import { timeText } from './row-times.js'
 import { type VendorOutcome, VendorRows } from './vendor-rows.js'
 
 /** Has the same name in every input. */
@@ -36,6 +37,7 @@ export class EventSource {
 
   /** @throws Error if the format of the input's times cannot be determined */
   take(row: Row): Outcome {
+    if (row.isEmpty) return 'skipped'
     if (this.#native.has(row)) {
       if (!this.#firstTime.isKnown && this.#native.hasTimestamp) this.#parts(this.#json(row), 'ms')
       return 'verbatim'
@@ -60,14 +62,16 @@ export class EventSource {
   }
 
   #parts(row: JsonRow, format: TimeFormat): EventParts {
-    const { names } = this.#options
+    const { names, zone, needsTime } = this.#options
     const written = row.textOf(names.timestamp)
     if (written !== undefined) this.#firstTime.see(written)
+    else if (needsTime)
+      throw new RowFault(`The row has no time, in ${JSON.stringify(names.timestamp)}, though others have one.`)
     const properties = row.textOf(names.properties)
     return {
-      event: this.#name(row, names.event, OWN_NAMES.event),
+      event: this.#event(row),
       distinct_id: this.#name(row, names.distinct_id, OWN_NAMES.distinct_id),
-      timestamp: timestampText(written, format),
+      timestamp: written === undefined ? undefined : timeText(written, format, zone, row.isTable),
       insert_id: row.nameOf(INSERT_ID),
       properties: row.has(names.properties)
         ? row.isTable
@@ -75,6 +79,13 @@ export class EventSource {
           : properties
         : row.without([names.event, names.distinct_id, names.timestamp, INSERT_ID]),
     }
+  }
+
+  /** A row without a name of its event gets the one that the command gives. */
+  #event(row: JsonRow): unknown {
+    const name = this.#name(row, this.#options.names.event, OWN_NAMES.event)
+    const isMissing = name === undefined || name === null || name === ''
+    return isMissing ? (this.#options.event ?? name) : name
   }
 
   /** A field that the command maps may hold a number, as ids do; one with the API's own name must be a string. */

@@ -4,7 +4,7 @@ import type { Checkpoint } from './checkpoint.js'
 import { isStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
 import type { LineBatch, LineBatches } from './line-batches.js'
-import type { ImportOptions } from './options.js'
+import type { SourceOptions } from './native-rows.js'
 import { People } from './people.js'
 import type { RejectsFile } from './rejects.js'
 import { type Sending, type Sent, sendBatch } from './send.js'
@@ -16,7 +16,7 @@ const STOP_LIMIT_MS = 5_000
 export interface ImportParts {
   input: Input
   batches: Batches | LineBatches
-  options: Pick<ImportOptions, 'names' | 'time' | 'from'>
+  options: SourceOptions
   checkpoint: Checkpoint
   rejects: RejectsFile
   connection: Connection
@@ -45,6 +45,7 @@ interface Stored extends Sent {
   refused: Reject[]
   /** rows that were never meant to be events */
   skipped: number
+  misfits: Batch['misfits']
 }
 
 /**
@@ -92,6 +93,7 @@ class BatchSender {
       await checkpoint.finish()
       return true
     }
+    checkpoint.settle()
     if (checkpoint.isBegun) await checkpoint.save()
     if (signal.aborted) return false
     throw this.#failure?.error
@@ -135,7 +137,7 @@ class BatchSender {
   /** The service scans the lines. They are sorted here if it refuses some, or has to be asked which of them it has. */
   async #storeLines(batch: LineBatch, key: string): Promise<Stored> {
     const { connection, options, expiredUpTo } = this.#parts
-    const all = { accepted: 0, known: 0, rejects: [], refused: [], profiles: 0, skipped: 0 }
+    const all = { accepted: 0, known: 0, rejects: [], refused: [], profiles: 0, skipped: 0, misfits: {} }
     if (batch.count === 0) return all
     const isNew = batch.index >= expiredUpTo
     const known = isNew ? await sendLines(connection, batch, this.#sending(batch, key)) : null
@@ -151,7 +153,7 @@ class BatchSender {
     const sent = await this.#send(batch, key)
     const { made: profiles, rejects, refused } = await changing
     const all = [...sent.rejects, ...rejects].sort((a, b) => a.line - b.line)
-    return { ...sent, rejects: all, refused, profiles, skipped: batch.skipped }
+    return { ...sent, rejects: all, refused, profiles, skipped: batch.skipped, misfits: batch.misfits }
   }
 
   /** A batch that was sent long ago may have been stored by this import. */
@@ -189,10 +191,17 @@ class BatchSender {
         rejected: done.rejected + next.rejects.length,
         passedOver: done.passedOver + next.skipped,
         profiles: (done.profiles ?? 0) + next.profiles,
+        misfits: sumOf(done.misfits ?? {}, next.misfits),
         known: (done.known ?? 0) + next.known,
         refused: (done.refused ?? 0) + next.refused.length,
         rejectsBytes,
       })
     }
   }
+}
+
+function sumOf(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
+  const sum = { ...some }
+  for (const [name, count] of Object.entries(others)) sum[name] = (sum[name] ?? 0) + count
+  return sum
 }

@@ -1,8 +1,22 @@
-import { ProjectErased } from '../../contract/project-schemas.js'
+import { KeyDescription, ProjectErased } from '../../contract/project-schemas.js'
 import type { Call } from './call.js'
 
 /** The calls about a project as a whole, by method and path. */
 export const PROJECT_CALLS: Record<string, Call> = {
+  'GET /public/key': {
+    id: 'describeKey',
+    tag: 'Operation',
+    summary: 'Find out whether a key is accepted',
+    description:
+      'The kind of the key, and its project. It reads and changes nothing: the commands ask it first, to find out whether the ' +
+      'service is there and accepts their key.',
+    access: 'read',
+    response: {
+      schema: KeyDescription,
+      example: { status: 1, error: null, key: { kind: 'secret', project: 'default' } },
+    },
+    errors: ['invalid_request'],
+  },
   'DELETE /public/projects/:project': {
     id: 'eraseProject',
     tag: 'Users',

@@ -9,10 +9,9 @@ const ROW = `{"eventId":"0198c0de-0000-7000-8000-000000000000","event":"a","prop
 
 t.test('Ctrl-C ends an export whose reader does not read', async (t) => {
   const server = createServer((request, response) => {
-    if (request.url?.includes('limit=0')) {
-      response.statusCode = 400
+    if (request.url === '/public/key') {
       response.setHeader('content-type', 'application/json')
-      response.end('{"status":0,"error":"","code":"invalid_request"}')
+      response.end('{"status":1,"error":null,"key":{"kind":"secret","project":"default"}}')
       return
     }
     response.setHeader('x-next-cursor', 'next')
