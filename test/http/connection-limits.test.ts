@@ -187,11 +187,10 @@ t.test('too many requests that do not wait for their responses', async (t) => {
     const floods = await Promise.all(Array.from({ length: 20 }, () => open(t, client)))
     for (const [i, { socket }] of floods.entries()) socket.write(ask(i % 2 ? '/health/ready' : '/metrics', 1000))
     const { socket, answer } = await open(t, client)
-    const startedAt = performance.now()
     socket.write(ask('/health/live', 1))
     await until('an answer', () => count(answer()) === 1)
-    const ms = performance.now() - startedAt
-    t.ok(ms < 3_000, `answered after ${Math.round(ms)} ms`)
+    const before = floods.reduce((sum, flood) => sum + count(flood.answer()), 0)
+    t.ok(before < (floods.length * 1000) / 2, `${before} answers to the others came first`)
   })
 })
 
