@@ -1,5 +1,5 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
-import { isName, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
+import { isName, MAX_BATCH, MAX_DELETED_BATCHES, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
 
 /** The most users that one call may erase. */
@@ -122,6 +122,24 @@ export const SessionBody = Type.Object(
 
 export const SessionEndBody = Type.Object({ apiKey, distinct_id: Name, session_id: Name }, { message: messages.object })
 
+export const DeleteBatchesBody = Type.Object(
+  {
+    apiKey,
+    batches: Type.Array(
+      Type.String({ pattern: '^[0-9a-f]{24}$', message: 'must be an id from the header x-batch-ids of a batch' }),
+      {
+        minItems: 1,
+        maxItems: MAX_DELETED_BATCHES,
+        message: `must be an array of 1 to ${MAX_DELETED_BATCHES} ids from the header x-batch-ids of batches`,
+      },
+    ),
+    dry_run: Type.Optional(
+      Type.Boolean({ description: 'Only counts the events, and deletes nothing.', message: 'must be true or false' }),
+    ),
+  },
+  { message: messages.object },
+)
+
 export const EditBody = Type.Object({ apiKey, properties: Properties }, { message: messages.object })
 
 /** What a question says besides depends on its kind, and is checked when it is parsed. */
@@ -140,6 +158,10 @@ export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ..
 
 export const Done = Type.Object(success)
 export const Accepted = withFields({ accepted: Type.Integer() })
+export const DeletedBatches = withFields({
+  events: Type.Integer({ description: 'How many events were deleted, or would be with `dry_run`.' }),
+  with_insert_id: Type.Integer({ description: 'How many of them have an `insert_id`.' }),
+})
 
 /**
  * A schema for each field of T: one that is missing, unknown or of another type does not compile.

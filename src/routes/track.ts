@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox, TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MAX_BATCH } from '../contract/limits.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { tooManyEvents } from '../contract/validation.js'
@@ -9,6 +9,7 @@ import { hasMoreElements } from '../http/body-key.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
 import { insertIdsOf } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
@@ -83,7 +84,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     config: { access: 'send' as const, scan, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
     schema: { body: BatchBody, response: { 200: Accepted } },
   })
-  const append = async (request: FastifyRequest, body: Static<typeof BatchBody> | ScannedBody) => {
+  const append = async (
+    request: FastifyRequest,
+    body: Static<typeof BatchBody> | ScannedBody,
+    reply: Pick<FastifyReply, 'header'>,
+  ) => {
     const { projectId, key, rawBody } = request
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
@@ -91,21 +96,22 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
-    await commits.appendBatch(projectId, entry, count, { idempotencyKey, insertIds })
+    const appended = await commits.appendBatch(projectId, entry, count, { idempotencyKey, insertIds })
+    reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
     return { status: 1, error: null, accepted: count } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
   const batch = many(scanAll)
   // Of many times as many events, a body is not parsed.
   const heavyRefusal = (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null)
-  app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request) =>
-    append(request, request.body),
+  app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request, reply) =>
+    append(request, request.body, reply),
   )
   app.register(async (lines) => {
     admission.takeLines(lines)
     const scan = (raw: Buffer) => scanLines(raw, MAX_BATCH, maxPropertyDepth)
     lines
       .withTypeProvider<TypeBoxTypeProvider>()
-      .post('/import', many(scan), (request) => append(request, request.body))
+      .post('/import', many(scan), (request, reply) => append(request, request.body, reply))
   })
 }
