@@ -6,7 +6,8 @@
 const ROOMS = {
   lib: [],
   json: ['lib'],
-  contract: ['json'],
+  // The names that users may have are a part of the contract.
+  contract: ['json', 'model/user-names.ts'],
   model: ['json', 'contract', 'lib'],
   keys: ['contract', 'lib'],
   vendors: ['json', 'contract', 'model'],

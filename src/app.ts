@@ -4,7 +4,7 @@ import { prepareAvailable } from './clickhouse/prepare-shards.js'
 import type { SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
-import { type Config, splitList, usesDataDir } from './config.js'
+import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
 import { Erasure } from './erasure/erasure.js'
 import { ProjectErasure } from './erasure/project-erasure.js'
 import { Purge } from './erasure/purge.js'
@@ -94,7 +94,7 @@ export interface AppOptions {
  */
 export async function buildApp(config: Config, options: AppOptions = {}): Promise<App> {
   const log = options.log ?? (await openLog(config.LOG_LEVEL))
-  const http = openServer(config, log, options.clientLimits ?? CLIENT_LIMITS)
+  const http = openServer(config, log, options.clientLimits ?? CLIENT_LIMITS, vendorHosts(config))
   const { server } = http
   const opened = new CloseStack()
   server.addHook('onClose', () => opened.close())
@@ -209,7 +209,13 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
   server.register(docs)
   server.register(session, { admission })
-  const vendor = { ...data, admission, bodyLimit: config.BATCH_BODY_LIMIT, maxDepth: config.MAX_PROPERTY_DEPTH }
+  const vendor = {
+    ...data,
+    admission,
+    bodyLimit: config.BATCH_BODY_LIMIT,
+    maxDepth: config.MAX_PROPERTY_DEPTH,
+    scriptsIn: config.VENDOR_SCRIPTS ?? process.cwd(),
+  }
   for (const routes of [segment, jitsu, posthog, mixpanel, amplitude, openpanel]) server.register(routes, vendor)
   const asking = new Questions({ ...data, limits: config, now, load })
   const catalog = new Catalog({ ...data, questions: asking, log })

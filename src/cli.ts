@@ -5,6 +5,7 @@ import { VERSION } from './version.js'
 
 /** Each command is loaded when it runs, so that none pays for the imports of another. */
 const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
+  aliases: () => import('./cli/aliases.js'),
   'dead-letters': () => import('./cli/dead-letters.js'),
   demo: () => import('./cli/demo/command.js'),
   doctor: () => import('./cli/doctor.js'),

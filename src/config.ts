@@ -1,7 +1,9 @@
+import { statSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { MAX_SCAN_DEPTH } from './contract/limits.js'
+import { VENDOR_PREFIXES, type VendorPrefix } from './contract/vendor-prefixes.js'
 import { isSentinelUrl, parseSentinelUrl } from './lib/redis-url.js'
 
 const MIB = 1024 * 1024
@@ -36,6 +38,28 @@ const isOrigin = (text: string) => URL.canParse(text) && /^https?:/.test(text) &
 
 TypeRegistry.Set('OriginList', (_schema, value) => {
   return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
+})
+
+/** A name of a host as a Host header has it, without a port: letters, digits, dots and hyphens, or IPv6 in brackets. */
+const HOST_NAME = /^(?:[a-z\d_](?:[a-z\d_-]*[a-z\d_])?(?:\.[a-z\d_](?:[a-z\d_-]*[a-z\d_])?)*|\[[\da-f:.]+\])$/i
+
+TypeRegistry.Set('VendorHosts', (_schema, value) => {
+  if (typeof value !== 'string') return false
+  const names = splitList(value).map((item) => item.slice(0, item.lastIndexOf('=')).toLowerCase())
+  return splitList(value).every(isVendorHost) && new Set(names).size === names.length
+})
+
+function isVendorHost(item: string): boolean {
+  const [host = '', vendor = '', ...more] = item.split('=')
+  return HOST_NAME.test(host) && Object.hasOwn(VENDOR_PREFIXES, vendor) && more.length === 0
+}
+
+TypeRegistry.Set('Folder', (_schema, value) => {
+  try {
+    return typeof value === 'string' && statSync(value).isDirectory()
+  } catch {
+    return false
+  }
 })
 
 /** Shorter keys can be guessed. Generated keys have 46 characters. */
@@ -220,6 +244,17 @@ const Settings = Type.Object({
     default: '*',
     message: 'origins without a path, such as https://example.com,https://shop.example.com, or * for any',
   }),
+  VENDOR_HOSTS: Type.Optional(
+    Type.Unsafe<string>({
+      [Kind]: 'VendorHosts',
+      message:
+        'names of hosts without a port, each once and with its vendor, such as ' +
+        `posthog.example.com=posthog,mixpanel.example.com=mixpanel; the vendors are ${Object.keys(VENDOR_PREFIXES).join(', ')}`,
+    }),
+  ),
+  VENDOR_SCRIPTS: Type.Optional(
+    Type.Unsafe<string>({ [Kind]: 'Folder', message: 'the folder in which you installed the scripts of vendors' }),
+  ),
 })
 
 export type Config = Static<typeof Settings> & {
@@ -319,6 +354,14 @@ function splitUrls(text: string): string[] {
 
 function splitReplicas(text: string): string[] {
   return text.split(/\|(?=[a-z]+:\/\/)/)
+}
+
+/** The prefix of the vendor whose paths a host of VENDOR_HOSTS has at its root, by the host's name in lower case. */
+export function vendorHosts({ VENDOR_HOSTS }: Pick<Config, 'VENDOR_HOSTS'>): Map<string, VendorPrefix> {
+  const pairs = VENDOR_HOSTS === undefined ? [] : splitList(VENDOR_HOSTS).map((item) => item.split('='))
+  return new Map(
+    pairs.map(([host = '', vendor]) => [host.toLowerCase(), VENDOR_PREFIXES[vendor as keyof typeof VENDOR_PREFIXES]]),
+  )
 }
 
 /** Whether the journal or ClickHouse is embedded, and so keeps its data in DATA_DIR. */

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parse } from 'yaml'
-import { ConfigError, journalUrls, loadConfig, SETTINGS, shardUrls } from '../src/config.js'
+import { ConfigError, journalUrls, loadConfig, SETTINGS, shardUrls, vendorHosts } from '../src/config.js'
 import { parseSentinelUrl } from '../src/lib/redis-url.js'
 
 /** Both, so that every ROLE is allowed. */
@@ -225,6 +225,47 @@ t.test('CORS_ORIGIN takes origins as browsers send them', async (t) => {
     t.match(refusal({ CORS_ORIGIN: bad }), /^CORS_ORIGIN must be origins without a path, such as /, bad)
   }
   t.match(refusal({ CORS_ORIGIN: 'https://a.example:443' }), /^CORS_ORIGIN/, 'browsers leave the usual port out')
+})
+
+t.test('VENDOR_HOSTS takes each host once, with a vendor that there is', async (t) => {
+  const good = 'posthog.example=posthog, a_b-1.EXAMPLE.com=rudder,127.0.0.1=segment,[::1]=jitsu,localhost=mixpanel'
+  t.strictSame(
+    [...vendorHosts(loadConfig({ VENDOR_HOSTS: good }))],
+    [
+      ['posthog.example', '/posthog'],
+      ['a_b-1.example.com', '/segment'],
+      ['127.0.0.1', '/segment'],
+      ['[::1]', '/jitsu'],
+      ['localhost', '/mixpanel'],
+    ],
+  )
+  t.equal(vendorHosts(loadConfig({})).size, 0)
+  for (const bad of [
+    'posthog.example',
+    'posthog.example=',
+    '=posthog',
+    'posthog.example=toString',
+    'posthog.example=PostHog',
+    'posthog.example=posthog,',
+    'posthog.example=posthog,POSTHOG.example=segment',
+    'posthog.example=posthog=segment',
+    'posthog.example:8080=posthog',
+    'https://posthog.example=posthog',
+    'posthog.example/x=posthog',
+    'posthog..example=posthog',
+    '-x.example=posthog',
+    'pösthog.example=posthog',
+    '::1=posthog',
+    'posthog.example posthog',
+  ]) {
+    t.match(refusal({ VENDOR_HOSTS: bad }), /^VENDOR_HOSTS must be names of hosts without a port, .* but is /, bad)
+  }
+})
+
+t.test('VENDOR_SCRIPTS takes a folder that there is', async (t) => {
+  t.equal(refusal({ VENDOR_SCRIPTS: 'test' }), undefined)
+  for (const bad of ['none', 'package.json', 'a\0b'])
+    t.match(refusal({ VENDOR_SCRIPTS: bad }), /^VENDOR_SCRIPTS must be the/)
 })
 
 t.test('the two keys must differ', async (t) => {

@@ -124,8 +124,15 @@ export const VENDORS: Record<string, VendorHelp> = {
   amplitude: {
     lines: [
       {
-        sdk: '@amplitude/analytics-node, @amplitude/analytics-browser, @amplitude/node',
+        sdk: '@amplitude/analytics-node, @amplitude/node',
         code: ({ url, key }) => `amplitude.init('${key}', { serverUrl: '${url}/amplitude/2/httpapi' })`,
+      },
+      {
+        // Without the others, it asks Amplitude for its settings with the key, and reports to Amplitude how it does.
+        sdk: '@amplitude/analytics-browser',
+        code: ({ url, key }) =>
+          `amplitude.init('${key}', {\n  serverUrl: '${url}/amplitude/2/httpapi',\n` +
+          '  fetchRemoteConfig: false,\n  remoteConfig: { fetchRemoteConfig: false },\n  enableDiagnostics: false,\n})',
       },
       {
         sdk: 'amplitude-js 8',

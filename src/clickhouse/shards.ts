@@ -18,12 +18,12 @@ export interface Shard {
 
 /** Tables in which the row with the greatest version counts: the column that names a row in its project, and the others. */
 export const VERSIONED = {
-  profiles: { key: 'distinct_id', columns: ['properties', 'created_at', 'updated_at'] },
+  profiles: { key: 'distinct_id', columns: ['properties', 'created_at', 'updated_at', 'is_identified', 'is_derived'] },
   sessions: {
     key: 'session_id',
     columns: ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at'],
   },
-  aliases: { key: 'alias', columns: ['distinct_id', 'created_at'] },
+  aliases: { key: 'alias', columns: ['distinct_id', 'said', 'created_at', 'given_to', 'given', 'is_pending'] },
 }
 
 export type VersionedName = keyof typeof VERSIONED

@@ -1,4 +1,4 @@
-import { isName, MAX_NAME, MAX_TIMESTAMP } from '../contract/limits.js'
+import { isLikeSeconds, isName, isTimestamp, MAX_NAME, MAX_TIMESTAMP } from '../contract/limits.js'
 import { memberText } from '../json/spans.js'
 import { TallyhouseError } from './errors.js'
 
@@ -45,8 +45,14 @@ export function formatEvent(
   const time = timestamp instanceof Date ? timestamp.getTime() : (timestamp ?? now)
   checkName('event', event)
   checkName('distinct_id', distinct_id)
-  if (typeof time !== 'number' || !(time >= 0 && time <= MAX_TIMESTAMP)) {
-    throw invalid('timestamp', `must be a Date or a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`)
+  if (!isTimestamp(time)) {
+    const isSeconds = typeof time === 'number' && isLikeSeconds(time)
+    throw invalid(
+      'timestamp',
+      isSeconds
+        ? 'is in seconds by mistake: multiply it by 1000'
+        : `must be a Date or a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
+    )
   }
   if (insert_id != null) checkName('insert_id', insert_id)
   const id = insert_id == null ? undefined : insert_id

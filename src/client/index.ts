@@ -39,6 +39,7 @@ export type {
   StoredEvent,
   User,
 } from '../contract/responses.js'
+export type { Warning } from '../contract/warning.js'
 export type { CallOptions, ConnectionOptions } from './connection.js'
 export { type ClientErrorCode, TallyhouseError } from './errors.js'
 export type { GivenProperties, JsonText, TrackEvent } from './event.js'

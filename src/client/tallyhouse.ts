@@ -148,6 +148,14 @@ export class Tallyhouse {
     await this.#connection.call({ method: 'POST', path: '/public/users/alias', body }, options)
   }
 
+  /**
+   * Takes an alias of the user back: everything is as it was before it, the profile of the name included.
+   * @throws TallyhouseError `not_found` if it is no alias of this user
+   */
+  async removeAlias(distinctId: string, alias: string, options?: CallOptions): Promise<void> {
+    await this.#connection.delete(pathToAlias(distinctId, alias), options)
+  }
+
   /** @throws TallyhouseError `not_found` */
   async getUser(distinctId: string, options?: CallOptions): Promise<User> {
     const { value } = await this.#connection.call({ method: 'GET', path: pathTo('users', distinctId) }, options)
@@ -258,7 +266,8 @@ export class Tallyhouse {
 
   /**
    * Answers a question about events, after everything that was acknowledged before it. The type of the answer follows the
-   * question's `kind`. An abort ends the question in the service, too.
+   * question's `kind`; its `warnings`, if there are any, name what looks like a mistake, such as a name that no event has. An
+   * abort ends the question in the service, too.
    * @throws TallyhouseError `invalid_request` with the fields at fault in `details`; `query_too_large`
    */
   async query<Q extends QuestionInput>(question: Q, options?: CallOptions): Promise<AnswerTo<Q['kind']>> {
@@ -332,11 +341,20 @@ function bodyFor(distinctId: string, field: string, text: JsonText): JsonText {
 }
 
 /** @throws TallyhouseError `invalid_request` */
-function pathTo(kind: 'users' | 'events' | 'sessions', id: string): string {
+export function pathToAlias(distinctId: string, alias: string): string {
+  return `${pathTo('users', distinctId)}/aliases/${step(alias)}`
+}
+
+/** @throws TallyhouseError `invalid_request` */
+export function pathTo(kind: 'users' | 'events' | 'sessions', id: string): string {
+  return `/public/${kind}/${step(id)}`
+}
+
+function step(id: string): string {
   checkName('The id', id)
   // Escaped or not, a URL resolves these: `/users/../export` is the export of the whole project.
   if (id === '.' || id === '..') {
     throw new TallyhouseError('invalid_request', `No URL leads to the id ${id}, as it is a step in a path.`)
   }
-  return `/public/${kind}/${encodeURIComponent(id)}`
+  return encodeURIComponent(id)
 }

@@ -33,8 +33,8 @@ export class EventFault extends Error {
  */
 const check = compileCheck(TrackBody, null)
 
-/** What most timestamps look like; the check passes all of these. */
-const TIMESTAMP = /^(?:0|[1-9]\d{0,12})$/
+/** What most timestamps look like; the check passes all of these. One of 9 or 10 digits may be in seconds by mistake. */
+const TIMESTAMP = /^(?:0|[1-9](?:\d{0,7}|\d{10,12}))$/
 
 /** @throws EventFault if the service would refuse the event */
 function checkAll({ event, distinct_id, timestamp, properties = '{}', insert_id }: EventParts): void {

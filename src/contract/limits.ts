@@ -11,6 +11,11 @@ export const MAX_DELETED_BATCHES = 1000
 export const MAX_NAME = 255
 /** Epoch milliseconds. */
 export const MAX_TIMESTAMP = 9_999_999_999_999
+/**
+ * Epoch seconds of 1990 and 2100. As milliseconds, what lies between them is some weeks of 1970, so a timestamp there is
+ * one in seconds by mistake.
+ */
+export const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
 /** Rows of a page. */
 export const MAX_PAGE = 10_000
 /** Cards of a board. */
@@ -21,6 +26,16 @@ export const MAX_EXPORT = 1_000_000_000
 export const MAX_LETTERS = 100
 /** Levels of objects and arrays in one value: the most that `MAX_PROPERTY_DEPTH` can be set to. */
 export const MAX_SCAN_DEPTH = 256
+
+/** Whether a number can be the time of an event, in epoch milliseconds. */
+export function isTimestamp(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= MAX_TIMESTAMP && !isLikeSeconds(value)
+}
+
+/** Whether a time in milliseconds is one in seconds by mistake. */
+export function isLikeSeconds(ms: number): boolean {
+  return ms >= LIKE_SECONDS.from && ms <= LIKE_SECONDS.to
+}
 
 /**
  * 1 to 255 characters, which are code points as in JSON Schema; a character outside the basic

@@ -172,4 +172,5 @@ export const ReadyQuery = Type.Object({
 
 export const EventParams = Type.Object({ eventId: Type.String() })
 export const UserParams = Type.Object({ userId: Type.String() })
+export const AliasParams = Type.Object({ userId: Type.String(), alias: Type.String() })
 export const SessionParams = Type.Object({ sessionId: Type.String() })

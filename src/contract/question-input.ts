@@ -17,6 +17,7 @@ import type {
   SeriesQuestion,
   UsersPage,
 } from './questions.js'
+import type { Warning } from './warning.js'
 
 /** Questions as callers write them, what the service fills in left out, and the answers to each kind. */
 
@@ -91,6 +92,8 @@ export type AnswerTo<Kind extends Question['kind']> = {
   /** accepted events that the answer does not count yet */
   pending: number
   elapsed_ms: number
+  /** names that nothing has, and fields that are ignored; absent if there are none */
+  warnings?: Warning[]
 } & (Kind extends keyof Beside ? Beside[Kind] : unknown)
 
 export type AnyAnswer = { [Kind in Question['kind']]: AnswerTo<Kind> }[Question['kind']]

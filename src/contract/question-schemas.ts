@@ -1,6 +1,6 @@
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { INTERVALS, METRICS } from './questions.js'
-import { withFields } from './schemas.js'
+import { warnings, withFields } from './schemas.js'
 
 /** The shapes of questions and answers for generated clients. Questions are checked by `questions/parse.ts`, which says more. */
 
@@ -163,6 +163,7 @@ const answer = <T extends TProperties>(kind: string, results: TSchema, beside: T
     query: { ...question, description: 'The question with every default filled in.' },
     pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
     elapsed_ms: Type.Integer(),
+    warnings,
   })
 const averages = Type.Array(Type.Object({ interval: whole, share: orNull(Type.Number()) }))
 

@@ -1,17 +1,28 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
-import { isName, MAX_BATCH, MAX_DELETED_BATCHES, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
+import { canLink, isReserved } from '../model/user-names.js'
+import { isName, isTimestamp, LIKE_SECONDS, MAX_BATCH, MAX_DELETED_BATCHES, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
+import { MAX_WARNINGS } from './warning.js'
 
 /** The most users that one call may erase. */
 const MAX_ERASED = 100
 
+TypeRegistry.Set<{ message: string }>('Timestamp', (_schema, value) => isTimestamp(value))
 TypeRegistry.Set<{ message: string }>('Name', (_schema, value) => isName(value))
 
+TypeRegistry.Set('UserName', (_schema, value) => isName(value) && !isReserved(value))
+TypeRegistry.Set('LinkName', (_schema, value) => isName(value) && canLink(value))
+
+const NAME = `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`
+const RESERVED = '$anonymous and what begins with $group: or $visitor: is no user’s name'
+
 export const messages = {
-  name: `must be a string of 1 to ${MAX_NAME} characters, without unpaired surrogates`,
+  name: NAME,
+  userName: `${NAME}; ${RESERVED}`,
+  linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, 0 or anonymous links nobody`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
-  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}`,
+  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}; from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to} it is in seconds by mistake: multiply it by 1000`,
 }
 
 /** A name of an event or a user. */
@@ -22,12 +33,23 @@ export const Name = Type.Unsafe<string>({
   maxLength: MAX_NAME,
   message: messages.name,
 })
+/** A name that a user can have. */
+const UserName = Type.Unsafe<string>({ ...Name, [Kind]: 'UserName', message: messages.userName })
+/** A name that can be one of several of a user. */
+const LinkName = Type.Unsafe<string>({ ...Name, [Kind]: 'LinkName', message: messages.linkName })
 const InsertId = Type.Unsafe<string>({
   ...Name,
   description: 'Which event it is: of all events of a user with one `insert_id`, the first within 7 days is stored.',
 })
 const Properties = Type.Object({}, { additionalProperties: true, message: messages.object })
-const Timestamp = Type.Number({ minimum: 0, maximum: MAX_TIMESTAMP, message: messages.timestamp })
+const Timestamp = Type.Unsafe<number>({
+  [Kind]: 'Timestamp',
+  type: 'number',
+  minimum: 0,
+  maximum: MAX_TIMESTAMP,
+  not: { minimum: LIKE_SECONDS.from, maximum: LIKE_SECONDS.to },
+  message: messages.timestamp,
+})
 
 /** May be absent; null counts as absent. */
 export const optional = <T extends TSchema>(schema: T) =>
@@ -64,11 +86,11 @@ export const BatchBody = Type.Object(
 )
 
 export const IdentifyBody = Type.Object(
-  { apiKey, distinct_id: Name, properties: optional(Properties) },
+  { apiKey, distinct_id: UserName, properties: optional(Properties) },
   { message: messages.object },
 )
 
-export const AliasBody = Type.Object({ apiKey, distinct_id: Name, alias: Name }, { message: messages.object })
+export const AliasBody = Type.Object({ apiKey, distinct_id: LinkName, alias: LinkName }, { message: messages.object })
 
 /** For the documentation only: `parseOperations` checks the operations as it reads their text. */
 const operation = (description: string, operands: object | true = true) =>
@@ -91,14 +113,14 @@ const Operations = Type.Object(
 )
 
 export const ProfileBody = Type.Object(
-  { apiKey, distinct_id: Name, operations: Operations },
+  { apiKey, distinct_id: UserName, operations: Operations },
   { message: messages.object },
 )
 
 export const EraseBody = Type.Object(
   {
     apiKey,
-    distinct_ids: Type.Array(Name, {
+    distinct_ids: Type.Array(UserName, {
       minItems: 1,
       maxItems: MAX_ERASED,
       message: `must be an array of 1 to ${MAX_ERASED} distinct_ids`,
@@ -157,7 +179,16 @@ const success = { status: Type.Literal(1), error: Type.Null() }
 export const withFields = <T extends TProperties>(fields: T) => Type.Object({ ...success, ...fields })
 
 export const Done = Type.Object(success)
-export const Accepted = withFields({ accepted: Type.Integer() })
+
+export const warnings = Type.Optional(
+  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
+    maxItems: MAX_WARNINGS,
+    description: 'What is legal and looks like a mistake, as sentences; absent if there is nothing.',
+  }),
+)
+/** A success that may have warnings. */
+export const DoneOrWarned = withFields({ warnings })
+export const Accepted = withFields({ accepted: Type.Integer(), warnings })
 export const DeletedBatches = withFields({
   events: Type.Integer({ description: 'How many events were deleted, or would be with `dry_run`.' }),
   with_insert_id: Type.Integer({ description: 'How many of them have an `insert_id`.' }),

@@ -60,8 +60,7 @@ export class ProjectErasure {
     for (const kind of ['sessions', 'profiles', 'aliases'] as const) {
       for await (const names of this.#pages(kind, projectId)) {
         if (performance.now() > deadline) return { ...removed, ...summary(events, letters), isComplete: false }
-        await this.#deleteStates(kind, projectId, names)
-        removed[kind] += names.length
+        removed[kind] += await this.#deleteStates(kind, projectId, names)
       }
     }
     return { ...removed, ...summary(events, letters), isComplete: true }
@@ -88,11 +87,13 @@ export class ProjectErasure {
     }
   }
 
-  async #deleteStates(kind: StateKind, projectId: string, names: string[]): Promise<void> {
+  /** @returns how many there were; a user that has other names is no alias */
+  async #deleteStates(kind: StateKind, projectId: string, names: string[]): Promise<number> {
     const { sessions, profiles, aliases } = this.#parts
     if (kind === 'aliases') return await aliases.removeAny(projectId, names)
     const states = kind === 'sessions' ? sessions : profiles
     await inTurns(names, (name) => states.change(projectId, name, () => null))
+    return names.length
   }
 }
 

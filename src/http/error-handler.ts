@@ -15,7 +15,7 @@ const FASTIFY_ERRORS: Record<string, [code: ErrorCode, message: string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
   FST_CP_ERR_INVALID_CONTENT_ENCODING: [
     'unsupported_media_type',
-    'The Content-Encoding must be one of gzip, deflate, br, identity or, where Node has it, zstd, and no list of several.',
+    'The Content-Encoding must be one of gzip, deflate, br, zstd or identity, and no list of several.',
   ],
   FST_CP_ERR_INVALID_CONTENT: ['invalid_json', 'The body cannot be decompressed with its Content-Encoding.'],
   FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing with an id of this length.'],

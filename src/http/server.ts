@@ -3,6 +3,7 @@ import compress from '@fastify/compress'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import type { VendorPrefix } from '../contract/vendor-prefixes.js'
 import { prepareCompressed } from './body.js'
 import { type ClientLimits, endUnreadResponse, resetBrokenResponse, serverLimits } from './connection-limits.js'
 import { Connections } from './connections.js'
@@ -12,6 +13,8 @@ import { documentation } from './openapi/document.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
 import { validatorCompiler } from './validator.js'
+import { routeByHost } from './vendor-hosts.js'
+import { acceptZstd } from './zstd.js'
 
 /** How long requests in flight may take once the server closes. */
 const LAST_REQUESTS_MS = 2_000
@@ -37,9 +40,16 @@ export interface OpenServer {
 /**
  * A server with our error responses, request log, metrics, limits and decompression, but without a
  * route.
+ * @param hosts that have the paths of a vendor at their root
  */
-export function openServer(settings: ServerSettings, log: FastifyBaseLogger, clientLimits: ClientLimits): OpenServer {
+export function openServer(
+  settings: ServerSettings,
+  log: FastifyBaseLogger,
+  clientLimits: ClientLimits,
+  hosts: ReadonlyMap<string, VendorPrefix> = new Map(),
+): OpenServer {
   const requestLog = new RequestLog(log)
+  const urlOf = routeByHost(hosts)
   const { http, ...timeouts } = serverLimits(clientLimits)
   const server: FastifyInstance = Fastify({
     // With a logger, Fastify would create a child logger and two listeners per request. RequestLog
@@ -55,7 +65,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
     ...timeouts,
     // Node would refuse a request without the header itself, with an error of another shape.
     http: { ...http, requireHostHeader: false, maxHeaderSize: MAX_PARSED_HEAD },
-    rewriteUrl: routedUrl,
+    rewriteUrl: hosts.size > 0 ? (request) => routedUrl({ url: urlOf(request) }) : routedUrl,
     // Requests that arrive while the server closes are served like any other.
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => {
@@ -90,6 +100,7 @@ export function openServer(settings: ServerSettings, log: FastifyBaseLogger, cli
   prepareCompressed(server)
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })
+  server.after(() => acceptZstd(server))
   return { server, requests, closing }
 }
 

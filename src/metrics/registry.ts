@@ -3,7 +3,7 @@ import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
 import { inTime } from '../lib/in-time.js'
 import type { LiveMetrics } from '../live/hub.js'
-import type { AliasMetrics } from '../pipeline/aliases.js'
+import type { LinkMetrics } from '../pipeline/alias-links.js'
 import type { Lane } from '../pipeline/lane.js'
 import type { StateMetrics } from '../pipeline/state-store.js'
 import { VERSION } from '../version.js'
@@ -21,7 +21,7 @@ export interface MetricsSources {
   lanes: readonly MeteredLane[]
   /** called at each scrape; never rejects */
   storage: () => Promise<StorageReading>
-  aliases: { metrics: AliasMetrics }
+  links: { metrics: LinkMetrics }
   /** see `Lanes.lateClockReads` */
   lateClockReads: readonly number[]
   live: { metrics: LiveMetrics }
@@ -78,8 +78,13 @@ export class Metrics {
       ),
       counter(
         'tallyhouse_alias_conflicts_total',
-        'Aliases that were refused because they name another user.',
-        this.#sources.aliases.metrics.conflicts,
+        'Aliases that were refused because they name another user, or are a user themselves.',
+        this.#sources.links.metrics.conflicts,
+      ),
+      counter(
+        'tallyhouse_placeholder_names_total',
+        'Events, links and changes of profiles that SDKs sent about a name that means nobody, such as undefined.',
+        byLabel('kind', this.#sources.links.metrics.placeholders),
       ),
       ...liveMetrics(this.#sources.live.metrics),
       ...processMetrics(process),

@@ -1,17 +1,49 @@
-/** Another name of a user. */
+/**
+ * What is known of a name besides its profile: that it is another name of a user, or, where `distinctId` is empty, that it
+ * is a user which has other names.
+ */
 export interface Alias {
-  /** of the user; it may have become an alias itself since */
+  /**
+   * the user, or a name that leads to it: shortened when a chain of names was followed. Empty for a user that has other
+   * names: whatever would make it an alias itself finds that in one look-up
+   */
   distinctId: string
+  /** the name that it was said to be another name of; taking back another alias finds there whom this one belongs to then */
+  said: string
   /** epoch ms */
   createdAt: number
+  /** whose profile has got properties of this name's one; empty for nobody's */
+  givenTo: string
+  /** the names of these properties */
+  given: string[]
+  /**
+   * whether they are on their way, as the call that made the alias may have been interrupted; of a user, whether its first
+   * other name is
+   */
+  isPending: boolean
 }
 
+/** A user that has other names. */
+export const HAS_NAMES: Alias = { distinctId: '', said: '', createdAt: 0, givenTo: '', given: [], isPending: false }
+
+/**
+ * How much a call that links two names knows. `inferred`: the other name is only an earlier id of somebody, so it must not be
+ * an identified user, have other names, or belong to another user. `said`: as `inferred`, but either of the two may be the
+ * user. `merge`: two users become one.
+ */
+export type LinkStrength = 'inferred' | 'said' | 'merge'
+
 /** The alias as one JSON text, which the journal treats as opaque. */
-export function formatAlias({ distinctId, createdAt }: Alias): string {
-  return JSON.stringify({ distinctId, createdAt })
+export function formatAlias(alias: Alias): string {
+  return JSON.stringify(alias)
 }
 
 /** Parses the result of `formatAlias`. */
 export function parseAlias(state: string): Alias {
   return JSON.parse(state) as Alias
+}
+
+/** Whether a name is another name of a user. */
+export function isLink(alias: Alias | null): alias is Alias {
+  return alias !== null && alias.distinctId !== ''
 }

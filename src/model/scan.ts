@@ -5,7 +5,7 @@
  * which also finds the error message. A scan takes half the time of `JSON.parse` alone.
  */
 
-import { MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
+import { isLikeSeconds, MAX_BATCH, MAX_SCAN_DEPTH } from '../contract/limits.js'
 import { COLON_WEIGHT, MAX_BATCH_WEIGHT, MAX_WEIGHT } from '../json/complexity.js'
 import {
   anyName,
@@ -345,7 +345,9 @@ export class Scan {
     const end = digits(raw, at)
     const length = end - at
     // A fraction or an exponent is rejected by the caller, which expects a comma or a brace here.
-    return length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO) ? UNKNOWN : end
+    if (length === 0 || length > MAX_TIMESTAMP_DIGITS || (length > 1 && raw[at] === ZERO)) return UNKNOWN
+    // It may be in seconds by mistake, which the parser refuses in words.
+    return (length === 9 || length === 10) && isLikeSeconds(Number(raw.toString('latin1', at, end))) ? UNKNOWN : end
   }
 
   /** The offset after any value; `maxDepth` is at most MAX_SCAN_DEPTH, the length of the stack. */

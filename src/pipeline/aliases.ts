@@ -1,68 +1,58 @@
 import type { Shards } from '../clickhouse/shards.js'
-import { ApiError } from '../contract/errors.js'
 import { inTurns } from '../lib/in-turns.js'
-import type { Log } from '../lib/log.js'
-import type { Alias } from '../model/alias.js'
+import { type Alias, isLink } from '../model/alias.js'
+import { isReserved } from '../model/user-names.js'
 import { aliasesOf, type NamedAlias } from '../store/aliases.js'
 import type { AliasProjects } from './alias-projects.js'
 import type { States } from './lane-states.js'
 import type { Barrier } from './level-barrier.js'
 
 /** A chain of more aliases than this is shortened: each name on it is made an alias of the user itself. */
-const MAX_CHAIN = 8
+const MAX_CHAIN = 1
 /** Names in one query. */
 const MAX_NAMES = 1000
-/** How often at most conflicts are logged, ms. */
-const LOG_MS = 60_000
+/** How often at most a name is followed again as its chain has changed meanwhile. */
+const MAX_ROUNDS = 5
 
 export interface AliasesOptions {
   states: States<Alias>
-  projects: Pick<AliasProjects, 'look' | 'announce'>
+  projects: Pick<AliasProjects, 'look'>
   shards: Shards
-  log: Pick<Log, 'warn'>
-}
-
-/** Counts since the start. */
-export interface AliasMetrics {
-  /** aliases that were refused because they name another user */
-  conflicts: number
 }
 
 /** The aliases that lead from a name to its user. */
-interface Chain {
+export interface Chain {
   user: string
   /** by name: its alias */
   links: Map<string, Alias>
+  /** whether the user is known to have other names */
+  hasNames: boolean
   /** if the chain is a cycle: the name whose alias was made last, which is ignored; else null */
   closing: string | null
 }
 
 /**
  * The other names of users. An alias points at one name, which may become an alias itself, so chains are followed to
- * their end. What is stored under a name is never rewritten.
+ * their end. What is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
  */
 export class Aliases {
-  readonly metrics: AliasMetrics = { conflicts: 0 }
   readonly #states: States<Alias>
   readonly #projects: AliasesOptions['projects']
   readonly #shards: Shards
-  readonly #log: Pick<Log, 'warn'>
-  #loggedAt = Number.NEGATIVE_INFINITY
-  #unlogged = 0
 
-  constructor({ states, projects, shards, log }: AliasesOptions) {
+  constructor({ states, projects, shards }: AliasesOptions) {
     this.#states = states
     this.#projects = projects
     this.#shards = shards
-    this.#log = log
   }
 
   /** The user that a name stands for: the name itself, unless it is an alias. */
   async resolve(projectId: string, name: string): Promise<string> {
+    if (isReserved(name)) return name
     const aliases = await this.#projects.look(projectId)
     if (aliases === 'none') return name
     try {
-      return (await this.#chainOf(projectId, name)).user
+      return (await this.chainOf(projectId, name)).user
     } catch (error) {
       // Most projects have no aliases, so a store that is down does not stop them.
       if (aliases === 'unknown') return name
@@ -79,42 +69,6 @@ export class Aliases {
   async areSameUser(projectId: string, a: string, b: string): Promise<boolean> {
     const [one, other] = await Promise.all([this.resolve(projectId, a), this.resolve(projectId, b)])
     return one === other
-  }
-
-  /**
-   * Makes `alias` another name of `distinctId`. Does nothing if it is one already.
-   * @throws ApiError `alias_conflict` if it names another user
-   */
-  async add(projectId: string, distinctId: string, alias: string): Promise<void> {
-    await this.#projects.announce(projectId)
-    const { user } = await this.#chainOf(projectId, distinctId)
-    // `distinctId` is an alias of `alias` already.
-    if (user === alias) return
-    const made = { distinctId: user, createdAt: Date.now() }
-    const before: { alias: Alias | null } = { alias: null }
-    await this.#states.change(projectId, alias, (current) => {
-      before.alias = current
-      return current ?? made
-    })
-    if (before.alias?.distinctId === user) return
-    if (before.alias === null) {
-      await this.#breakCycle(projectId, alias)
-    } else if (!(await this.areSameUser(projectId, before.alias.distinctId, user))) {
-      // Without the cycle, the alias may turn out to be a user.
-      if (await this.#breakCycle(projectId, alias)) return await this.add(projectId, distinctId, alias)
-      this.metrics.conflicts++
-      throw new ApiError('alias_conflict', 'The alias is the name of another user. An alias names one user only.')
-    }
-  }
-
-  /** As `add`, for SDKs, which ignore a conflict: it is logged, and the alias stays as it is. */
-  async addOrLog(projectId: string, distinctId: string, alias: string): Promise<void> {
-    try {
-      await this.add(projectId, distinctId, alias)
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.code !== 'alias_conflict') throw error
-      this.#logConflict(projectId)
-    }
   }
 
   /**
@@ -153,59 +107,84 @@ export class Aliases {
    *   names are still connected, and a repetition finds them.
    */
   async remove(projectId: string, levels: readonly string[][]): Promise<void> {
+    if (!(await this.hasAny(projectId))) return
     const own = new Set(levels.flat())
     for (const level of levels.toReversed()) {
       // An alias that was removed and made again meanwhile may belong to another user.
-      await inTurns(level, (name) => this.#change(projectId, name, (alias) => !own.has(alias.distinctId), null))
+      await inTurns(level, async (name) => {
+        await this.#states.change(projectId, name, (alias) =>
+          isLink(alias) && !own.has(alias.distinctId) ? alias : null,
+        )
+      })
     }
   }
 
-  /** Removes these aliases, whichever user they belong to. */
-  async removeAny(projectId: string, names: readonly string[]): Promise<void> {
-    await inTurns(names, (name) => this.#states.change(projectId, name, () => null))
+  /** Removes these aliases, whichever user they belong to. @returns how many there were */
+  async removeAny(projectId: string, names: readonly string[]): Promise<number> {
+    const removed = new Set<string>()
+    await inTurns(names, async (name) => {
+      await this.#states.change(projectId, name, (alias) => {
+        if (isLink(alias)) removed.add(name)
+        return null
+      })
+    })
+    return removed.size
   }
 
-  async #chainOf(projectId: string, name: string): Promise<Chain> {
+  /** Follows a name to its user. */
+  async chainOf(projectId: string, name: string): Promise<Chain> {
     const links = new Map<string, Alias>()
     let at = name
+    let hasNames = false
     for (;;) {
       const alias = await this.#states.get(projectId, at)
-      if (!alias) break
+      hasNames = alias?.distinctId === '' && !alias.isPending
+      if (!isLink(alias) || isReserved(alias.distinctId) || isReserved(at)) break
       if (links.has(at)) {
         const closing = latestOf(links, at)
-        return { user: closing, links, closing }
+        return { user: closing, links, hasNames: true, closing }
       }
       links.set(at, alias)
       at = alias.distinctId
     }
     if (links.size > MAX_CHAIN) await this.#shorten(projectId, links, at)
-    return { user: at, links, closing: null }
+    return { user: at, links, hasNames, closing: null }
   }
 
   /**
-   * Two calls at once may have made a cycle of aliases. Each calls this after it has made its own, so the later one finds
-   * the cycle, and removes the alias that was made last.
-   * @returns whether the name was in a cycle, or led to one
+   * Makes names lead to their users in one step, by what was said of them. Each is followed again after it was changed: an
+   * alias that was made or taken back meanwhile is seen by one of the two calls.
    */
-  async #breakCycle(projectId: string, name: string): Promise<boolean> {
-    const { closing, links } = await this.#chainOf(projectId, name)
-    const link = closing === null ? undefined : links.get(closing)
-    if (closing === null || !link) return false
-    await this.#change(projectId, closing, (alias) => !isSame(alias, link), null)
-    return true
+  async settle(projectId: string, names: readonly string[]): Promise<void> {
+    let left = names
+    for (let round = 0; left.length > 0 && round < MAX_ROUNDS; round++) {
+      const changed: string[] = []
+      const known = new Map<string, Promise<Alias | null>>()
+      const read = (name: string) => {
+        const reading = known.get(name) ?? this.#states.get(projectId, name)
+        known.set(name, reading)
+        return reading
+      }
+      await inTurns(left, async (name) => {
+        const user = await endOf(name, read)
+        const alias = await read(name)
+        if (user === null || !isLink(alias) || alias.distinctId === user) return
+        changed.push(name)
+        await this.#states.change(projectId, name, (current) => {
+          return isLink(current) && isSame(current, alias) ? { ...current, distinctId: user } : current
+        })
+      })
+      left = changed
+    }
   }
 
-  /** Makes every name of a long chain an alias of the user itself, so that the next look-up takes one step. */
+  /** Makes every name of a chain an alias of the user itself, so that the next look-up takes one step. */
   async #shorten(projectId: string, links: Map<string, Alias>, user: string): Promise<void> {
     const long = [...links].filter(([, { distinctId }]) => distinctId !== user)
-    await inTurns(long, ([name, link]) => {
-      return this.#change(projectId, name, (alias) => !isSame(alias, link), { ...link, distinctId: user })
-    })
-  }
-
-  /** Replaces an alias with `to`, or removes it, unless there is none or `isKept` holds for it. */
-  async #change(projectId: string, name: string, isKept: (alias: Alias) => boolean, to: Alias | null): Promise<void> {
-    await this.#states.change(projectId, name, (alias) => (alias === null || isKept(alias) ? alias : to))
+    await this.settle(
+      projectId,
+      long.map(([name]) => name),
+    )
   }
 
   async #aliasesOf(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
@@ -215,17 +194,23 @@ export class Aliases {
     }
     return found
   }
+}
 
-  #logConflict(project: string): void {
-    this.#unlogged++
-    if (performance.now() - this.#loggedAt < LOG_MS) return
-    this.#log.warn(
-      { project, conflicts: this.#unlogged },
-      'an SDK sent an alias that belongs to another user; the alias was not changed',
-    )
-    this.#loggedAt = performance.now()
-    this.#unlogged = 0
+/** The user of a name, by what was said of it and of the names behind it; null if these make a cycle. */
+export async function endOf(name: string, read: (name: string) => Promise<Alias | null>): Promise<string | null> {
+  const seen = new Set<string>()
+  for (let at = name; ; ) {
+    if (seen.has(at)) return null
+    seen.add(at)
+    const alias = await read(at)
+    if (!isLink(alias) || isReserved(alias.said)) return at
+    at = alias.said
   }
+}
+
+/** Whether both are the alias of one call. */
+export function isSame(a: Alias, b: Alias): boolean {
+  return a.said === b.said && a.createdAt === b.createdAt
 }
 
 /** The name whose alias was made last in the cycle that `start` is in; at the same millisecond, the greatest name. */
@@ -236,8 +221,4 @@ function latestOf(links: Map<string, Alias>, start: string): string {
     if (a > b || (a === b && at > latest)) latest = at
   }
   return latest
-}
-
-function isSame(a: Alias, b: Alias): boolean {
-  return a.distinctId === b.distinctId && a.createdAt === b.createdAt
 }

@@ -1,5 +1,6 @@
 import { idempotencyConflict } from '../contract/errors.js'
 import type { IdempotencyKey } from '../journal/journal.js'
+import { changeId } from '../model/insert-id.js'
 import { laneOf } from '../model/lane-of.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
 import type { Lane } from './lane.js'
@@ -27,10 +28,18 @@ export class LaneStates<Value> implements States<Value> {
   /**
    * As `StateStore.change`. An idempotency key is remembered in its own lane, where every other request with that key looks
    * for it, and then committed with the change in the lane of the state. So the change is executed once even if this
-   * process ends between the two. A change that is refused does not use up the key.
+   * process ends between the two. A change that is refused does not use up the key. One that was sent to another name of the
+   * value may have been made when that was a value of its own, in another lane.
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
+    const { insertId, sentTo = name } = repetition
+    const sentKey = stateKeyOf(this.#kind, projectId, sentTo)
+    const sentLane = this.#laneOf(sentKey)
+    if (insertId !== undefined && sentLane !== lane) {
+      const known = await sentLane.journal.findInsertIds(changeId(sentKey, insertId))
+      if (known.length > 0) return
+    }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)
     await this.#storeOf(lane).change(projectId, name, change, { ...repetition, ...elsewhere })
   }

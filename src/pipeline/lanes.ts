@@ -10,6 +10,7 @@ import { type Layout, layoutNumber } from '../model/layout.js'
 import { laterOf, START } from '../model/position.js'
 import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
+import { AliasLinks } from './alias-links.js'
 import { AliasProjects } from './alias-projects.js'
 import { Aliases } from './aliases.js'
 import { openQueueBudget } from './group-commit.js'
@@ -38,6 +39,7 @@ export interface Lanes {
   profiles: States<Profile>
   sessions: States<Session>
   aliases: Aliases
+  links: AliasLinks
   barrier: Barrier
   /** by lane, see LevelBarrier */
   lateClockReads: readonly number[]
@@ -105,7 +107,9 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     : only
   const { commits, profiles, sessions, barrier } = parts
   const lateClockReads = barrier instanceof LevelBarrier ? barrier.lateClockReads : [0]
+  const { aliases: states } = parts
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
+  const aliases = new Aliases({ states, projects, shards })
   return {
     all,
     home,
@@ -113,7 +117,8 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     commits,
     profiles,
     sessions,
-    aliases: new Aliases({ states: parts.aliases, projects, shards, log }),
+    aliases,
+    links: new AliasLinks({ aliases, states, profiles, projects, barrier, log }),
     barrier,
     lateClockReads,
     ofJournal: (id) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown),

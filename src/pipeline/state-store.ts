@@ -29,6 +29,8 @@ export interface Repetition {
   reserveKey?: (() => Promise<void>) | undefined
   /** unique among the changes of one value */
   insertId?: string | undefined
+  /** the name as it was sent, if that is another name of the value: the `insertId` belongs to it */
+  sentTo?: string | undefined
 }
 
 interface Waiting<Value> {
@@ -129,8 +131,8 @@ export class StateStore<Value> {
    */
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
-    const { idempotencyKey, reserveKey } = repetition
-    const insertId = repetition.insertId === undefined ? null : changeId(key.stateKey, repetition.insertId)
+    const { idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
+    const insertId = id === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
       const waiting = { change, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)

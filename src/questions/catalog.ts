@@ -5,6 +5,7 @@ import { type Backoff, retry } from '../lib/backoff.js'
 import type { Log } from '../lib/log.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
 import { Backlog } from './backlog.js'
+import { NameCheck } from './name-check.js'
 import { LARGE, NameCounts } from './name-counts.js'
 import {
   fieldValues,
@@ -15,7 +16,8 @@ import {
   propertyNames,
   type ValueRow,
 } from './names.js'
-import type { Questions } from './run.js'
+import { namesIn } from './names-used.js'
+import type { Questions, Review } from './run.js'
 import { type Looked, Samples } from './samples.js'
 
 /** A list of a field's values. */
@@ -49,6 +51,7 @@ export class Catalog {
   readonly #counts: NameCounts
   readonly #properties: Samples<PropertyRow>
   readonly #values: Samples<ValueRow>
+  readonly #check: NameCheck
 
   constructor(options: CatalogOptions) {
     const { clock = () => performance.now(), log } = options
@@ -64,6 +67,12 @@ export class Catalog {
       sampledIn: sampledFor,
     })
     this.#values = new Samples({ ...common, texts: ({ value }) => [value], sampledIn: sumOf })
+    this.#check = new NameCheck({ ...common, properties: this.#properties })
+  }
+
+  /** Warns of names in a question that nothing has. @throws as `events` */
+  readonly review: Review = async (projectId, { question, body, point }) => {
+    return await this.#check.warnings(projectId, namesIn(question, body), point)
   }
 
   /**

@@ -23,7 +23,7 @@ export interface IdRange {
 /** Names of events in a list; of more, only the most frequent ones are listed. */
 export const MAX_NAMES = 10_000
 /** Properties in a list; of more, only the most frequent ones are listed. */
-const MAX_PROPERTIES = 2_000
+export const MAX_PROPERTIES = 2_000
 const MAX_EXAMPLES = 5
 /** Longer values, in bytes of JSON, are neither examples nor listed. */
 const MAX_VALUE_BYTES = 200
@@ -117,6 +117,17 @@ export async function largestProjects(
     { limitMs: LARGEST_LIMIT_MS },
   )
   return rows.map(({ project_id }) => project_id)
+}
+
+/** When the last dead letter of any project was replayed, epoch ms; 0 if none was. */
+export async function lastReplay(shards: Shards): Promise<number> {
+  const [row] = await shards.rows<{ at: string }>(
+    `SELECT max(replayed_at) AS at FROM ${shards.table('dead_letter_replays')}`,
+    {},
+    {},
+    { limitMs: PARTS_LIMIT_MS },
+  )
+  return Number(row?.at ?? 0)
 }
 
 /** Rows `event` and `timestamp`: `all` of the project, to which a WHERE may be added, and those `inRange` of ids. */

@@ -16,6 +16,7 @@ import {
   type Split,
   type UsersQuestion,
 } from '../contract/questions.js'
+import type { Warning } from '../contract/warning.js'
 import { Faults, Fields } from './faults.js'
 import { type FilterContext, parseDefinition, parseField, parseFilter } from './parse-filter.js'
 import { countBuckets, durationMs, instantOf, isDate, isTimeZone, laterDate, localDate, rangeOf } from './time.js'
@@ -39,11 +40,18 @@ const NUMBER_METRICS: readonly string[] = ['sum', 'avg', 'min', 'max', 'median',
  * @throws ApiError `invalid_request` that names every field at fault
  */
 export function parseQuestion(body: unknown, now: number): Question {
+  return readQuestion(body, now).question
+}
+
+/** As `parseQuestion`, and warns of fields that are ignored. */
+export function readQuestion(body: unknown, now: number): { question: Question; warnings: Warning[] } {
   const faults = new Faults()
   const fields = new Fields(body, '', faults)
+  // The authentication has read it.
+  fields.get('apiKey')
   const question = parseAny(fields, now)
   faults.throwIfAny()
-  return question
+  return { question, warnings: faults.warnings() }
 }
 
 /**

@@ -12,6 +12,8 @@ import { NoSlotError, ReadSlots, type SlotLimits } from '../clickhouse/read-slot
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
+import { MAX_WARNINGS, type Warning } from '../contract/warning.js'
+import { inTime } from '../lib/in-time.js'
 import { ThreadLoad } from '../lib/thread-load.js'
 import { unlessAborted } from '../lib/unless-aborted.js'
 import type { Aliases } from '../pipeline/aliases.js'
@@ -19,7 +21,7 @@ import type { Barrier } from '../pipeline/level-barrier.js'
 import type { ReadPoint } from '../pipeline/read-barrier.js'
 import type { Answer, Query } from './kind.js'
 import { kindOf } from './kinds.js'
-import { parseQuestion } from './parse.js'
+import { readQuestion } from './parse.js'
 import { findPatterns } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { Asked } from './statement.js'
@@ -50,6 +52,8 @@ const WAIT_MS = 20_000
 const RETRY_SECONDS = 5
 /** ClickHouse ends a query that takes too long itself, but may notice late; this much later the client gives up, ms. */
 const GRACE_MS = 5_000
+/** How long an answer waits for what its review has not found by then, ms. Names that are known need no wait. */
+const GRACE_FOR_REVIEW_MS = 250
 /**
  * Accepting events has priority. With this nice value, a thread of a question has a scheduling weight of 36, and what accepts
  * events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread that wakes waits for its time
@@ -90,7 +94,15 @@ export interface Answered extends Answer {
   query: Question
   pending: number
   elapsed_ms: number
+  /** absent if there are none */
+  warnings?: Warning[]
 }
+
+/** Looks for mistakes in a question that is answered up to a point. @param asked `body` is the question as it was sent */
+export type Review = (
+  projectId: string,
+  asked: { question: Question; body: unknown; point: ReadPoint },
+) => Promise<Warning[]>
 
 /** Runs the questions of projects in ClickHouse, a few of each project at a time. All I/O of questions is here. */
 export class Questions {
@@ -110,22 +122,26 @@ export class Questions {
    * Answers a question after everything that was accepted before it.
    * @param body of the request, as JSON
    * @param signal aborted when the client disconnects, which ends the query
+   * @param review looks for mistakes while the question runs; what it has not found soon after the answer is left out
    * @throws ApiError `invalid_request`, `query_too_large`, `overloaded`
    */
-  async ask(projectId: string, body: unknown, signal: AbortSignal): Promise<Answered> {
+  async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<Answered> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
-    const question = parseQuestion(body, now)
-    const slot = await this.#slots.take(projectId, signal).catch(refuse)
-    try {
-      const { pending } = await this.#wait(projectId, signal)
-      const answer = await this.#answer(question, { projectId, now }, signal)
-      const { results, ...beside } = answer
-      const elapsed_ms = Math.round(performance.now() - began)
-      return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms }
-    } finally {
-      slot.release()
-    }
+    const { question, warnings: ofFields } = readQuestion(body, now)
+    const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async () => {
+      const point = await this.#wait(projectId, signal)
+      // What is not stored yet may have the names.
+      const asked = point.pending === 0 ? review?.(projectId, { question, body, point }) : undefined
+      // Warnings are a courtesy: what stops them, such as too many questions at once, does not stop the answer.
+      const reviewed = Promise.resolve(asked ?? []).catch(() => [])
+      return { ...point, reviewed, answer: await this.#answer(question, { projectId, now }, signal) }
+    })
+    const { results, ...beside } = answer
+    const warnings = [...ofFields, ...(await inTime(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
+    const elapsed_ms = Math.round(performance.now() - began)
+    const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
+    return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }
   }
 
   /**
@@ -140,11 +156,17 @@ export class Questions {
     { advice = 'Ask about one event, or try again later.', signal }: { advice?: string; signal?: AbortSignal } = {},
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
-    const slot = await this.#slots.take(projectId, signal).catch(refuse)
     try {
-      return await this.#read({ projectId, now }, build, signal)
+      return await this.#inSlot(projectId, signal, () => this.#read({ projectId, now }, build, signal))
     } catch (error) {
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
+    }
+  }
+
+  async #inSlot<T>(projectId: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
+    const slot = await this.#slots.take(projectId, signal).catch(refuse)
+    try {
+      return await run()
     } finally {
       slot.release()
     }

@@ -30,6 +30,9 @@ const UNBUFFERED: ClickHouseSettings = { read_in_order_use_buffering: 0 }
 /** One thread in the background, so that a client which waits for a list has the other core. */
 const BEHIND: ClickHouseSettings = { max_threads: 1 }
 
+/** In place of a name: samples by `upTo`. */
+const UP_TO = 'up to a point'
+
 /** The events to sample: those of a project, or those with one name. */
 export interface Looked {
   projectId: string
@@ -83,14 +86,14 @@ export class Samples<Row> {
     query: (asked: Asked, range: IdRange) => Query,
   ): Promise<{ rows: Row[]; pending: number }> {
     const { barrier, clock, counts } = this.#options
-    const { projectId, event } = looked
+    const { projectId } = looked
     const askedAt = clock()
     const point = await barrier.waitForProject(projectId)
     const { stored, deletions, pending } = point
     const known = await this.#countsFor(looked, point)
     const isLarge = known.total > LARGE
     const isYounger = ({ begunAt }: Sample<Row>, ms: number) => clock() - begunAt < ms
-    const { rows } = await this.#kept.get(JSON.stringify([projectId, event, name]), {
+    const { rows } = await this.#kept.get(keyOf(looked, name), {
       // After a deletion, a list must not contain what was deleted.
       isCurrent: (sample) =>
         sample.deletions === deletions &&
@@ -102,6 +105,33 @@ export class Samples<Row> {
       renew: async () => await this.#read(looked, point, await counts.at(projectId, point), WHOLE, query, BEHIND),
     })
     return { rows, pending }
+  }
+
+  /**
+   * A sample that was begun after the call and includes everything up to a point; of a large project it is of few events.
+   * The caller has waited at the read barrier. @throws as `take`
+   */
+  async upTo(
+    looked: Looked,
+    point: ReadPoint,
+    counts: Counts,
+    query: (asked: Asked, range: IdRange) => Query,
+  ): Promise<Row[]> {
+    const askedAt = this.#options.clock()
+    const make = () => this.#read(looked, point, counts, counts.total > LARGE ? FIRST : WHOLE, query)
+    const { rows } = await this.#kept.get(keyOf(looked, UP_TO), {
+      isCurrent: (sample) => sample.begunAt >= askedAt && sample.stored >= point.stored,
+      suffices: () => false,
+      make,
+      renew: make,
+    })
+    return rows
+  }
+
+  /** The rows of the last samples about these events, which may be old. @param name as in `take` */
+  last(looked: Looked, name = ''): Row[][] {
+    const samples = [name, UP_TO].map((name) => this.#kept.last(keyOf(looked, name)))
+    return samples.flatMap((sample) => (sample ? [sample.rows] : []))
   }
 
   /** For a large project, counts from before a deletion are good enough to find its events, unless few are left. */
@@ -147,4 +177,8 @@ export class Samples<Row> {
     })) as Row[]
     return { stored, deletions, begunAt, rows, isWhole: extent === WHOLE || (isAllKnown && sampledIn(rows) >= count) }
   }
+}
+
+function keyOf({ projectId, event }: Looked, name: string): string {
+  return JSON.stringify([projectId, event, name])
 }

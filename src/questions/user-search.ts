@@ -1,3 +1,4 @@
+import { ARE_LINKS } from '../store/aliases.js'
 import { isText, repaired, textOf, unmarked } from './json-sql.js'
 import type { Query } from './kind.js'
 import { type Asked, Statement } from './statement.js'
@@ -33,7 +34,7 @@ export function userSearch(asked: Asked, { text, offset, limit }: UserSearch): Q
   const named = `SELECT user, max(alias = ${sought}) AS is_exact FROM (${aliasEnds(statement)})
     WHERE ${holds('alias')} GROUP BY user`
   // Excludes the profiles of names that have become aliases.
-  const aliases = `SELECT alias FROM ${shards.newest('aliases', { keys, columns: ['created_at'] })} WHERE ${keys}`
+  const aliases = `SELECT alias FROM ${shards.newest('aliases', { keys, columns: ['distinct_id'] })} WHERE ${keys} AND ${ARE_LINKS}`
   const sql = `SELECT p.distinct_id AS name, p.distinct_id = ${sought}${hasAliases ? ' OR a.is_exact' : ''} AS isExact
     FROM (${profiles}) AS p
     ${hasAliases ? `${statement.global}ANY LEFT JOIN (${named}) AS a ON a.user = p.distinct_id` : ''}

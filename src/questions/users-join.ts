@@ -1,7 +1,8 @@
+import { ARE_LINKS } from '../store/aliases.js'
 import type { Statement } from './statement.js'
 
 /** The distinct_id that SDKs send for an unknown user. */
-export const NOBODY = '$anonymous'
+export { ANONYMOUS as NOBODY } from '../model/user-names.js'
 
 /** The user of an event row `e` that usersJoin has joined: the end of its chain of aliases. */
 export function userOf({ asked }: Statement): string {
@@ -41,7 +42,7 @@ const MAX_CHAIN = 900
 export function aliasEnds(statement: Statement): string {
   const keys = `project_id = ${statement.project}`
   const newest = statement.asked.shards.newest('aliases', { keys, columns: ['distinct_id'] })
-  const links = `SELECT alias, distinct_id FROM ${newest} WHERE ${keys}`
+  const links = `SELECT alias, distinct_id FROM ${newest} WHERE ${keys} AND ${ARE_LINKS}`
   // Few aliases point at another alias.
   const further = `SELECT alias, distinct_id FROM (${links}) WHERE alias ${statement.global}IN (SELECT distinct_id FROM (${links}))`
   return `WITH RECURSIVE ways AS (

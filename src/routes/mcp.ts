@@ -87,7 +87,8 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
     }
   }
   return {
-    ask: (question, signal) => answer(async () => answerText(await questions.ask(projectId, question, signal))),
+    ask: (question, signal) =>
+      answer(async () => answerText(await questions.ask(projectId, question, signal, catalog.review))),
     eventNames: () => answer(async () => answerText(await catalog.events(projectId))),
     propertyNames: ({ event }) => answer(async () => answerText(await catalog.properties({ projectId, event }))),
     values: (wanted) => {

@@ -2,19 +2,21 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { QuestionBody } from '../contract/schemas.js'
 import { hangUpSignal } from '../http/hang-up.js'
 import { answerText } from '../questions/answer-text.js'
+import type { Catalog } from '../questions/catalog.js'
 import type { Questions } from '../questions/run.js'
 
 export interface QuestionsOptions {
   questions: Questions
+  catalog: Pick<Catalog, 'review'>
 }
 
 /** Answers questions about events. */
-export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app, { questions }) => {
+export const questions: FastifyPluginAsyncTypebox<QuestionsOptions> = async (app, { questions, catalog }) => {
   app.post(
     '/query',
     { schema: { body: QuestionBody }, config: { access: 'read' } },
     async ({ projectId, body }, reply) => {
-      const answered = await questions.ask(projectId, body, hangUpSignal(reply))
+      const answered = await questions.ask(projectId, body, hangUpSignal(reply), catalog.review)
       reply.header('content-type', 'application/json; charset=utf-8')
       return answerText({ status: 1, error: null, ...answered })
     },

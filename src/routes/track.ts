@@ -6,6 +6,7 @@ import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission.js'
 import { hasMoreElements } from '../http/body-key.js'
+import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -93,12 +94,13 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : body.events)
+    const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
     const appended = await commits.appendBatch(projectId, entry, count, { idempotencyKey, insertIds })
     reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
-    return { status: 1, error: null, accepted: count } as const
+    return { status: 1, error: null, accepted: count, ...warned } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
   const batch = many(scanAll)

@@ -3,18 +3,21 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES } from '../contract/formats.js'
-import { NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
+import { AliasParams, NoQuery, UserParams, UsersQuery } from '../contract/query-schemas.js'
 import type { ErasedUsers } from '../contract/responses.js'
-import { AliasBody, Done, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
+import { AliasBody, Done, DoneOrWarned, EraseBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
 import type { Erased, Erasure } from '../erasure/erasure.js'
 import type { Purge } from '../erasure/purge.js'
 import { purgeAndReport } from '../erasure/purge-report.js'
+import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
 import { parseProperties } from '../model/properties.js'
+import { ANONYMOUS } from '../model/user-names.js'
+import type { AliasLinks } from '../pipeline/alias-links.js'
 import type { Aliases } from '../pipeline/aliases.js'
 import { deleteProfile } from '../pipeline/delete-profile.js'
 import type { States } from '../pipeline/lane-states.js'
@@ -29,6 +32,7 @@ import { readProfilePage, readProfilesOf } from '../store/profiles.js'
 export interface UsersOptions {
   profiles: States<Profile>
   aliases: Aliases
+  links: AliasLinks
   shards: Shards
   barrier: Barrier
   erasure: Erasure
@@ -45,39 +49,53 @@ const STATE = { maxWeight: MAX_STATE_WEIGHT }
 /** Changes, reads, exports and erases users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app,
-  { profiles, aliases, shards, barrier, erasure, purge, questions, deletesEvents },
+  { profiles, aliases, links, shards, barrier, erasure, purge, questions, deletesEvents },
 ) => {
   app.post(
     '/users/identify',
-    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: Done } } },
-    async ({ projectId, body, rawBody }) => {
+    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
+    async (request) => {
+      const { projectId, body, rawBody } = request
       const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
       const properties = text === undefined ? null : parseProperties(text)
-      const user = await aliases.resolve(projectId, body.distinct_id)
-      await profiles.change(projectId, user, (profile) => identify(profile, properties, Date.now()))
-      return { status: 1, error: null } as const
+      const change = (profile: Profile | null) => identify(profile, properties, Date.now())
+      await links.changeProfile(projectId, { name: body.distinct_id }, change)
+      return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
     },
   )
 
   app.post(
     '/users/profile',
-    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: Done } } },
+    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
     async (request) => {
       const { projectId, body, rawBody } = request
       const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
-      const user = await aliases.resolve(projectId, body.distinct_id)
-      await profiles.change(projectId, user, change, { idempotencyKey: idempotencyKeyOf(request) })
-      return { status: 1, error: null } as const
+      const idempotencyKey = idempotencyKeyOf(request)
+      // The key belongs to the name, whoever it stands for when the request comes again.
+      const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
+      await links.changeProfile(projectId, { name: body.distinct_id }, change, repetition)
+      return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
     },
   )
 
   app.post(
     '/users/alias',
     { config: { access: 'send' }, schema: { body: AliasBody, response: { 200: Done } } },
-    async ({ projectId, body: { distinct_id, alias } }) => {
+    async ({ projectId, keyKind, body: { distinct_id, alias } }) => {
       if (distinct_id === alias) throw sameName()
-      await aliases.add(projectId, distinct_id, alias)
+      // A key that is in a page may not make two users one.
+      const link = keyKind === 'secret' ? 'merge' : 'inferred'
+      await links.add(projectId, { distinctId: distinct_id, alias, link })
+      return { status: 1, error: null } as const
+    },
+  )
+
+  app.delete(
+    '/users/:userId/aliases/:alias',
+    { schema: { params: AliasParams, querystring: NoQuery, response: { 200: Done } } },
+    async ({ projectId, params: { userId, alias } }) => {
+      if (!(await links.takeBack(projectId, userId, alias))) throw unknownAlias()
       return { status: 1, error: null } as const
     },
   )
@@ -86,6 +104,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/:userId',
     { schema: { params: UserParams, querystring: NoQuery, response: { 200: Done } } },
     async ({ projectId, params }) => {
+      if (params.userId === ANONYMOUS) throw nobody()
       if (deletesEvents) {
         const { users } = await erasure.erase(projectId, [params.userId])
         if (!users.some(hadAnything)) throw unknownUser()
@@ -187,6 +206,15 @@ async function* chain(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
 
 function hadAnything({ profile, events, sessions, deadLetters, aliases }: Erased): boolean {
   return profile || events + sessions + deadLetters + aliases > 0
+}
+
+function nobody(): ApiError {
+  const message = `must be a user: the events of ${ANONYMOUS} are nobody’s, or everybody’s`
+  return new ApiError('invalid_request', `userId ${message}.`, { details: [{ path: '/userId', message }] })
+}
+
+function unknownAlias(): ApiError {
+  return new ApiError('not_found', 'The user has no such alias. GET /public/users/:userId/aliases lists them.')
 }
 
 function unknownUser(): ApiError {

@@ -1,6 +1,7 @@
 import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Alias } from '../model/alias.js'
+import { reservedSql } from '../model/user-names.js'
 import { insertEntries, versionedRows } from './insert.js'
 import { BY_KEY, insertOf, storedKeysOf, type VersionedTable } from './versioned.js'
 
@@ -8,9 +9,19 @@ const INSERT = insertOf('aliases', {
   project_id: 'String',
   alias: 'String',
   distinct_id: 'String',
+  said: 'String',
   created_at: 'Int64',
+  given_to: 'String',
+  given: 'Array(String)',
+  is_pending: 'UInt8',
   is_deleted: 'UInt8',
 })
+
+/**
+ * SQL: of the rows of aliases, those that make a name another name of a user. A row without a distinct_id is a user's who has
+ * other names. Names that no user can have may come from a store that was restored.
+ */
+export const ARE_LINKS = `distinct_id != '' AND NOT ${reservedSql('alias')} AND NOT ${reservedSql('distinct_id')}`
 
 /** The table of aliases. Its values are small, so `maxBytes` is ignored. */
 export const ALIASES: VersionedTable<Alias> = {
@@ -22,7 +33,11 @@ export const ALIASES: VersionedTable<Alias> = {
       project_id: projectId,
       alias,
       distinct_id: value?.distinctId ?? '',
+      said: value?.said ?? '',
       created_at: value?.createdAt ?? 0,
+      given_to: value?.givenTo ?? '',
+      given: value?.given ?? [],
+      is_pending: value?.isPending ? 1 : 0,
       is_deleted: value ? 0 : 1,
     }),
 
@@ -31,18 +46,36 @@ export const ALIASES: VersionedTable<Alias> = {
   async read(shards, projectId, names) {
     const fields = new QueryParameters()
     const keys = `project_id = ${fields.text(projectId)} AND alias IN ${fields.array(names)}`
-    const rows = await shards.rows<{ alias: string; distinct_id: string; created_at: string; version: string }>(
-      `SELECT alias, distinct_id, created_at, version FROM ${shards.newest('aliases', { keys })} WHERE ${keys}`,
+    const rows = await shards.rows<AliasRow>(
+      `SELECT alias, distinct_id, said, created_at, given_to, given, is_pending, version
+       FROM ${shards.newest('aliases', { keys })} WHERE ${keys}`,
       fields.parameters,
       BY_KEY,
     )
-    return new Map(
-      rows.map(({ alias, distinct_id, created_at, version }) => {
-        const value = { distinctId: distinct_id, createdAt: Number(created_at) }
-        return [alias, { version: BigInt(version), bytes: 0, value }]
-      }),
-    )
+    return new Map(rows.map((row) => [row.alias, { version: BigInt(row.version), bytes: 0, value: toAlias(row) }]))
   },
+}
+
+interface AliasRow {
+  alias: string
+  distinct_id: string
+  said: string
+  created_at: string
+  given_to: string
+  given: string[]
+  is_pending: number
+  version: string
+}
+
+function toAlias({ distinct_id, said, created_at, given_to, given, is_pending }: AliasRow): Alias {
+  return {
+    distinctId: distinct_id,
+    said,
+    createdAt: Number(created_at),
+    givenTo: given_to,
+    given,
+    isPending: is_pending === 1,
+  }
 }
 
 /** Whether ClickHouse has a version of any alias of the project. */
@@ -70,7 +103,7 @@ export async function aliasesOf(shards: Shards, projectId: string, distinctIds: 
   const have = `SELECT alias FROM ${shards.versionsOf('aliases')} WHERE ${project} AND ${named}`
   const keys = `${project} AND alias GLOBAL IN (${have})`
   return await shards.rows<NamedAlias>(
-    `SELECT alias, distinct_id AS distinctId FROM ${shards.newest('aliases', { keys })} WHERE ${keys} AND ${named}`,
+    `SELECT alias, distinct_id AS distinctId FROM ${shards.newest('aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}`,
     fields.parameters,
   )
 }

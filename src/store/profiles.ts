@@ -2,22 +2,32 @@ import type { Readable } from 'node:stream'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Profile } from '../model/profile.js'
+import { ARE_LINKS } from './aliases.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 import { versionedTable } from './versioned.js'
 
 interface ProfileRow {
   created_at: string
   updated_at: string
+  is_identified: number
+  is_derived: number
 }
 
 export const PROFILES = versionedTable<Profile, ProfileRow>({
   kind: 'profiles',
-  columns: { created_at: 'Int64', updated_at: 'Int64' },
-  toColumns: (profile) => ({ created_at: profile?.createdAt ?? 0, updated_at: profile?.updatedAt ?? 0 }),
-  toValue: ({ created_at, updated_at }, properties) => ({
+  columns: { created_at: 'Int64', updated_at: 'Int64', is_identified: 'UInt8', is_derived: 'UInt8' },
+  toColumns: (profile) => ({
+    created_at: profile?.createdAt ?? 0,
+    updated_at: profile?.updatedAt ?? 0,
+    is_identified: profile?.isIdentified ? 1 : 0,
+    is_derived: profile?.isDerived ? 1 : 0,
+  }),
+  toValue: ({ created_at, updated_at, is_identified, is_derived }, properties) => ({
     properties,
     createdAt: Number(created_at),
     updatedAt: Number(updated_at),
+    ...(is_identified === 1 && { isIdentified: true }),
+    ...(is_derived === 1 && { isDerived: true }),
   }),
 })
 
@@ -32,8 +42,8 @@ const BY_NAME = 'ORDER BY project_id, distinct_id'
 
 /** Excludes the profiles of names that have become aliases. */
 function areUsers(shards: Shards): string {
-  const aliases = shards.newest('aliases', { keys: OF_PROJECT })
-  return `${OF_PROJECT} AND distinct_id GLOBAL NOT IN (SELECT alias FROM ${aliases} WHERE ${OF_PROJECT})`
+  const aliases = shards.newest('aliases', { keys: OF_PROJECT, columns: ['distinct_id'] })
+  return `${OF_PROJECT} AND distinct_id GLOBAL NOT IN (SELECT alias FROM ${aliases} WHERE ${OF_PROJECT} AND ${ARE_LINKS})`
 }
 
 /** Finds the names of a page without reading properties: the shards would send those of all profiles of the project. */

@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createGunzip } from 'node:zlib'
+import { decompressLzString, LzStringError, LzStringTooLongError } from './lz-string.js'
 
 /** What an SDK wrapped into a request. */
 export interface SdkBody {
@@ -20,10 +22,13 @@ export class SdkBodyTooLargeError extends Error {
 }
 
 /** A form of an SDK begins with one of its fields; no JSON and no base64 of JSON begins so, or has an ampersand. */
-const FORM = /^(?:data|e|checksum|client)=/
+const FORM = /^(?:data|e|event|identification|mapping|checksum|client|api_key)=/
 const AMPERSAND = '&'
-/** The fields that hold the JSON: of Mixpanel and PostHog, and of amplitude-js 8. */
-const JSON_FIELDS = ['data', 'e']
+/**
+ * The fields that hold the JSON, of which the first counts: of Mixpanel and PostHog, of amplitude-js 8, and of Amplitude's
+ * older HTTP APIs.
+ */
+const JSON_FIELDS = ['data', 'e', 'event', 'identification', 'mapping']
 /** SDKs send fewer than ten. */
 const MAX_FIELDS = 1000
 /** Base64 may be in lines, as some libraries write it. */
@@ -33,10 +38,13 @@ const PERCENT = 0x25
 /** that the decompression yields at a time */
 const CHUNK_BYTES = 64 * 1024
 const NOTHING = Buffer.alloc(0)
+/** What older SDKs of PostHog say of base64 that lz-string compressed. */
+const LZ_STRING = 'lz64'
 
 /**
  * Takes the JSON out of a request. SDKs send it as it is, or gzipped without saying so, in a form, or in base64, and
- * their content types tell little, so the bytes decide.
+ * their content types tell little, so the bytes decide. Only of lz-string, whose base64 looks like any other, a field
+ * tells: `compression`.
  * @param raw the body, without its Content-Encoding; empty for a GET
  * @param query of the URL, without the question mark
  * @param maxBytes of the decompressed body
@@ -50,14 +58,18 @@ export async function unwrapSdkBody(
   take: (bytes: number) => void,
 ): Promise<SdkBody> {
   const bytes = isGzip(raw) ? await decompress(raw, maxBytes, take) : raw
-  if (bytes.length === 0) return fromForm(Buffer.from(query))
-  const { fields } = fromForm(Buffer.from(query), false)
-  if (isJson(bytes)) return { json: toUtf8(bytes), fields }
-  if (FORM.test(bytes.toString('latin1', 0, 16)) || bytes.includes(AMPERSAND)) {
-    const form = fromForm(bytes)
-    return { json: form.json, fields: new Map([...fields, ...form.fields]) }
+  const inQuery = readForm(Buffer.from(query))
+  if (isJson(bytes)) return { json: toUtf8(bytes), fields: inQuery.fields }
+  const isForm = FORM.test(bytes.toString('latin1', 0, 16)) || bytes.includes(AMPERSAND)
+  const form = isForm ? readForm(bytes) : null
+  const fields = new Map([...inQuery.fields, ...(form?.fields ?? [])])
+  const { value = NOTHING } = bytes.length === 0 ? inQuery : (form ?? { value: bytes })
+  if (value.length === 0 && !form?.value) return { json: NOTHING, fields }
+  if (fields.get('compression') === LZ_STRING) {
+    const text = percentDecoded(value, false)
+    if (!isJson(text) && !isBase64OfJson(text)) return { json: await fromLzString(text, maxBytes, take), fields }
   }
-  return { json: fromBase64(bytes.toString('latin1')), fields }
+  return { json: fromField(value), fields }
 }
 
 function isGzip(raw: Buffer): boolean {
@@ -85,13 +97,12 @@ async function decompress(raw: Buffer, maxBytes: number, take: (bytes: number) =
 }
 
 /**
- * @param form the fields of a form; the JSON among them is the text of the result
- * @param hasJson whether the fields that may hold it are looked at
+ * @returns the fields of a form, and the value of the one that holds the JSON, as it came; undefined if there is none
  * @throws SdkBodyError
  */
-function fromForm(form: Buffer, hasJson = true): SdkBody {
+function readForm(form: Buffer): { fields: Map<string, string>; value: Buffer | undefined } {
   const fields = new Map<string, string>()
-  let json: Buffer = NOTHING
+  const found = new Map<string, Buffer>()
   let count = 0
   for (let start = 0; start < form.length; ) {
     if (++count > MAX_FIELDS) throw new SdkBodyError('The form has too many fields.')
@@ -101,12 +112,42 @@ function fromForm(form: Buffer, hasJson = true): SdkBody {
     if (equals !== -1) {
       const name = percentDecoded(form.subarray(start, start + equals), true).toString()
       const value = form.subarray(start + equals + 1, end)
-      if (!JSON_FIELDS.includes(name)) fields.set(name, percentDecoded(value, true).toString())
-      else if (hasJson) json = fromField(value)
+      if (JSON_FIELDS.includes(name)) found.set(name, value)
+      else fields.set(name, percentDecoded(value, true).toString())
     }
     start = end + 1
   }
-  return { json, fields }
+  const name = JSON_FIELDS.find((each) => found.has(each))
+  return { fields, value: name === undefined ? undefined : found.get(name) }
+}
+
+/**
+ * @param base64 whose plus signs may have become spaces
+ * @throws SdkBodyError, SdkBodyTooLargeError
+ */
+async function fromLzString(base64: Buffer, maxBytes: number, take: (bytes: number) => void): Promise<Buffer> {
+  const digits = Buffer.from(base64.toString('latin1').trim().replaceAll(' ', '+'), 'latin1')
+  // A code unit is at least one byte of UTF-8.
+  const decoding = decompressLzString(digits, maxBytes, take)
+  try {
+    let step = decoding.next()
+    while (!step.done) {
+      await nextTurn()
+      step = decoding.next()
+    }
+    const text = step.value
+    if (!text.isWellFormed()) throw new SdkBodyError('The text is not valid Unicode.')
+    const length = Buffer.byteLength(text)
+    if (length > maxBytes) throw new SdkBodyTooLargeError()
+    take(length)
+    const json = Buffer.from(text)
+    if (!isJson(json)) throw new SdkBodyError('The body holds no JSON once it is decompressed.')
+    return json
+  } catch (error) {
+    if (error instanceof LzStringTooLongError) throw new SdkBodyTooLargeError()
+    if (!(error instanceof LzStringError)) throw error
+    throw new SdkBodyError('The body is to be decompressed with lz-string, but is not of lz-string.')
+  }
 }
 
 /** A plus sign stands for a space in JSON, and for itself in base64, which mixpanel for Node does not percent-encode. */
@@ -125,6 +166,11 @@ function fromBase64(text: string): Buffer {
   const bytes = Buffer.from(trimmed.replaceAll(' ', '+'), 'base64')
   if (!isJson(bytes)) throw new SdkBodyError('The base64 of the body holds no JSON.')
   return toUtf8(bytes)
+}
+
+/** Whether it is base64 that nothing compressed, as of an SDK that says otherwise. lz-string gives no such text for JSON. */
+function isBase64OfJson(text: Buffer): boolean {
+  return isJson(Buffer.from(text.toString('latin1', 0, 64), 'base64'))
 }
 
 function isJson(bytes: Buffer): boolean {

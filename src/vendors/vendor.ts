@@ -1,4 +1,4 @@
-import { MAX_TIMESTAMP } from '../contract/limits.js'
+import { isLikeSeconds, MAX_TIMESTAMP } from '../contract/limits.js'
 import type { Decoded, SdkRequest } from './message.js'
 import { FieldFault, type JsonRow } from './row.js'
 import { correctedTime, decimalOf, type TimeFormat, toMilliseconds } from './time.js'
@@ -40,8 +40,6 @@ const WORDS: Record<Unit, string> = {
 
 /** A number below this is a time in seconds: it is the year 5138, and as milliseconds it is March 1973. */
 const SECONDS_BELOW = 1e11
-/** As seconds, 1990 to 2100; as milliseconds, some weeks of 1970, which are more likely to be a mistake. */
-const LIKE_SECONDS = { from: 631_152_000, to: 4_102_444_800 }
 
 /**
  * The time of a message in whole epoch milliseconds. Where the sender's clock is wrong by more than a minute it is
@@ -95,7 +93,7 @@ function anyTime(text: string, unit: Unit): number | 'seconds' | null {
   const number = decimalOf(content ?? text)
   if (number === null) return null
   if (unit === 's or ms') return number < SECONDS_BELOW ? Math.round(number * 1000) : Math.trunc(number)
-  if (number >= LIKE_SECONDS.from && number <= LIKE_SECONDS.to) return 'seconds'
+  if (isLikeSeconds(number)) return 'seconds'
   // Such a number may be anything, such as 20240101.
   return unit === 'none' && number < SECONDS_BELOW ? null : Math.trunc(number)
 }

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { SECRET_KEY, settingsFor, startApp, temporaryFolder } from '../helper.js'
+import { SECRET_KEY, settingsFor, startApp, temporaryFolder, until } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { runCommand } from './command-line.js'
 
@@ -109,4 +109,15 @@ t.test('what is wrong is said', async (t) => {
   t.match(both.stderr, /--event belongs into the question/)
   t.match(text.stderr, /The question is not JSON/)
   t.match(refused.stderr, /^\/interval must be one of hour, .* \/series\/0\/metric must be one of events, /m)
+})
+
+t.test('a name that no event has is told beside the answer', async (t) => {
+  // On a slow machine the first answer may come before its warnings.
+  const asked = await until('a warning', async () => {
+    const asked = await query(['--event', 'veiw', ...RANGE, '--format', 'csv'])
+    return asked.stderr !== '' && asked
+  })
+  t.match(asked, { code: 0, stderr: 'Warning: No event is called veiw. Did you mean view?\n' })
+  const answer = await query(['--event', 'veiw', ...RANGE, '--format', 'json'])
+  t.match(JSON.parse(answer.stdout), { warnings: [{ path: '/series/0/event' }] })
 })

@@ -4,6 +4,7 @@ import { isStoreError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
+import { HAS_NAMES } from '../../src/model/alias.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { kindOf } from '../../src/questions/kinds.js'
 import { eventNames, fieldValues, type IdRange, propertyNames } from '../../src/questions/names.js'
@@ -321,7 +322,7 @@ t.test('questions have the answers over all shards that they have over one', asy
   ] as const
   for (const shards of both) {
     for (const [i, [alias, distinctId]] of chain.entries()) {
-      const body = Buffer.from(ALIASES.row('p', alias, { distinctId, createdAt: i }))
+      const body = Buffer.from(ALIASES.row('p', alias, { ...HAS_NAMES, distinctId, said: distinctId, createdAt: i }))
       const entry = { kind: ALIASES.kind, projectId: 'p', position: 900n + BigInt(i), receivedAt: 1, count: 1, body }
       await ALIASES.insert(shards.at(i % shards.all.length).clickhouse, [entry], SIGNAL)
     }

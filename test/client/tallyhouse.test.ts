@@ -88,6 +88,21 @@ for (const storage of STORAGES) {
       t.match(lines[1], { type: 'alias', distinct_id: 'ann', alias: 'gerät/7' })
     })
 
+    t.test('an alias is taken back', async (t) => {
+      await tallyhouse.identify('uma', { name: 'Uma' })
+      await tallyhouse.identify('tablet/2', { name: 'Tablet' })
+      await tallyhouse.alias('uma', 'tablet/2')
+      t.match(await tallyhouse.getUser('tablet/2'), { distinct_id: 'uma' })
+      await tallyhouse.removeAlias('uma', 'tablet/2')
+      t.match(await tallyhouse.getUser('tablet/2'), { distinct_id: 'tablet/2', properties: { name: 'Tablet' } })
+      t.match(await tallyhouse.getUser('uma'), { distinct_id: 'uma', properties: { name: 'Uma' } })
+      await t.rejects(tallyhouse.removeAlias('uma', 'tablet/2'), { code: 'not_found', status: 404 })
+      // A URL would lead to the user itself.
+      for (const name of ['', '.', '..'])
+        await t.rejects(tallyhouse.removeAlias('uma', name), { code: 'invalid_request' })
+      t.match(await tallyhouse.getUser('uma'), { distinct_id: 'uma' })
+    })
+
     t.test('sessions are read', async (t) => {
       await client.browser('/public/sessions/start', { distinct_id: 'ann', session_id: 's/1', properties: { a: 1 } })
       const session = await tallyhouse.getSession('s/1')

@@ -98,7 +98,8 @@ for (const storage of STORAGES) {
       await clickhouse.command(
         `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties) SELECT 'other', event_id, event, distinct_id, timestamp, received_at, '{"kept":1}' FROM events WHERE event = 'both0'`,
       )
-      await clickhouse.command(`INSERT INTO profiles SELECT 'other', 'ada', '{"kept":2}', 1, 1, 1, 0`)
+      await clickhouse.command(`INSERT INTO profiles (project_id, distinct_id, properties, created_at, updated_at, version, is_deleted)
+         VALUES ('other', 'ada', '{"kept":2}', 1, 1, 1, 0)`)
 
       const key = { 'idempotency-key': 'once' }
       const [, eventId] = await Promise.all([

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { Agent, request as send } from 'node:http'
 import { connect } from 'node:net'
 import fc from 'fast-check'
+import { isTimestamp } from '../../src/contract/limits.js'
 import { elementTexts, memberText } from '../../src/json/spans.js'
 import { formatProperties, parseProperties } from '../../src/model/properties.js'
 import { PUBLIC_KEY, SECRET_KEY, type Service } from '../helper.js'
@@ -145,7 +146,7 @@ const events = fc.array(
   fc.record({
     event: name,
     properties: fc.option(objectText),
-    timestamp: fc.option(numberText.filter((given) => Number(given) >= 0 && Number(given) <= 9_999_999_999_999)),
+    timestamp: fc.option(numberText.filter((given) => isTimestamp(Number(given)))),
     gap: fc.constantFrom('', ' ', '\n'),
   }),
   { minLength: 1, maxLength: 20 },

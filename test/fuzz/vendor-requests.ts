@@ -59,7 +59,12 @@ export const VENDOR_CALLS: Record<string, VendorCall> = {
     event: amplitudeEvent,
     envelope: (messages) => `{"api_key":${KEY},"events":${list(messages)}}`,
   },
-  'a form of Amplitude': { paths: ['/amplitude', '/amplitude/'], event: amplitudeEvent, envelope: list, isForm: true },
+  'a form of Amplitude': {
+    paths: ['/amplitude', '/amplitude/', '/amplitude/httpapi'],
+    event: amplitudeEvent,
+    envelope: list,
+    isForm: true,
+  },
   'a message of OpenPanel': { paths: ['/openpanel/track'], event: openpanelEvent, envelope: only, isSingle: true },
 }
 
@@ -136,6 +141,7 @@ const query = fc.constantFrom(
   '',
   '?ip=1&_=1795291912646&ver=1.2',
   '?verbose=1&compression=gzip-js',
+  '?compression=lz64&img=1&redirect=%2F%2Fx',
   '?strict=1&beacon=1',
 )
 /** The key that counts comes in a header as well, where no message need have it. */
@@ -202,7 +208,14 @@ const anyPath = fc.oneof(
       '/posthog/decide/',
       '/posthog/flags/',
       '/posthog/s/',
+      '/posthog/engage/',
+      '/posthog/api/surveys/',
+      '/posthog/static/array.js',
+      '/posthog/array/x/config.js',
     ],
+    ...['/amplitude/httpapi', '/amplitude/identify', '/amplitude/groupidentify/', '/amplitude/usermap'],
+    ...['/mixpanel/decide/', '/mixpanel/settings', '/segment/v1/pixel/track', '/jitsu/p.js'],
+    ...['/posthog//batch/', '/segment/analytics-next/bundles/x.js', '/segment/analytics.js/v1/x/analytics.min.js'],
     ...[
       '/segment/v1/projects/x/settings',
       '/segment/sourceConfig/',
@@ -218,7 +231,20 @@ const anyBody = fc.oneof(
   odd.map((given) => Buffer.from(given)),
   fc.array(odd, { maxLength: 3 }).map((all) => gzipSync(`{"batch":[${all.join()}],"events":[${all.join()}]}`)),
   fc
-    .tuple(fc.constantFrom('data=', 'e=', 'checksum=&', '\x1f\x8b\x08', '%', '{"a":'), fc.uint8Array())
+    .tuple(
+      fc.constantFrom(
+        'data=',
+        'compression=lz64&data=',
+        'e=',
+        'mapping=',
+        'checksum=&',
+        '\x1f\x8b\x08',
+        '\x28\xb5\x2f\xfd',
+        '%',
+        '{"a":',
+      ),
+      fc.uint8Array(),
+    )
     .map(([start, bytes]) => Buffer.concat([Buffer.from(start, 'latin1'), bytes])),
   fc.constantFrom('[', '{"batch":[', 'data=%5B', '{"a":').map((open) => Buffer.from(open.repeat(10_000))),
 )
@@ -231,10 +257,13 @@ export const vendorNoise: fc.Arbitrary<Request> = fc
   .record({
     method: fc.constantFrom('POST', 'POST', 'POST', 'GET', 'PUT', 'OPTIONS'),
     path: anyPath,
-    query: fc.oneof(query, fc.tuple(fc.constantFrom('data', 'e', 'token', 'x'), text).map(asQuery)),
+    query: fc.oneof(
+      query,
+      fc.tuple(fc.constantFrom('data', 'e', 'event', 'identification', 'mapping', 'token', 'x'), text).map(asQuery),
+    ),
     key: fc.option(fc.constantFrom(SECRET_KEY, 'wk_wrong', '')),
     type: contentType,
-    encoding: fc.option(fc.constantFrom('gzip', 'deflate', 'br', 'identity', 'x'), { freq: 6 }),
+    encoding: fc.option(fc.constantFrom('gzip', 'deflate', 'br', 'zstd', 'identity', 'x'), { freq: 6 }),
     body: fc.oneof({ weight: 30, arbitrary: anyBody }, { weight: 1, arbitrary: fc.constant(BOMB) }),
   })
   .map(({ body, ...others }) => {

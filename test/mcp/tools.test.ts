@@ -1,5 +1,5 @@
 import t from 'tap'
-import { settingsFor, startApp } from '../helper.js'
+import { settingsFor, startApp, until } from '../helper.js'
 import { addressOf } from '../live-stream.js'
 import { callTool, connect, ERAS, TRANSPORTS } from './clients.js'
 
@@ -129,4 +129,18 @@ t.test('cuts what is too long, and says so', async (t) => {
   t.strictSame(JSON.parse(json), value)
   const [line] = (value as { results: { points: unknown[] }[] }).results
   t.equal(line?.points.length, 500)
+})
+
+t.test('a name that nothing has is told with the answer', async (t) => {
+  const assistant = await connect(t, url, { over: 'http' })
+  const question = { kind: 'series', series: [{ event: 'veiw' }], ...RANGE }
+  // On a slow machine the first answer may come before its warnings.
+  const { value, note } = await until('a warning', async () => {
+    const result = await callTool(assistant, 'query', { question })
+    return result.value && 'warnings' in result.value && result
+  })
+  t.match(value, { warnings: [{ path: '/series/0/event', message: 'No event is called veiw. Did you mean view?' }] })
+  t.match(note, /Read its "warnings" first/)
+  const known = await callTool(assistant, 'query', { question: { ...question, series: [{ event: 'view' }] } })
+  t.notMatch(known.note, /warnings/)
 })

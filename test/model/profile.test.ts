@@ -1,7 +1,16 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { ApiError, ErrorCode } from '../../src/contract/errors.js'
-import { applyOperations, formatProfile, identify, type Profile, parseProfile } from '../../src/model/profile.js'
+import {
+  applyOperations,
+  ensure,
+  formatProfile,
+  give,
+  identify,
+  type Profile,
+  parseProfile,
+  takeAway,
+} from '../../src/model/profile.js'
 import { parseOperations } from '../../src/model/profile-operations.js'
 import { formatProperties, parseProperties } from '../../src/model/properties.js'
 
@@ -35,16 +44,52 @@ t.test('properties are returned as they were sent', async (t) => {
 
 t.test('identify creates, replaces, and without properties only ensures existence', async (t) => {
   const created = identify(null, null, 5)
-  t.same(created, { properties: new Map(), createdAt: 5, updatedAt: 5 })
+  t.same(created, { properties: new Map(), createdAt: 5, updatedAt: 5, isIdentified: true })
   const given = parseProperties('{"a":1}')
   const filled = identify(created, given, 7)
-  t.same(filled, { properties: new Map([['a', '1']]), createdAt: 5, updatedAt: 7 })
+  t.same(filled, { properties: new Map([['a', '1']]), createdAt: 5, updatedAt: 7, isIdentified: true })
   given.set('a', '2')
   t.equal(filled.properties.get('a'), '1', 'the given map is copied')
   t.same(identify(filled, parseProperties('{"b":2}'), 8).properties, new Map([['b', '2']]))
   t.same(identify(filled, parseProperties('{}'), 8).properties, new Map())
   t.equal(identify(filled, null, 9), filled)
   t.equal(identify(filled, given, 1).updatedAt, 7, 'the clock went back, updatedAt did not')
+})
+
+t.test('a profile says whether its user was identified', async (t) => {
+  const changed = applyOperations(null, parseOperations('{"$set":{"a":1}}'), 5)
+  t.notOk(changed.isIdentified, 'a change says nothing of it')
+  const marked = identify(changed, null, 6)
+  t.same(marked, { ...changed, isIdentified: true })
+  t.equal(ensure(marked, 7), marked)
+  for (const later of [
+    applyOperations(marked, parseOperations('{"$unset":["a"]}'), 8),
+    identify(marked, new Map(), 8),
+  ]) {
+    t.ok(later.isIdentified)
+    t.ok(parseProfile(formatProfile(later)).isIdentified)
+  }
+})
+
+t.test('what a profile got from another name is taken away again, but not what was changed since', async (t) => {
+  const others = parseProperties('{"a":1,"b":2.0,"c":"x"}')
+  const own = profileOf('{"a":9}')
+  const given = give(own, others, 3000)
+  t.equal(formatProperties(given.properties), '{"a":9,"b":2.0,"c":"x"}')
+  t.notOk(given.isDerived)
+  t.equal(give(given, others, 4000), given, 'once')
+  const changed = applyOperations(given, parseOperations('{"$set":{"c":"y"}}'), 5000)
+  t.equal(formatProperties(takeAway(changed, others, 6000).properties), '{"a":9,"c":"y"}')
+
+  const derived = give(null, others, 1)
+  t.ok(parseProfile(formatProfile(derived)).isDerived, 'all of it is the other name’s')
+  t.ok(takeAway(derived, others, 2).isDerived)
+  for (const one of [
+    ensure(derived, 3),
+    identify(derived, null, 3),
+    applyOperations(derived, parseOperations('{"$set":{}}'), 3),
+  ])
+    t.notOk(one.isDerived, 'until somebody changes it')
 })
 
 t.test('every operator', async (t) => {

@@ -4,6 +4,7 @@ import { migrate } from '../../src/clickhouse/migrate.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { formatEventId } from '../../src/model/event-id.js'
 import { Catalog } from '../../src/questions/catalog.js'
+import { parseQuestion } from '../../src/questions/parse.js'
 import { Questions } from '../../src/questions/run.js'
 import { startClickHouse, until } from '../helper.js'
 
@@ -274,4 +275,41 @@ t.test('preparing waits for ClickHouse, until the service ends', async (t) => {
   await until('the first attempt', () => other.attempts.length > 0)
   closing.abort()
   await ended
+})
+
+t.test('a name is not called unknown where a replayed letter may have brought it', async (t) => {
+  const { projectId, catalog, point, insert } = project()
+  const named = (name: string) => {
+    const question = parseQuestion({ kind: 'series', series: [{ event: name }] }, START)
+    return catalog.review(projectId, { question, body: {}, point })
+  }
+  await insert(1, `'a'`, 10)
+  t.match(await named('late'), [{ path: '/series/0/event', message: 'No event is called late.' }])
+  // Events of a letter have old ids, which are counted with the next full count.
+  await insert(1, `'late'`, 5)
+  t.equal((await named('late')).length, 1)
+  const now = Date.now()
+  await clickhouse.command(`INSERT INTO dead_letter_replays SELECT 1, 1, ${now}`)
+  t.strictSame(await named('late'), [])
+  t.strictSame(await named('later'), [], 'nor any other')
+})
+
+t.test('of a large project, few of the newest events are looked at, and those of a former sample', async (t) => {
+  const { projectId, catalog, point, insert } = project()
+  const warnings = async (event: string, property: string) => {
+    const body = { kind: 'series', series: [{ event, metric: 'sum', property: `properties.${property}` }] }
+    const found = await catalog.review(projectId, { question: parseQuestion(body, START), body, point })
+    return found.map(({ message }) => message)
+  }
+  await insert(10, `'rare'`, 10, `'{"price":1}'`)
+  await insert(101_000, `'often'`, 20, `'{"plan":1}'`)
+  t.strictSame(await warnings('rare', 'price'), [])
+  t.strictSame(await warnings('rare', 'prize'), [
+    'None of the newest 10 events called rare has the property prize. Did you mean price?',
+  ])
+  t.strictSame(await warnings('*', 'prize'), ['None of the newest 1000 events has the property prize.'])
+  await insert(3, `'often'`, 30, `'{"new":1}'`)
+  t.strictSame(await warnings('*', 'new'), [])
+  await insert(3000, `'often'`, 40, `'{"plan":1}'`)
+  t.strictSame(await warnings('*', 'new'), [], 'it is known from before')
 })

@@ -5,6 +5,7 @@ import { type AppOptions, buildApp } from '../../src/app.js'
 import { openStore } from '../../src/clickhouse/open.js'
 import { loadConfig } from '../../src/config.js'
 import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { formatProperties, parseProperties } from '../../src/model/properties.js'
 import { insertKeys } from '../../src/store/api-keys.js'
 import { dataFolder, PUBLIC_KEY, type Scope, SECRET_KEY, until } from '../helper.js'
 import type { Plan } from './generate/data.js'
@@ -19,6 +20,21 @@ export interface Project {
 
 /** Events that are sent at a time. */
 const BATCH = 60
+
+/** The profiles after each user has got what its aliases had, where it had nothing of that name. */
+function shared(profiles: Plan['profiles'], aliases: Plan['aliases']): Map<string, string> {
+  const of = new Map(profiles)
+  const users = new Map<string, string>()
+  const userOf = (name: string): string => (users.has(name) ? userOf(users.get(name) ?? '') : name)
+  for (const [alias, name] of aliases) {
+    const user = userOf(name)
+    const own = of.get(alias)
+    users.set(alias, user)
+    if (own === undefined) continue
+    of.set(user, formatProperties(new Map([...parseProperties(own), ...parseProperties(of.get(user) ?? '{}')])))
+  }
+  return of
+}
 
 /** A service with many projects, each of which holds other data. Its clock is set for every question. */
 export class Projects {
@@ -95,7 +111,7 @@ export class Projects {
     if (erased.length > 0) {
       await this.#call(key, 'POST', '/public/users/erase', JSON.stringify({ distinct_ids: erased }))
     }
-    const data = { events: [...stored.values()], aliases: new Map(aliases), profiles: new Map(profiles) }
+    const data = { events: [...stored.values()], aliases: new Map(aliases), profiles: shared(profiles, aliases) }
     return { key, facts: factsOf(withoutUsers(data, erased)) }
   }
 

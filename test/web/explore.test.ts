@@ -150,6 +150,19 @@ t.test('series from scratch: events, metrics, filters, breakdown; in a fresh bro
   await isUsable(t, other, 'lines')
 })
 
+t.test('a name that no event has is said above the chart', async (t) => {
+  const question = { kind: 'series', series: [{ event: 'lookd' }] }
+  // On a slow machine the first answer may come before its warnings.
+  await until('a warning', async () => 'warnings' in (await answerTo(question)))
+  const page = await site.visit(t, `#/explore?q=${encodeURIComponent(JSON.stringify(question))}`)
+  const answer = page.getByRole('region', { name: 'Answer', exact: true })
+  const warnings = answer.getByRole('status', { name: 'Warnings' })
+  await warnings.getByText('No event is called lookd. Did you mean looked?').waitFor()
+  await isUsable(t, page, 'a warning')
+  await choose(page, 'Series 1', 'Event', 'looked')
+  await until('no warning', async () => (await warnings.count()) === 0)
+})
+
 t.test('a funnel from scratch, its steps moved and removed', async (t) => {
   const page = await site.visit(t, '#/explore')
   await page.getByRole('radio', { name: 'Funnel' }).first().check()

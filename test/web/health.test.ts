@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { startClickHouse, until } from '../helper.js'
+import { SECRET_KEY, startClickHouse, until } from '../helper.js'
 import { isUsable, startSite } from './page.js'
 
 const EVERY_MS = 5_000
@@ -30,6 +30,25 @@ t.test('the state of the service is told in words, and follows it', async (t) =>
   await untilSaid(page, 'Backlog', 'Everything that was accepted is stored.')
   await untilSaid(page, 'Store', /Events stored since the start1F/)
   await isUsable(t, page, 'a calm service')
+
+  await t.test('names that mean nobody, and links that were refused, are told, and listed', async (t) => {
+    await call('POST', '/public/users/identify', { distinct_id: 'grace' })
+    const authorization = `Basic ${Buffer.from(`${SECRET_KEY}:`).toString('base64')}`
+    const batch = [
+      { type: 'identify', messageId: 'm1', userId: 'undefined', anonymousId: 'visitor-1' },
+      { type: 'identify', messageId: 'm2', userId: 'ada', anonymousId: 'grace' },
+    ]
+    const sent = await call('POST', '/segment/v1/batch', { batch }, { authorization })
+    t.equal(sent.statusCode, 200, sent.body)
+    await untilSaid(page, 'Names of users', /named nobody \(a placeholder such as undefined instead of a user id\)/)
+    await untilSaid(page, 'Names of users', /1 link was refused, as both names are known users/)
+    await isUsable(t, page, 'a service with odd names')
+    const letters = await visit(t, '#/data/dead-letters')
+    await letters
+      .getByText(/grace.*identified|identified.*grace/)
+      .first()
+      .waitFor()
+  })
 
   t.test('what is not known is not said to be well', async (t) => {
     await page.route('**/metrics', (route) => route.fulfill({ status: 502, body: '' }))

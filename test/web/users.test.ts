@@ -81,6 +81,32 @@ t.test('users', async (t) => {
     await isUsable(t, page, 'a user')
   })
 
+  t.test('another name can be removed with a secret key, and then is a user of its own', async (t) => {
+    await call('POST', '/public/users/alias', { distinct_id: 'joint', alias: 'tablet/1' })
+    await track(site, 'as joint', 'joint')
+    await track(site, 'as tablet', 'tablet/1')
+    const reader = await visit(t, '#/users/joint', await addKey('read'))
+    await reader.getByRole('region', { name: 'Other names' }).getByText('tablet/1').waitFor()
+    t.equal(await reader.getByRole('button', { name: /Remove/ }).count(), 0)
+
+    const page = await visit(t, '#/users/joint')
+    await until('both events', async () => (await shownEvents(page)).toSorted().join() === 'as joint,as tablet')
+    const button = page.getByRole('button', { name: 'Remove tablet/1…' })
+    await button.click()
+    const dialog = page.getByRole('dialog', { name: 'Remove this name?' })
+    t.match(await dialog.textContent(), /tablet\/1 will no longer be another name of joint\. .* Nothing is deleted\./)
+    await isUsable(t, page, 'the question about a name')
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: ['tablet/1'] })
+    await button.click()
+    await dialog.getByRole('button', { name: 'Remove name' }).click()
+    await until('the events of the rest', async () => (await shownEvents(page)).join() === 'as joint')
+    t.equal(await page.getByRole('region', { name: 'Other names' }).count(), 0)
+    t.match((await call('GET', '/public/users/joint/aliases')).json(), { aliases: [] })
+    await page.goto(page.url().replace(/#.*/, '#/users/tablet%2F1'))
+    await until('its own events', async () => (await shownEvents(page)).join() === 'as tablet')
+  })
+
   t.test('a click opens an event, which can be deleted', async (t) => {
     await track(site, 'to delete', 'grace')
     const page = await visit(t, '#/users/grace')

@@ -49,7 +49,8 @@ ${READ_TARGET_USAGE}
                      came. CSV has one number per row and follows RFC 4180; what begins with =, +, -
                      or @ stays as it is, so import it into a spreadsheet as text
 
-The exit code is 0 for an answer, 1 if there is none or accepted events are missing from it, and 2
+Names that nothing has, such as a misspelled event, and fields that are ignored are named on standard
+error. The exit code is 0 for an answer, 1 if there is none or accepted events are missing from it, and 2
 for a usage error.`
 
 const FORMATS = ['table', 'csv', 'json']
@@ -78,6 +79,9 @@ export const command: Command = {
       io.stdout.write(tables.map((table) => tableText(table)).join('\n'))
       io.stderr.write(note)
     }
+    // Without control characters, which a terminal would interpret.
+    for (const { message } of answer.warnings ?? [])
+      io.stderr.write(`Warning: ${message.replace(/\p{Cc}/gu, '\uFFFD')}\n`)
     if (answer.pending === 0) return 0
     io.stderr.write(`${counted(answer.pending, 'accepted event')} not in the store yet. Ask again.\n`)
     return 1

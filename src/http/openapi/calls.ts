@@ -73,7 +73,8 @@ export const CALLS: Record<string, Call> = {
     summary: 'Ingest 1 to 1000 events, all or none',
     description:
       'If one event is invalid, nothing is stored; `details` names the invalid ones by index, at most 100 of them. Of the events ' +
-      'with one `insert_id` only the first within 7 days is stored; `accepted` counts the others, too.',
+      'with one `insert_id` only the first within 7 days is stored; `accepted` counts the others, too. ' +
+      '`warnings` names fields that are ignored, at most 20; of a large batch, those of its first events.',
     access: 'send',
     example: {
       events: [

@@ -45,7 +45,7 @@ const DESCRIPTION = `Ingests sessions, user profiles and events, and stores them
 A project has **secret keys** for servers, **public keys** for browsers, which can only make session calls, **write keys**, which send
 events and profile changes and read nothing, and **read keys**, which read and change nothing. Send the key in the header
 \`x-api-key\` or, if there is a body, in its field \`apiKey\`. Unknown fields are ignored, and an optional field that is null
-counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`deflate\`, \`br\`, or \`zstd\` if Node supports it).`
+counts as absent. Bodies may be compressed once (\`Content-Encoding: gzip\`, \`deflate\`, \`br\` or \`zstd\`).`
 
 const keyScheme = (description: string) => ({ type: 'apiKey', in: 'header', name: 'x-api-key', description }) as const
 

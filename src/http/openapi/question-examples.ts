@@ -16,7 +16,7 @@ const EXAMPLES: Record<
   [question: QuestionInput, answer: Pick<AnyAnswer, 'kind' | 'results' | 'query'> & object]
 > = {
   funnel: [
-    { kind: 'funnel', steps: [{ event: 'signed up' }, { event: 'purchased' }], window: '14d', ...range },
+    { kind: 'funnel', steps: [{ event: 'signed up' }, { event: 'order paid' }], window: '14d', ...range },
     {
       kind: 'funnel',
       results: [
@@ -32,7 +32,7 @@ const EXAMPLES: Record<
       query: {
         kind: 'funnel',
         ...filled,
-        steps: [named('signed up'), named('purchased')],
+        steps: [named('signed up'), named('order paid')],
         window: '14d',
         order: 'ordered',
         exclude: [],

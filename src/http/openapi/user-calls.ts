@@ -1,9 +1,10 @@
-import { Done, ErasedUsers, OneUser, UserAliases, UserPage } from '../../contract/schemas.js'
+import { Done, DoneOrWarned, ErasedUsers, OneUser, UserAliases, UserPage } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 
 const DAY_MS = 1_733_788_800_000
 
 const done = { schema: Done, example: { status: 1, error: null } }
+const doneOrWarned = { ...done, schema: DoneOrWarned }
 const user = { distinct_id: 'ada', properties: { name: 'Ada', plan: 'pro' }, created_at: DAY_MS, updated_at: DAY_MS }
 const event = {
   eventId: '0193ae30-7c42-7000-8000-00005eed1234',
@@ -20,10 +21,11 @@ export const USER_CALLS: Record<string, Call> = {
     tag: 'Users',
     summary: 'Create a profile, or overwrite its properties',
     description:
-      'Without `properties`, the profile is created if it does not exist, and its properties stay as they are.',
+      'Without `properties`, the profile is created if it does not exist, and its properties stay as they are. ' +
+      '`warnings` names fields of the body that are ignored.',
     access: 'send',
     example: { distinct_id: 'ada', properties: { name: 'Ada', visits: 1, tags: ['early'] } },
-    response: done,
+    response: doneOrWarned,
     errors: ['overloaded'],
   },
   'POST /public/users/profile': {
@@ -32,7 +34,7 @@ export const USER_CALLS: Record<string, Call> = {
     summary: 'Change a profile without overwriting it',
     description:
       '`operations` holds one or more of `$set`, `$add`, `$append`, `$set_once`, `$unset`, `$prepend`, `$union` and `$remove`. ' +
-      'They are applied in this order and atomically: all of them or none.',
+      'They are applied in this order and atomically: all of them or none. `warnings` names fields of the body that are ignored.',
     access: 'send',
     example: {
       distinct_id: 'ada',
@@ -48,7 +50,7 @@ export const USER_CALLS: Record<string, Call> = {
       },
     },
     isIdempotent: true,
-    response: done,
+    response: doneOrWarned,
     errors: ['not_numeric', 'not_array', 'overloaded'],
   },
   'POST /public/users/alias': {
@@ -57,7 +59,8 @@ export const USER_CALLS: Record<string, Call> = {
     summary: 'Make a name another name of a user',
     description:
       'From now on and for the past. Nothing that is stored changes: events come out under the name they came with. ' +
-      'An alias names one user; a user that has aliases can become one.',
+      'An alias names one user; a user that has aliases can become one. The user gets the properties of the alias’s own ' +
+      'profile that it does not have. With a write key, only a name that nobody identified can become an alias.',
     access: 'send',
     example: { distinct_id: 'ada', alias: 'device-7' },
     response: done,
@@ -70,6 +73,18 @@ export const USER_CALLS: Record<string, Call> = {
     description: 'If the service runs with `DELETE_USER_EVENTS=true`, the user’s events and sessions are deleted, too.',
     access: 'manage',
     parameters: { userId: 'ada' },
+    response: done,
+    errors: ['invalid_request', 'not_found', 'overloaded'],
+  },
+  'DELETE /public/users/:userId/aliases/:alias': {
+    id: 'takeBackAlias',
+    tag: 'Users',
+    summary: 'Take an alias back',
+    description:
+      'Everything is as if it had not been made: the alias is a user of its own again, with its own profile and the names ' +
+      'that were said to be names of it, and the user loses what it got from it, unless somebody changed it since.',
+    access: 'manage',
+    parameters: { userId: 'ada', alias: 'device-7' },
     response: done,
     errors: ['invalid_request', 'not_found', 'overloaded'],
   },

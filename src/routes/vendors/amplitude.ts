@@ -1,4 +1,9 @@
-import { amplitudeMessages } from '../../vendors/amplitude.js'
+import {
+  amplitudeGroupIdentifications,
+  amplitudeIdentifications,
+  amplitudeMessages,
+  amplitudeUserMappings,
+} from '../../vendors/amplitude.js'
 import type { Ingested } from './ingest.js'
 import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from './protocol.js'
 
@@ -15,6 +20,18 @@ const protocol: SdkProtocol = {
       // amplitude-js 8 would send a refused request again and again, and nothing after it.
       isAllOrNone: (request) => !isForm(request),
     },
+    // The first HTTP API, and those beside it, take a form or a query.
+    ...Object.entries({
+      '/httpapi': amplitudeMessages,
+      '/identify': amplitudeIdentifications,
+      '/groupidentify': amplitudeGroupIdentifications,
+      '/usermap': amplitudeUserMappings,
+    }).map(([path, messages]) => ({
+      methods: ['GET' as const, 'POST' as const],
+      paths: [path],
+      messages,
+      answer: answerInWords,
+    })),
   ],
   stubs: [],
   failure: ({ message, code, status }) =>
@@ -48,6 +65,13 @@ function answer({ taken, faults }: Ingested, request: CallContext): Answer {
       server_upload_time: receivedAt,
     }),
   }
+}
+
+/** Of a request of which nothing could be stored, the reason; of any other, all that could be is stored. */
+function answerInWords({ taken, faults }: Ingested): Answer {
+  const [first] = faults
+  if (taken === 0 && first) return { status: 400, type: 'text/plain; charset=utf-8', body: first.reason }
+  return { type: 'text/plain', body: 'success' }
 }
 
 /** Amplitude's names of the fields of an event. */

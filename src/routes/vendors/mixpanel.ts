@@ -1,11 +1,22 @@
 import type { JsonValue } from '../../json/value.js'
 import { arrayOfLines, mixpanelEvents, mixpanelUpdates } from '../../vendors/mixpanel.js'
 import type { Ingested } from './ingest.js'
+import { PIXEL } from './pixel.js'
 import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from './protocol.js'
 
 /** Exactly this text is a success for Mixpanel's SDKs. */
 const TAKEN: Answer = { type: 'text/plain', body: '1' }
 const REFUSED: Answer = { type: 'text/plain', body: '0' }
+
+const NOTHING_TO_DECIDE = {
+  config: { enable_collect_everything: false },
+  notifications: [],
+  surveys: [],
+  event_bindings: [],
+  variants: [],
+  automatic_events: false,
+  integrations: [],
+}
 
 const protocol: SdkProtocol = {
   prefix: '/mixpanel',
@@ -23,14 +34,21 @@ const protocol: SdkProtocol = {
   ],
   stubs: [
     { method: 'GET', path: '/flags', answer: () => ({ body: '{"flags":{}}' }) },
+    { method: 'GET', path: '/settings', answer: () => ({ body: '{"sdk_config":{"config":{}}}' }) },
+    // Older SDKs ask here what there is besides events.
+    { method: 'GET', path: '/decide', answer: () => ({ body: JSON.stringify(NOTHING_TO_DECIDE) }) },
     // Recordings of sessions are not kept.
     { method: 'POST', path: '/record', answer: () => ({ body: '{"code":200,"status":"OK"}' }) },
   ],
   failure: ({ message, status }) => ({ body: JSON.stringify({ error: message, status: 0, code: status }) }),
 }
 
-/** A request of which nothing could be stored is refused; of any other, all that could be is stored. */
+/**
+ * A request of which nothing could be stored is refused; of any other, all that could be is stored. `redirect` is not
+ * followed: it would let anybody's link lead from this service to any page.
+ */
 function answer({ taken, faults }: Ingested, { fields }: CallContext): Answer {
+  if (fields.get('img') === '1') return PIXEL
   const error = taken === 0 ? faults[0]?.reason : undefined
   if (fields.get('verbose') === '1') {
     return { body: JSON.stringify({ error: error ?? '', status: error === undefined ? 1 : 0 }) }

@@ -1,6 +1,8 @@
+import { mixpanelUpdates } from '../../vendors/mixpanel.js'
 import { posthogMessages } from '../../vendors/posthog.js'
 import type { Ingested } from './ingest.js'
 import { type Answer, type CallContext, type SdkProtocol, vendorRoutes } from './protocol.js'
+import type { SdkScript } from './scripts.js'
 
 const TAKEN: Answer = { body: '{"status":1}' }
 const NO_FLAGS = { flags: {}, featureFlags: {}, featureFlagPayloads: {}, errorsWhileComputingFlags: false }
@@ -25,6 +27,35 @@ const CONFIG = {
   siteApps: [],
 }
 
+const NO_DEFINITIONS = { flags: [], group_type_mapping: {}, cohorts: {} }
+
+/** What the SDKs look up and this service does not have, by path. */
+const EMPTY_LISTS = {
+  '/flags/definitions': NO_DEFINITIONS,
+  '/api/feature_flag/local_evaluation': NO_DEFINITIONS,
+  '/api/surveys': { surveys: [], survey_config: null },
+  '/api/early_access_features': { earlyAccessFeatures: [] },
+  '/api/web_experiments': { experiments: [] },
+  '/api/product_tours': { product_tours: [] },
+}
+
+/** Recorders, surveys and so on, too, which posthog-js loads only if its page asks for them. */
+const SCRIPT_NAME = /^[a-z][\w.-]*\.js$/i
+
+const scripts: SdkScript[] = [
+  {
+    paths: ['/static/array.js', '/static/:version/array.js', '/array/:key/array.js'],
+    package: 'posthog-js',
+    file: () => 'dist/array.js',
+  },
+  {
+    paths: ['/static/:name', '/static/:version/:name'],
+    package: 'posthog-js',
+    file: ({ name = '' }) => (SCRIPT_NAME.test(name) ? `dist/${name}` : null),
+    isOptional: true,
+  },
+]
+
 const protocol: SdkProtocol = {
   prefix: '/posthog',
   keyPaths: [
@@ -33,6 +64,8 @@ const protocol: SdkProtocol = {
     ['properties', 'token'],
     [0, 'properties', 'token'],
     ['batch', 0, 'properties', 'token'],
+    ['$token'],
+    [0, '$token'],
   ],
   calls: [
     {
@@ -41,6 +74,8 @@ const protocol: SdkProtocol = {
       messages: posthogMessages,
       answer: () => TAKEN,
     },
+    // posthog-js up to 1.70 changes profiles as the SDK of Mixpanel does that it was made from.
+    { methods: ['GET', 'POST'], paths: ['/engage'], messages: mixpanelUpdates, answer: () => TAKEN },
     { methods: ['POST'], paths: ['/i/v1/analytics/events'], messages: posthogMessages, answer: results },
   ],
   stubs: [
@@ -59,19 +94,29 @@ const protocol: SdkProtocol = {
     },
     {
       method: 'GET',
-      path: '/flags/definitions',
-      answer: () => ({ body: '{"flags":[],"group_type_mapping":{},"cohorts":{}}' }),
+      path: '/array/:key/config.js',
+      answer: ({ params: { key = '' } }) => ({ type: 'text/javascript; charset=utf-8', body: configScript(key) }),
     },
+    ...Object.entries(EMPTY_LISTS).map(([path, body]) => {
+      return { method: 'GET' as const, path, answer: () => ({ body: JSON.stringify(body) }) }
+    }),
     // Recordings, logs and traces are not kept.
     ...['/s', '/i/v1/logs', '/i/v1/metrics', '/i/v1/traces'].map((path) => {
       return { method: 'POST' as const, path, answer: () => TAKEN }
     }),
   ],
+  scripts,
   failure: ({ message, code }, isAdmitted) => ({
     // posthog-js drops what gets a 429. Who sends many wrong keys may drop it.
     ...(code === 'rate_limited' && isAdmitted && { status: 503 }),
     body: JSON.stringify({ type: 'error', code, detail: message, attr: null }),
   }),
+}
+
+/** The settings of a project for posthog-js, as a script that it loads first. */
+function configScript(key: string): string {
+  const [name, config] = [key, { token: key, ...CONFIG }].map((value) => JSON.stringify(value))
+  return `(window._POSTHOG_REMOTE_CONFIG = window._POSTHOG_REMOTE_CONFIG || {})[${name}] = { config: ${config}, siteApps: [] };\n`
 }
 
 /** The outcome of each event by its id; an id that is missing counts as taken. */

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyError, FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import { deepProperties } from '../../contract/nesting.js'
+import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, retryAfterOf } from '../../http/error-handler.js'
@@ -10,13 +11,14 @@ import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../ve
 import { RowFault } from '../../vendors/row.js'
 import { SdkBodyError, SdkBodyTooLargeError, unwrapSdkBody } from '../../vendors/sdk-body.js'
 import { type Ingested, type IngestParts, ingest, type Plan, planOf } from './ingest.js'
+import { type SdkScript, serveScripts } from './scripts.js'
 
 /** A response as an SDK wants it. */
 export interface Answer {
   status?: number
   /** default: JSON */
   type?: string
-  body: string
+  body: string | Buffer
 }
 
 /** What a call gets besides the messages in it. */
@@ -55,10 +57,11 @@ interface SdkStub {
 
 /** How the SDKs of a vendor talk. */
 export interface SdkProtocol {
-  prefix: string
+  prefix: VendorPrefix
   keyPaths: readonly (readonly (string | 0)[])[]
   calls: SdkCall[]
   stubs: SdkStub[]
+  scripts?: SdkScript[]
   /**
    * The response to a request that failed as a whole.
    * @param isAdmitted whether its key may send
@@ -72,6 +75,8 @@ export interface VendorOptions extends IngestParts {
   bodyLimit: number
   /** levels of objects and arrays in properties */
   maxDepth: number
+  /** the folder in which the operator installed the vendors' scripts */
+  scriptsIn: string
 }
 
 /** In bytes: a smaller body is cheaper as young garbage. */
@@ -89,6 +94,7 @@ export function vendorRoutes(protocol: SdkProtocol): FastifyPluginAsync<VendorOp
         // What is sent to an unknown call is not read.
         scope.removeAllContentTypeParsers()
         scope.register(async (stubs) => registerStubs(stubs, protocol))
+        scope.register(async (scripts) => serveScripts(scripts, protocol.scripts ?? [], options.scriptsIn))
         scope.register(async (calls) => registerCalls(calls, protocol, options))
       },
       { prefix: protocol.prefix },
@@ -128,6 +134,7 @@ async function take(request: FastifyRequest, call: SdkCall, path: string, option
   const ingested = await ingest(options, request.projectId, plan(request, call, context, options), {
     isAllOrNone: call.isAllOrNone?.(context) === true,
     mayDelete: request.keyKind === 'secret',
+    mayMerge: request.keyKind === 'secret',
   })
   return call.answer(ingested, context)
 }

@@ -1,4 +1,5 @@
 import { segmentMessages } from '../../vendors/segment.js'
+import { PIXEL } from './pixel.js'
 import { type Answer, type SdkProtocol, vendorRoutes } from './protocol.js'
 
 const SUCCESS: Answer = { body: '{"success":true}' }
@@ -21,6 +22,12 @@ const protocol: SdkProtocol = {
       messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
       answer: () => SUCCESS,
     },
+    {
+      methods: ['GET'],
+      paths: Object.values(TYPES).map((name) => `/v1/pixel/${name}`),
+      messages: (json, request) => segmentMessages(json, request, typeOf(request.path)),
+      answer: () => PIXEL,
+    },
   ],
   stubs: [
     {
@@ -40,6 +47,20 @@ const protocol: SdkProtocol = {
       answer: () => ({
         body: '{"source":{"id":"s","config":{},"enabled":true,"workspaceId":"w","destinations":[]}}',
       }),
+    },
+  ],
+  scripts: [
+    {
+      paths: ['/analytics.js/v1/:key/analytics.min.js', '/analytics.js/v1/:key/analytics.js'],
+      package: '@segment/analytics-next',
+      file: () => 'dist/umd/standalone.js',
+    },
+    {
+      // Parts that it loads when it needs them.
+      paths: ['/analytics-next/bundles/:name'],
+      package: '@segment/analytics-next',
+      file: ({ name = '' }) => (/^[\w-][\w.-]*\.js$/.test(name) ? `dist/umd/${name}` : null),
+      isOptional: true,
     },
   ],
   failure: ({ message, code }) => ({ body: JSON.stringify({ success: false, message, code }) }),
@@ -63,6 +84,15 @@ const jitsuProtocol: SdkProtocol = {
     answer: () => ({ body: '{"ok":true}' }),
   })),
   stubs: [],
+  scripts: [
+    {
+      paths: ['/p.js'],
+      package: '@jitsu/js',
+      file: () => 'dist/web/p.js.txt',
+      // The script sends to the origin that it came from; here, that is without the path below which Jitsu's calls are.
+      adapt: (text) => text.replace(/new URL\((\w+)\.src\)\.origin/, 'new URL(".", $1.src).href.slice(0, -1)'),
+    },
+  ],
 }
 
 /** What the SDKs of Jitsu send: messages of Segment's, to paths of their own. */

@@ -96,6 +96,16 @@ export async function eraseUser(distinctId: string): Promise<ErasedUsers> {
   return await call<ErasedUsers>('POST', '/public/users/erase', { distinct_ids: [distinctId] })
 }
 
+/** Whether an alias can be taken back here: no URL leads to one that is a step in a path. */
+export function canRemove(alias: string): boolean {
+  return alias !== '.' && alias !== '..'
+}
+
+/** Takes an alias of a user back. @throws CallError */
+export async function removeAlias(distinctId: string, alias: string): Promise<void> {
+  await call('DELETE', userPath(distinctId, `/aliases/${encodeURIComponent(alias)}`))
+}
+
 /** Where all that there is of a user can be downloaded. */
 export function exportPath(distinctId: string): string {
   return userPath(distinctId, '/export')

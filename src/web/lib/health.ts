@@ -70,7 +70,7 @@ export function checksOf(readings: readonly Reading[]): Check[] {
   if (!now) return []
   const same = readings.slice(0, -1).filter((before) => isSameRun(now, before))
   const times = { now, last: same.at(-1) ?? null, first: same[0] ?? null }
-  return [readiness(now), intake(times), backlog(now), store(times), disk(now), letters(times), load(now)]
+  return [readiness(now), intake(times), backlog(now), store(times), disk(now), letters(times), names(times), load(now)]
 }
 
 /** In words how long ago the earliest reading is that counts as lately. */
@@ -262,6 +262,39 @@ function letters(times: Times): Check {
     advice: lately > 0 ? 'Read why, and replay them once the cause is gone.' : null,
     facts: [['Set aside since the start', numberText(count)]],
     about: 'What ClickHouse cannot read in any form is kept unchanged, with the reason. Nothing else waits for it.',
+    link: { text: 'Show the dead letters', to: ['data', 'dead-letters'] },
+  }
+}
+
+function names(times: Times): Check {
+  const { now, first } = times
+  const count = (name: string) => sumOf(now.samples, `tallyhouse_${name}_total`)
+  const lately = (name: string) => (first ? risen(now, first, `tallyhouse_${name}_total`) : 0)
+  const [nobody, refused] = [lately('placeholder_names'), lately('alias_conflicts')]
+  const messages = `${numberText(nobody)} ${nobody === 1 ? 'message' : 'messages'}`
+  const links = `${numberText(refused)} ${refused === 1 ? 'link was' : 'links were'}`
+  const found = [
+    ...(nobody > 0 ? [`${messages} named nobody (a placeholder such as undefined instead of a user id)`] : []),
+    ...(refused > 0 ? [`${links} refused, as both names are known users`] : []),
+  ]
+  const when = latelyText(times)
+  return {
+    title: 'Names of users',
+    level: found.length > 0 ? 'watch' : 'good',
+    verdict:
+      found.length > 0
+        ? `${when.charAt(0).toUpperCase()}${when.slice(1)}, ${found.join(', and ')}.`
+        : `No placeholders and no refused links ${when}.`,
+    advice:
+      found.length > 0
+        ? 'Look for a client that sends its user id before it has one, or the id of another user. Events keep the name that they came under.'
+        : null,
+    facts: [
+      ['Messages that named nobody since the start', numberText(count('placeholder_names'))],
+      ['Refused links since the start', numberText(count('alias_conflicts'))],
+    ],
+    about:
+      'A link makes two names one user. Placeholders link nobody, and a link that a client inferred never joins two users who are both known.',
     link: { text: 'Show the dead letters', to: ['data', 'dead-letters'] },
   }
 }

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from 'preact'
+import type { Warning } from '../../contract/warning.js'
 import { CallError } from '../api/call.js'
+import { visible } from '../lib/visible.js'
 
 /** What went wrong, and which fields are at fault. */
 export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => void) | undefined }) {
@@ -21,6 +23,20 @@ export function Failure({ error, onRetry }: { error: Error; onRetry?: (() => voi
           Try again
         </button>
       )}
+    </div>
+  )
+}
+
+/** What looks like a mistake in what was asked; nothing if nothing does. */
+export function Warnings({ warnings = [] }: { warnings?: readonly Warning[] | undefined }) {
+  if (warnings.length === 0) return null
+  return (
+    <div class="notice warnings" role="status" aria-label="Warnings">
+      {warnings.map(({ path, message }) => (
+        <p key={path}>
+          <bdi>{visible(message)}</bdi>
+        </p>
+      ))}
     </div>
   )
 }

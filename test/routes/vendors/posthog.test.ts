@@ -103,11 +103,7 @@ t.test("PostHog's calls", async (t) => {
     const config = await inject({ url: `/posthog/array/${token}/config`, headers: { origin: ORIGIN } })
     t.match(config.json(), { token, hasFeatureFlags: false, analytics: { endpoint: '/i/v0/e/' }, siteApps: [] })
     t.equal(config.headers['access-control-allow-origin'], ORIGIN)
-    for (const path of [
-      `/array/${token}/config.js`,
-      '/static/surveys.js?v=1',
-      '/api/projects/@current/feature_flags/x/remote_config',
-    ]) {
+    for (const path of ['/static/none.js?v=1', '/api/projects/@current/feature_flags/x/remote_config']) {
       const missing = await inject({ url: `/posthog${path}`, headers: { origin: ORIGIN } })
       t.strictSame([missing.statusCode, missing.headers['access-control-allow-origin']], [404, ORIGIN], path)
     }

@@ -98,6 +98,20 @@ t.test('each problem has its level and says what to do', async (t) => {
       'watch',
       /^3 could not be stored in the last 5 s/,
     ],
+    [
+      'Names of users',
+      reading({ 'tallyhouse_placeholder_names_total{kind="event"}': 2 }, later),
+      reading(),
+      'watch',
+      /^In the last 5 s, 2 messages named nobody \(a placeholder such as undefined instead of a user id\)\.$/,
+    ],
+    [
+      'Names of users',
+      reading({ tallyhouse_placeholder_names_total: 3, tallyhouse_alias_conflicts_total: 1 }, later),
+      reading({ tallyhouse_placeholder_names_total: 2 }),
+      'watch',
+      /^In the last 5 s, 1 message named nobody .*, and 1 link was refused, as both names are known users\.$/,
+    ],
     ['Memory and load', reading({ nodejs_eventloop_lag_max_seconds: 1.5 }), null, 'watch', /up to 1 s/],
   ]
   for (const [title, now, before, level, verdict] of cases) {

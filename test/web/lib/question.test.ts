@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseQuestion } from '../../../src/questions/parse.js'
+import { parseQuestion, readQuestion } from '../../../src/questions/parse.js'
 import { parseRoute } from '../../../src/web/lib/link.js'
 import {
   asKind,
@@ -70,6 +70,7 @@ t.test('what is filled in is what the service fills in, and what is left out is 
     t.strictSame(parseQuestion({ ...compact(draft), ...range }, NOW), parseQuestion({ ...example, ...range }, NOW))
     t.strictSame(filled(compact(draft)), draft)
     t.match(parseQuestion({ ...draft, ...range }, NOW), draft, 'its defaults are the same')
+    t.strictSame(readQuestion({ ...draft, ...range }, NOW).warnings, [], 'the service reads each of its fields')
   }
   t.end()
 })

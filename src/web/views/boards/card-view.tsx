@@ -9,7 +9,7 @@ import { type Display, displayOf, exploreLink } from '../../lib/question.js'
 import { useInView } from '../../lib/use-in-view.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import { CsvButton } from '../../ui/csv-button.js'
-import { Failure, Loading } from '../../ui/notice.js'
+import { Failure, Loading, Warnings } from '../../ui/notice.js'
 import { CardControls, type CardControlsProps } from './card-controls.js'
 
 interface CardViewProps {
@@ -110,6 +110,7 @@ function CardAnswer({ asked: { answer, before }, display }: { asked: Asked; disp
   const { onNumber, dialog } = useUsersBehind()
   return (
     <>
+      <Warnings warnings={answer.warnings} />
       <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
       {dialog}
     </>

@@ -11,7 +11,7 @@ import type { Loaded } from '../../lib/use-loaded.js'
 import { Segments } from '../../ui/choose.js'
 import { CopyButton } from '../../ui/copy.js'
 import { CsvButton } from '../../ui/csv-button.js'
-import { Failure, Loading } from '../../ui/notice.js'
+import { Failure, Loading, Warnings } from '../../ui/notice.js'
 import { RangeBar } from './range-bar.js'
 
 const DRAWING_TEXTS: Record<Drawing, string> = {
@@ -96,6 +96,7 @@ function Answer({ asked: { answer, before }, display, isOld }: AnswerProps) {
   const drawing = drawingOf(answer.query, display)
   return (
     <>
+      <Warnings warnings={answer.warnings} />
       <div class={isOld ? 'drawn old' : 'drawn'} aria-busy={isOld}>
         <AnswerView answer={answer} before={before} display={display} onNumber={onNumber} />
       </div>

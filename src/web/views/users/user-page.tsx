@@ -9,6 +9,7 @@ import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
 import { ExactTexts } from '../../ui/exact-texts.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import { Aliases } from './aliases.js'
 import { Erased } from './erased.js'
 import { Sessions, useSessions } from './sessions.js'
 import { Timeline } from './timeline.js'
@@ -58,7 +59,16 @@ export function UserPage({ userId, eventId, sessionId, session }: UserPageProps)
       </header>
       {error && <Failure error={error} onRetry={reload} />}
       {!user && !error && <Loading what="the user" />}
-      {user && <Parts user={user} eventId={eventId} sessionId={sessionId} session={session} />}
+      {user && (
+        <Parts
+          key={user.aliases.length}
+          user={user}
+          onRemoved={reload}
+          eventId={eventId}
+          sessionId={sessionId}
+          session={session}
+        />
+      )}
     </>
   )
 }
@@ -81,15 +91,22 @@ function Called({ user: { distinctId, profile }, userId }: { user: FoundUser; us
   )
 }
 
-function Parts({ user, ...open }: { user: FoundUser } & Omit<UserPageProps, 'userId'>) {
+type PartsProps = { user: FoundUser; onRemoved: () => void } & Omit<UserPageProps, 'userId'>
+
+function Parts({ user, onRemoved, ...open }: PartsProps) {
   const names = [user.distinctId, ...user.aliases].slice(0, MAX_NAMES)
   const sessions = useSessions(names)
-  const { aliases, hasMoreAliases } = user
+  const { aliases } = user
   return (
     <div class="user">
       <div class="user-side">
         <Profile user={user} />
-        <Aliases aliases={aliases} hasMore={hasMoreAliases} isCut={names.length <= aliases.length} />
+        <Aliases
+          user={user}
+          hint={names.length <= aliases.length ? `Events and sessions are shown of the first ${MAX_NAMES} names.` : ''}
+          mayRemove={open.session.kind === 'secret'}
+          onRemoved={onRemoved}
+        />
         <Sessions sessions={sessions} openId={open.sessionId} />
       </div>
       <Timeline names={names} sessions={sessions.list} {...open} />
@@ -114,24 +131,6 @@ function Profile({ user: { profile } }: { user: FoundUser }) {
       ) : (
         <p class="hint">There is none: nobody identified this user.</p>
       )}
-    </section>
-  )
-}
-
-function Aliases({ aliases, hasMore, isCut }: { aliases: string[]; hasMore: boolean; isCut: boolean }) {
-  if (aliases.length === 0) return null
-  return (
-    <section class="card" aria-label="Other names">
-      <h2>Other names</h2>
-      <ul class="names">
-        {aliases.map((alias) => (
-          <li key={alias}>
-            <bdi>{visible(alias)}</bdi>
-          </li>
-        ))}
-      </ul>
-      {hasMore && <p class="hint">There are more.</p>}
-      {isCut && <p class="hint">Events and sessions are shown of the first {MAX_NAMES} names.</p>}
     </section>
   )
 }

@@ -1,0 +1,91 @@
+import { Connection } from '../client/connection.js'
+import { pathTo, pathToAlias } from '../client/tallyhouse.js'
+import type { UserAliases } from '../contract/responses.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { checkService } from './first-call.js'
+import { readTarget, TARGET_USAGE } from './target.js'
+
+const USAGE = `Usage: tallyhouse aliases list --distinct-id ID [options]
+       tallyhouse aliases remove --distinct-id ID --alias NAME --yes [options]
+
+Lists the other names of a user of a running service, and takes one back that was given by mistake.
+
+list    lists the aliases of a user, by any of its names, one per line; at most 1000.
+remove  takes an alias back: it is a name of its own again, with its own profile, and its events
+        count as those of another user. Nothing that is stored is rewritten, so an alias that is made
+        again joins the two as before. Without --yes, it only says what it would do.
+
+  --distinct-id ID   the user
+  --alias NAME       the alias to take back
+  --json             prints the list as JSON
+${TARGET_USAGE}
+
+The exit code is 0 if the list was printed or the alias was taken back, and 1 if not.`
+
+interface Options {
+  'distinct-id'?: string
+  alias?: string
+  yes?: boolean
+  json?: boolean
+}
+
+type Run = (connection: Connection, distinctId: string, options: Options, io: CommandIo) => Promise<number>
+
+const COMMON = {
+  'distinct-id': { type: 'string' },
+  url: { type: 'string' },
+  'key-file': { type: 'string' },
+} as const
+const ACTIONS = {
+  list: { run: list, takes: { ...COMMON, json: { type: 'boolean' } } },
+  remove: { run: remove, takes: { ...COMMON, alias: { type: 'string' }, yes: { type: 'boolean' } } },
+} as const satisfies Record<string, { run: Run; takes: object }>
+
+export const command: Command = {
+  summary: 'lists the aliases of a user, and takes one back',
+  usage: USAGE,
+  async run([name = '', ...args], io) {
+    if (name !== 'list' && name !== 'remove') throw new UsageError('Say what to do with the aliases: list or remove.')
+    const { run, takes } = ACTIONS[name]
+    const values = parseOptions({ args, options: takes }).values as Options & { url?: string; 'key-file'?: string }
+    const distinctId = values['distinct-id']
+    if (distinctId === undefined) throw new UsageError('Say whose aliases: --distinct-id ID.')
+    if (name === 'remove' && values.alias === undefined) throw new UsageError('Say which alias: --alias NAME.')
+    const { url, secretKey } = await readTarget(values, io)
+    const connection = new Connection({ url, secretKey })
+    await checkService(connection, url, 'read', io.signal)
+    return await run(connection, distinctId, values, io)
+  },
+}
+
+async function list(connection: Connection, distinctId: string, { json }: Options, io: CommandIo): Promise<number> {
+  const path = `${pathTo('users', distinctId)}/aliases`
+  const { value } = await connection.call({ method: 'GET', path }, { signal: io.signal })
+  const { distinct_id, aliases, hasMore } = value as unknown as UserAliases
+  if (json) io.stdout.write(`${JSON.stringify({ distinct_id, aliases, hasMore })}\n`)
+  else io.stdout.write(aliases.map((alias) => `${visible(alias)}\n`).join(''))
+  if (aliases.length === 0) io.stderr.write(`${visible(distinct_id)} has no aliases.\n`)
+  else if (distinct_id !== distinctId)
+    io.stderr.write(`${visible(distinctId)} is an alias of ${visible(distinct_id)}.\n`)
+  if (hasMore) io.stderr.write('There are more.\n')
+  return 0
+}
+
+async function remove(connection: Connection, distinctId: string, options: Options, io: CommandIo): Promise<number> {
+  const { alias = '', yes = false } = options
+  const path = pathToAlias(distinctId, alias)
+  if (!yes) {
+    io.stderr.write(
+      `${visible(alias)} would be a user of its own again, apart from ${visible(distinctId)}. Repeat the command with --yes.\n`,
+    )
+    return 1
+  }
+  await connection.delete(path, { signal: io.signal })
+  io.stderr.write(`${visible(alias)} is a user of its own again, apart from ${visible(distinctId)}.\n`)
+  return 0
+}
+
+/** Without control characters, which a terminal would interpret. */
+function visible(name: string): string {
+  return name.replace(/\p{Cc}/gu, '\uFFFD')
+}

@@ -1,0 +1,154 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
+import { BatchBody, IdentifyBody, ProfileBody } from '../contract/schemas.js'
+import { MAX_WARNINGS, pointerPart, type Warning } from '../contract/warning.js'
+import { nearestOf } from '../lib/nearest.js'
+import { type OtherField, otherFieldsOf } from '../model/other-fields.js'
+import { ScannedBody } from '../model/scanned-body.js'
+
+/** Of a batch with unknown fields, so much is looked at. They are usually in the first events. */
+const LIMITS = { fields: MAX_WARNINGS, events: 100, bytes: 1024 * 1024 }
+/** Of the name of a field, in characters: as much as a name of the contract may have. */
+const MAX_SHOWN = 255
+
+/** The fields of an object, and what to say of others. */
+interface Known {
+  names: ReadonlySet<string>
+  /** what clients of other services call them, in lower case and without punctuation */
+  synonyms: Readonly<Record<string, string>>
+  nearest: (given: string) => string | undefined
+  /** what to do with a field that resembles none of them */
+  advice: string
+}
+
+const USER = synonyms('distinct_id', 'user', 'userid', 'uid', 'anonymousid', 'visitorid', 'profileid', 'customerid')
+const KEY = synonyms('apiKey', 'key', 'secretkey', 'token', 'writekey')
+const OWN_DATA = [
+  'props',
+  'traits',
+  'attributes',
+  'params',
+  'parameters',
+  'data',
+  'payload',
+  'custom',
+  'fields',
+  'meta',
+]
+const PROPERTIES = synonyms(
+  'properties',
+  ...OWN_DATA,
+  'metadata',
+  'eventproperties',
+  'userproperties',
+  'customproperties',
+)
+
+const EVENT = known(BatchBody.properties.events.items, {
+  advice: 'Put data of your own into properties.',
+  synonyms: {
+    ...USER,
+    ...PROPERTIES,
+    ...synonyms('event', 'name', 'type', 'eventname', 'eventtype', 'action'),
+    ...synonyms('timestamp', 'time', 'ts', 'date', 'datetime', 'at', 'createdat', 'occurredat', 'sentat', 'eventtime'),
+    ...synonyms('insert_id', 'messageid', 'eventid', 'uuid', 'dedupid', 'idempotencykey'),
+  },
+})
+const BATCH = known(BatchBody, { advice: 'A batch has only events, each with fields of its own.', synonyms: KEY })
+const IDENTIFY = known(IdentifyBody, {
+  advice: 'Put data of your own into properties.',
+  synonyms: { ...KEY, ...USER, ...PROPERTIES },
+})
+const PROFILE = known(ProfileBody, {
+  advice: 'Put what is to change into operations.',
+  synonyms: {
+    ...KEY,
+    ...USER,
+    ...synonyms('operations', ...OWN_DATA, 'properties', 'userproperties', 'ops', 'operation', 'changes', 'update'),
+    ...synonyms('operations', 'set', 'add', 'append', 'setonce', 'unset', 'prepend', 'union', 'remove', 'increment'),
+  },
+})
+
+/** What an event may have without a mistake: its id in an export, and its key where it was sent by itself before. */
+const IGNORED = new Set(['eventId', 'apiKey'])
+
+/** The member `warnings` of a response; nothing if there are none, so that a response without them stays as it was. */
+export function withWarnings(warnings: Warning[]): { warnings?: Warning[] } {
+  return warnings.length > 0 ? { warnings } : {}
+}
+
+/** Warns of the fields of a body that `/users/identify` ignores. */
+export function identifyWarnings({ body, key }: FastifyRequest): Warning[] {
+  return warningsOf(fieldsOf(body as object, null, IDENTIFY.names), key, () => IDENTIFY)
+}
+
+/** Warns of the fields of a body that `/users/profile` ignores. */
+export function profileWarnings({ body, key }: FastifyRequest): Warning[] {
+  return warningsOf(fieldsOf(body as object, null, PROFILE.names), key, () => PROFILE)
+}
+
+/**
+ * Warns of the fields of a batch and of its events that are ignored; of a large batch, of those in its first events. Nothing
+ * is looked at if the scan has found none. Call it while `rawBody` is still the request's own.
+ */
+export function batchWarnings({ body, key, rawBody }: FastifyRequest): Warning[] {
+  const knownAt = ({ event }: Pick<OtherField, 'event'>) => (event === null ? BATCH : EVENT)
+  if (!(body instanceof ScannedBody)) return warningsOf(fieldsInBatch(body as { events: object[] }), key, knownAt)
+  if (!body.hasOthers) return []
+  const isKnown = (field: OtherField) => isIgnored(field) || knownAt(field).names.has(field.name)
+  return warningsOf(otherFieldsOf(rawBody, isKnown, LIMITS), key, knownAt)
+}
+
+function fieldsInBatch(body: { events: object[] }): OtherField[] {
+  const found = fieldsOf(body, null, BATCH.names)
+  for (const [index, event] of body.events.entries()) {
+    if (found.length >= LIMITS.fields) break
+    found.push(...fieldsOf(event, index, EVENT.names))
+  }
+  return found
+}
+
+function fieldsOf(body: object, event: number | null, names: ReadonlySet<string>): OtherField[] {
+  return Object.entries(body)
+    .filter(([name, value]) => value !== null && !names.has(name))
+    .map(([name]) => ({ event, name }))
+    .filter((field) => !isIgnored(field))
+}
+
+function isIgnored({ event, name }: OtherField): boolean {
+  return event !== null && IGNORED.has(name)
+}
+
+/** @param key of the request, which no response repeats */
+function warningsOf(fields: OtherField[], key: string | undefined, knownAt: (field: OtherField) => Known): Warning[] {
+  return fields
+    .filter(({ name }) => key === undefined || !name.includes(key))
+    .slice(0, MAX_WARNINGS)
+    .map((field) => {
+      const { synonyms, nearest, advice } = knownAt(field)
+      const shown = shortened(field.name)
+      const plain = plainOf(shown)
+      const meant = Object.hasOwn(synonyms, plain) ? synonyms[plain] : nearest(shown)
+      const path = `${field.event === null ? '' : `/events/${field.event}`}/${pointerPart(shown)}`
+      return { path, message: `The field ${shown} is ignored. ${meant ? `Did you mean ${meant}?` : advice}` }
+    })
+}
+
+function plainOf(name: string): string {
+  return name.toLowerCase().replace(/[^a-z0-9]/g, '')
+}
+
+function shortened(name: string): string {
+  const characters = [...name.slice(0, 2 * MAX_SHOWN)]
+  const isCut = name.length > 2 * MAX_SHOWN || characters.length > MAX_SHOWN
+  return isCut ? `${characters.slice(0, MAX_SHOWN).join('')}…` : name
+}
+
+function known(schema: TSchema, more: Pick<Known, 'synonyms' | 'advice'>): Known {
+  const names = Object.keys(schema.properties)
+  return { names: new Set(names), nearest: nearestOf(names), ...more }
+}
+
+function synonyms(meant: string, ...names: string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, meant]))
+}

@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http'
+import type { VendorPrefix } from '../contract/vendor-prefixes.js'
+
+/** The paths that every host has. */
+const OF_EVERY_HOST = /^\/health(?:[/?]|$)/
+const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/i
+const PORT = /:\d*$/
+
+/**
+ * For clients that drop the path of the address that they are given: on these hosts, the paths of a vendor are at the root.
+ * @param prefixes by the names of the hosts, in lower case
+ * @returns the URL by which a request is routed
+ */
+export function routeByHost(
+  prefixes: ReadonlyMap<string, VendorPrefix>,
+): (request: Pick<IncomingMessage, 'url' | 'headers' | 'rawHeaders'>) => string {
+  return ({ url = '/', headers, rawHeaders }) => {
+    const [, authority, path = ''] = ABSOLUTE.exec(url) ?? []
+    const host = authority ?? (isHostUnique(rawHeaders) ? headers.host : undefined)
+    const prefix = host === undefined ? undefined : prefixes.get(nameOf(host))
+    const target = authority === undefined ? url : path.startsWith('/') ? path : `/${path}`
+    if (prefix === undefined || !target.startsWith('/') || OF_EVERY_HOST.test(target)) return url
+    // An SDK may have been told the prefix as well.
+    return isBelow(target, prefix) ? target : prefix + target
+  }
+}
+
+/** A request that names several hosts is one for none of them. */
+function isHostUnique(rawHeaders: readonly string[]): boolean {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() === 'host') count++
+  }
+  return count === 1
+}
+
+/** Without user, port and the dot of a fully qualified name. */
+function nameOf(authority: string): string {
+  const host = authority.slice(authority.lastIndexOf('@') + 1)
+  return host.replace(PORT, '').replace(/\.$/, '').toLowerCase()
+}
+
+function isBelow(target: string, prefix: string): boolean {
+  if (!target.startsWith(prefix)) return false
+  const next = target[prefix.length]
+  return next === undefined || next === '/' || next === '?'
+}

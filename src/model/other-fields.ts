@@ -1,0 +1,93 @@
+import {
+  anyName,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COMMA,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  scalar,
+  space,
+  string,
+} from '../json/tokens.js'
+
+/** A field that the contract does not define. */
+export interface OtherField {
+  /** the index of the event that has it; null: the body itself */
+  event: number | null
+  name: string
+}
+
+/** How much of a body is looked at. */
+export interface LookLimits {
+  fields: number
+  events: number
+  bytes: number
+}
+
+/**
+ * The fields of a batch that are none of `known`, without those that are null. What lies beyond the limits is left out.
+ * @param raw a body that `scanBatch` or `scanLines` has found to be valid: its names have no escapes
+ */
+export function otherFieldsOf(raw: Buffer, known: (field: OtherField) => boolean, limits: LookLimits): OtherField[] {
+  const found: OtherField[] = []
+  const isOver = (at: number) => at > limits.bytes || found.length === limits.fields
+  /** @returns the offset after the object, or where the look ended */
+  const look = (object: number, event: number | null): number => {
+    let at = space(raw, object + 1)
+    while (raw[at] === QUOTE && !isOver(at)) {
+      const name = raw.toString('utf8', at + 1, string(raw, at + 1) - 1)
+      const value = anyName(raw, at)
+      if (event === null && name === 'events') {
+        at = lookAtAll(value)
+      } else {
+        const field = { event, name }
+        if (raw[value] !== NULL && !known(field)) found.push(field)
+        at = valueEnd(raw, value)
+      }
+      at = afterComma(raw, at)
+    }
+    return at + 1
+  }
+  const lookAtAll = (array: number): number => {
+    let at = space(raw, array + 1)
+    for (let event = 0; raw[at] === OPEN_BRACE; event++) {
+      if (isOver(at) || event === limits.events) return Number.POSITIVE_INFINITY
+      at = afterComma(raw, look(at, event))
+    }
+    return at + 1
+  }
+  look(space(raw, 0), null)
+  return found
+}
+
+/** The first letter of `null`. */
+const NULL = 0x6e
+
+/** The offset of the next member or element, or of the closing bracket. */
+function afterComma(raw: Buffer, end: number): number {
+  const at = space(raw, end)
+  return raw[at] === COMMA ? space(raw, at + 1) : at
+}
+
+function valueEnd(raw: Buffer, start: number): number {
+  if (raw[start] !== OPEN_BRACE && raw[start] !== OPEN_BRACKET) return scalar(raw, start)
+  let depth = 0
+  let at = start
+  do {
+    switch (raw[at]) {
+      case QUOTE:
+        at = string(raw, at + 1)
+        continue
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        depth++
+        break
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        depth--
+    }
+    at++
+  } while (depth > 0)
+  return at
+}

@@ -1,0 +1,136 @@
+import type { Shards } from '../clickhouse/shards.js'
+import type { Warning } from '../contract/warning.js'
+import { nearestOf } from '../lib/nearest.js'
+import type { ReadPoint } from '../pipeline/read-barrier.js'
+import { unmarkedName } from './json-sql.js'
+import type { Counts, NameCounts } from './name-counts.js'
+import { lastReplay, MAX_NAMES, MAX_PROPERTIES, type PropertyRow, propertyNames } from './names.js'
+import type { EventUse, NamesUsed, PropertyUse } from './names-used.js'
+import type { Samples } from './samples.js'
+
+/** The most names that a warning looks for the nearest one among; the most frequent ones. */
+const MAX_CANDIDATES = 2_000
+/** If a property is wanted of more events than this, it is looked for in those of all names. */
+const MAX_EVENTS = 3
+/** Samples that one question may have read. */
+const MAX_SAMPLES = 5
+/** By how much the clocks of two machines may differ, ms. */
+const CLOCK_SLACK_MS = 60_000
+
+export interface NameCheckOptions {
+  shards: Shards
+  counts: NameCounts
+  properties: Samples<PropertyRow>
+  /** ms that only rise */
+  clock(): number
+}
+
+/** What is known of the properties of some events. */
+interface Known {
+  names: ReadonlySet<string>
+  sampled: number
+}
+
+/**
+ * Finds names in questions that nothing has. A name is only called unknown if everything that was accepted before the
+ * question was looked at. Names that are known from before cost no query.
+ */
+export class NameCheck {
+  readonly #options: NameCheckOptions
+
+  constructor(options: NameCheckOptions) {
+    this.#options = options
+  }
+
+  /** @param point up to which the question's answer counts @throws ApiError `overloaded`, `query_too_large` */
+  async warnings(projectId: string, { events, properties }: NamesUsed, point: ReadPoint): Promise<Warning[]> {
+    const { counts } = this.#options
+    const last = counts.last(projectId)
+    const doubtful = events.filter(({ name }) => !last?.names.has(name))
+    const unseen = properties.filter((use) => !this.#wasSeen(projectId, use))
+    if (doubtful.length === 0 && unseen.length === 0) return []
+    const now = await counts.at(projectId, point)
+    // Beyond the limit not all names are known. A project without events has no names to confuse.
+    if (now.names.size > MAX_NAMES || now.total === 0) return []
+    const ofEvents = await this.#ofEvents(doubtful, now)
+    return [...ofEvents, ...(await this.#ofProperties(projectId, unseen, now, point))]
+  }
+
+  async #ofEvents(uses: readonly EventUse[], counts: Counts): Promise<Warning[]> {
+    const unknown = uses.filter(({ name }) => !counts.names.has(name))
+    if (unknown.length === 0 || (await this.#mayLack(counts))) return []
+    const nearest = nearestOf(mostFrequent(counts))
+    return unknown.map(({ path, name }) => ({ path, message: `No event is called ${name}.${hint(nearest(name))}` }))
+  }
+
+  /** Whether events with old ids may have come since everything was counted: those of replayed dead letters. */
+  async #mayLack({ countedAt }: Counts): Promise<boolean> {
+    const { shards, clock } = this.#options
+    return (await lastReplay(shards)) > Date.now() - (clock() - countedAt) - CLOCK_SLACK_MS
+  }
+
+  /** Whether a sample from before has the property. */
+  #wasSeen(projectId: string, { name, events }: PropertyUse): boolean {
+    const { properties } = this.#options
+    return lookedAt(events).some((event) => {
+      return properties.last({ projectId, event }).some((rows) => rows.some((row) => unmarkedName(row.name) === name))
+    })
+  }
+
+  async #ofProperties(
+    projectId: string,
+    uses: readonly PropertyUse[],
+    counts: Counts,
+    point: ReadPoint,
+  ): Promise<Warning[]> {
+    const warnings: Warning[] = []
+    const read = new Map<string | undefined, Known | null>()
+    for (const { path, name, rest, events } of uses) {
+      // Of events that nothing has, the name of the event is the mistake.
+      const looked = lookedAt(events).filter((event) => event === undefined || counts.names.has(event))
+      const all: (Known | null)[] = []
+      for (const event of looked) {
+        if (!read.has(event) && read.size < MAX_SAMPLES) {
+          read.set(event, await this.#read(projectId, event, counts, point))
+        }
+        all.push(read.get(event) ?? null)
+      }
+      const known = all.filter((one) => one !== null)
+      const sampled = known.reduce((sum, one) => sum + one.sampled, 0)
+      if (known.length < all.length || sampled === 0 || known.some(({ names }) => names.has(name))) continue
+      const names = new Set(known.flatMap((one) => [...one.names]))
+      const joined = [name, ...rest].join('.')
+      const meant = names.has(joined) ? JSON.stringify(['properties', joined]) : nearestOf(names)(name)
+      warnings.push({ path, message: `${noneOf(sampled, looked)} the property ${name}.${hint(meant)}` })
+    }
+    return warnings
+  }
+
+  /** @returns null if the sample has more properties than are listed */
+  async #read(projectId: string, event: string | undefined, counts: Counts, point: ReadPoint): Promise<Known | null> {
+    const rows = await this.#options.properties.upTo({ projectId, event }, point, counts, propertyNames)
+    if (rows.length >= MAX_PROPERTIES) return null
+    const named = rows.filter(({ type }) => type !== 'none')
+    const sampled = Number(rows.find(({ type }) => type === 'none')?.count ?? 0)
+    return { names: new Set(named.map((row) => unmarkedName(row.name))), sampled }
+  }
+}
+
+/** The names by which a property's events are sampled; undefined: those of all names. */
+function lookedAt(events: readonly string[] | null): (string | undefined)[] {
+  return events === null || events.length > MAX_EVENTS ? [undefined] : [...new Set(events)]
+}
+
+function mostFrequent({ names }: Counts): string[] {
+  const sorted = [...names.values()].sort((a, b) => b.count - a.count || (a.event < b.event ? -1 : 1))
+  return sorted.slice(0, MAX_CANDIDATES).map(({ event }) => event)
+}
+
+function noneOf(sampled: number, looked: readonly (string | undefined)[]): string {
+  const called = looked[0] === undefined ? '' : ` called ${looked.join(' or ')}`
+  return sampled === 1 ? `The newest event${called} lacks` : `None of the newest ${sampled} events${called} has`
+}
+
+function hint(meant: string | undefined): string {
+  return meant === undefined ? '' : ` Did you mean ${meant}?`
+}

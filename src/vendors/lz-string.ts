@@ -1,0 +1,188 @@
+/** Code units that are decoded before the caller gets a turn. */
+const UNITS_PER_TURN = 512 * 1024
+const FIRST_UNITS = 4 * 1024
+const FIRST_CODES = 1024
+/** of a code unit, and of the place and the length of a phrase */
+const UNIT_BYTES = 2
+const PHRASE_BYTES = 8
+
+/** Codes that are no phrases. */
+const CODE_OF_8_BITS = 0
+const CODE_OF_16_BITS = 1
+const END = 2
+/** The first phrase. */
+const FIRST_PHRASE = 3
+
+/** The text is none that lz-string made. */
+export class LzStringError extends Error {
+  override readonly name = 'LzStringError'
+}
+
+/** The text is longer than allowed once it is decompressed. */
+export class LzStringTooLongError extends Error {
+  override readonly name = 'LzStringTooLongError'
+}
+
+/**
+ * Decompresses what lz-string 1's `compressToBase64` made, in turns. A phrase of the dictionary is the one before it and
+ * one more character, so each is a place in the output, and no strings are built: the package itself cannot bound its
+ * output, of which 10 kB can hold gigabytes.
+ * @param base64 with or without its padding
+ * @param maxUnits UTF-16 code units of the text
+ * @param take told of the bytes by which the memory grows, before it grows
+ * @yields after each half million code units
+ * @returns the text
+ * @throws LzStringError, LzStringTooLongError
+ */
+export function* decompressLzString(
+  base64: Buffer,
+  maxUnits: number,
+  take: (bytes: number) => void,
+): Generator<void, string> {
+  const bits = new BitReader(base64)
+  const output = new Output(maxUnits, take)
+  const phrases = new Phrases(take)
+  let width = 2
+  /** codes until they are one bit longer */
+  let left = 1
+  let nextTurn = UNITS_PER_TURN
+  /** code units of the phrase before */
+  let last = 0
+  const count = () => {
+    if (--left > 0) return
+    left = 2 ** width
+    width++
+  }
+  for (;;) {
+    const code = bits.read(width)
+    if (code === END) return output.text()
+    const isNew = code === CODE_OF_8_BITS || code === CODE_OF_16_BITS
+    const start = output.length
+    if (isNew) {
+      output.add(bits.read(code === CODE_OF_8_BITS ? 8 : 16))
+      phrases.add(start, 1)
+      if (last > 0) count()
+    } else if (last > 0 && code < phrases.next) {
+      output.repeat(phrases.startOf(code), phrases.lengthOf(code))
+    } else if (last > 0 && code === phrases.next) {
+      // The phrase that this code is about to add: the one before, and its own first character.
+      output.repeat(start - last, last + 1)
+    } else {
+      throw new LzStringError('a phrase that is not in the dictionary')
+    }
+    if (last > 0) phrases.add(start - last, last + 1)
+    last = output.length - start
+    count()
+    if (output.length < nextTurn) continue
+    nextTurn = output.length + UNITS_PER_TURN
+    yield
+  }
+}
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+const NO_DIGIT = 64
+const DIGITS = new Uint8Array(256).fill(NO_DIGIT)
+for (let i = 0; i < ALPHABET.length; i++) DIGITS[ALPHABET.charCodeAt(i)] = i
+
+/** Reads numbers, their lowest bit first, from the bits of base64, of each digit the highest first. */
+class BitReader {
+  readonly #base64: Buffer
+  #at = 0
+  #digit = 0
+  #mask = 0
+
+  constructor(base64: Buffer) {
+    this.#base64 = base64
+  }
+
+  /** @throws LzStringError behind the last digit */
+  read(count: number): number {
+    let value = 0
+    for (let i = 0; i < count; i++) {
+      if (this.#mask === 0) {
+        this.#digit = DIGITS[this.#base64[this.#at++] ?? 0] ?? NO_DIGIT
+        if (this.#digit === NO_DIGIT) throw new LzStringError('no end')
+        this.#mask = 32
+      }
+      if (this.#digit & this.#mask) value += 2 ** i
+      this.#mask >>= 1
+    }
+    return value
+  }
+}
+
+/** The text so far. */
+class Output {
+  length = 0
+  readonly #maxUnits: number
+  readonly #take: (bytes: number) => void
+  #units: Uint16Array
+
+  constructor(maxUnits: number, take: (bytes: number) => void) {
+    this.#maxUnits = maxUnits
+    this.#take = take
+    this.#units = new Uint16Array(FIRST_UNITS)
+  }
+
+  add(unit: number): void {
+    this.#reserve(1)
+    this.#units[this.length++] = unit
+  }
+
+  /** Adds a part of the text again; it may reach into what is added. */
+  repeat(start: number, count: number): void {
+    this.#reserve(count)
+    const units = this.#units
+    for (let i = 0; i < count; i++) units[this.length + i] = units[start + i] ?? 0
+    this.length += count
+  }
+
+  text(): string {
+    const { buffer, byteOffset } = this.#units
+    return Buffer.from(buffer, byteOffset, this.length * UNIT_BYTES).toString('utf16le')
+  }
+
+  #reserve(count: number): void {
+    const needed = this.length + count
+    if (needed > this.#maxUnits) throw new LzStringTooLongError()
+    if (needed <= this.#units.length) return
+    const size = Math.min(this.#maxUnits, Math.max(2 * this.#units.length, needed))
+    this.#take((size - this.#units.length) * UNIT_BYTES)
+    const units = new Uint16Array(size)
+    units.set(this.#units)
+    this.#units = units
+  }
+}
+
+/** The phrases of the dictionary, as parts of the text. */
+class Phrases {
+  /** the code of the next phrase */
+  next = FIRST_PHRASE
+  readonly #take: (bytes: number) => void
+  /** of a code, at twice its number: where it starts, and its length */
+  #places = new Uint32Array(2 * FIRST_CODES)
+
+  constructor(take: (bytes: number) => void) {
+    this.#take = take
+  }
+
+  startOf(code: number): number {
+    return this.#places[2 * code] ?? 0
+  }
+
+  lengthOf(code: number): number {
+    return this.#places[2 * code + 1] ?? 0
+  }
+
+  add(start: number, length: number): void {
+    if (2 * this.next === this.#places.length) {
+      this.#take((this.#places.length / 2) * PHRASE_BYTES)
+      const places = new Uint32Array(2 * this.#places.length)
+      places.set(this.#places)
+      this.#places = places
+    }
+    this.#places[2 * this.next] = start
+    this.#places[2 * this.next + 1] = length
+    this.next++
+  }
+}

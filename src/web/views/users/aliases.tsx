@@ -1,0 +1,66 @@
+import { useState } from 'preact/hooks'
+import { canRemove, type FoundUser, removeAlias } from '../../api/users.js'
+import { visible } from '../../lib/visible.js'
+import { Confirm } from '../../ui/dialog.js'
+
+interface AliasesProps {
+  user: FoundUser
+  /** what else there is to say; empty for nothing */
+  hint: string
+  /** whether aliases can be taken back, which needs a secret key */
+  mayRemove: boolean
+  onRemoved: () => void
+}
+
+/** The other names of a user, each of which can be taken back. */
+export function Aliases({ user: { distinctId, aliases, hasMoreAliases }, hint, mayRemove, onRemoved }: AliasesProps) {
+  const [asked, setAsked] = useState<string | null>(null)
+  if (aliases.length === 0) return null
+  return (
+    <section class="card" aria-label="Other names">
+      <h2>Other names</h2>
+      <ul class="names">
+        {aliases.map((alias) => (
+          <li key={alias}>
+            <bdi>{visible(alias)}</bdi>
+            {mayRemove && canRemove(alias) && (
+              <button
+                type="button"
+                class="link small"
+                aria-label={`Remove ${visible(alias)}…`}
+                onClick={() => setAsked(alias)}
+              >
+                Remove…
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {hasMoreAliases && <p class="hint">There are more.</p>}
+      {hint !== '' && <p class="hint">{hint}</p>}
+      {asked !== null && (
+        <Confirm
+          title="Remove this name?"
+          action="Remove name"
+          onConfirm={async () => {
+            await removeAlias(distinctId, asked)
+            onRemoved()
+          }}
+          onClose={() => setAsked(null)}
+        >
+          <p>
+            <b>
+              <bdi>{visible(asked)}</bdi>
+            </b>{' '}
+            will no longer be another name of{' '}
+            <b>
+              <bdi>{visible(distinctId)}</bdi>
+            </b>
+            . The events and sessions that came under it count as those of another user, with the profile that it had
+            before. Changes of the profile that were sent since then stay with this user. Nothing is deleted.
+          </p>
+        </Confirm>
+      )}
+    </section>
+  )
+}

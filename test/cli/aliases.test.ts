@@ -1,0 +1,47 @@
+import t from 'tap'
+import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
+import { addressOf } from '../live-stream.js'
+import { runCommand } from './command-line.js'
+
+const client = await startApp(t, await settingsFor(t, 'embedded'))
+const url = await addressOf(client)
+const run = (...args: string[]) => runCommand(['aliases', ...args, '--url', url], '', { SECRET_KEY })
+
+t.test('an alias is listed, and taken back once that is confirmed', async (t) => {
+  for (const alias of ['device/7', 'tablet\u001b[2J']) {
+    await client.call('POST', '/public/users/alias', { distinct_id: 'ada', alias })
+  }
+  t.match(await run('list', '--distinct-id', 'ada'), { code: 0, stdout: 'device/7\ntablet\ufffd[2J\n', stderr: '' })
+  const { stdout, stderr } = await run('list', '--distinct-id', 'device/7', '--json')
+  t.strictSame(JSON.parse(stdout), {
+    distinct_id: 'ada',
+    aliases: ['device/7', 'tablet\u001b[2J'],
+    hasMore: false,
+  })
+  t.match(stderr, 'device/7 is an alias of ada.')
+
+  const remove = ['remove', '--distinct-id', 'ada', '--alias', 'device/7']
+  t.match(await run(...remove), { code: 1, stderr: /would be a user of its own again.*--yes/ })
+  t.match((await run('list', '--distinct-id', 'ada')).stdout, 'device/7')
+  t.match(await run(...remove, '--yes'), { code: 0, stderr: 'device/7 is a user of its own again, apart from ada.' })
+  t.notMatch((await run('list', '--distinct-id', 'ada')).stdout, 'device/7')
+  const again = await run(...remove, '--yes')
+  t.equal(again.code, 1)
+  t.notMatch(again.stderr, 'is a user of its own again')
+  t.match(await run('list', '--distinct-id', 'nobody'), { code: 0, stdout: '', stderr: 'nobody has no aliases.' })
+})
+
+t.test('what is missing or misspelled is said', async (t) => {
+  for (const [args, message] of [
+    [[], /list or remove/],
+    [['unlink'], /list or remove/],
+    [['list'], /--distinct-id/],
+    [['remove', '--distinct-id', 'ada', '--yes'], /--alias/],
+    [['list', '--distinct-id', 'ada', '--alias', 'x'], /--alias/],
+  ] as const) {
+    const { code, stderr } = await run(...args)
+    t.equal(code, 2, args.join(' '))
+    t.match(stderr, message)
+  }
+  t.match(await run('remove', '--distinct-id', 'ada', '--alias', '..', '--yes'), { code: 1, stderr: /No URL leads/ })
+})

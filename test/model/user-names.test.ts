@@ -1,0 +1,84 @@
+import t from 'tap'
+import { canLink, groupName, isPlaceholder, isReserved } from '../../src/model/user-names.js'
+
+t.test('reserved names', async (t) => {
+  for (const name of ['$anonymous', '$group:', groupName('company', 'acme'), '$visitor:2026-01-01:x']) {
+    t.ok(isReserved(name), name)
+    t.notOk(canLink(name), name)
+  }
+  for (const name of ['$Anonymous', ' $anonymous', 'anonymous$', '$groups', '$visitor', 'x$group:a', '$device:1', '']) {
+    t.notOk(isReserved(name), name)
+  }
+})
+
+t.test('placeholders, in any case, with any white space around and in quotes', async (t) => {
+  const texts = [
+    ...['undefined', 'null', 'None', 'nil', 'NaN', '[object Object]', '0', '-1', 'true', 'false', 'anonymous', 'guest'],
+    ...[
+      'unknown',
+      'n/a',
+      'NA',
+      '(null)',
+      '<nil>',
+      '[]',
+      '{}',
+      'not set',
+      '(not set)',
+      'not_authenticated',
+      'distinct_id',
+    ],
+    ...['00000000-0000-0000-0000-000000000000', '0'.repeat(32), '{00000000-0000-0000-0000-000000000000}'],
+    ...['0'.repeat(15), '00:00:00:00:00:00', 'not  set'],
+  ]
+  for (const text of texts) {
+    for (const name of [
+      text,
+      text.toUpperCase(),
+      text.toLowerCase(),
+      ` ${text}\n`,
+      `\u00a0${text}\u200b`,
+      `"${text}"`,
+      `' ${text} '`,
+    ])
+      t.ok(isPlaceholder(name), JSON.stringify(name))
+  }
+  for (const name of [
+    '',
+    ' ',
+    '\t\r\n',
+    '\u00a0',
+    '\u200b\u200d',
+    '\ufeff',
+    '\u3000',
+    '\u2060',
+    '\u0000',
+    '""',
+    "''",
+    '\u3164',
+  ]) {
+    t.ok(isPlaceholder(name), JSON.stringify(name))
+  }
+})
+
+t.test('what only looks like one is a name', async (t) => {
+  const names = [
+    ...[
+      'nullable',
+      'guest-1',
+      'user-0',
+      '00',
+      '1',
+      '-2',
+      'Nilsson',
+      'trueman',
+      'ada',
+      'null@example.com',
+      'anonymous-7f3a',
+    ],
+    ...['00000000-0000-0000-0000-000000000001', '😀', '漢字', 'x'.repeat(255), ' a ', '"ada"', "o'hara", '0000'],
+  ]
+  for (const name of names) {
+    t.notOk(isPlaceholder(name), name)
+    t.ok(canLink(name), name)
+  }
+})

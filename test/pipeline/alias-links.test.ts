@@ -1,0 +1,190 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { Shards } from '../../src/clickhouse/shards.js'
+import { type Alias, isLink } from '../../src/model/alias.js'
+import { identify, type Profile } from '../../src/model/profile.js'
+import { formatProperties, parseProperties } from '../../src/model/properties.js'
+import { AliasLinks } from '../../src/pipeline/alias-links.js'
+import { Aliases } from '../../src/pipeline/aliases.js'
+import type { States } from '../../src/pipeline/lane-states.js'
+import { AliasModel, type LinkStep, linkSteps } from '../alias-model.js'
+
+/** States in memory; each call takes a turn of the event loop, so that concurrent ones interleave. */
+class MemoryStates<Value> implements States<Value> {
+  readonly all = new Map<string, Value>()
+
+  async get(_project: string, name: string): Promise<Value | null> {
+    await turn()
+    return this.all.get(name) ?? null
+  }
+
+  async change(_project: string, name: string, change: (current: Value | null) => Value | null): Promise<void> {
+    await turn()
+    const next = change(this.all.get(name) ?? null)
+    if (next === null) this.all.delete(name)
+    else this.all.set(name, next)
+    await turn()
+  }
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** As the store knows the names. */
+class MemoryAliases extends Aliases {
+  readonly #states: MemoryStates<Alias>
+
+  constructor(states: MemoryStates<Alias>) {
+    const shards = new Shards([])
+    super({ states, projects: { look: async () => 'some' }, shards })
+    this.#states = states
+  }
+
+  override async namesOf(_project: string, users: readonly string[]): Promise<Map<string, string[][]>> {
+    const links = [...this.#states.all].filter(([, alias]) => isLink(alias))
+    return new Map(
+      users.map((user) => {
+        const levels = [[user]]
+        for (let level = [user]; level.length > 0; ) {
+          const seen = new Set(levels.flat())
+          level = links.flatMap(([name, { distinctId }]) => (level.includes(distinctId) && !seen.has(name) ? name : []))
+          if (level.length > 0) levels.push(level)
+        }
+        return [user, levels]
+      }),
+    )
+  }
+}
+
+function open() {
+  const states = new MemoryStates<Alias>()
+  const profiles = new MemoryStates<Profile>()
+  const aliases = new MemoryAliases(states)
+  const links = new AliasLinks({
+    aliases,
+    states,
+    profiles,
+    projects: { announce: async () => undefined },
+    barrier: { waitForAll: async () => 0n },
+    log: { warn: () => undefined },
+  })
+  const shown = (name: string) => {
+    const profile = profiles.all.get(name)
+    return profile && (JSON.parse(formatProperties(profile.properties)) as object)
+  }
+  return { states, profiles, aliases, links, shown }
+}
+
+const NAMES = ['a', 'b', 'c', 'd', 'e', 'f']
+const OWN = fc.array(fc.option(fc.dictionary(fc.constantFrom('x', 'y', 'z'), fc.nat({ max: 2 })), { freq: 4 }), {
+  minLength: NAMES.length,
+  maxLength: NAMES.length,
+})
+
+async function likeModel(steps: LinkStep[], own: (Record<string, number> | null)[]): Promise<void> {
+  const { profiles, aliases, links, shown } = open()
+  const given = new Map(NAMES.flatMap((name, i) => (own[i] ? [[name, own[i] as object] as const] : [])))
+  for (const [name, properties] of given) {
+    profiles.all.set(name, identify(null, parseProperties(JSON.stringify(properties)), 1))
+  }
+  const model = new AliasModel(given as Map<string, Record<string, unknown>>)
+  for (const { call, a, b } of steps) {
+    const [x = '', y = ''] = [NAMES[a], NAMES[b]]
+    if (call === 'takeBack') {
+      t.equal(await links.takeBack('p', x, y), model.takeBack(x, y))
+    } else if (x !== y) {
+      const refusal = await links.link('p', { distinctId: x, alias: y, link: 'merge' })
+      t.equal(refusal === null, model.link(x, y))
+    }
+    const shows = model.profiles()
+    for (const name of NAMES) {
+      const user = model.userOf(name)
+      if ((await aliases.resolve('p', name)) !== user) throw new Error(`${name} is not one of ${user}`)
+      if (name !== user) continue
+      const [found, wanted] = [shown(name), shows.get(name)]
+      const isSame =
+        found && wanted
+          ? t.strictSame(new Map(Object.entries(found)), new Map(Object.entries(wanted)))
+          : found === wanted
+      if (!isSame) throw new Error(`${name} has ${JSON.stringify(found)} instead of ${JSON.stringify(wanted)}`)
+    }
+  }
+}
+
+t.test('links that are taken back leave what the others alone would have made', async () => {
+  await fc.assert(fc.asyncProperty(linkSteps(NAMES.length, 16), OWN, likeModel), { numRuns: 1200, seed: 39 })
+})
+
+t.test('links of any strength at once hide no name', async (t) => {
+  const strength = fc.constantFrom('inferred' as const, 'said' as const, 'merge' as const)
+  await fc.assert(
+    fc.asyncProperty(
+      linkSteps(4, 12),
+      fc.array(strength, { minLength: 12, maxLength: 12 }),
+      async (steps, strengths) => {
+        const { states, profiles, aliases, links } = open()
+        const some = NAMES.slice(0, 4)
+        for (const name of some) profiles.all.set(name, identify(null, new Map([[name, '1']]), 1))
+        for (const name of ['b', 'd'])
+          profiles.all.set(name, { properties: new Map([[name, '1']]), createdAt: 1, updatedAt: 1 })
+        await Promise.all(
+          steps.map(async ({ call, a, b }, i) => {
+            const [x = '', y = ''] = [some[a], some[b]]
+            if (call === 'takeBack') await links.takeBack('p', x, y)
+            else await links.link('p', { distinctId: x, alias: y, link: strengths[i] ?? 'said' })
+          }),
+        )
+        for (const name of some) {
+          const user = await aliases.resolve('p', name)
+          t.notOk(isLink(states.all.get(user) ?? null), 'a user is no alias')
+          t.ok(profiles.all.has(user), `${name} is known`)
+        }
+      },
+    ),
+    { numRuns: 300, seed: 39 },
+  )
+})
+
+t.test('an interrupted link is completed by the next call, a completed one is left alone', async (t) => {
+  const { states, profiles, links, shown } = open()
+  profiles.all.set('device', identify(null, parseProperties('{"first":1}'), 1))
+  const change = profiles.change.bind(profiles)
+  profiles.change = async () => {
+    throw new Error('the process ends here')
+  }
+  const link = { distinctId: 'user', alias: 'device', link: 'inferred' } as const
+  profiles.all.set('device', { ...identify(null, parseProperties('{"first":1}'), 1), isIdentified: false })
+  await t.rejects(links.link('p', link))
+  t.ok(states.all.get('device')?.isPending)
+  profiles.change = change
+  t.equal(await links.link('p', link), null)
+  t.same(shown('user'), { first: 1 })
+  profiles.all.set('user', identify(null, new Map(), 2))
+  t.equal(await links.link('p', link), null)
+  t.same(shown('user'), {})
+})
+
+t.test('a name that is nobody’s leads to no user, and no user to it, wherever it was stored', async (t) => {
+  const { states, profiles, aliases, links } = open()
+  profiles.all.set('ada', identify(null, new Map(), 1))
+  const link = { said: '', createdAt: 1, givenTo: '', given: [], isPending: false }
+  states.all.set('ada', { ...link, distinctId: '$anonymous', said: '$anonymous' })
+  states.all.set('$anonymous', { ...link, distinctId: 'bob', said: 'bob' })
+  t.equal(await aliases.resolve('p', 'ada'), 'ada')
+  t.equal(await aliases.resolve('p', '$anonymous'), '$anonymous')
+  for (const name of ['$anonymous', '$group:a', '$visitor:b', 'null', ' ']) {
+    t.equal(await links.link('p', { distinctId: 'ada', alias: name, link: 'merge' }), 'nobody')
+    t.equal(await links.link('p', { distinctId: name, alias: 'ada', link: 'merge' }), 'nobody')
+    await t.rejects(links.add('p', { distinctId: 'ada', alias: name, link: 'merge' }), { code: 'invalid_request' })
+  }
+})
+
+t.test('a change that came while its name became an alias is the user’s', async (t) => {
+  for (let i = 0; i < 20; i++) {
+    const { links, shown } = open()
+    await Promise.all([
+      links.changeProfile('p', { name: 'device' }, (profile) => identify(profile, parseProperties('{"a":1}'), 1)),
+      turn().then(() => links.link('p', { distinctId: 'user', alias: 'device', link: 'merge' })),
+    ])
+    t.same(shown('user'), { a: 1 })
+  }
+})
