@@ -14,7 +14,7 @@ const ROOMS = {
   journal: ['model', 'contract', 'lib'],
   clickhouse: ['contract', 'config.ts', 'lib'],
   store: ['clickhouse', 'journal', 'model', 'keys', 'contract', 'json', 'lib'],
-  pipeline: ['store', 'journal', 'clickhouse', 'model', 'contract', 'json', 'config.ts', 'lib'],
+  pipeline: ['store', 'journal', 'clickhouse', 'vendors', 'model', 'contract', 'json', 'config.ts', 'lib'],
   live: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
   questions: ['pipeline', 'store', 'clickhouse', 'model', 'contract', 'lib'],
   mcp: ['contract', 'json', 'lib', 'version.ts'],

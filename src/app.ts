@@ -47,6 +47,7 @@ import { session } from './routes/session.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
+import { usersBatch } from './routes/users-batch.js'
 import { amplitude } from './routes/vendors/amplitude.js'
 import { mixpanel } from './routes/vendors/mixpanel.js'
 import { openpanel } from './routes/vendors/openpanel.js'
@@ -240,6 +241,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(live, parts)
       const erasing = { purge, erasure: new Erasure(data), deletesEvents: config.DELETE_USER_EVENTS }
       scope.register(users, { ...data, ...reading, ...erasing })
+      scope.register(usersBatch, { ...data, bodyLimit: config.BATCH_BODY_LIMIT })
       scope.register(sessionReads, data)
       scope.register(deadLetters, data)
       scope.register(project, { projectErasure: new ProjectErasure(data), purge })

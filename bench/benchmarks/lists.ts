@@ -45,7 +45,7 @@ export const lists: Benchmark = async (bench) => {
 
 async function fill(store: Store): Promise<void> {
   await store.text(
-    `INSERT INTO profiles
+    `INSERT INTO profiles (project_id, distinct_id, properties, created_at, updated_at, version, is_deleted)
      SELECT '${PROJECT}', concat('user-', toString(number)),
        concat('{"plan":"', ['free', 'pro', 'team'][1 + number % 3], '","email":"u', toString(number), '@example.com"}'),
        ${START_MS}, ${START_MS}, number + 1, 0

@@ -19,7 +19,8 @@ export const profile: Benchmark = async (bench) => {
   const [service, bare] = await Promise.all([servers.tallyhouse(clickhouse), servers.program('bare')])
   const store = new Store(clickhouse)
   await store.text(
-    `INSERT INTO profiles SELECT '${PROJECT}', concat('user-', toString(number)),
+    `INSERT INTO profiles (project_id, distinct_id, properties, created_at, updated_at, version, is_deleted)
+     SELECT '${PROJECT}', concat('user-', toString(number)),
        concat('{"plan":"free","visits":', toString(number % 100), '}'), 1700000000000, 1700000000000, 1, 0
      FROM numbers(${USERS})`,
   )

@@ -18,7 +18,10 @@ export interface Shard {
 
 /** Tables in which the row with the greatest version counts: the column that names a row in its project, and the others. */
 export const VERSIONED = {
-  profiles: { key: 'distinct_id', columns: ['properties', 'created_at', 'updated_at', 'is_identified', 'is_derived'] },
+  profiles: {
+    key: 'distinct_id',
+    columns: ['properties', 'created_at', 'updated_at', 'is_identified', 'is_derived', 'times'],
+  },
   sessions: {
     key: 'session_id',
     columns: ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at'],

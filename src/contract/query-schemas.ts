@@ -44,6 +44,14 @@ const eventFilter = {
   to: time('Only events whose `timestamp` is before this: milliseconds since 1970.'),
 }
 
+/** Of a batch of events. Others are ignored, as fields of a body are. */
+export const BatchQuery = Type.Object({
+  stored_before: time(
+    'Skips events whose `insert_id` an event of the same user has that was stored before this, however long ago: milliseconds ' +
+      'since 1970. With a secret key only. `skipped` says how many.',
+  ),
+})
+
 export const LiveQuery = query(eventFilter)
 /** Of a request that resumes a stream. */
 export const LiveHeaders = Type.Object({

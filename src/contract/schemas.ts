@@ -117,6 +117,62 @@ export const ProfileBody = Type.Object(
   { message: messages.object },
 )
 
+/** For the documentation only: each change is checked by itself, so that one that is refused costs the others nothing. */
+const Change = Type.Any({
+  anyOf: [
+    {
+      type: 'object',
+      required: ['distinct_id'],
+      description: 'Changes a profile: `operations`, `identified`, or both.',
+      properties: {
+        distinct_id: { type: 'string', minLength: 1, maxLength: MAX_NAME },
+        operations: {
+          type: ['object', 'array'],
+          description: 'As `/public/users/profile` takes them; several are applied one after the other.',
+        },
+        clear: { type: 'boolean', description: 'Whether all properties are removed first.' },
+        identified: { type: 'boolean', description: 'Whether somebody was identified by the name.' },
+        timestamp: {
+          type: 'number',
+          description: 'When it was made: what was changed later stays. The time of the call if absent.',
+        },
+        insert_id: { type: 'string', description: 'Which change it is: within 7 days it is made once.' },
+      },
+    },
+    {
+      type: 'object',
+      required: ['distinct_id', 'alias'],
+      description: 'Makes a name another name of a user.',
+      properties: {
+        distinct_id: { type: 'string', minLength: 1, maxLength: MAX_NAME },
+        alias: { type: 'string', minLength: 1, maxLength: MAX_NAME },
+        merge: {
+          type: 'boolean',
+          description: 'Whether the alias may be a user who was identified, or has other names.',
+        },
+      },
+    },
+    {
+      type: 'object',
+      required: ['distinct_id', 'delete'],
+      description: 'Deletes a profile.',
+      properties: { distinct_id: { type: 'string' }, delete: { const: true } },
+    },
+  ],
+})
+
+export const ChangesBody = Type.Object(
+  {
+    apiKey,
+    changes: Type.Array(Change, {
+      minItems: 1,
+      maxItems: MAX_BATCH,
+      message: `must be an array of 1 to ${MAX_BATCH} changes`,
+    }),
+  },
+  { message: messages.object },
+)
+
 export const EraseBody = Type.Object(
   {
     apiKey,
@@ -188,10 +244,20 @@ export const warnings = Type.Optional(
 )
 /** A success that may have warnings. */
 export const DoneOrWarned = withFields({ warnings })
-export const Accepted = withFields({ accepted: Type.Integer(), warnings })
+export const Changed = withFields({
+  accepted: Type.Integer(),
+  rejected: Type.Array(Type.Object({ index: Type.Integer(), message: Type.String() }), {
+    description: 'Changes that were refused; the others were made.',
+  }),
+})
 export const DeletedBatches = withFields({
   events: Type.Integer({ description: 'How many events were deleted, or would be with `dry_run`.' }),
   with_insert_id: Type.Integer({ description: 'How many of them have an `insert_id`.' }),
+})
+export const Accepted = withFields({
+  accepted: Type.Integer(),
+  skipped: Type.Optional(Type.Integer({ description: 'Only with `stored_before`: events that were stored already.' })),
+  warnings,
 })
 
 /**

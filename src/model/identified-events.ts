@@ -1,4 +1,4 @@
-import { elements, members } from '../json/spans.js'
+import { elements, members, memberTexts } from '../json/spans.js'
 import { BATCH_HEAD, BATCH_TAIL } from './batch-frame.js'
 import { hasInsertId, INSERT_ID_BYTES, laneOfInsertId, writeInsertId } from './insert-id.js'
 import { PLACE_FIELDS, ScannedBody } from './scanned-body.js'
@@ -96,6 +96,55 @@ export function splitByLane(body: Buffer, { digests, spans }: InsertIds, lanes: 
     part.pieces.push(BATCH_TAIL)
     return { ...part, digests: part.lane === null ? null : Buffer.concat(ids) }
   })
+}
+
+/** What identifies an event of a request. */
+export interface NamedEvent {
+  /** in the request */
+  index: number
+  distinctId: string
+  insertId: string
+  /** epoch ms; null if the event has none */
+  timestamp: number | null
+}
+
+/** The events of a batch that have an id. @param body JSON `{"events":[…]}` */
+export function namedEventsOf(body: Buffer, { digests, spans }: InsertIds): NamedEvent[] {
+  const events = spans ?? spansIn(body)
+  const named: NamedEvent[] = []
+  for (let index = 0; index * INSERT_ID_BYTES < digests.length; index++) {
+    if (!hasInsertId(digests, index)) continue
+    const fields = memberTexts(body.toString('utf8', events[2 * index], events[2 * index + 1]))
+    const parsed = (field: string) => JSON.parse(fields.get(field) ?? 'null') as unknown
+    named.push({
+      index,
+      distinctId: parsed('distinct_id') as string,
+      insertId: parsed('insert_id') as string,
+      timestamp: parsed('timestamp') as number | null,
+    })
+  }
+  return named
+}
+
+/**
+ * A batch without some of its events, of which at least one is left.
+ * @param body JSON `{"events":[…]}`
+ * @param left indexes
+ */
+export function withoutEvents(
+  body: Buffer,
+  { digests, spans }: InsertIds,
+  left: ReadonlySet<number>,
+): { body: Buffer; insertIds: InsertIds } {
+  const events = spans ?? spansIn(body)
+  const pieces: Buffer[] = []
+  const ids: Buffer[] = []
+  for (let i = 0; i * INSERT_ID_BYTES < digests.length; i++) {
+    if (left.has(i)) continue
+    pieces.push(pieces.length === 0 ? BATCH_HEAD : COMMA, body.subarray(events[2 * i], events[2 * i + 1]))
+    ids.push(digests.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES))
+  }
+  return { body: Buffer.concat([...pieces, BATCH_TAIL]), insertIds: { digests: Buffer.concat(ids), spans: null } }
 }
 
 function spansIn(body: Buffer): Uint32Array {

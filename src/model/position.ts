@@ -15,6 +15,11 @@ export function millisecondsOf(position: Position): number {
   return Number(position >> SEQUENCE_BITS)
 }
 
+/** The last position before a time, epoch ms. */
+export function positionAt(ms: number): Position {
+  return (BigInt(ms) << SEQUENCE_BITS) - 1n
+}
+
 /** The first position that may follow `last` at clock time `nowMs`. */
 export function nextPosition(last: Position, nowMs: number): Position {
   const now = BigInt(nowMs) << SEQUENCE_BITS

@@ -1,9 +1,23 @@
 import { applyTo, type Operation } from './profile-operations.js'
-import { formatProperties, type Properties, parseProperties } from './properties.js'
+import { formatProperties, type Properties, parseProperties, sizeOfProperties } from './properties.js'
+import {
+  formatTimes,
+  operationsInTime,
+  type PropertyTimes,
+  parseTimes,
+  setAt,
+  sizeOfTimes,
+  timesAfter,
+  timesOfReplacement,
+  timesWith,
+  timesWithout,
+} from './property-times.js'
 
 /** The profile of one user. Times are epoch milliseconds; `updatedAt` never decreases, even if the clock does. */
 export interface Profile {
   properties: Properties
+  /** when each property was changed; absent if all were set at `updatedAt` */
+  times?: PropertyTimes
   createdAt: number
   updatedAt: number
   /** whether somebody was identified by this name; kept until the profile is deleted */
@@ -12,46 +26,73 @@ export interface Profile {
   isDerived?: boolean
 }
 
+/** What a profile gives to that of another name of its user. */
+export type Given = Pick<Profile, 'properties' | 'times' | 'updatedAt'>
+
 /**
  * Creates the profile, or replaces its properties, and marks its user as identified. With `properties` null it only ensures
  * that the profile exists and is marked; one that is marked already is returned as the same object.
  */
 export function identify(profile: Profile | null, properties: Properties | null, now: number): Profile {
   if (profile && !properties) return profile.isIdentified && !profile.isDerived ? profile : marked(profile)
-  return marked(revise(profile, new Map(properties), now))
+  return marked(replaced(profile, new Map(properties), now))
 }
 
-/** The profile without properties, created where it is missing. */
-export function clear(profile: Profile | null, now: number): Profile {
-  return revise(profile, new Map(), now)
+/** The profile without properties, created where it is missing. @param at as in `applyOperations` */
+export function clear(profile: Profile | null, now: number, at?: number): Profile {
+  if (!profile || at === undefined) return replaced(profile, new Map(), now)
+  const operations = [...profile.properties.keys()].map((name) => ({ operator: '$unset', name, operand: '' }) as const)
+  return applyOperations(profile, operations, now, at)
 }
 
 /** Makes sure that the profile exists, without saying who it is. */
 export function ensure(profile: Profile | null, now: number): Profile {
-  return profile && !profile.isDerived ? profile : revise(profile, profile?.properties ?? new Map(), now)
+  if (profile && !profile.isDerived) return profile
+  return revise(profile, profile?.properties ?? new Map(), profile ? timesOf(profile) : setAt(now), now)
 }
 
 /**
  * The profile after all operations, created where it is missing. Where an operation fails, none is applied: the given
  * profile is never modified.
+ * @param at when the change was made, epoch ms: of properties that were changed later, it changes nothing. Undefined for
+ *   one that is made now. A profile that needs no change is returned as the same object.
  * @throws ApiError as `applyTo` does
  */
-export function applyOperations(profile: Profile | null, operations: readonly Operation[], now: number): Profile {
-  return revise(profile, applyTo(profile?.properties, operations), now)
+export function applyOperations(
+  profile: Profile | null,
+  operations: readonly Operation[],
+  now: number,
+  at?: number,
+): Profile {
+  const before = profile?.properties ?? new Map<string, string>()
+  const time = Math.min(at ?? now, now)
+  const times = profile ? timesOf(profile) : setAt(time)
+  const current = at === undefined ? operations : operationsInTime(operations, before, times, time)
+  if (profile && at !== undefined && current.length === 0) return profile
+  const after = applyTo(before, current)
+  return revise(profile, after, timesAfter(times, current, { before, after, at: time }), now)
+}
+
+/** The length in bytes of what is limited of a profile. */
+export function sizeOfProfile({ properties, times }: Profile): number {
+  return sizeOfProperties(properties) + (times ? sizeOfTimes(times, properties) : 0)
 }
 
 /** The profile as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
-export function formatProfile({ properties, createdAt, updatedAt, isIdentified, isDerived }: Profile): string {
+export function formatProfile({ properties, times, createdAt, updatedAt, isIdentified, isDerived }: Profile): string {
   const marks = `${isIdentified ? '"isIdentified":true,' : ''}${isDerived ? '"isDerived":true,' : ''}`
-  return `{"createdAt":${createdAt},"updatedAt":${updatedAt},${marks}"properties":${formatProperties(properties)}}`
+  const own = times ? `"times":${formatTimes(times)},` : ''
+  return `{"createdAt":${createdAt},"updatedAt":${updatedAt},${marks}${own}"properties":${formatProperties(properties)}}`
 }
 
 /** Parses the result of `formatProfile`; the text is not validated. */
 export function parseProfile(state: string): Profile {
   // Not JSON.parse of the whole text, which takes 0.3 µs for each property.
   const parts = parseProperties(state)
+  const times = parts.get('times')
   return {
     properties: parseProperties(parts.get('properties') ?? ''),
+    ...(times && { times: parseTimes(times) }),
     createdAt: Number(parts.get('createdAt')),
     updatedAt: Number(parts.get('updatedAt')),
     ...(parts.has('isIdentified') && { isIdentified: true }),
@@ -60,13 +101,16 @@ export function parseProfile(state: string): Profile {
 }
 
 /**
- * The profile of a user with those of these properties that it does not have, which are another name's. A profile that is
- * made of them is derived.
+ * The profile of a user with those properties of another name's profile that it does not have. A profile that is made of
+ * them is derived.
  */
-export function give(profile: Profile | null, properties: Properties, now: number): Profile {
-  const missing = [...properties].filter(([name]) => !profile?.properties.has(name))
+export function give(profile: Profile | null, other: Given, now: number): Profile {
+  const missing = [...other.properties].filter(([name]) => !profile?.properties.has(name))
   if (profile && missing.length === 0) return profile
-  const given = revise(profile, new Map([...(profile?.properties ?? []), ...missing]), now)
+  const after = new Map([...(profile?.properties ?? []), ...missing])
+  const names = missing.map(([name]) => name)
+  const times = timesWith(profile ? timesOf(profile) : null, timesOf(other), { names, after })
+  const given = revise(profile, after, times, now)
   return profile && !profile.isDerived ? given : { ...given, isDerived: true }
 }
 
@@ -74,13 +118,31 @@ export function give(profile: Profile | null, properties: Properties, now: numbe
 export function takeAway(profile: Profile, properties: Properties, now: number): Profile {
   const left = new Map([...profile.properties].filter(([name, value]) => properties.get(name) !== value))
   if (left.size === profile.properties.size) return profile
-  return { ...revise(profile, left, now), ...(profile.isDerived && { isDerived: true }) }
+  const names = [...profile.properties.keys()].filter((name) => !left.has(name))
+  const revised = revise(profile, left, timesWithout(timesOf(profile), names), now)
+  return { ...revised, ...(profile.isDerived && { isDerived: true }) }
 }
 
-function revise(profile: Profile | null, properties: Properties, now: number): Profile {
-  if (!profile) return { properties, createdAt: now, updatedAt: now }
-  const { createdAt, updatedAt, isIdentified } = profile
-  return { properties, createdAt, updatedAt: Math.max(updatedAt, now), ...(isIdentified && { isIdentified }) }
+function timesOf({ times, updatedAt }: Pick<Profile, 'times' | 'updatedAt'>): PropertyTimes {
+  return times ?? setAt(updatedAt)
+}
+
+function replaced(profile: Profile | null, after: Properties, now: number): Profile {
+  if (!profile) return revise(null, after, setAt(now), now)
+  const times = timesOfReplacement(timesOf(profile), { before: profile.properties, after, at: now })
+  return revise(profile, after, times, now)
+}
+
+function revise(profile: Profile | null, properties: Properties, times: PropertyTimes, now: number): Profile {
+  const updatedAt = profile ? Math.max(profile.updatedAt, now) : now
+  const areUsual = times.base === updatedAt && times.own.size === 0
+  return {
+    properties,
+    ...(!areUsual && { times }),
+    createdAt: profile?.createdAt ?? now,
+    updatedAt,
+    ...(profile?.isIdentified && { isIdentified: true }),
+  }
 }
 
 function marked({ isDerived: _, ...profile }: Profile): Profile {

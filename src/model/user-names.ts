@@ -77,6 +77,11 @@ export function canLink(name: string): boolean {
   return !isReserved(name) && !isPlaceholder(name)
 }
 
+/** Whether a name can be that of the profile of a group. */
+export function isGroupName(name: string): boolean {
+  return name.startsWith(GROUP_PREFIX)
+}
+
 /** The name of the profile of a group. */
 export function groupName(...parts: readonly string[]): string {
   return `${GROUP_PREFIX}${parts.join(':')}`

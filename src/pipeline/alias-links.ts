@@ -268,7 +268,7 @@ export class AliasLinks {
     const { profiles, states } = this.#parts
     const own = await profiles.get(projectId, alias)
     const user = made.givenTo || made.distinctId
-    const given = own ? await giveTo(profiles, projectId, user, own.properties) : []
+    const given = own ? await giveTo(profiles, projectId, user, own) : []
     await states.change(projectId, alias, (current) => {
       if (!isLink(current) || !isSame(current, made)) return current
       return { ...current, givenTo: user, given: [...new Set([...current.given, ...given])], isPending: false }

@@ -114,8 +114,9 @@ async function giveAgain(
     for (const name of byTime(links.keys(), links)) {
       const link = links.get(name)
       if (!link || leaving.has(name) || link.givenTo !== to || lost.size === 0) continue
-      const own = (await profiles.get(projectId, name))?.properties
-      const given = own ? await giveTo(profiles, projectId, to, pick(own, lost)) : []
+      const own = await profiles.get(projectId, name)
+      const part = own && { ...own, properties: pick(own.properties, lost) }
+      const given = part ? await giveTo(profiles, projectId, to, part) : []
       if (given.length === 0) continue
       for (const property of given) lost.delete(property)
       const all = [...new Set([...link.given, ...given])]
@@ -134,8 +135,8 @@ async function giveToAlias(
   for (const name of byTime(leaving, links)) {
     const link = links.get(name)
     if (!link || name === alias || link.givenTo === '' || leaving.has(link.givenTo)) continue
-    const own = (await profiles.get(projectId, name))?.properties ?? new Map<string, string>()
-    const given = await giveTo(profiles, projectId, alias, own)
+    const own = await profiles.get(projectId, name)
+    const given = own ? await giveTo(profiles, projectId, alias, own) : []
     await states.change(projectId, name, (current) => {
       return isLink(current) ? { ...current, givenTo: alias, given, isPending: false } : current
     })

@@ -1,7 +1,9 @@
 import type { FastifyPluginAsyncTypebox, TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
+import { BatchQuery } from '../contract/query-schemas.js'
 import { Accepted, BatchBody, Done, TrackBody } from '../contract/schemas.js'
 import { tooManyEvents } from '../contract/validation.js'
 import type { Admission } from '../http/admission.js'
@@ -10,13 +12,16 @@ import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { given } from '../lib/given.js'
 import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
 import { insertIdsOf } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
 import { ScannedBody } from '../model/scanned-body.js'
 import { verbatimBatch, verbatimEvent } from '../model/verbatim.js'
+import { appendNew } from '../pipeline/append-new.js'
 import type { Appended } from '../pipeline/commit-parts.js'
+import { KnownEvents, type KnownEventsParts } from '../pipeline/known-events.js'
 import type { Lane } from '../pipeline/lane.js'
 import type { Appends } from '../pipeline/lane-router.js'
 
@@ -26,7 +31,7 @@ import type { Appends } from '../pipeline/lane-router.js'
  */
 const MIN_POOLED_EVENT = 4 * 1024
 
-export interface TrackOptions {
+export interface TrackOptions extends KnownEventsParts {
   /** of the store; their journals' numbers are in the event ids */
   all: readonly Lane[]
   /** has the bodies of requests */
@@ -41,11 +46,22 @@ export interface TrackOptions {
   }
 }
 
+/** What the store has is for nobody else. */
+function requireSecretKey({ keyKind }: FastifyRequest): void {
+  if (keyKind === 'secret') return
+  throw new ApiError(
+    'wrong_key_kind',
+    'stored_before needs a secret key of the project. Leave it out, or use that key.',
+  )
+}
+
 /** Ingests events. The response follows once the events are durable in the journal. */
 export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   app,
-  { all, buffers, commits, admission, limits: { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } },
+  { all, buffers, commits, admission, limits, shards, barrier },
 ) => {
+  const { BATCH_BODY_LIMIT: bodyLimit, MAX_PROPERTY_DEPTH: maxPropertyDepth } = limits
+  const known = new KnownEvents({ shards, barrier })
   const formatters = new Map<number, (appended: Appended) => string>()
   const idOf = (appended: Appended) => (formatters.get(appended.journalId) ?? formatterOf(appended))(appended)
   /** Made when it is needed, as the number of a lane that was down at the start becomes known later. */
@@ -83,7 +99,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const many = (scan: (raw: Buffer) => ScannedBody | null) => ({
     bodyLimit,
     config: { access: 'send' as const, scan, pooledFrom: 0, maxWeight: MAX_BATCH_WEIGHT },
-    schema: { body: BatchBody, response: { 200: Accepted } },
+    schema: { body: BatchBody, querystring: BatchQuery, response: { 200: Accepted } },
   })
   const append = async (
     request: FastifyRequest,
@@ -91,6 +107,8 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     reply: Pick<FastifyReply, 'header'>,
   ) => {
     const { projectId, key, rawBody } = request
+    const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
+    if (storedBefore !== undefined) requireSecretKey(request)
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
     const found = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : body.events)
@@ -98,9 +116,13 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
-    const appended = await commits.appendBatch(projectId, entry, count, { idempotencyKey, insertIds })
+    const batch = { projectId, entry, count, insertIds, ...given({ idempotencyKey }) }
+    const { appended, skipped } =
+      storedBefore === undefined
+        ? { appended: await commits.appendBatch(projectId, entry, count, batch), skipped: undefined }
+        : await appendNew({ commits, buffers, known }, batch, storedBefore)
     reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
-    return { status: 1, error: null, accepted: count, ...warned } as const
+    return { status: 1, error: null, accepted: count - (skipped ?? 0), ...given({ skipped }), ...warned } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
   const batch = many(scanAll)

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import { LARGE_QUERY, literalArray } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Profile } from '../model/profile.js'
+import { formatTimes, parseTimes } from '../model/property-times.js'
 import { ARE_LINKS } from './aliases.js'
 import { PAGE_SETTINGS, pageOf } from './page.js'
 import { versionedTable } from './versioned.js'
@@ -11,19 +12,29 @@ interface ProfileRow {
   updated_at: string
   is_identified: number
   is_derived: number
+  /** empty if all properties were set at `updated_at` */
+  times: string
 }
 
 export const PROFILES = versionedTable<Profile, ProfileRow>({
   kind: 'profiles',
-  columns: { created_at: 'Int64', updated_at: 'Int64', is_identified: 'UInt8', is_derived: 'UInt8' },
+  columns: {
+    created_at: 'Int64',
+    updated_at: 'Int64',
+    is_identified: 'UInt8',
+    is_derived: 'UInt8',
+    times: 'String',
+  },
   toColumns: (profile) => ({
     created_at: profile?.createdAt ?? 0,
     updated_at: profile?.updatedAt ?? 0,
     is_identified: profile?.isIdentified ? 1 : 0,
     is_derived: profile?.isDerived ? 1 : 0,
+    times: profile?.times ? formatTimes(profile.times) : '',
   }),
-  toValue: ({ created_at, updated_at, is_identified, is_derived }, properties) => ({
+  toValue: ({ created_at, updated_at, is_identified, is_derived, times }, properties) => ({
     properties,
+    ...(times && { times: parseTimes(times) }),
     createdAt: Number(created_at),
     updatedAt: Number(updated_at),
     ...(is_identified === 1 && { isIdentified: true }),

@@ -3,7 +3,7 @@ import { Shards } from '../clickhouse/shards.js'
 import type { Block, Entry, EntryKind, Journal, StoredState } from '../journal/journal.js'
 import { type Alias, formatAlias, parseAlias } from '../model/alias.js'
 import type { Position } from '../model/position.js'
-import { formatProfile, type Profile, parseProfile } from '../model/profile.js'
+import { formatProfile, type Profile, parseProfile, sizeOfProfile } from '../model/profile.js'
 import { type Properties, sizeOfProperties } from '../model/properties.js'
 import { formatSession, parseSession, type Session } from '../model/session.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
@@ -102,7 +102,11 @@ export function openTables(
     },
     insertDeadLetter: (entry, reason, token) => insertDeadLetter(clickhouse, journal.id, entry, reason, token),
     statesIn,
-    profiles: stateTable<Profile>(places, PROFILES, { format: formatProfile, parse: parseProfile, sizeOf }),
+    profiles: stateTable<Profile>(places, PROFILES, {
+      format: formatProfile,
+      parse: parseProfile,
+      sizeOf: sizeOfProfile,
+    }),
     sessions: stateTable<Session>(places, SESSIONS, { format: formatSession, parse: parseSession, sizeOf }),
     aliases: stateTable(places, ALIASES, { format: formatAlias, parse: parseAlias, sizeOf: () => 0 }),
   }

@@ -189,6 +189,8 @@ const TIME_WORDS: Record<TimeFormat, string> = {
   iso: 'an ISO 8601 time',
   s: 'a number of seconds',
   ms: 'a number of milliseconds',
+  us: 'a number of microseconds',
+  ns: 'a number of nanoseconds',
 }
 
 /**

@@ -1,17 +1,18 @@
 import { MAX_TIMESTAMP } from '../contract/limits.js'
 
-/** How an input writes its times: as ISO 8601, or as seconds or milliseconds since 1970. */
-export const TIME_FORMATS = ['iso', 's', 'ms'] as const
+/** How an input writes its times: as ISO 8601, or as seconds, milli-, micro- or nanoseconds since 1970. */
+export const TIME_FORMATS = ['iso', 's', 'ms', 'us', 'ns'] as const
 export type TimeFormat = (typeof TIME_FORMATS)[number]
 
 const ISO_8601 =
-  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i
 const PLAIN_ISO = 'YYYY-MM-DDTHH:mm:ss.sssZ'
 /** days */
 const SHORTEST_MONTH = 28
 const ZERO = 0x30
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i
 const MINUTE_MS = 60_000
+const DIGITS_BELOW_MS = { us: 3, ns: 6 }
 
 /**
  * Converts a time to whole milliseconds since 1970. Fractions of a millisecond are truncated, except that a time in seconds
@@ -22,8 +23,16 @@ const MINUTE_MS = 60_000
 export function toMilliseconds(text: string, format: TimeFormat): number | null {
   if (format === 'iso') return fromIso(text)
   const number = decimalOf(text) ?? Number.NaN
+  // Nanoseconds have more digits than a number keeps.
+  if (format === 'us' || format === 'ns') return wholeMilliseconds(text, number, DIGITS_BELOW_MS[format])
   const ms = format === 's' ? Math.round(number * 1000) : Math.trunc(number)
   return Number.isFinite(ms) ? ms : null
+}
+
+/** @param digits of a whole number that are less than a millisecond */
+function wholeMilliseconds(text: string, number: number, digits: number): number | null {
+  if (/^\d+$/.test(text)) return Number(text.slice(0, -digits))
+  return Number.isFinite(number) ? Math.trunc(number / 10 ** digits) : null
 }
 
 /** The number that a decimal spells; null for any other text, and for what is beyond all numbers. */
@@ -81,7 +90,7 @@ function fromAnyIso(text: string): number | null {
 }
 
 function zoneMinutes(zone = 'Z'): number {
-  if (zone.toUpperCase() === 'Z') return 0
+  if (/^[A-Z]/i.test(zone)) return 0
   const minutes = Number(zone.slice(1, 3)) * 60 + Number(zone.slice(3).replace(':', ''))
   return zone.startsWith('-') ? -minutes : minutes
 }

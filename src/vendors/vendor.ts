@@ -73,6 +73,8 @@ const FORMAT_WORDS: Record<TimeFormat, string> = {
   iso: 'an ISO 8601 time',
   s: 'a number of seconds',
   ms: 'a number of milliseconds',
+  us: 'a number of microseconds',
+  ns: 'a number of nanoseconds',
 }
 
 /** The content of a string; null for any other JSON value. */

@@ -1,7 +1,8 @@
 import { COMMA } from '../../json/bytes.js'
 import { BATCH_HEAD, BATCH_TAIL } from '../../model/batch-frame.js'
-import type { EventSource, ProfileChange } from './event-source.js'
+import type { EventSource } from './event-source.js'
 import type { InputOffset, Row, RowReader } from './lines.js'
+import type { PeopleChange, VendorOutcome } from './vendor-rows.js'
 
 /** The most that a batch may hold. With the same limits, an input always gives the same batches. */
 export interface BatchLimits {
@@ -27,17 +28,21 @@ export interface Batch {
   /** the line of each event */
   lines: number[]
   rejects: Reject[]
-  /** what its rows say about users, in order */
-  profiles: (ProfileChange & { line: number })[]
+  /** whether all of its events are known to have an `insert_id` */
+  haveIds: boolean
+  /** what its rows say about people, in order */
+  people: (PeopleChange & { line: number; hasEvent: boolean })[]
   /** rows that were never meant to be events */
   skipped: number
+  /** cells that are not of the type that was guessed for their column, by its name */
+  misfits: Record<string, number>
   /** the place after its last row */
   end: InputOffset
 }
 
 export const FIRST_BODY_BYTES = 256 * 1024
 const MAX_REJECTS = 1000
-const MAX_PROFILES = 1000
+const MAX_PEOPLE = 1000
 const SHOWN_ROW_BYTES = 2000
 
 /** What turns bytes into rows, and rows into events. */
@@ -59,9 +64,11 @@ export class Batches {
   #length = 0
   #lines: number[] = []
   #rejects: Reject[] = []
-  #profiles: Batch['profiles'] = []
-  #profileLength = 0
+  #haveIds = true
+  #people: Batch['people'] = []
+  #peopleLength = 0
   #skipped = 0
+  #misfits: Batch['misfits'] = {}
   #end: InputOffset
   /** rows to copy, which follow each other with one byte in between */
   #run: { raw: Buffer; start: number; end: number } | null = null
@@ -98,6 +105,7 @@ export class Batches {
         if (!this.#hasRoom(row.end - row.start)) yield this.#close()
         this.#copyVerbatim(row)
         this.#lines.push(row.line)
+        this.#haveIds = false
       } else if (outcome === 'skipped') {
         this.#skipped++
       } else if ('event' in outcome) {
@@ -106,26 +114,30 @@ export class Batches {
           this.#copyRun()
           this.#copy(outcome.event, 0, outcome.event.length)
           this.#lines.push(row.line)
+          this.#haveIds &&= outcome.hasId
         }
-        if (outcome.profile) this.#addProfile(outcome.profile, row.line)
+        this.#addPeople(outcome, row.line)
       } else {
         this.#rejects.push(rejected(row, outcome.fault))
       }
+      for (const name of row.misfits) this.#misfits[name] = (this.#misfits[name] ?? 0) + 1
       this.#end.offset = row.next.offset
       this.#end.line = row.next.line
-      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfProfiles()) yield this.#close()
+      if (this.#rejects.length === MAX_REJECTS || this.#isFullOfPeople()) yield this.#close()
     }
     // The next rows come from another buffer.
     this.#copyRun()
   }
 
-  #addProfile(change: ProfileChange, line: number): void {
-    this.#profiles.push({ ...change, line })
-    this.#profileLength += change.set.length
+  #addPeople({ people, event }: VendorOutcome, line: number): void {
+    for (const change of people) {
+      this.#people.push({ ...change, line, hasEvent: event !== null })
+      this.#peopleLength += change.members.length
+    }
   }
 
-  #isFullOfProfiles(): boolean {
-    return this.#profiles.length === MAX_PROFILES || this.#profileLength >= this.#limits.bytes
+  #isFullOfPeople(): boolean {
+    return this.#people.length >= MAX_PEOPLE || this.#peopleLength >= this.#limits.bytes
   }
 
   #hasRoom(bytes: number): boolean {
@@ -165,7 +177,7 @@ export class Batches {
   }
 
   #hasRows(): boolean {
-    return this.#lines.length + this.#rejects.length + this.#profiles.length + this.#skipped > 0
+    return this.#lines.length + this.#rejects.length + this.#people.length + this.#skipped > 0
   }
 
   #close(): Batch {
@@ -177,8 +189,10 @@ export class Batches {
       count: this.#lines.length,
       lines: this.#lines,
       rejects: this.#rejects,
-      profiles: this.#profiles,
+      haveIds: this.#haveIds,
+      people: this.#people,
       skipped: this.#skipped,
+      misfits: this.#misfits,
       end: { ...this.#end },
     }
     this.#body = this.#spare.pop() ?? Buffer.allocUnsafeSlow(FIRST_BODY_BYTES)
@@ -190,9 +204,11 @@ export class Batches {
     this.#length = BATCH_HEAD.copy(this.#body)
     this.#lines = []
     this.#rejects = []
-    this.#profiles = []
-    this.#profileLength = 0
+    this.#haveIds = true
+    this.#people = []
+    this.#peopleLength = 0
     this.#skipped = 0
+    this.#misfits = {}
   }
 }
 

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import type { StateFile } from '../../lib/checkpoint-file.js'
+import type { Guesses } from './inspect.js'
 import type { InputOffset } from './lines.js'
 
 /** The progress of an import, kept in a file next to its input, so that the import can be killed at any time and resume. */
@@ -14,8 +15,12 @@ export interface ImportState {
   input: Fingerprint
   /** the options that decide what the batches contain: a batch that is retried must be the same */
   options: unknown
+  /** what was found out about the input when the import began; absent in files of earlier versions */
+  guesses?: Guesses
   /** whether its batches are lines as they are; absent in files of earlier versions, whose batches were not */
   lines?: boolean
+  /** when it began, epoch ms; absent in files of earlier versions */
+  begunAt?: number
   /** the batches that were acknowledged, from the first one, without a gap */
   done: Done
   /**
@@ -35,8 +40,14 @@ export interface Done extends InputOffset {
   rejected: number
   /** rows that were skipped; the name is that of existing files */
   passedOver: number
-  /** rows that changed a profile; absent in files of earlier versions */
+  /** changes of profiles; absent in files of earlier versions, as are the next two */
   profiles?: number
+  /** cells that are not of the type that was guessed, by column; absent in files of earlier versions */
+  misfits?: Record<string, number>
+  /** events that the service had before the import began */
+  known?: number
+  /** changes and aliases that were refused, of rows that are stored as events */
+  refused?: number
   /** bytes of the rejects file that belong to these batches */
   rejectsBytes: number
 }
@@ -75,11 +86,14 @@ export async function fingerprint(path: string, bytes = Number.MAX_SAFE_INTEGER)
   }
 }
 
-export function newImport(about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines'>): ImportState {
+export function newImport(
+  about: Pick<ImportState, 'url' | 'key' | 'input' | 'options' | 'lines' | 'guesses'>,
+): ImportState {
   return {
     version: 1,
     importId: randomUUID(),
     ...about,
+    begunAt: Date.now(),
     done: { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, rejectsBytes: 0 },
     sent: [],
     finishedAt: null,
@@ -143,6 +157,11 @@ export class Checkpoint {
     this.state.finishedAt = new Date(this.#now()).toISOString()
     this.state.sent = []
     await this.save()
+  }
+
+  /** To be called when nothing is in flight: if all that was sent was acknowledged, nothing else may be stored. */
+  settle(): void {
+    if (this.unacknowledged === 0) this.state.sent = []
   }
 
   async save(): Promise<void> {

@@ -1,15 +1,20 @@
 import { resolve } from 'node:path'
+import { isName } from '../../contract/limits.js'
 import { TIME_FORMATS } from '../../vendors/time.js'
 import { VENDORS, type VendorName } from '../../vendors/vendors.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from '../command.js'
 import { counted, number } from '../progress.js'
 import { readTarget, TARGET_USAGE } from '../target.js'
+import { CELL_TYPES, type CellTypeName } from './cell-types.js'
 import { UNACKNOWLEDGED } from './find-stored.js'
 import { INPUT_FORMATS } from './formats.js'
 import { type Imported, importFile } from './import-file.js'
+import { openFile, openStream } from './input.js'
 import { findInputs } from './input-files.js'
+import { inspect } from './inspect.js'
+import { isZone } from './local-time.js'
 import { type FieldNames, OWN_NAMES } from './native-rows.js'
-import type { ImportOptions } from './options.js'
+import type { ImportOptions, InputOptions } from './options.js'
 
 const USAGE = `Usage: tallyhouse import [options] [FILE...]
        tallyhouse import --all FOLDER
@@ -25,9 +30,16 @@ ${TARGET_USAGE}
   --map LIST         the fields or columns of the event, for example
                      event=name,distinct_id=user,timestamp=ts,properties=data; a field that is not
                      in the list keeps its own name
-  --time FORMAT      how times are written: iso (ISO 8601, UTC if it has no zone), s or ms (since
-                     1970). The default is ms; an input whose first time does not look like
-                     milliseconds is not imported
+  --event NAME       the event of rows that name none
+  --types LIST       what cells of CSV are, for example price=number,zip=text; number, boolean, date
+                     or text. Without it, a column is what its first cells all are. A cell that
+                     does not fit stays text, and is counted; one of a column that is in the list
+                     is rejected with its row
+  --time FORMAT      how times are written: iso (ISO 8601), or s, ms, us or ns since 1970. Without
+                     it, the first times decide
+  --time-zone ZONE   the zone of ISO times that name none, such as Europe/Berlin (default: UTC)
+  --dry-run          shows the first events as they would be stored, and what would be left out.
+                     Needs no service, and sends nothing
   --from VENDOR      reads an export of mixpanel, amplitude, posthog or segment as the vendor's
                      endpoint reads the same messages: events with their ids, what they say about
                      users, and which names are one user's. Mixpanel's profiles, PostHog's persons
@@ -44,8 +56,10 @@ ${TARGET_USAGE}
                      leaves them out
 
 The field "properties" holds an event's properties. If a row has this field, fields that are not
-the event's are ignored. If not, they become the properties; those from CSV are strings, and empty
-cells are left out.
+the event's are ignored. If not, they become the properties; empty cells of CSV are left out.
+
+The beginning of each input is looked at before anything is sent. If it cannot be right, as where a
+column is missing, or no row is an event, nothing is stored, and the command says what it has read.
 
 Transient failures are retried. An interrupted import resumes when you rerun the command, and no
 event is stored twice. The exit code is 0 if every row was stored, 1 if not, and 2 for a usage
@@ -81,6 +95,7 @@ export const command: Command = {
       }
     }
     if (new Set(paths).size < paths.length) throw new UsageError('A file is named twice.')
+    if (values['dry-run']) return await dryRun(paths, readInputOptions(values), io)
     return await importAllFiles(paths, await readOptions(values, io), io)
   },
 }
@@ -112,10 +127,12 @@ async function importAllFiles(paths: string[], options: ImportOptions, io: Comma
   return hasAll ? 0 : 1
 }
 
-function described({ accepted, rejected, passedOver, profiles }: Imported): string {
+function described({ accepted, rejected, passedOver, profiles, known, refused }: Imported): string {
   const changes = profiles ? `, ${counted(profiles, 'profile change')} made` : ''
+  const before = known ? `, ${number(known)} already stored` : ''
   const skipped = passedOver > 0 ? `, ${number(passedOver)} skipped because they are not events` : ''
-  return `${counted(accepted, 'event')} stored${changes}, ${number(rejected)} rejected${skipped}`
+  const links = refused ? `, ${number(refused)} said about users refused (they are in the rejects file)` : ''
+  return `${counted(accepted, 'event')} stored${before}${changes}, ${number(rejected)} rejected${skipped}${links}`
 }
 
 /** Whether it is the error of an aborted stream or call. */
@@ -123,18 +140,60 @@ function isAbort(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ABORT_ERR' || error.code === 'aborted')
 }
 
-async function readOptions(values: ReturnType<typeof parse>['values'], io: CommandIo): Promise<ImportOptions> {
-  const options: ImportOptions = {
+/** Shows what would become of the inputs, and talks to no service. @returns the exit code */
+async function dryRun(paths: string[], options: InputOptions, io: CommandIo): Promise<number> {
+  const { describeDryRun } = await import('./describe-input.js')
+  let hasAll = true
+  for (const path of paths) {
+    const input = path === '-' ? openStream(io.stdin, io.signal) : await openFile(path)
+    try {
+      const inspected = await inspect(input, options)
+      io.stdout.write(describeDryRun(input.name, inspected, options))
+      hasAll &&= inspected.faults.length === 0
+    } finally {
+      if (path === '-') io.stdin.destroy()
+    }
+  }
+  return hasAll ? 0 : 1
+}
+
+type Values = ReturnType<typeof parse>['values']
+
+async function readOptions(values: Values, io: CommandIo): Promise<ImportOptions> {
+  return {
+    ...readInputOptions(values),
     target: await readTarget(values, io),
-    names: readNames(values.map),
-    time: oneOf('--time', values.time, TIME_FORMATS),
-    from: oneOf('--from', values.from, Object.keys(VENDORS) as VendorName[]),
-    format: oneOf('--format', values.format, INPUT_FORMATS),
-    delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
     parallel: readParallel(values.parallel),
     unacknowledged: oneOf('--unanswered', values.unanswered, UNACKNOWLEDGED) ?? 'check',
     stateFile: values.state,
     rejectsFile: values.rejects,
+  }
+}
+
+function readInputOptions(values: Values): InputOptions {
+  const options: InputOptions = {
+    names: readNames(values.map),
+    time: oneOf('--time', values.time, TIME_FORMATS),
+    zone: values['time-zone'],
+    event: values.event,
+    types: readTypes(values.types),
+    from: oneOf('--from', values.from, Object.keys(VENDORS) as VendorName[]),
+    format: oneOf('--format', values.format, INPUT_FORMATS),
+    delimiter: values.delimiter === 'tab' ? '\t' : values.delimiter,
+  }
+  for (const name of ['event', 'types', 'time-zone'] as const) {
+    if (options.from && values[name] !== undefined) {
+      throw new UsageError(`--from knows the fields of the vendor; leave --${name} out.`)
+    }
+  }
+  if (options.zone !== undefined && !isZone(options.zone)) {
+    throw new UsageError('--time-zone must be an IANA name, such as Europe/Berlin.')
+  }
+  if (options.zone !== undefined && options.time !== undefined && options.time !== 'iso') {
+    throw new UsageError(`--time-zone is for times in ISO 8601; ${options.time} has no zone.`)
+  }
+  if (options.event !== undefined && !isName(options.event)) {
+    throw new UsageError('--event must be a name of 1 to 255 characters.')
   }
   if (options.from && values.map !== undefined) {
     throw new UsageError('--from knows the fields of the vendor; leave --map out.')
@@ -156,6 +215,10 @@ function parse(args: string[]) {
       delimiter: { type: 'string', default: ',' },
       map: { type: 'string' },
       time: { type: 'string' },
+      'time-zone': { type: 'string' },
+      event: { type: 'string' },
+      types: { type: 'string' },
+      'dry-run': { type: 'boolean', default: false },
       from: { type: 'string' },
       parallel: { type: 'string', default: '8' },
       state: { type: 'string' },
@@ -181,6 +244,18 @@ function readNames(map: string | undefined): FieldNames {
     names[field as keyof FieldNames] = name
   }
   return names
+}
+
+function readTypes(list: string | undefined): InputOptions['types'] {
+  const types: [column: string, type: CellTypeName][] = []
+  for (const pair of list?.split(',') ?? []) {
+    const [, column = '', word] = /^(.+)=(\w+)$/.exec(pair.trim()) ?? []
+    const type = CELL_TYPES.find((candidate) => candidate === word)
+    if (!type)
+      throw new UsageError(`--types must be like price=number,zip=text. The types are ${CELL_TYPES.join(', ')}.`)
+    types.push([column, type])
+  }
+  return Object.fromEntries(types)
 }
 
 function readParallel(text: string): number {

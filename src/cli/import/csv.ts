@@ -1,45 +1,45 @@
-import { type Options, parse } from 'csv-parse/sync'
-import { LINE_FEED, QUOTE } from '../../json/bytes.js'
 import { objectText } from '../../vendors/row.js'
-import { type InputOffset, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
+import { type CellTypes, cellText } from './cell-types.js'
+import { type CsvRecord, MAX_RECORD_BYTES, readRecord } from './csv-record.js'
+import { type InputOffset, isBlank, MAX_ROW_BYTES, newRow, type Row, type RowReader, tooLong } from './lines.js'
 
 const EMPTY = Buffer.alloc(0)
 
-/** Records per call of the parser; parsing them one by one takes ten times as long. */
-const PARSED_TOGETHER = 200
-
-/** A record's place in the bytes, its first line (from 1), and the number of line ends in it. */
-interface Record {
-  start: number
-  end: number
-  line: number
-  lines: number
+/** What is known of a table besides its bytes. An import that resumes has to know the same. */
+export interface CsvOptions {
+  delimiter: string
+  /** whether the table is known to have stray quotes, see `readRecord` */
+  hasStrays: boolean
+  /** by column; the cells of all others are text */
+  types: CellTypes
 }
 
 /**
- * Reads the records of a CSV table (RFC 4180), in which a quoted cell may contain line ends. Each record becomes a JSON
- * object with its cells as strings. The first record names the columns and is not a row; neither is one that repeats it, as
- * where several tables were put together.
- *
- * The record boundaries are found here and not by csv-parse, whose `info.bytes` counts the empty lines that follow a record
- * in or out, depending on the record; an import resumes by them and shows the exact bytes of a rejected row.
+ * Reads the records of a CSV table (RFC 4180), in which a quoted cell may contain line ends; `readRecord` says what becomes
+ * of a quote that is none. Each record becomes a JSON object with its cells as strings, or as their column's type has it.
+ * The first record names the columns and is not a row; neither is one that repeats it, as where several tables were put
+ * together. Cells beyond the columns that have a name do not count if they are empty.
  */
 export class CsvReader implements RowReader {
   readonly #row = newRow()
-  readonly #delimiter: string
+  readonly #options: CsvOptions
   #columns: string[] | null
   /** of the columns */
   #names: Set<string>
   #rest: Buffer = EMPTY
+  /** what follows `#rest` */
+  #more: Buffer[] = []
+  #moreBytes = 0
   /** of the first byte of `#rest` */
   #offset: number
   #line: number
+  #strays = 0
 
   /** @param columns null if the table is read from its beginning */
-  constructor({ offset, line }: InputOffset, delimiter: string, columns: string[] | null) {
+  constructor({ offset, line }: InputOffset, options: CsvOptions, columns: string[] | null) {
     this.#offset = offset
     this.#line = line
-    this.#delimiter = delimiter
+    this.#options = options
     this.#columns = columns
     this.#names = new Set(columns)
   }
@@ -49,61 +49,75 @@ export class CsvReader implements RowReader {
     return this.#columns
   }
 
+  /** Records so far that have a quote which RFC 4180 does not allow there. */
+  get strays(): number {
+    return this.#strays
+  }
+
   *read(chunk: Buffer): Iterable<Row> {
-    const raw = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
-    yield* this.#rows(raw, false)
+    this.#more.push(chunk)
+    this.#moreBytes += chunk.length
+    // A record that did not end in the bytes before is looked at again when they have doubled, so that it costs no more.
+    if (this.#moreBytes < Math.min(this.#rest.length, MAX_RECORD_BYTES)) return
+    yield* this.#rows(this.#joined(), false)
     if (this.#rest.length > MAX_ROW_BYTES) throw tooLong(this.#line + 1)
   }
 
   *end(): Iterable<Row> {
-    yield* this.#rows(this.#rest, true)
+    yield* this.#rows(this.#joined(), true)
+  }
+
+  #joined(): Buffer {
+    const [first = EMPTY] = this.#more
+    const raw = this.#rest.length === 0 && this.#more.length < 2 ? first : Buffer.concat([this.#rest, ...this.#more])
+    this.#more = []
+    this.#moreBytes = 0
+    return raw
   }
 
   *#rows(raw: Buffer, isEnd: boolean): Iterable<Row> {
     const base = this.#offset
-    const records: Record[] = []
+    const { delimiter, hasStrays } = this.#options
     let at = 0
-    for (;;) {
-      const record = nextRecord(raw, at, this.#line, this.#delimiter.charCodeAt(0), isEnd)
+    while (at < raw.length) {
+      const columns = this.#columns?.length ?? null
+      const record = readRecord(raw, at, { delimiter: delimiter.charCodeAt(0), columns, hasStrays }, isEnd)
       if (!record) break
+      const [start, line] = [at, this.#line + 1]
       at = record.end
       this.#line += record.lines
-      if (!isBlank(raw, record)) records.push(record)
-      if (records.length === PARSED_TOGETHER) yield* this.#parsed(raw, base, records.splice(0))
+      if (record.isStray) this.#strays++
+      if (isBlank(raw, start, at)) continue
+      if (!this.#columns) this.#columns = this.#header(record)
+      else if (!record.cells || !this.#namesColumns(record.cells, line)) {
+        const next = { offset: base + at, line: this.#line }
+        yield this.#found(record, { raw, start, end: at, line, next })
+      }
     }
-    yield* this.#parsed(raw, base, records)
     this.#rest = raw.subarray(at)
     this.#offset = base + at
   }
 
-  *#parsed(raw: Buffer, base: number, records: Record[]): Iterable<Row> {
-    if (!this.#columns) this.#columns = this.#header(raw, records.shift())
-    const first = records[0]
-    if (!first) return
-    const together = this.#tryParse(raw, first.start, records.at(-1)?.end ?? first.end)
-    for (const [i, { start, end, line, lines }] of records.entries()) {
-      // If one record is damaged, or the parser counts them differently, each is parsed alone.
-      const cells = together?.length === records.length ? together[i] : this.#tryParse(raw, start, end)?.[0]
-      if (cells && this.#namesColumns(cells, line)) continue
-      const fault = this.#faultOf(cells)
-      const table = cells && fault === null ? this.#objectOf(cells) : null
-      const next = { offset: base + end, line: line + lines - 1 }
-      yield Object.assign(this.#row, { raw, start, end, line, table, fault, isUtf8: false, next })
-    }
+  #found({ cells }: CsvRecord, place: Pick<Row, 'raw' | 'start' | 'end' | 'line' | 'next'>): Row {
+    const row = Object.assign(this.#row, place, { table: null, isUtf8: false, isEmpty: false, misfits: [] as string[] })
+    row.fault = this.#faultOf(cells)
+    if (cells?.every((cell) => cell === '')) Object.assign(row, { fault: null, isEmpty: true })
+    else if (cells && row.fault === null) this.#fill(row, cells)
+    return row
   }
 
-  /** @throws Error if the record cannot be parsed, or names a column twice */
-  #header(raw: Buffer, record: Record | undefined): string[] | null {
-    if (!record) return null
-    const cells = this.#tryParse(raw, record.start, record.end)?.[0]?.map(trimmedName)
-    if (!cells) throw new Error('The first line of the CSV, which names its columns, cannot be read.')
+  /** @throws Error if the record names a column twice */
+  #header({ cells }: CsvRecord): string[] {
+    const all = cells?.map(trimmedName)
+    if (!all) throw new Error('The first line of the CSV, which names its columns, cannot be read.')
+    const columns = all.slice(0, all.findLastIndex((name) => name !== '') + 1)
     const names = new Set<string>()
-    for (const cell of cells) {
-      if (names.has(cell)) throw new Error(`The CSV has two columns with the name "${cell}".`)
-      names.add(cell)
+    for (const name of columns) {
+      if (names.has(name)) throw new Error(`The CSV has two columns with the name "${name}".`)
+      names.add(name)
     }
     this.#names = names
-    return cells
+    return columns
   }
 
   /** @throws Error if the cells are the names of the columns in another order: what follows would get wrong names */
@@ -120,63 +134,30 @@ export class CsvReader implements RowReader {
     )
   }
 
-  #tryParse(raw: Buffer, start: number, end: number): string[][] | null {
-    const options: Options = {
-      delimiter: this.#delimiter,
-      // Both, as in nextRecord: by default the first line end of the bytes decides, and others would become part of a cell.
-      record_delimiter: ['\r\n', '\n'],
-      relax_column_count: true,
-      relax_quotes: true,
-      skip_empty_lines: true,
-    }
-    try {
-      return parse(raw.subarray(start, end), options) as string[][]
-    } catch {
-      return null
-    }
-  }
-
-  #faultOf(cells: string[] | undefined): string | null {
+  #faultOf(cells: string[] | null): string | null {
     if (!cells) return 'The row is not valid CSV: its quotes do not match.'
     const wanted = this.#columns?.length ?? 0
     return cells.length === wanted ? null : `The row has ${cells.length} cells, but there are ${wanted} columns.`
   }
 
-  #objectOf(cells: string[]): string {
-    return objectText(cells.map((cell, i) => [this.#columns?.[i] ?? '', JSON.stringify(cell)] as const))
+  #fill(row: Row, cells: string[]): void {
+    const { types } = this.#options
+    const entries = cells.map((cell, i) => {
+      const name = this.#columns?.[i] ?? ''
+      const type = types.get(name)
+      if (!type || cell === '') return [name, JSON.stringify(cell)] as const
+      const text = cellText(cell, type)
+      if (text !== null) return [name, text] as const
+      if (type.isGiven) row.fault ??= misfit(name, cell, type.name)
+      else row.misfits.push(name)
+      return [name, JSON.stringify(cell)] as const
+    })
+    row.table = row.fault === null ? objectText(entries) : null
   }
 }
 
-/**
- * Finds the end of the record at `start`. A quote opens a cell only at the cell's beginning; inside, two quotes stand for
- * one.
- * @returns null if the end is not in these bytes
- */
-function nextRecord(raw: Buffer, start: number, line: number, delimiter: number, isEnd: boolean): Record | null {
-  if (start === raw.length) return null
-  let isQuoted = false
-  let isCellStart = true
-  let lines = 0
-  for (let at = start; at < raw.length; at++) {
-    const byte = raw[at]
-    if (byte === LINE_FEED) {
-      lines++
-      if (!isQuoted) return { start, end: at + 1, line: line + 1, lines }
-    } else if (isQuoted) {
-      if (byte !== QUOTE) continue
-      if (raw[at + 1] === QUOTE) at++
-      else isQuoted = false
-    } else {
-      isQuoted = isCellStart && byte === QUOTE
-      isCellStart = byte === delimiter
-    }
-  }
-  return isEnd ? { start, end: raw.length, line: line + 1, lines: lines + 1 } : null
-}
-
-function isBlank(raw: Buffer, { start, end }: Record): boolean {
-  for (let at = start; at < end; at++) if ((raw[at] ?? 0) > 0x20) return false
-  return true
+function misfit(column: string, cell: string, type: string): string {
+  return `The cell ${JSON.stringify(cell.slice(0, 100))} of the column "${column}" is not a ${type}.`
 }
 
 function trimmedName(cell = ''): string {

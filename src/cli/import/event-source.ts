@@ -1,34 +1,21 @@
 import { isUtf8 } from 'node:buffer'
 import { EventFault, type EventParts, formatEvent } from '../../contract/event-text.js'
-import { isName } from '../../contract/limits.js'
-import { memberText } from '../../json/spans.js'
-import { type JsonRow, NoEvent, RowFault, readRow, timestampText, unquoted } from '../../vendors/row.js'
+import { type JsonRow, NoEvent, RowFault, readRow, unquoted } from '../../vendors/row.js'
 import type { TimeFormat } from '../../vendors/time.js'
-import type { Vendor } from '../../vendors/vendor.js'
 import { VENDORS } from '../../vendors/vendors.js'
 import type { Row } from './lines.js'
 import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
+import { timeText } from './row-times.js'
+import { type VendorOutcome, VendorRows } from './vendor-rows.js'
 
 /** Has the same name in every input. */
 const INSERT_ID = 'insert_id'
 
-/** What a row says about a user, whether or not it is also an event. */
-export interface ProfileChange {
-  distinct_id: string
-  /** the exact text of a JSON object: the properties to set; all others stay */
-  set: string
-}
-
 /**
- * What became of a row: `verbatim` if it is sent as it is, else the bytes of its event, what it says about a user, or why
- * it is rejected. `skipped` rows were never meant to be events.
+ * What became of a row: `verbatim` if it is sent as it is, else its event, what it says about people, or why it is
+ * rejected. `skipped` rows were never meant to be events.
  */
-export type Outcome =
-  | { event: Buffer; profile?: ProfileChange | undefined }
-  | { event: null; profile: ProfileChange }
-  | { fault: string }
-  | 'verbatim'
-  | 'skipped'
+export type Outcome = VendorOutcome | { fault: string } | 'verbatim' | 'skipped'
 
 /**
  * Turns rows into events. A row that is a valid event already is sent byte for byte and never parsed. For any other row the
@@ -38,45 +25,33 @@ export class EventSource {
   readonly #options: SourceOptions
   readonly #native: NativeRows
   readonly #firstTime: FirstTime
+  readonly #vendor: VendorRows | null
 
   constructor(options: SourceOptions, firstTime: FirstTime) {
     this.#options = options
     this.#native = new NativeRows(options)
     this.#firstTime = firstTime
+    const { from, time } = options
+    this.#vendor = from ? new VendorRows(VENDORS[from], { time }) : null
   }
 
   /** @throws Error if the format of the input's times cannot be determined */
   take(row: Row): Outcome {
+    if (row.isEmpty) return 'skipped'
     if (this.#native.has(row)) {
       if (!this.#firstTime.isKnown && this.#native.hasTimestamp) this.#parts(this.#json(row), 'ms')
       return 'verbatim'
     }
     try {
       const json = this.#json(row)
-      const { from, time = 'ms' } = this.#options
-      if (from) return this.#fromVendor(json, VENDORS[from])
-      return { event: Buffer.from(formatEvent(this.#parts(json, time))) }
+      if (this.#vendor) return this.#vendor.take(json)
+      const parts = this.#parts(json, this.#options.time ?? 'ms')
+      return { event: Buffer.from(formatEvent(parts)), hasId: (parts.insert_id ?? null) !== null, people: [] }
     } catch (error) {
       if (error instanceof RowFault || error instanceof EventFault) return { fault: error.message }
       if (error instanceof NoEvent) return 'skipped'
       throw error
     }
-  }
-
-  #fromVendor(row: JsonRow, vendor: Vendor): Outcome {
-    let event: Buffer | null = null
-    let profile: ProfileChange | undefined
-    for (const message of vendor.messages(row, { time: this.#options.time })) {
-      if (message.type === 'event') {
-        const insert_id = isName(message.insertId) ? message.insertId : undefined
-        event = Buffer.from(formatEvent({ ...message.parts, insert_id }))
-      } else if (message.type === 'change') {
-        const set = message.operations.map((each) => memberText(each, '$set')).find((text) => text !== undefined)
-        profile = { distinct_id: message.distinctId, set: set ?? profile?.set ?? '{}' }
-      }
-    }
-    if (event) return { event, profile }
-    return profile ? { event: null, profile } : 'skipped'
   }
 
   #json({ raw, start, end, table, fault, isUtf8: isKnown }: Row): JsonRow {
@@ -87,14 +62,16 @@ export class EventSource {
   }
 
   #parts(row: JsonRow, format: TimeFormat): EventParts {
-    const { names } = this.#options
+    const { names, zone, needsTime } = this.#options
     const written = row.textOf(names.timestamp)
     if (written !== undefined) this.#firstTime.see(written)
+    else if (needsTime)
+      throw new RowFault(`The row has no time, in ${JSON.stringify(names.timestamp)}, though others have one.`)
     const properties = row.textOf(names.properties)
     return {
-      event: this.#name(row, names.event, OWN_NAMES.event),
+      event: this.#event(row),
       distinct_id: this.#name(row, names.distinct_id, OWN_NAMES.distinct_id),
-      timestamp: timestampText(written, format),
+      timestamp: written === undefined ? undefined : timeText(written, format, zone, row.isTable),
       insert_id: row.nameOf(INSERT_ID),
       properties: row.has(names.properties)
         ? row.isTable
@@ -102,6 +79,13 @@ export class EventSource {
           : properties
         : row.without([names.event, names.distinct_id, names.timestamp, INSERT_ID]),
     }
+  }
+
+  /** A row without a name of its event gets the one that the command gives. */
+  #event(row: JsonRow): unknown {
+    const name = this.#name(row, this.#options.names.event, OWN_NAMES.event)
+    const isMissing = name === undefined || name === null || name === ''
+    return isMissing ? (this.#options.event ?? name) : name
   }
 
   /** A field that the command maps may hold a number, as ids do; one with the API's own name must be a string. */

@@ -1,10 +1,11 @@
-import type { Input } from './input.js'
-
 export const INPUT_FORMATS = ['ndjson', 'json', 'csv'] as const
 export type InputFormat = (typeof INPUT_FORMATS)[number]
 
-/** Decides by the first character that is not white space: a brace begins NDJSON, a bracket a JSON array, anything else CSV. */
-export async function findFormat(input: Input): Promise<InputFormat> {
-  const [first] = /\S/.exec((await input.beginning()).toString('latin1')) ?? []
+/**
+ * Decides by the first character that is not white space: a brace begins NDJSON, a bracket a JSON array, anything else CSV.
+ * @param beginning of the input's text
+ */
+export function findFormat(beginning: Buffer): InputFormat {
+  const [first] = /\S/.exec(beginning.toString('latin1')) ?? []
   return first === '{' ? 'ndjson' : first === '[' ? 'json' : 'csv'
 }

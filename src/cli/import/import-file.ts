@@ -9,8 +9,10 @@ import { counted, ProgressLine } from '../progress.js'
 import { readSettings } from '../target.js'
 import type { Batches } from './batches.js'
 import { Checkpoint, type Done, type ImportState } from './checkpoint.js'
-import { findFormat, type InputFormat } from './formats.js'
+import { describeInput, describeMisfits } from './describe-input.js'
+import type { InputFormat } from './formats.js'
 import { CompressedDataError, type Input, openFile, openStream } from './input.js'
+import { type Guesses, inspect, NO_GUESSES, withGuesses } from './inspect.js'
 import { isSentAsLines, LineBatches } from './line-batches.js'
 import { FirstTime } from './native-rows.js'
 import type { ImportOptions } from './options.js'
@@ -58,14 +60,19 @@ interface Source {
 /** Imports one input. The caller holds its lock, because two imports at once would store the events twice. */
 async function importAlone({ path, input, paths }: Source, options: ImportOptions, io: CommandIo): Promise<Imported> {
   const isStream = path === '-'
-  const format = options.format ?? (await findFormat(input))
+  const inspected = await inspect(input, options)
+  const { format } = inspected
   const maxBytes = io.env.BATCH_BODY_LIMIT
     ? Math.min(MAX_BODY_BYTES, (await readSettings(io.env)).BATCH_BODY_LIMIT)
     : MAX_BODY_BYTES
-  const lines = format === 'ndjson' && (await isSentAsLines(input, options))
-  const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines }, io)
+  const lines = format === 'ndjson' && isSentAsLines(inspected.beginning, withGuesses(options, inspected.guesses))
+  const { guesses: found } = inspected
+  const begun = await beginOrResume(path, paths, { ...options, format, maxBytes, lines, guesses: found }, io)
   const { state, file, rejectsPath, expired } = begun
   if (begun.isFinished) return { ...state.done, isWhole: true, hint: '' }
+  const guesses = state.guesses ?? NO_GUESSES
+  const resolved = withGuesses({ ...options, format, maxBytes, guesses }, guesses)
+  if (state.done.batches === 0) for (const text of describeInput(inspected, options)) io.stderr.write(`${text}\n`)
 
   const checkpoint = new Checkpoint(state, file, Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
@@ -76,9 +83,10 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   try {
     const { signal } = io
     await checkService(connection, url, 'send', signal)
-    const batches = await batchesOf(input, state, { ...options, format, maxBytes })
+    const batches = await batchesOf(input, state, resolved)
     const isWhole = await importInput({
-      ...{ input, batches, options, checkpoint, rejects, connection, signal },
+      ...{ input, batches, options: resolved, checkpoint, rejects, connection, signal },
+      maxBytes,
       parallel: options.parallel,
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
       unacknowledged: options.unacknowledged,
@@ -91,7 +99,8 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     line.stop()
     transport.close()
     await rejects.close()
-    const { rejected } = checkpoint.state.done
+    const { rejected, misfits = {} } = checkpoint.state.done
+    for (const text of describeMisfits(misfits, guesses.types)) io.stderr.write(`${text}\n`)
     if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)
   }
 }
@@ -112,7 +121,7 @@ function reasons(line: ProgressLine, url: string): (error: TallyhouseError) => v
 async function batchesOf(
   input: Input,
   { lines, done }: ImportState,
-  options: ImportOptions & { format: InputFormat; maxBytes: number },
+  options: ImportOptions & { format: InputFormat; maxBytes: number; guesses: Guesses },
 ): Promise<Batches | LineBatches> {
   const limits = { events: MAX_BATCH, bytes: options.maxBytes }
   const firstTime = new FirstTime(options, done.offset === 0)
@@ -120,7 +129,9 @@ async function batchesOf(
   const { openReader } = await import('./readers.js')
   const { EventSource } = await import('./event-source.js')
   const { Batches } = await import('./batches.js')
-  const reader = await openReader(input, done, options.format, options.delimiter)
+  const { delimiter, format, guesses } = options
+  const csv = { delimiter, hasStrays: guesses.hasStrays, types: new Map(guesses.types) }
+  const reader = await openReader(input, done, format, csv)
   return new Batches({ reader, source: new EventSource(options, firstTime) }, limits, done, done.batches)
 }
 

@@ -9,10 +9,20 @@ const BLOCK_BYTES = 512 * 1024
 /** Compressed bytes given to fzstd at a time, since they can expand to many more. */
 const ZSTD_PIECE_BYTES = 16 * 1024
 
+/** Of the text, which are looked at before anything is sent. */
+const HEAD_BYTES = 1024 * 1024
+
 /** The name of a file in an archive. */
 const HIDDEN = /(^|\/)\.(?!\/)/
-const EMPTY = Buffer.alloc(0)
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
+
+/** The beginning of a text. */
+export interface Head {
+  /** at most HEAD_BYTES */
+  bytes: Buffer
+  /** whether this is all of the text */
+  isWhole: boolean
+}
 
 /** Text to import: a file, which can be read again from any offset, or a stream. */
 export interface Input {
@@ -22,8 +32,8 @@ export interface Input {
   size: number | null
   /** bytes read so far, counted as on disk */
   readonly bytesRead: number
-  /** The first bytes of its text, which `read` gives again. */
-  beginning(): Promise<Buffer>
+  /** The beginning of its text, which `read` gives again. */
+  head(): Promise<Head>
   /**
    * Its text, decompressed, without a byte order mark.
    * @param offset bytes of this text to skip; a stream can only be read once, from 0
@@ -61,10 +71,7 @@ export async function openFile(path: string): Promise<Input> {
     name: path,
     size: info.size,
     bytesRead: 0,
-    async beginning(): Promise<Buffer> {
-      for await (const chunk of input.read(0)) return chunk
-      return EMPTY
-    },
+    head: () => headOf(input.read(0)),
     async *read(offset: number, isBrief = false): Chunks {
       const counted = (chunk: Buffer): Buffer => {
         input.bytesRead += chunk.length
@@ -89,17 +96,16 @@ export function openStream(stream: Readable, signal?: AbortSignal): Input {
   if (signal) addAbortSignal(signal, stream)
   let opened: ReturnType<typeof peek> | undefined
   const open = () => {
-    opened ??= peek(skip(named(decompress(counted(), ''), input.name), 0))
+    opened ??= peek(skip(named(decompress(counted(), ''), input.name), 0), HEAD_BYTES)
     return opened
   }
   const input = {
     name: 'standard input',
     size: null,
     bytesRead: 0,
-    beginning: async () => (await open())[0],
+    head: async () => (await open()).head,
     async *read(): Chunks {
-      const [, all] = await open()
-      yield* all
+      yield* (await open()).all
     },
   }
   async function* counted(): Chunks {
@@ -174,8 +180,8 @@ function compressionOf(start: Buffer, name: string): 'gzip' | 'zstd' | 'zip' | '
 
 /** @param name of the file; empty if there is none */
 async function* decompress(chunks: Chunks, name: string): Chunks {
-  const [start, all] = await peek(chunks)
-  switch (compressionOf(start, name)) {
+  const { head, all } = await peek(chunks)
+  switch (compressionOf(head.bytes, name)) {
     case null:
       return yield* all
     case 'gzip':
@@ -189,24 +195,58 @@ async function* decompress(chunks: Chunks, name: string): Chunks {
   }
 }
 
-/** @returns the first bytes, at least 4 unless there are fewer, and everything from the beginning */
-async function peek(chunks: Chunks): Promise<[start: Buffer, all: Chunks]> {
+/**
+ * @param bytes how many there should be at the beginning
+ * @returns the beginning, and everything from there on. If reading fails, the beginning is what came before, and the reader
+ * of everything gets the error.
+ */
+async function peek(chunks: Chunks, bytes = 4): Promise<{ head: Head; all: Chunks }> {
   const iterator = chunks[Symbol.asyncIterator]()
-  let start: Buffer = EMPTY
-  while (start.length < 4) {
-    const { done, value } = await iterator.next()
-    if (done) break
-    start = start.length === 0 ? value : Buffer.concat([start, value])
+  const first: Buffer[] = []
+  let [length, isWhole] = [0, false]
+  let failure: { error: unknown } | null = null
+  while (length < bytes && !isWhole && !failure) {
+    const next = await iterator.next().catch((error: unknown) => {
+      failure = { error }
+      return null
+    })
+    if (!next) break
+    if (next.done) isWhole = true
+    else length += first.push(next.value) && next.value.length
   }
   async function* all(): Chunks {
     try {
-      if (start.length > 0) yield start
-      yield* { [Symbol.asyncIterator]: () => iterator }
+      while (first.length > 0) yield first.shift() as Buffer
+      if (failure) throw failure.error
+      if (!isWhole) yield* { [Symbol.asyncIterator]: () => iterator }
     } finally {
       await iterator.return?.()
     }
   }
-  return [start, all()]
+  return { head: { bytes: joined(first, bytes), isWhole: isWhole && length <= bytes }, all: all() }
+}
+
+/** As `peek`, if nothing else is wanted. */
+async function headOf(chunks: Chunks): Promise<Head> {
+  const first: Buffer[] = []
+  let length = 0
+  try {
+    for await (const chunk of chunks) {
+      first.push(chunk)
+      length += chunk.length
+      if (length > HEAD_BYTES) break
+    }
+  } catch (error) {
+    // Whoever reads all of it gets the error, too.
+    if (length === 0) throw error
+    return { bytes: joined(first, HEAD_BYTES), isWhole: false }
+  }
+  return { bytes: joined(first, HEAD_BYTES), isWhole: length <= HEAD_BYTES }
+}
+
+/** A copy, as a reader may write into the chunks that it gets. */
+function joined(chunks: readonly Buffer[], bytes: number): Buffer {
+  return Buffer.concat(chunks.map((chunk, i) => (i === 0 ? chunk.subarray(0, bytes) : chunk))).subarray(0, bytes)
 }
 
 async function* inflate(chunks: Chunks, inflating: Transform): Chunks {
@@ -257,8 +297,8 @@ async function* named(chunks: Chunks, input: string): Chunks {
 
 /** Skips a byte order mark, and `offset` bytes after it. */
 async function* skip(chunks: Chunks, offset: number): Chunks {
-  const [start, all] = await peek(chunks)
-  let left = offset + (start.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0)
+  const { head, all } = await peek(chunks)
+  let left = offset + (head.bytes.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0)
   for await (const chunk of all) {
     if (left < chunk.length) yield left === 0 ? chunk : chunk.subarray(left)
     left = Math.max(left - chunk.length, 0)

@@ -1,7 +1,6 @@
 import { LINE_FEED } from '../../json/bytes.js'
 import { RowFault, readRow } from '../../vendors/row.js'
 import { type BatchLimits, FIRST_BODY_BYTES } from './batches.js'
-import type { Input } from './input.js'
 import { type InputOffset, isBlank, LineReader, MAX_ROW_BYTES, tooLong } from './lines.js'
 import { type FirstTime, NativeRows, OWN_NAMES, type SourceOptions } from './native-rows.js'
 
@@ -21,9 +20,10 @@ export interface LineBatch {
 /**
  * Whether an input is sent as lines, which the service scans, so that nothing does so here. The first row decides: where
  * it has to be rewritten, the others have to be as well. The same file always gets the same answer.
+ * @param beginning of the input's text
  */
-export async function isSentAsLines(input: Input, options: SourceOptions): Promise<boolean> {
-  const [first] = new LineReader({ offset: 0, line: 0 }).read(await input.beginning())
+export function isSentAsLines(beginning: Buffer, options: SourceOptions): boolean {
+  const [first] = new LineReader({ offset: 0, line: 0 }).read(beginning)
   return first !== undefined && new NativeRows(options).has(first)
 }
 

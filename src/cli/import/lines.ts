@@ -19,8 +19,12 @@ export interface Row {
   line: number
   /** whether its bytes are known to be valid UTF-8 */
   isUtf8: boolean
-  /** for a row of a table: the text of a JSON object with its cells as strings */
+  /** for a row of a table: the text of a JSON object with its cells, which are strings unless their column has a type */
   table: string | null
+  /** columns of a table whose cell is not of the type that was guessed */
+  misfits: string[]
+  /** whether it is a row of a table in which all cells are empty */
+  isEmpty: boolean
   /** why it cannot be read; null if it can */
   fault: string | null
   /** the place after it */
@@ -55,6 +59,8 @@ export function newRow(): Row {
     line: 0,
     isUtf8: false,
     table: null,
+    misfits: [],
+    isEmpty: false,
     fault: null,
     next: { offset: 0, line: 0 },
   }

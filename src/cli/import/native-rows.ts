@@ -24,6 +24,12 @@ export interface SourceOptions {
   /** how times are written; undefined if the command does not say */
   time: TimeFormat | undefined
   from: VendorName | undefined
+  /** IANA name of the zone of times that name none; undefined for UTC */
+  zone?: string | undefined
+  /** the name of the rows' events that have none */
+  event?: string | undefined
+  /** whether a row without a time is no event, because others have one */
+  needsTime?: boolean
 }
 
 /** Finds the rows that are valid events already, which are sent byte for byte. */

@@ -16,6 +16,7 @@ import {
 } from './checkpoint.js'
 import type { Unacknowledged } from './find-stored.js'
 import type { InputFormat } from './formats.js'
+import type { Guesses } from './inspect.js'
 import type { ImportOptions } from './options.js'
 
 const STREAM_NAME = 'standard-input'
@@ -27,6 +28,8 @@ export interface ResolvedOptions extends ImportOptions {
   maxBytes: number
   /** whether batches are lines as they are; an import that resumes does as it began */
   lines: boolean
+  /** the same holds for what was found out about the input */
+  guesses: Guesses
 }
 
 /** The files of an import. */
@@ -90,28 +93,34 @@ export function resumeHint({ state: { done }, unacknowledged }: Checkpoint, form
   const rest = {
     ndjson: `the lines after the first ${number(done.line)}`,
     csv: `the header and the lines after the first ${number(done.line)}`,
-    json: `an array of the elements after the first ${number(done.accepted + done.rejected + done.passedOver)}`,
+    json: `an array of the elements after the first ${number(done.accepted + (done.known ?? 0) + done.rejected + done.passedOver)}`,
   }[format]
   return `To resume, import ${rest}.${unacknowledged === 0 ? '' : ` ${unknown('of these events')}`}`
 }
 
 async function freshState(path: string, options: ResolvedOptions): Promise<ImportState> {
-  const { names, time, from, format, delimiter, maxBytes, lines, target } = options
+  const { names, time, from, zone, event, types, format, delimiter, maxBytes, lines, guesses, target } = options
+  const isTyped = Object.keys(types).length > 0
   return newImport({
     url: target.url,
     key: target.keyDigest,
     input: path === '-' ? { bytes: 0, modifiedAt: '', digest: '' } : await fingerprint(path),
     lines,
-    // As they will be read back from the file.
-    options: JSON.parse(JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes })),
+    guesses,
+    // As they will be read back from the file. Those that earlier versions did not have are only there if they are given.
+    options: JSON.parse(
+      JSON.stringify({ names, time, from, format, delimiter, bytes: maxBytes, zone, event, ...(isTyped && { types }) }),
+    ),
   })
 }
 
-/** An import that finished but stored nothing, as with a wrong delimiter, must not prevent one with other options. */
+/** An import that stored nothing, as with a wrong delimiter, must not prevent one with other options. */
 async function usable(state: ImportState | null, rejectsPath: string): Promise<ImportState | null> {
   if (!state) return null
-  const { finishedAt, done } = state
-  if (finishedAt === null || done.accepted > 0 || (done.profiles ?? 0) > 0) return state
+  const { finishedAt, done, sent } = state
+  const { accepted, profiles = 0, known = 0 } = done
+  const mayHaveStored = accepted + profiles + known > 0 || (finishedAt === null && sent.length > 0)
+  if (mayHaveStored) return state
   if (done.rejected > 0) await rm(rejectsPath, { force: true })
   return null
 }

@@ -1,13 +1,13 @@
 import type { Connection } from '../../client/connection.js'
-import type { Batch, Batches } from './batches.js'
+import type { Batch, Batches, Reject } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
 import { isStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
 import type { LineBatch, LineBatches } from './line-batches.js'
-import type { ImportOptions } from './options.js'
-import { ProfileChanges } from './profiles.js'
+import type { SourceOptions } from './native-rows.js'
+import { People } from './people.js'
 import type { RejectsFile } from './rejects.js'
-import { type Sent, sendBatch } from './send.js'
+import { type Sending, type Sent, sendBatch } from './send.js'
 import { sendLines } from './send-lines.js'
 
 /** For batches in flight when the import is interrupted. One that takes longer is sent again when the import resumes. */
@@ -16,10 +16,12 @@ const STOP_LIMIT_MS = 5_000
 export interface ImportParts {
   input: Input
   batches: Batches | LineBatches
-  options: Pick<ImportOptions, 'names' | 'time' | 'from'>
+  options: SourceOptions
   checkpoint: Checkpoint
   rejects: RejectsFile
   connection: Connection
+  /** of a body */
+  maxBytes: number
   /** batches in flight at a time */
   parallel: number
   /** batches before this one may have been sent so long ago that their idempotency keys have expired */
@@ -39,8 +41,11 @@ interface Acknowledged extends Stored {
 interface Stored extends Sent {
   /** changes of profiles */
   profiles: number
+  /** what rows say about people that was refused, while they are stored as events */
+  refused: Reject[]
   /** rows that were never meant to be events */
   skipped: number
+  misfits: Batch['misfits']
 }
 
 /**
@@ -59,13 +64,14 @@ class BatchSender {
   /** acknowledged batches that wait for an earlier one to be recorded, by their index */
   readonly #acknowledged = new Map<number, Acknowledged>()
   readonly #giveUp = new AbortController()
-  readonly #profileChanges: ProfileChanges
+  readonly #people: People
+  readonly #resumedAt = Date.now()
   #failure: { error: unknown } | null = null
   #recording: Promise<void> | null = null
 
   constructor(parts: ImportParts) {
     this.#parts = parts
-    this.#profileChanges = new ProfileChanges(parts.connection, this.#giveUp.signal)
+    this.#people = new People(parts.connection, parts.maxBytes, this.#giveUp.signal)
   }
 
   async run(): Promise<boolean> {
@@ -87,6 +93,7 @@ class BatchSender {
       await checkpoint.finish()
       return true
     }
+    checkpoint.settle()
     if (checkpoint.isBegun) await checkpoint.save()
     if (signal.aborted) return false
     throw this.#failure?.error
@@ -130,10 +137,11 @@ class BatchSender {
   /** The service scans the lines. They are sorted here if it refuses some, or has to be asked which of them it has. */
   async #storeLines(batch: LineBatch, key: string): Promise<Stored> {
     const { connection, options, expiredUpTo } = this.#parts
-    const all = { accepted: batch.count, rejects: [], profiles: 0, skipped: 0 }
+    const all = { accepted: 0, known: 0, rejects: [], refused: [], profiles: 0, skipped: 0, misfits: {} }
     if (batch.count === 0) return all
     const isNew = batch.index >= expiredUpTo
-    if (isNew && (await sendLines(connection, batch, key, this.#giveUp.signal))) return all
+    const known = isNew ? await sendLines(connection, batch, this.#sending(batch, key)) : null
+    if (known !== null) return { ...all, accepted: batch.count - known, known }
     // Most imports need no more than sends the lines.
     const { sortLines } = await import('./sort-lines.js')
     // Its events may be other bytes than its lines.
@@ -141,21 +149,30 @@ class BatchSender {
   }
 
   async #storeRows(batch: Batch, key: string): Promise<Stored> {
-    const changing = this.#profileChanges.apply(batch.profiles, `${key}-user`)
+    const changing = this.#people.apply(batch.people, `${key}-user`)
     const sent = await this.#send(batch, key)
-    const refused = await changing
-    const rejects = [...sent.rejects, ...refused].sort((a, b) => a.line - b.line)
-    return { ...sent, rejects, profiles: batch.profiles.length - refused.length, skipped: batch.skipped }
+    const { made: profiles, rejects, refused } = await changing
+    const all = [...sent.rejects, ...rejects].sort((a, b) => a.line - b.line)
+    return { ...sent, rejects: all, refused, profiles, skipped: batch.skipped, misfits: batch.misfits }
+  }
+
+  /** A batch that was sent long ago may have been stored by this import. */
+  #sending({ index }: Pick<Batch, 'index'>, key: string): Sending {
+    const { checkpoint, expiredUpTo } = this.#parts
+    const storedBefore = index < expiredUpTo ? this.#resumedAt : (checkpoint.state.begunAt ?? this.#resumedAt)
+    return { key, storedBefore, signal: this.#giveUp.signal }
   }
 
   async #send(batch: Batch, key: string): Promise<Sent> {
     const { connection, expiredUpTo, unacknowledged } = this.#parts
     const { signal } = this.#giveUp
-    if (batch.index < expiredUpTo && batch.count > 0 && unacknowledged !== 'send') {
+    const isUncertain = batch.index < expiredUpTo && batch.count > 0
+    // Events that have ids are looked up by the service.
+    if (isUncertain && unacknowledged !== 'send' && !(unacknowledged === 'check' && batch.haveIds)) {
       const isDone = unacknowledged === 'skip' || (await isStored(connection, batch, signal))
-      if (isDone) return { accepted: batch.count, rejects: batch.rejects }
+      if (isDone) return { accepted: batch.count, known: 0, rejects: batch.rejects }
     }
-    return await sendBatch(connection, batch, key, signal)
+    return await sendBatch(connection, batch, this.#sending(batch, key))
   }
 
   /** Records the acknowledged batches up to the first gap. Only one call runs at a time. */
@@ -166,7 +183,7 @@ class BatchSender {
       const next = this.#acknowledged.get(done.batches)
       if (!next) return
       this.#acknowledged.delete(done.batches)
-      const rejectsBytes = await rejects.write(next.rejects)
+      const rejectsBytes = await rejects.write([...next.rejects, ...next.refused].sort((a, b) => a.line - b.line))
       checkpoint.recordDone({
         batches: done.batches + 1,
         ...next.end,
@@ -174,8 +191,17 @@ class BatchSender {
         rejected: done.rejected + next.rejects.length,
         passedOver: done.passedOver + next.skipped,
         profiles: (done.profiles ?? 0) + next.profiles,
+        misfits: sumOf(done.misfits ?? {}, next.misfits),
+        known: (done.known ?? 0) + next.known,
+        refused: (done.refused ?? 0) + next.refused.length,
         rejectsBytes,
       })
     }
   }
+}
+
+function sumOf(some: Record<string, number>, others: Record<string, number>): Record<string, number> {
+  const sum = { ...some }
+  for (const [name, count] of Object.entries(others)) sum[name] = (sum[name] ?? 0) + count
+  return sum
 }

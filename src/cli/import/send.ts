@@ -9,31 +9,46 @@ export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDe
 
 export interface Sent {
   accepted: number
+  /** events that were stored before */
+  known: number
   /** those of the batch and those that the service refused, in the order of their lines */
   rejects: Reject[]
+}
+
+/** How a batch is sent. */
+export interface Sending {
+  /** the `Idempotency-Key`, which is never used for other bytes */
+  key: string
+  /** epoch ms: events that the service has had since before that, by their `insert_id`, are not stored again */
+  storedBefore: number
+  signal: AbortSignal
 }
 
 /**
  * Sends the events of a batch until they are acknowledged. Events that the service refuses are removed and the others
  * sent; a body that is too large is halved. A retry after a crash sends the same parts with the same keys.
- * @param key the `Idempotency-Key`, which is never used for other bytes
  * @throws TallyhouseError if the batch fails for good
  */
 export async function sendBatch(
   connection: Connection,
   { body, count, lines, rejects }: Batch,
-  key: string,
-  signal: AbortSignal,
+  { key, storedBefore, signal }: Sending,
 ): Promise<Sent> {
-  if (count === 0) return { accepted: 0, rejects }
+  if (count === 0) return { accepted: 0, known: 0, rejects }
+  let known = 0
   const refused = await send(body, lines, key)
   const all = refused.length === 0 ? rejects : [...rejects, ...refused].sort((a, b) => a.line - b.line)
-  return { accepted: count - refused.length, rejects: all }
+  return { accepted: count - known - refused.length, known, rejects: all }
 
   async function send(body: Uint8Array<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
     try {
-      const call = { method: 'POST', path: '/public/track/batch', body, idempotencyKey: key } as const
-      requireAll(await connection.call(call, { signal }, IMPORT_RETRY), lines.length)
+      const call = {
+        method: 'POST',
+        path: `/public/track/batch?stored_before=${storedBefore}`,
+        body,
+        idempotencyKey: key,
+      } as const
+      known += requireAll(await connection.call(call, { signal }, IMPORT_RETRY), lines.length)
       return []
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error
@@ -58,9 +73,13 @@ export async function sendBatch(
   }
 }
 
-/** @throws Error if the service has not accepted so many events */
-export function requireAll({ value: { accepted } }: CallResult, count: number): void {
-  if (accepted === count) return
+/**
+ * @returns how many events the service had before
+ * @throws Error if it has not accepted the others
+ */
+export function requireAll({ value: { accepted, skipped } }: CallResult, count: number): number {
+  const known = typeof skipped === 'number' ? skipped : 0
+  if (typeof accepted === 'number' && accepted + known === count) return known
   throw new Error(`The service accepted ${accepted} of ${count} events, but a batch must be all or nothing.`)
 }
 

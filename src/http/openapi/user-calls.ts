@@ -1,4 +1,4 @@
-import { Done, DoneOrWarned, ErasedUsers, OneUser, UserAliases, UserPage } from '../../contract/schemas.js'
+import { Changed, Done, DoneOrWarned, ErasedUsers, OneUser, UserAliases, UserPage } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 
 const DAY_MS = 1_733_788_800_000
@@ -65,6 +65,30 @@ export const USER_CALLS: Record<string, Call> = {
     example: { distinct_id: 'ada', alias: 'device-7' },
     response: done,
     errors: ['alias_conflict'],
+  },
+  'POST /public/users/batch': {
+    id: 'changeUsers',
+    tag: 'Users',
+    summary: 'Make 1 to 1000 changes of profiles and aliases, in their order',
+    description:
+      'For imports: a change with a `timestamp` does not overwrite a property that was set or removed later. One that is ' +
+      'refused costs the others nothing; `rejected` names it by its index. An alias without `merge` is made only if it is not ' +
+      'a user itself, and one that names another user already is left as it is. Names may begin with `$group:` in changes of profiles.',
+    access: 'manage',
+    example: {
+      changes: [
+        { distinct_id: 'ada', alias: 'device-7' },
+        {
+          distinct_id: 'ada',
+          identified: true,
+          operations: { $set: { plan: 'pro' } },
+          timestamp: DAY_MS,
+          insert_id: 'c-1',
+        },
+      ],
+    },
+    response: { schema: Changed, example: { status: 1, error: null, accepted: 2, rejected: [] } },
+    errors: ['overloaded'],
   },
   'DELETE /public/users/:userId': {
     id: 'deleteUser',

@@ -8,8 +8,8 @@ import { formatRejected } from '../../model/rejected.js'
 import { isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
 import type { Appends } from '../../pipeline/lane-router.js'
+import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../../pipeline/people.js'
 import type { SdkEvent, SdkMessage } from '../../vendors/message.js'
-import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from './people.js'
 
 export interface IngestParts extends PeopleParts {
   /** for the entries */

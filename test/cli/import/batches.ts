@@ -11,11 +11,13 @@ import { elementTexts, memberText } from '../../../src/json/spans.js'
 export const START = { offset: 0, line: 0 }
 const NATIVE: SourceOptions = { names: OWN_NAMES, time: undefined, from: undefined }
 
+const CSV = { delimiter: ',', hasStrays: false, types: new Map() }
+
 /** The batches of an input from `start` on. Bodies are copied, since their buffers are reused. */
 export async function batchesOf(input: Input, options: Partial<SourceOptions> = {}, start = START, events = 1000) {
   const all = { ...NATIVE, ...options }
   const source = new EventSource(all, new FirstTime(all, start.offset === 0))
-  const reader = await openReader(input, start, await findFormat(input), ',')
+  const reader = await openReader(input, start, findFormat((await input.head()).bytes), CSV)
   const batches = new Batches({ reader, source }, { events, bytes: 100_000 }, start, 0)
   const found: Batch[] = []
   for await (const batch of batches.read(input.read(start.offset))) {

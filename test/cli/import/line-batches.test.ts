@@ -79,7 +79,7 @@ t.test('the first time decides how times are written, wherever it is', async (t)
 })
 
 t.test('an input is sent as lines if its first row is an event', async (t) => {
-  const decide = (text: string, options = {}) => isSentAsLines(pieces(text), { ...NATIVE, ...options })
+  const decide = (text: string, options = {}) => isSentAsLines(Buffer.from(text), { ...NATIVE, ...options })
   t.equal(await decide(`\n${good}\r\n{`), true)
   t.equal(await decide('{"eventId":"x","event":"a","distinct_id":"u","properties":null}\n'), true)
   for (const text of ['', good, '{\n', '{"event":"a","distinct_id":"u","price":1}\n', `${good},${good}\n`]) {

@@ -1,13 +1,13 @@
-import { ApiError } from '../../contract/errors.js'
-import { isName } from '../../contract/limits.js'
-import { given } from '../../lib/given.js'
-import { inTurns } from '../../lib/in-turns.js'
-import { applyOperations, clear, ensure, identify, type Profile } from '../../model/profile.js'
-import { parseOperations } from '../../model/profile-operations.js'
-import { isPlaceholder, isReserved } from '../../model/user-names.js'
-import { type AliasLinks, REFUSALS } from '../../pipeline/alias-links.js'
-import { type DeleteParts, deleteProfile } from '../../pipeline/delete-profile.js'
-import type { SdkMessage } from '../../vendors/message.js'
+import { ApiError } from '../contract/errors.js'
+import { isName } from '../contract/limits.js'
+import { given } from '../lib/given.js'
+import { inTurns } from '../lib/in-turns.js'
+import { applyOperations, clear, ensure, identify, type Profile } from '../model/profile.js'
+import { parseOperations } from '../model/profile-operations.js'
+import { isPlaceholder, isReserved } from '../model/user-names.js'
+import type { SdkMessage } from '../vendors/message.js'
+import { type AliasLinks, REFUSALS } from './alias-links.js'
+import { type DeleteParts, deleteProfile } from './delete-profile.js'
 
 export interface PeopleParts extends DeleteParts {
   links: AliasLinks
@@ -21,10 +21,14 @@ type Delete = Extract<SdkMessage, { type: 'delete' }>
 /** What says who somebody is, or changes a profile. */
 export type PersonMessage = Alias | Change | Delete
 
-/** What the key of a request allows its messages. */
+/** What the key of a request allows its messages, and how they are taken. */
 export interface PeopleOptions {
   mayDelete?: boolean
   mayMerge?: boolean
+  /** whether changes hold as of their times, if they have one: they come late, as those of an import do */
+  byTime?: boolean
+  /** whether an alias that was asked for, and names another user, is refused rather than only counted */
+  tellsConflicts?: boolean
 }
 
 const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
@@ -109,7 +113,7 @@ export async function takePeople(
   if (messages.length === 0) return result
   const changes = messages.filter((message) => message.type === 'change')
   if (changes.length === messages.length) {
-    result.faults.push(...((await applyAll(parts, projectId, changes)) as never[]))
+    result.faults.push(...((await applyAll(parts, projectId, changes, options)) as never[]))
     return result
   }
   const groups = await groupsOf(parts, projectId, messages)
@@ -152,16 +156,17 @@ async function takeGroup(
   parts: PeopleParts,
   projectId: string,
   messages: readonly PersonMessage[],
-  { mayDelete = false, mayMerge = false }: PeopleOptions,
+  options: PeopleOptions,
   { faults, refused }: { faults: Fault[]; refused: Fault[] },
 ): Promise<void> {
+  const { mayDelete = false, mayMerge = false } = options
   let waiting: Change[] = []
   // SDKs repeat a link with each event.
   const done = new Set<string>()
   const flush = async () => {
     const changes = waiting
     waiting = []
-    faults.push(...(await applyAll(parts, projectId, changes)))
+    faults.push(...(await applyAll(parts, projectId, changes, options)))
   }
   for (const message of messages) {
     if (message.type === 'change') {
@@ -171,7 +176,7 @@ async function takeGroup(
       const key = JSON.stringify([link.distinctId, link.alias, link.link])
       if (done.has(key)) continue
       await flush()
-      const fault = await takeLink(parts, projectId, link)
+      const fault = await takeLink(parts, projectId, link, options)
       if (fault) refused.push(fault)
       done.add(key)
     } else if (mayDelete) {
@@ -184,21 +189,33 @@ async function takeGroup(
 }
 
 /** @returns the fault of a link between two users; one of a device that belongs to another user is only counted */
-async function takeLink({ links }: PeopleParts, projectId: string, message: Alias): Promise<Fault | null> {
+async function takeLink(
+  { links }: PeopleParts,
+  projectId: string,
+  message: Alias,
+  { tellsConflicts = false }: PeopleOptions,
+): Promise<Fault | null> {
   const refusal = await links.link(projectId, message)
   if (refusal === null || refusal === 'nobody') return null
   links.logRefusal(projectId)
-  if (refusal === 'other_user') return null
+  if (refusal === 'other_user' && !(tellsConflicts && message.link !== 'inferred')) return null
   const { distinctId, alias, index } = message
   const text = JSON.stringify({ distinct_id: distinctId, alias })
   return { type: 'fault', text, reason: REFUSALS[refusal], ...given({ index }) }
 }
 
 /** Applies changes of any profiles, those of one user in their order. @returns the faults of those that are refused */
-async function applyAll(parts: PeopleParts, projectId: string, changes: readonly Change[]): Promise<Fault[]> {
+async function applyAll(
+  parts: PeopleParts,
+  projectId: string,
+  changes: readonly Change[],
+  options: PeopleOptions,
+): Promise<Fault[]> {
   // All at first, so that the changes of one user keep their order, whichever of its names they came under.
   const users = await Promise.all(changes.map(({ distinctId }) => parts.aliases.resolve(projectId, distinctId)))
-  const faults = await Promise.all(changes.map((change, i) => apply(parts, projectId, change, users[i])))
+  const faults = await Promise.all(
+    changes.map((change, i) => apply(parts, projectId, { change, user: users[i] }, options)),
+  )
   return faults.filter((fault) => fault !== null)
 }
 
@@ -206,16 +223,17 @@ async function applyAll(parts: PeopleParts, projectId: string, changes: readonly
 async function apply(
   { links }: PeopleParts,
   projectId: string,
-  change: Change,
-  user: string | undefined,
+  { change, user }: { change: Change; user: string | undefined },
+  { byTime = false }: PeopleOptions,
 ): Promise<Fault | null> {
-  const { distinctId: name, operations: texts, clears = false, identifies = false, insertId } = change
+  const { distinctId: name, operations: texts, clears = false, identifies = false, insertId, time } = change
   try {
     const operations = readable(() => texts.flatMap(parseOperations))
     const revise = (profile: Profile | null) => {
       const now = Date.now()
-      const before = clears ? clear(profile, now) : profile
-      const after = operations.length > 0 ? applyOperations(before, operations, now) : before
+      const at = byTime ? time : undefined
+      const before = clears ? clear(profile, now, at) : profile
+      const after = operations.length > 0 ? applyOperations(before, operations, now, at) : before
       return identifies ? identify(after, null, now) : ensure(after, now)
     }
     await links.changeProfile(projectId, { name, ...given({ user }) }, (profile) => readable(() => revise(profile)), {

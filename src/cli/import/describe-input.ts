@@ -1,0 +1,72 @@
+import { counted, number } from '../progress.js'
+import type { CellTypeName } from './cell-types.js'
+import type { Inspected } from './inspect.js'
+import { OWN_NAMES } from './native-rows.js'
+import type { InputOptions } from './options.js'
+import { TIME_NAMES } from './row-times.js'
+
+const SHOWN_FAULTS = 3
+const FORMAT_NAMES = { ndjson: 'NDJSON', json: 'a JSON array', csv: 'CSV' }
+const PLURALS: Record<CellTypeName, string> = { number: 'numbers', boolean: 'booleans', date: 'dates', text: 'text' }
+
+/** What was found out about an input, one sentence each; nothing where nothing had to be guessed. */
+export function describeInput({ guesses, columns, events }: Inspected, options: InputOptions): string[] {
+  const { names, zone } = options
+  const sentences: string[] = []
+  const time = options.time ?? guesses.time
+  if (time && (columns || time !== 'ms') && !options.from) {
+    const zoned = time === 'iso' ? `, in ${zone ?? 'UTC'} where they name no zone` : ''
+    sentences.push(`Times (${names.timestamp}): ${TIME_NAMES[time]}${zoned}.`)
+  }
+  if (!columns || options.from) return sentences
+  if (!columns.includes(names.timestamp) && events.length > 0) {
+    sentences.push(
+      `There is no column "${names.timestamp}", so the events get the time at which they arrive. --map timestamp=COLUMN names one.`,
+    )
+  }
+  if (columns.includes(names.properties)) return sentences
+  const typed = guesses.types.map(([column, { name, isGiven }]) => ({ column, name, isGiven }))
+  const kinds = (['number', 'boolean', 'date'] as const).flatMap((kind) => {
+    const found = typed.filter(({ name }) => name === kind).map(({ column }) => column)
+    return found.length === 0 ? [] : [`${found.join(', ')} ${found.length === 1 ? 'is' : 'are'} ${PLURALS[kind]}`]
+  })
+  sentences.push(
+    kinds.length === 0
+      ? 'All columns are text.'
+      : `Columns: ${kinds.join('; ')}; all others are text. --types changes that.`,
+  )
+  return sentences
+}
+
+/** What `--dry-run` prints: what becomes of the beginning of an input. */
+export function describeDryRun(name: string, inspected: Inspected, options: InputOptions): string {
+  const { format, columns, events, faults, skipped, profiles, rows, isWhole } = inspected
+  const { names } = options
+  const has = columns ? ` with ${counted(columns.length, 'column')}: ${columns.join(', ')}` : ''
+  const lines = [`${name} is ${FORMAT_NAMES[format]}${has}.`, ...describeInput(inspected, options)]
+  const own: string[] = [...Object.values(names), 'insert_id']
+  const isGiven = (column: string) => own.includes(column) || Object.values(OWN_NAMES).includes(column)
+  const ignored = columns?.includes(names.properties) ? columns.filter((column) => !isGiven(column)) : []
+  if (ignored.length > 0) {
+    lines.push(`Left out, as the column "${names.properties}" has the properties: ${ignored.join(', ')}.`)
+  }
+  const which = isWhole ? 'rows' : 'first rows'
+  const others = [
+    `${number(faults.length)} would be rejected`,
+    ...(skipped > 0 ? [`${number(skipped)} skipped because they are not events`] : []),
+    ...(profiles > 0 ? [`${counted(profiles, 'profile change')} would be made`] : []),
+  ]
+  lines.push(`Of the ${number(rows)} ${which}, ${others.join(', ')}.`)
+  for (const { line, reason } of faults.slice(0, SHOWN_FAULTS)) lines.push(`  line ${line}: ${reason}`)
+  if (events.length > 0) lines.push(`The first ${counted(events.length, 'event')}, as stored:`, ...events)
+  return `${lines.join('\n')}\n`
+}
+
+/** What to say about cells that are not of the type that was guessed. */
+export function describeMisfits(misfits: Record<string, number>, types: Inspected['guesses']['types']): string[] {
+  const kinds = new Map(types)
+  return Object.entries(misfits).map(([column, count]) => {
+    const kind = PLURALS[kinds.get(column)?.name ?? 'text']
+    return `${counted(count, 'cell')} of ${column} ${count === 1 ? 'is' : 'are'} not ${kind} and ${count === 1 ? 'stays' : 'stay'} text.`
+  })
+}

@@ -1,0 +1,102 @@
+import { isUtf8 } from 'node:buffer'
+import { LINE_FEED } from '../../json/bytes.js'
+import type { Head } from './input.js'
+
+const CARRIAGE_RETURN = 0x0d
+const SHOWN = 200
+/** Bytes that no text begins with, as the formats' own documents say. */
+const SIGNATURES: [start: string, what: string][] = [
+  ['PAR1', 'a Parquet file: convert it to NDJSON or CSV'],
+  ['Obj\x01', 'an Avro file: convert it to NDJSON or CSV'],
+  ['SQLite format 3\0', 'an SQLite database: export its table as CSV'],
+  ['%PDF', 'a PDF file'],
+  ['BZh', 'compressed with bzip2: pipe it through bzcat'],
+  ['\xfd7zXZ\0', 'compressed with xz: pipe it through xzcat'],
+  ['7z\xbc\xaf', 'a 7z archive: unpack it first'],
+  ['\xd0\xcf\x11\xe0', 'an old Excel workbook: save its sheet as CSV in UTF-8'],
+]
+
+/** What was read, for a message: one line, of bounded length. */
+export function quote(bytes: Buffer): string {
+  const text = bytes.toString('utf8', 0, 4 * SHOWN)
+  const line = text.replace(/\s+/g, ' ').trim()
+  return JSON.stringify(line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line)
+}
+
+/** Why the beginning of an input is no text that can be imported; null if it may be. */
+export function textFault({ bytes, isWhole }: Head, name: string): string | null {
+  const start = bytes.toString('latin1', 0, 16)
+  const other = SIGNATURES.find(([signature]) => start.startsWith(signature))
+  if (other) return `${name} is ${other[1]}.`
+  const wide = wideEncoding(bytes)
+  if (wide) return `${name} is in ${wide}. ${reencoding(wide, name)}`
+  if (/^<[!?a-z]/i.test(bytes.toString('latin1', 0, 400).trimStart())) {
+    return `${name} is HTML or XML, not NDJSON, a JSON array or CSV. It begins with ${quote(bytes)}.`
+  }
+  if (bytes.includes('[Content_Types].xml') || bytes.includes('schemas.openxmlformats.org')) {
+    return `${name} is an Excel workbook. Save its sheet as CSV in UTF-8.`
+  }
+  if (bytes.includes(0)) return `${name} is not text. It begins with ${quote(bytes)}.`
+  const hasOldLineEnds = bytes.includes(CARRIAGE_RETURN) && !bytes.includes(LINE_FEED)
+  // Between the elements of an array, and as the end of the only line, it does no harm.
+  const isHarmless =
+    /^\s*\[/.test(bytes.toString('latin1', 0, 400)) || bytes.indexOf(CARRIAGE_RETURN) === bytes.length - 1
+  if (hasOldLineEnds && !(isWhole && isHarmless)) {
+    return `The lines of ${name} end with a carriage return alone, as on old Macs. Convert it: tr '\\r' '\\n' < ${shellWord(name)} > new-file. It begins with ${quote(bytes)}.`
+  }
+  return null
+}
+
+function wideEncoding(bytes: Buffer): string | null {
+  if (bytes.length < 2) return null
+  const mark = bytes.readUInt16BE()
+  if (mark === 0xfffe) return 'UTF-16LE'
+  if (mark === 0xfeff) return 'UTF-16BE'
+  // Without a mark, ASCII has a zero in every other byte.
+  const start = bytes.subarray(0, 64)
+  const zeros = (first: number) => start.every((byte, i) => (i % 2 === first ? byte === 0 : byte !== 0))
+  if (start.length < 8) return null
+  return zeros(1) ? 'UTF-16LE' : zeros(0) ? 'UTF-16BE' : null
+}
+
+/** Why the names of the columns, or the rows, are not UTF-8; null if they are, but for a few rows that are rejected. */
+export function encodingFault(lines: readonly Buffer[], name: string): string | null {
+  const wrong = lines.filter((line) => !isUtf8(line))
+  const [first] = wrong
+  if (!first) return null
+  const right = lines.filter((line) => isUtf8(line) && line.some((byte) => byte > 0x7f))
+  if (wrong.length === 1 && wrong[0] !== lines[0]) return null
+  if (wrong.length <= right.length && wrong[0] !== lines[0]) return null
+  const encoding = likelyEncoding(Buffer.concat(wrong))
+  const text = new TextDecoder(encoding).decode(first.subarray(0, SHOWN))
+  return `${name} is not in UTF-8, but probably in ${encoding}, as which a line of it is ${JSON.stringify(text)}. ${reencoding(encoding, name)}`
+}
+
+/** Of those that spreadsheets save. */
+function likelyEncoding(bytes: Buffer): string {
+  // Shift JIS has pairs of bytes; in Western languages such bytes are alone, between letters.
+  const high = bytes.filter((byte) => byte > 0x7f).length
+  const pairs = bytes.filter(
+    (byte, i) => byte > 0x80 && byte < 0xfd && (bytes[i + 1] ?? 0) > 0x3f && (i === 0 || (bytes[i - 1] ?? 0) < 0x80),
+  ).length
+  const isDense = high > 8 && bytes.filter((byte, i) => byte > 0x7f && (bytes[i + 1] ?? 0) > 0x7f).length > high / 3
+  if (!isDense || pairs === 0) return 'windows-1252'
+  for (const encoding of ['shift_jis', 'gb18030', 'windows-1251']) {
+    try {
+      new TextDecoder(encoding, { fatal: true }).decode(bytes)
+      return encoding
+    } catch {
+      // The next one may fit.
+    }
+  }
+  return 'windows-1252'
+}
+
+function reencoding(encoding: string, name: string): string {
+  return `Convert it: iconv -f ${encoding.toUpperCase()} -t UTF-8 ${shellWord(name)} > new-file`
+}
+
+function shellWord(name: string): string {
+  if (name === 'standard input') return 'FILE'
+  return /^[\w@%+=:,./-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`
+}

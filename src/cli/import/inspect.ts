@@ -1,0 +1,215 @@
+import { isUtf8 } from 'node:buffer'
+import { RowFault, readRow } from '../../vendors/row.js'
+import type { TimeFormat } from '../../vendors/time.js'
+import { type CellType, guessType } from './cell-types.js'
+import { checkColumns, checkFields } from './column-checks.js'
+import { CsvReader } from './csv.js'
+import { EventSource, type Outcome } from './event-source.js'
+import { findFormat, type InputFormat } from './formats.js'
+import { encodingFault, quote, textFault } from './head-text.js'
+import type { Head, Input } from './input.js'
+import type { Row, RowReader } from './lines.js'
+import { FirstTime, OWN_NAMES } from './native-rows.js'
+import type { InputOptions } from './options.js'
+import { readerFromStart } from './readers.js'
+import { guessTimeFormat, type WrittenTime } from './row-times.js'
+
+/** Rows of the head that are looked at. */
+const SAMPLE_ROWS = 1000
+const SHOWN_EVENTS = 3
+
+/** What was found out from the head of an input. An import keeps it, so that it does the same when it resumes. */
+export interface Guesses {
+  time: TimeFormat | undefined
+  /** whether a row without a time is rejected */
+  needsTime: boolean
+  types: [column: string, type: CellType][]
+  /** see `CsvOptions` */
+  hasStrays: boolean
+}
+
+export const NO_GUESSES: Guesses = { time: undefined, needsTime: false, types: [], hasStrays: false }
+
+/** An input whose head was looked at. */
+export interface Inspected {
+  format: InputFormat
+  /** the beginning of its text */
+  beginning: Buffer
+  guesses: Guesses
+  /** the names of the columns of CSV, otherwise null */
+  columns: string[] | null
+  /** rows of the head */
+  rows: number
+  /** what becomes of the first events */
+  events: string[]
+  faults: { line: number; reason: string }[]
+  skipped: number
+  profiles: number
+  /** whether that is the whole input */
+  isWhole: boolean
+}
+
+/**
+ * Looks at the head of an input, before anything is sent.
+ * @throws Error with a sentence for the user if it cannot be right to import it so: nothing of it was stored
+ */
+export async function inspect(input: Input, options: InputOptions): Promise<Inspected> {
+  const head = await input.head()
+  const fault = textFault(head, input.name)
+  if (fault) throw new Error(fault)
+  const format = options.format ?? findFormat(head.bytes)
+  if (Object.keys(options.types).length > 0 && format !== 'csv') {
+    throw new Error(`--types is for CSV, but ${input.name} is ${format === 'json' ? 'a JSON array' : 'NDJSON'}.`)
+  }
+  const plain = { delimiter: options.delimiter, hasStrays: false, types: new Map() }
+  const reader = readerFromStart(format, plain)
+  const sample = takeSample(head, reader, options.names.timestamp)
+  const columns = reader instanceof CsvReader ? reader.columns : null
+  const encoding = encodingFault(sample.lines, input.name)
+  if (encoding) throw new Error(encoding)
+  if (columns && !options.from) checkColumns(columns, head.bytes, options, input.name)
+  if (!columns && !options.from && sample.read > 0) checkFields([...sample.cells.keys()], options.names, input.name)
+  const guesses = guess(sample, columns, options)
+  if (reader instanceof CsvReader) guesses.hasStrays = reader.strays > 0
+  const inspected = { format, beginning: head.bytes, guesses, columns, ...tried(head, format, options, guesses) }
+  checkEvents(inspected, head, sample, input.name)
+  return { ...inspected, isWhole: head.isWhole && inspected.rows < SAMPLE_ROWS }
+}
+
+/** The options of an import, with what was guessed for those that were not given. */
+export function withGuesses<Options extends InputOptions>(options: Options, { time, needsTime }: Guesses): Options {
+  return { ...options, time: options.time ?? time, needsTime }
+}
+
+interface Sample {
+  /** the bytes of the rows, of CSV those of its header first */
+  lines: Buffer[]
+  times: WrittenTime[]
+  /** cells that are not empty, by column, or by field for JSON */
+  cells: Map<string, string[]>
+  /** rows that could be read */
+  read: number
+  /** the reader's own error; null if it has come to the end of the head */
+  failure: unknown
+}
+
+function takeSample(head: Head, reader: RowReader, timestamp: string): Sample {
+  const sample: Sample = { lines: [], times: [], cells: new Map(), read: 0, failure: null }
+  try {
+    for (const row of rowsOf(head, reader)) {
+      const bytes = row.raw.subarray(row.start, row.end)
+      if (sample.lines.length === 0 && reader instanceof CsvReader) sample.lines.push(row.raw.subarray(0, row.start))
+      sample.lines.push(bytes)
+      if (row.fault === null && !row.isEmpty && (row.isUtf8 || isUtf8(bytes))) noteFields(sample, row, bytes, timestamp)
+    }
+  } catch (error) {
+    sample.failure = error
+  }
+  return sample
+}
+
+function noteFields(sample: Sample, row: Row, bytes: Buffer, timestamp: string): void {
+  try {
+    const isTable = row.table !== null
+    const json = readRow(row.table === null ? bytes : Buffer.from(row.table), isTable)
+    const time = json.textOf(timestamp)
+    if (time !== undefined) sample.times.push({ text: time, line: row.line })
+    for (const [name, value] of Object.entries(JSON.parse(json.text) as Record<string, unknown>)) {
+      const cells = sample.cells.get(name) ?? []
+      if (isTable && value !== '') cells.push(value as string)
+      sample.cells.set(name, cells)
+    }
+    sample.read++
+  } catch (error) {
+    // It is rejected later, with its reason.
+    if (!(error instanceof RowFault)) throw error
+  }
+}
+
+function* rowsOf({ bytes, isWhole }: Head, reader: RowReader): Generator<Row> {
+  let left = SAMPLE_ROWS
+  for (const row of reader.read(bytes)) {
+    yield row
+    if (--left === 0) return
+  }
+  if (!isWhole) return
+  for (const row of reader.end()) {
+    yield row
+    if (--left === 0) return
+  }
+}
+
+function guess({ times, cells }: Sample, columns: string[] | null, options: InputOptions): Guesses {
+  const { names, from, zone } = options
+  if (from) return { ...NO_GUESSES }
+  const time = options.time ?? guessTimeFormat(times)
+  const isMapped = names.timestamp !== OWN_NAMES.timestamp
+  const needsTime = times.length > 0 && (columns !== null || isMapped)
+  const own = [names.event, names.distinct_id, names.timestamp, 'insert_id']
+  const types = columns?.includes(names.properties)
+    ? []
+    : (columns ?? [])
+        .filter((column) => !own.includes(column))
+        .map((column): [string, CellType] => {
+          const given = options.types[column]
+          return [
+            column,
+            given ? { name: given, isGiven: true, zone } : { name: guessType(cells.get(column) ?? []), isGiven: false },
+          ]
+        })
+        .filter(([, { name }]) => name !== 'text')
+  return { ...NO_GUESSES, time, needsTime, types }
+}
+
+/** What becomes of the rows of the head. */
+function tried(head: Head, format: InputFormat, options: InputOptions, guesses: Guesses) {
+  const all = withGuesses(options, guesses)
+  const { delimiter } = options
+  const reader = readerFromStart(format, { delimiter, hasStrays: guesses.hasStrays, types: new Map(guesses.types) })
+  const source = new EventSource(all, new FirstTime(all, true))
+  const found = { rows: 0, events: [] as string[], faults: [] as Inspected['faults'], skipped: 0, profiles: 0, good: 0 }
+  try {
+    for (const row of rowsOf(head, reader)) {
+      found.rows++
+      note(found, row, source.take(row))
+    }
+  } catch (error) {
+    // What comes before it is stored; the import ends with the error.
+    if (found.good === 0) throw error
+  }
+  return found
+}
+
+function note(
+  found: Pick<Inspected, 'events' | 'faults' | 'skipped' | 'profiles'> & { good: number },
+  row: Row,
+  outcome: Outcome,
+): void {
+  if (outcome === 'skipped') found.skipped++
+  else if (outcome !== 'verbatim' && 'fault' in outcome) found.faults.push({ line: row.line, reason: outcome.fault })
+  else {
+    found.good++
+    if (outcome !== 'verbatim') found.profiles += outcome.people.filter(({ kind }) => kind !== 'alias').length
+    const text = outcome === 'verbatim' ? row.raw.toString('utf8', row.start, row.end) : outcome.event?.toString()
+    if (text !== undefined && found.events.length < SHOWN_EVENTS) found.events.push(text)
+  }
+}
+
+/** @throws Error if nothing in the head is an event */
+function checkEvents(
+  { rows, faults }: Pick<Inspected, 'rows' | 'faults'>,
+  head: Head,
+  sample: Sample,
+  name: string,
+): void {
+  const [first] = faults
+  if (!first || faults.length < rows) return
+  const what =
+    head.isWhole && rows < SAMPLE_ROWS
+      ? `None of the ${rows} rows of ${name}`
+      : `None of the first ${rows} rows of ${name}`
+  const text = sample.lines.at(-rows) ?? head.bytes
+  throw new Error(
+    `${rows === 1 ? `The only row of ${name} that was looked at is no event` : `${what} is an event`}, so nothing was stored. Line ${first.line}: ${first.reason} It is ${quote(text)}.`,
+  )
+}

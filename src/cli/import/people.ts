@@ -1,0 +1,115 @@
+import type { Connection } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
+import { MAX_BATCH } from '../../contract/limits.js'
+import type { Batch, Reject } from './batches.js'
+import { IMPORT_RETRY } from './send.js'
+
+const SHOWN_ROW_CHARACTERS = 2000
+
+/** What became of what the rows of a batch say about people. */
+export interface SentPeople {
+  /** changes of profiles that were made */
+  made: number
+  /** rows of which nothing was stored */
+  rejects: Reject[]
+  /** what rows say that was refused, while they are stored as events */
+  refused: Reject[]
+}
+
+type Change = Batch['people'][number] & { text: string }
+
+/**
+ * Sends changes of profiles and aliases in the order of the file: those of a batch wait for those of the previous one, and
+ * fail with it. Each change has an id of its own, so one that is sent again changes nothing.
+ */
+export class People {
+  readonly #connection: Connection
+  readonly #signal: AbortSignal
+  /** of a body */
+  readonly #maxBytes: number
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(connection: Connection, maxBytes: number, signal: AbortSignal) {
+    this.#connection = connection
+    this.#maxBytes = maxBytes
+    this.#signal = signal
+  }
+
+  /**
+   * @param key of the batch; never used for other changes
+   * @throws TallyhouseError if a call fails for good
+   */
+  apply(people: Batch['people'], key: string): Promise<SentPeople> {
+    if (people.length === 0) return Promise.resolve({ made: 0, rejects: [], refused: [] })
+    const turn = this.#last.then(() => this.#send(people, key))
+    // The caller may await something else first.
+    turn.catch(() => undefined)
+    this.#last = turn
+    return turn
+  }
+
+  async #send(people: Batch['people'], key: string): Promise<SentPeople> {
+    const faults = new Map<Change, string>()
+    for (const part of partsOf(withIds(people, key), this.#maxBytes)) await this.#sendPart(part, faults)
+    const all = [...faults].map(([{ line, text, hasEvent }, reason]) => {
+      return { hasEvent, reject: { line, reason, row: text.slice(0, SHOWN_ROW_CHARACTERS) } }
+    })
+    const failed = [...faults.keys()].filter(({ kind }) => kind !== 'alias').length
+    return {
+      made: people.filter(({ kind }) => kind !== 'alias').length - failed,
+      rejects: all.filter(({ hasEvent }) => !hasEvent).map(({ reject }) => reject),
+      refused: all.filter(({ hasEvent }) => hasEvent).map(({ reject }) => reject),
+    }
+  }
+
+  /** A part that is refused as a whole is halved. @param faults gets the changes that are refused */
+  async #sendPart(part: Change[], faults: Map<Change, string>): Promise<void> {
+    const body = `{"changes":[${part.map(({ text }) => text).join(',')}]}`
+    try {
+      const call = { method: 'POST', path: '/public/users/batch', body } as const
+      const { value } = await this.#connection.call(call, { signal: this.#signal }, IMPORT_RETRY)
+      for (const { index, message } of value.rejected as { index: number; message: string }[]) {
+        const change = part[index]
+        if (change) faults.set(change, message)
+      }
+    } catch (error) {
+      const isRefused = error instanceof TallyhouseError && (error.status === 400 || error.status === 413)
+      if (!isRefused) throw error
+      const [only] = part
+      if (part.length === 1 && only) {
+        faults.set(only, error.message)
+        return
+      }
+      const half = Math.ceil(part.length / 2)
+      await this.#sendPart(part.slice(0, half), faults)
+      await this.#sendPart(part.slice(half), faults)
+    }
+  }
+}
+
+/** A change without an id of the vendor's gets one by its place, which is the same when the import resumes. */
+function withIds(people: Batch['people'], key: string): Change[] {
+  let count = 0
+  return people.map((change) => {
+    if (change.kind !== 'change') return { ...change, text: `{${change.members}}` }
+    const id = change.insertId ?? `${key}-${count}`
+    count++
+    return { ...change, text: `{${change.members},"insert_id":${JSON.stringify(id)}}` }
+  })
+}
+
+function* partsOf(changes: Change[], maxBytes: number): Generator<Change[]> {
+  let part: Change[] = []
+  let bytes = 0
+  for (const change of changes) {
+    const length = Buffer.byteLength(change.text) + 1
+    if (part.length > 0 && (part.length === MAX_BATCH || bytes + length > maxBytes)) {
+      yield part
+      part = []
+      bytes = 0
+    }
+    part.push(change)
+    bytes += length
+  }
+  if (part.length > 0) yield part
+}

@@ -1,0 +1,106 @@
+import { RowFault, timestampText } from '../../vendors/row.js'
+import { decimalOf, type TimeFormat, toMilliseconds } from '../../vendors/time.js'
+import { localMilliseconds } from './local-time.js'
+
+/** A time as an input writes it. */
+export interface WrittenTime {
+  /** of a JSON value */
+  text: string
+  line: number
+}
+
+/** From 1990 to 2100, in seconds. */
+const FIRST_SECOND = 631_152_000
+const LAST_SECOND = 4_102_444_800
+/** As milliseconds a time in 1973; as seconds one in the year 5138. */
+const FIRST_PLAUSIBLE_MS = 1e11
+const LAST_MS = 1e13
+/** Excel shows long numbers so, and saves what it shows. */
+const SHORTENED = /^(-?\d(?:[.,]\d*)?)e\+(\d{1,2})$/i
+const SHOWN = 100
+/** How many times more of the times one format must explain than any other. */
+const MAJORITY = 9
+
+export const TIME_NAMES: Record<TimeFormat, string> = {
+  iso: 'ISO 8601',
+  s: 'seconds since 1970',
+  ms: 'milliseconds since 1970',
+  us: 'microseconds since 1970',
+  ns: 'nanoseconds since 1970',
+}
+
+/**
+ * Finds out how an input writes its times. Values that no format explains do not count, nor does one in ten that another
+ * format explains: their rows are rejected later.
+ * @param times those of the input's head
+ * @returns undefined if there are none
+ * @throws Error with a sentence for the user if they are of several formats, or may be of several
+ */
+export function guessTimeFormat(times: readonly WrittenTime[]): TimeFormat | undefined {
+  const found = new Map<TimeFormat, WrittenTime[]>()
+  for (const time of times) {
+    const format = formatOf(contentOf(time.text))
+    if (format) found.set(format, [...(found.get(format) ?? []), time])
+  }
+  const [most, second] = [...found].sort(([, some], [, others]) => others.length - some.length)
+  if (most && second && second[1].length * MAJORITY > most[1].length) {
+    const words = [most, second].map(
+      ([format, [first]]) => `${shown(first?.text)} in line ${first?.line} is in ${TIME_NAMES[format]}`,
+    )
+    throw new Error(
+      `The times are written in several ways: ${words.join(', ')}. Say with --time which is right; the other rows are rejected.`,
+    )
+  }
+  if (most) return most[0]
+  const small = times.find(({ text }) => decimalOf(contentOf(text)) !== null && !SHORTENED.test(contentOf(text)))
+  if (!small) return undefined
+  throw new Error(
+    `The first timestamp of the input is ${shown(small.text)}, which is before 1973 in milliseconds: --time s reads seconds, --time ms takes it as it is.`,
+  )
+}
+
+/** How a time is written, if it tells. */
+function formatOf(content: string): TimeFormat | null {
+  const number = SHORTENED.test(content) ? null : decimalOf(content)
+  if (number === null) return toMilliseconds(content, 'iso') === null ? null : 'iso'
+  const isIn = (scale: number) => number >= FIRST_SECOND * scale && number <= LAST_SECOND * scale
+  if (isIn(1)) return 's'
+  if (number >= FIRST_PLAUSIBLE_MS && number < LAST_MS) return 'ms'
+  return isIn(1e6) ? 'us' : isIn(1e9) ? 'ns' : null
+}
+
+/**
+ * Converts a time to milliseconds, as the text of a JSON number.
+ * @param text of a JSON value
+ * @param zone of times that name none; undefined for UTC
+ * @throws RowFault if it is not a time in this format
+ */
+export function timeText(
+  text: string,
+  format: TimeFormat,
+  zone: string | undefined,
+  isTable: boolean,
+): string | undefined {
+  const content = contentOf(text)
+  if (isTable) checkDigits(content)
+  if (format !== 'iso' || zone === undefined || !text.startsWith('"')) return timestampText(text, format)
+  const ms = localMilliseconds(content, zone)
+  return ms === null ? timestampText(text, format) : String(ms)
+}
+
+/** @throws RowFault if the last digits are missing */
+function checkDigits(content: string): void {
+  const [, mantissa, exponent] = SHORTENED.exec(content) ?? []
+  if (mantissa === undefined || mantissa.replace(/\D/g, '').length > Number(exponent)) return
+  throw new RowFault(
+    `The timestamp ${content} is in scientific notation, as Excel writes long numbers, and its last digits are lost. Format the column as a number without decimals, and save the file again.`,
+  )
+}
+
+function contentOf(text: string): string {
+  return (text.startsWith('"') ? (JSON.parse(text) as string) : text).trim()
+}
+
+function shown(text = ''): string {
+  return text.slice(0, SHOWN)
+}

@@ -1,0 +1,101 @@
+import { formatEvent } from '../../contract/event-text.js'
+import { isName } from '../../contract/limits.js'
+import { canLink } from '../../model/user-names.js'
+import { type Decoded, type SdkAlias, type SdkChange, withoutRepeatedAliases } from '../../vendors/message.js'
+import { type JsonRow, NoEvent } from '../../vendors/row.js'
+import type { Vendor } from '../../vendors/vendor.js'
+
+/** What a row says about people: an element of the call `/users/batch`. */
+export interface PeopleChange {
+  kind: 'change' | 'alias' | 'delete'
+  /** the members of its JSON object, without an `insert_id` */
+  members: string
+  /** the vendor's, by which a repetition is known, a live one included */
+  insertId: string | undefined
+}
+
+/** What a row of an export says. */
+export interface VendorOutcome {
+  /** null if it is about people only */
+  event: Buffer | null
+  /** whether the event has an `insert_id` */
+  hasId: boolean
+  /** in its order */
+  people: PeopleChange[]
+}
+
+type ExportOptions = Parameters<Vendor['messages']>[1]
+
+/** Pairs of names of which it is remembered that they were linked: exports repeat them with each event. */
+const MAX_PAIRS = 100_000
+
+/** Reads the rows of another product's export as its decoder for live messages does. */
+export class VendorRows {
+  readonly #vendor: Vendor
+  readonly #options: ExportOptions
+  readonly #said = new Set<string>()
+
+  constructor(vendor: Vendor, options: ExportOptions) {
+    this.#vendor = vendor
+    this.#options = options
+  }
+
+  /**
+   * @throws RowFault, EventFault if it cannot be stored
+   * @throws NoEvent if it says nothing that is kept
+   */
+  take(row: JsonRow): VendorOutcome {
+    const messages = this.#vendor.messages(row, this.#options)
+    let [event, hasId]: [Buffer | null, boolean] = [null, false]
+    for (const message of messages) {
+      if (message.type !== 'event') continue
+      const insert_id = isName(message.insertId) ? message.insertId : undefined
+      event = Buffer.from(formatEvent({ ...message.parts, insert_id }))
+      hasId = insert_id !== undefined
+    }
+    if (this.#said.size > MAX_PAIRS) this.#said.clear()
+    // Only now, as a row that is at fault says nothing.
+    const people = withoutRepeatedAliases(messages, this.#said).flatMap((message) => changesIn(message, event !== null))
+    if (event === null && people.length === 0) throw new NoEvent('The row says nothing that is kept.')
+    return { event, hasId, people }
+  }
+}
+
+/** @param hasEvent whether the row is stored as an event, which holds what a name that means nobody cannot have */
+function changesIn(message: Decoded, hasEvent: boolean): PeopleChange[] {
+  switch (message.type) {
+    case 'event':
+      return []
+    case 'change': {
+      const isNobody = !message.isGroup && isName(message.distinctId) && !canLink(message.distinctId)
+      return isNobody && hasEvent ? [] : [changeOf(message)]
+    }
+    case 'alias':
+      return [message.distinctId, message.alias].every((name) => isName(name) && canLink(name))
+        ? [aliasOf(message)]
+        : []
+    case 'delete': {
+      const members = `"distinct_id":${JSON.stringify(message.distinctId)},"delete":true`
+      return [{ kind: 'delete', members, insertId: undefined }]
+    }
+  }
+}
+
+function changeOf({ distinctId, identifies, operations, clears, insertId, time }: SdkChange): PeopleChange {
+  const isNamed = identifies || (operations.length === 0 && !clears)
+  const members = [
+    `"distinct_id":${JSON.stringify(distinctId)}`,
+    ...(isNamed ? [`"identified":${identifies === true}`] : []),
+    ...(clears ? ['"clear":true'] : []),
+    ...(operations.length > 0 ? [`"operations":[${operations.join(',')}]`] : []),
+    // One without a time is older than all that have one.
+    `"timestamp":${time ?? 0}`,
+  ]
+  return { kind: 'change', members: members.join(','), insertId: isName(insertId) ? insertId : undefined }
+}
+
+function aliasOf({ distinctId, alias, link }: SdkAlias): PeopleChange {
+  const names = `"distinct_id":${JSON.stringify(distinctId)},"alias":${JSON.stringify(alias)}`
+  const strength = { inferred: '', said: ',"said":true', merge: ',"merge":true' }[link]
+  return { kind: 'alias', members: names + strength, insertId: undefined }
+}

@@ -1,0 +1,146 @@
+import type { Operation } from './profile-operations.js'
+import { formatProperties, type Properties, parseProperties } from './properties.js'
+
+/**
+ * When each property of a profile was last changed, so that what comes late does not overwrite what is newer. Most
+ * profiles have one time for all of their properties; only those that differ have one of their own.
+ */
+export interface PropertyTimes {
+  /** epoch ms, of the properties that have none of their own */
+  readonly base: number
+  /**
+   * Epoch ms, by name; of properties that were removed, too, or an older change would bring them back. Negative where the
+   * last change added to what was there (`$add`, `$append`): an older change of that kind still counts.
+   */
+  readonly own: ReadonlyMap<string, number>
+}
+
+/** Operators that change what is there rather than replacing it. */
+const ADDING: ReadonlySet<string> = new Set(['$add', '$append', '$prepend', '$union', '$remove'])
+
+/** Removed properties whose times are kept, the last ones. Names that are longer than this, in UTF-16 units, have none. */
+const MAX_REMOVED = 100
+const MAX_REMOVED_NAME = 255
+
+/** The times of properties that were all set at once. */
+export function setAt(base: number): PropertyTimes {
+  return { base, own: new Map() }
+}
+
+/** The operations that are not older than what they change. @param at epoch ms */
+export function operationsInTime(
+  operations: readonly Operation[],
+  properties: Properties,
+  times: PropertyTimes,
+  at: number,
+): readonly Operation[] {
+  const isLate = ({ name, operator }: Operation) => {
+    const last = timeOf(name, properties, times)
+    return last < 0 && ADDING.has(operator) ? false : at < Math.abs(last)
+  }
+  return operations.some(isLate) ? operations.filter((operation) => !isLate(operation)) : operations
+}
+
+/** 0 for a property that was never there. */
+function timeOf(name: string, properties: Properties, { base, own }: PropertyTimes): number {
+  return own.get(name) ?? (properties.has(name) ? base : 0)
+}
+
+/** The times after operations that were made at `at`, which turned the properties `before` into `after`. */
+export function timesAfter(
+  times: PropertyTimes,
+  operations: readonly Operation[],
+  { before, after, at }: { before: Properties; after: Properties; at: number },
+): PropertyTimes {
+  const own = new Map(times.own)
+  let set = 0
+  for (const { operator, name } of operations) {
+    if (operator === '$set_once' && before.has(name)) continue
+    const last = own.get(name)
+    if (last === at) continue
+    if (!ADDING.has(operator)) {
+      own.set(name, at)
+      set++
+    } else if (after.has(name)) {
+      own.set(name, -Math.max(at, Math.abs(last ?? 0)))
+    }
+  }
+  // What is set again and again as a whole, as most programs do, needs no times of its own.
+  if (set >= after.size && [...after.keys()].every((name) => own.get(name) === at)) {
+    return settled(at, own, after)
+  }
+  return settled(times.base, own, after)
+}
+
+/** The times of properties that replaced all others at `at`. */
+export function timesOfReplacement(
+  times: PropertyTimes,
+  { before, after, at }: { before: Properties; after: Properties; at: number },
+): PropertyTimes {
+  const own = new Map(times.own)
+  for (const name of before.keys()) own.set(name, at)
+  for (const name of after.keys()) own.delete(name)
+  return settled(at, own, after)
+}
+
+/**
+ * The times of properties of which some are those of another profile.
+ * @param times null if all are
+ */
+export function timesWith(
+  times: PropertyTimes | null,
+  others: PropertyTimes,
+  { names, after }: { names: readonly string[]; after: Properties },
+): PropertyTimes {
+  const own = new Map(times?.own)
+  for (const name of names) own.set(name, others.own.get(name) ?? others.base)
+  return settled(times?.base ?? others.base, own, after)
+}
+
+/** The times as if some properties had never been there. */
+export function timesWithout({ base, own }: PropertyTimes, names: readonly string[]): PropertyTimes {
+  const left = new Map(own)
+  for (const name of names) left.delete(name)
+  return { base, own: left }
+}
+
+/** Drops the times that `base` says as well, and those of properties that were removed long ago. */
+function settled(base: number, own: Map<string, number>, properties: Properties): PropertyTimes {
+  const removed: [name: string, at: number][] = []
+  for (const [name, at] of own) {
+    if (!properties.has(name)) removed.push([name, at])
+    else if (at === base) own.delete(name)
+  }
+  const kept = removed.filter(([name]) => name.length <= MAX_REMOVED_NAME).length
+  if (kept < removed.length || removed.length > MAX_REMOVED) {
+    removed.sort(([one, a], [other, b]) => rank(other, b) - rank(one, a))
+    for (const [name] of removed.slice(Math.min(kept, MAX_REMOVED))) own.delete(name)
+  }
+  return { base, own }
+}
+
+function rank(name: string, at: number): number {
+  return name.length > MAX_REMOVED_NAME ? -1 : Math.abs(at)
+}
+
+/** As one JSON text. */
+export function formatTimes({ base, own }: PropertyTimes): string {
+  const texts = new Map(Array.from(own, ([name, at]) => [name, String(at)]))
+  return `{"base":${base},"own":${formatProperties(texts)}}`
+}
+
+/** Parses the result of `formatTimes`. */
+export function parseTimes(text: string): PropertyTimes {
+  const parts = parseProperties(text)
+  const own = parseProperties(parts.get('own') ?? '')
+  return { base: Number(parts.get('base')), own: new Map(Array.from(own, ([name, at]) => [name, Number(at)])) }
+}
+
+/** The length in bytes of what `formatTimes` has for properties that are there. */
+export function sizeOfTimes({ own }: PropertyTimes, properties: Properties): number {
+  let bytes = 0
+  for (const [name, at] of own) {
+    if (properties.has(name)) bytes += Buffer.byteLength(JSON.stringify(name)) + String(at).length + 2
+  }
+  return bytes
+}

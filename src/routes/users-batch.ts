@@ -1,0 +1,122 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { isName, MAX_TIMESTAMP } from '../contract/limits.js'
+import { Changed, ChangesBody, messages } from '../contract/schemas.js'
+import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
+import { elementTexts, isArray, memberText } from '../json/spans.js'
+import { canLink, isGroupName, isReserved } from '../model/user-names.js'
+import { type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../pipeline/people.js'
+import type { SdkAlias } from '../vendors/message.js'
+
+export interface UsersBatchOptions extends PeopleParts {
+  /** bytes */
+  bodyLimit: number
+}
+
+type Message = PersonMessage & { index: number }
+
+/** A change that is refused; the message says why. */
+class ChangeFault extends Error {
+  override readonly name = 'ChangeFault'
+}
+
+/** Fields that say what a change does; the first three of them may come together. */
+const KINDS = ['operations', 'identified', 'clear', 'alias', 'delete']
+const NOTHING = 'The change must have operations, identified, clear, alias or delete.'
+
+/**
+ * Makes many changes of profiles and aliases in their order, as `tallyhouse import` sends them: each holds as of its own
+ * time, and one that is refused costs the others nothing.
+ */
+export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (app, { bodyLimit, ...parts }) => {
+  app.post(
+    '/users/batch',
+    {
+      bodyLimit,
+      config: { maxWeight: MAX_BATCH_WEIGHT },
+      schema: { body: ChangesBody, response: { 200: Changed } },
+    },
+    async ({ projectId, body, rawBody }) => {
+      const texts = elementTexts(memberText(rawBody.toString(), 'changes') ?? '[]')
+      const rejected: { index: number; message: string }[] = []
+      const understood: Message[] = []
+      for (const [index, change] of (body.changes as unknown[]).entries()) {
+        try {
+          understood.push(readChange(change, texts[index] ?? '', index))
+        } catch (error) {
+          if (!(error instanceof ChangeFault)) throw error
+          rejected.push({ index, message: error.message })
+        }
+      }
+      const plan = new PeoplePlan(understood)
+      for (const message of understood) plan.add(message)
+      const options = { mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
+      const { faults, refused } = await takePeople(parts, projectId, plan.messages, options)
+      for (const { index = 0, reason } of [...plan.faults, ...plan.refused, ...faults, ...refused]) {
+        rejected.push({ index, message: reason })
+      }
+      rejected.sort((a, b) => a.index - b.index)
+      return { status: 1, error: null, accepted: texts.length - rejected.length, rejected } as const
+    },
+  )
+}
+
+/** @throws ChangeFault */
+function readChange(value: unknown, text: string, index: number): Message {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new ChangeFault('A change must be an object.')
+  const fields = value as Record<string, unknown>
+  const distinctId = nameIn(fields, 'distinct_id')
+  const given = KINDS.filter((field) => (fields[field] ?? null) !== null)
+  if (given.length === 0) throw new ChangeFault(NOTHING)
+  if (given.length > 1 && given.some((field) => field === 'alias' || field === 'delete')) {
+    throw new ChangeFault(`A change must not have ${given.join(' and ')} at once. Send one after the other.`)
+  }
+  if (given[0] === 'alias') return { ...readAlias(fields, distinctId), index }
+  if (given[0] === 'delete') {
+    if (flagIn(fields, 'delete') && !isReserved(distinctId)) return { type: 'delete', distinctId, index }
+    throw new ChangeFault('delete must be true, and distinct_id the name of a user.')
+  }
+  const operations = memberText(text, 'operations') ?? 'null'
+  const insertId = fields.insert_id ?? null
+  if (insertId !== null && !isName(insertId)) throw new ChangeFault(`insert_id ${messages.name}.`)
+  return {
+    type: 'change',
+    distinctId,
+    isGroup: isGroupName(distinctId),
+    identifies: flagIn(fields, 'identified'),
+    operations: operations === 'null' ? [] : isArray(operations) ? elementTexts(operations) : [operations],
+    clears: flagIn(fields, 'clear'),
+    insertId: insertId ?? undefined,
+    time: timeIn(fields),
+    index,
+  }
+}
+
+function readAlias(fields: Record<string, unknown>, distinctId: string): SdkAlias {
+  const alias = nameIn(fields, 'alias')
+  if (alias === distinctId) throw new ChangeFault('alias must differ from distinct_id.')
+  if (!canLink(distinctId) || !canLink(alias)) {
+    throw new ChangeFault('A name that means nobody cannot be linked with a user.')
+  }
+  const isSaid = flagIn(fields, 'said')
+  return { type: 'alias', distinctId, alias, link: flagIn(fields, 'merge') ? 'merge' : isSaid ? 'said' : 'inferred' }
+}
+
+function nameIn(fields: Record<string, unknown>, field: string): string {
+  const name = fields[field]
+  if (!isName(name)) throw new ChangeFault(`${field} ${messages.name}.`)
+  return name
+}
+
+function flagIn(fields: Record<string, unknown>, field: string): boolean {
+  const flag = fields[field] ?? false
+  if (typeof flag !== 'boolean') throw new ChangeFault(`${field} must be true or false.`)
+  return flag
+}
+
+/** Epoch ms; undefined for a change that is made now. */
+function timeIn({ timestamp }: Record<string, unknown>): number | undefined {
+  if ((timestamp ?? null) === null) return undefined
+  if (typeof timestamp === 'number' && timestamp >= 0 && timestamp <= MAX_TIMESTAMP) return timestamp
+  throw new ChangeFault(`timestamp ${messages.timestamp}.`)
+}
