@@ -3,7 +3,7 @@ import { TallyhouseError } from '../../client/errors.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import { elementTexts, memberText } from '../../json/spans.js'
 import type { Batch, Reject } from './batches.js'
-import { type StoredIds, storedIdsOf } from './stored-batches.js'
+import { type StoredIds, storedIdsOf } from './stored-ids.js'
 
 /** About six minutes of pauses: enough for a restart of the service or of its machine. */
 export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
