@@ -22,7 +22,7 @@ export const messages = {
   linkName: `${NAME}; ${RESERVED}, and a placeholder such as null, 0 or anonymous links nobody`,
   kind: 'must be one of series, funnel, retention, paths, users',
   object: 'must be an object',
-  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP}; from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to} it is in seconds by mistake: multiply it by 1000`,
+  timestamp: `must be a number of milliseconds since 1970, from 0 to ${MAX_TIMESTAMP} (not from ${LIKE_SECONDS.from} to ${LIKE_SECONDS.to}: that looks like seconds; multiply it by 1000)`,
 }
 
 /** A name of an event or a user. */

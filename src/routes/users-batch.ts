@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { isName, MAX_TIMESTAMP } from '../contract/limits.js'
+import { isName, isTimestamp } from '../contract/limits.js'
 import { Changed, ChangesBody, messages } from '../contract/schemas.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { elementTexts, isArray, memberText } from '../json/spans.js'
@@ -117,6 +117,6 @@ function flagIn(fields: Record<string, unknown>, field: string): boolean {
 /** Epoch ms; undefined for a change that is made now. */
 function timeIn({ timestamp }: Record<string, unknown>): number | undefined {
   if ((timestamp ?? null) === null) return undefined
-  if (typeof timestamp === 'number' && timestamp >= 0 && timestamp <= MAX_TIMESTAMP) return timestamp
+  if (isTimestamp(timestamp)) return timestamp
   throw new ChangeFault(`timestamp ${messages.timestamp}.`)
 }

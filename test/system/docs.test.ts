@@ -5,7 +5,7 @@ import t from 'tap'
 
 /** Prose about this repository: what it names has to exist. */
 const DOCUMENTS = ['README.md', 'CONTRIBUTING.md']
-const FOLDER = 'docs'
+const FOLDERS = ['docs', 'docs/vendors']
 /** Paths below these are files of the repository; others, such as `data/`, are made while it runs. */
 const PATH = /(?<![\w./:-])((?:src|test|bench|docs|schema|packages|\.ci)\/[\w./*-]*[\w*/])/g
 const SCRIPT = /npm run (?:--silent )?([\w:-]+)/g
@@ -15,7 +15,10 @@ const LINK = /\]\((?!https?:)([^)#\s]+)(?:#([\w-]+))?\)/g
 const MAX_LINE = 100
 
 async function documents(): Promise<[path: string, text: string][]> {
-  const names = (await readdir(FOLDER)).filter((name) => name.endsWith('.md')).map((name) => join(FOLDER, name))
+  const listed = await Promise.all(
+    FOLDERS.map(async (folder) => (await readdir(folder)).map((name) => join(folder, name))),
+  )
+  const names = listed.flat().filter((name) => name.endsWith('.md'))
   return Promise.all(
     [...DOCUMENTS, ...names].map(async (path): Promise<[string, string]> => [path, await readFile(path, 'utf8')]),
   )
