@@ -4,7 +4,7 @@ import { type ParseArgsConfig, parseArgs } from 'node:util'
 /** The parts of the process that a command may use. */
 export interface CommandIo {
   env: NodeJS.ProcessEnv
-  stdin: Readable
+  stdin: Readable & { isTTY?: boolean }
   stdout: Writable & { isTTY?: boolean; columns?: number }
   /** progress and messages; only results go to `stdout` */
   stderr: Writable & { isTTY?: boolean; columns?: number }

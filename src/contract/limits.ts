@@ -5,6 +5,8 @@
 
 /** Events that a batch may hold. */
 export const MAX_BATCH = 1000
+/** Batches whose events are deleted together. */
+export const MAX_DELETED_BATCHES = 1000
 /** Characters of an event's name, a distinct_id or a session_id. */
 export const MAX_NAME = 255
 /** Epoch milliseconds. */

@@ -1,6 +1,6 @@
 import { Kind, type TProperties, type TSchema, Type, TypeRegistry } from '@sinclair/typebox'
 import { canLink, isReserved } from '../model/user-names.js'
-import { isName, isTimestamp, LIKE_SECONDS, MAX_BATCH, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
+import { isName, isTimestamp, LIKE_SECONDS, MAX_BATCH, MAX_DELETED_BATCHES, MAX_NAME, MAX_TIMESTAMP } from './limits.js'
 import * as responses from './responses.js'
 import { MAX_WARNINGS } from './warning.js'
 
@@ -200,6 +200,24 @@ export const SessionBody = Type.Object(
 
 export const SessionEndBody = Type.Object({ apiKey, distinct_id: Name, session_id: Name }, { message: messages.object })
 
+export const DeleteBatchesBody = Type.Object(
+  {
+    apiKey,
+    batches: Type.Array(
+      Type.String({ pattern: '^[0-9a-f]{24}$', message: 'must be an id from the header x-batch-ids of a batch' }),
+      {
+        minItems: 1,
+        maxItems: MAX_DELETED_BATCHES,
+        message: `must be an array of 1 to ${MAX_DELETED_BATCHES} ids from the header x-batch-ids of batches`,
+      },
+    ),
+    dry_run: Type.Optional(
+      Type.Boolean({ description: 'Only counts the events, and deletes nothing.', message: 'must be true or false' }),
+    ),
+  },
+  { message: messages.object },
+)
+
 export const EditBody = Type.Object({ apiKey, properties: Properties }, { message: messages.object })
 
 /** What a question says besides depends on its kind, and is checked when it is parsed. */
@@ -231,6 +249,10 @@ export const Changed = withFields({
   rejected: Type.Array(Type.Object({ index: Type.Integer(), message: Type.String() }), {
     description: 'Changes that were refused; the others were made.',
   }),
+})
+export const DeletedBatches = withFields({
+  events: Type.Integer({ description: 'How many events were deleted, or would be with `dry_run`.' }),
+  with_insert_id: Type.Integer({ description: 'How many of them have an `insert_id`.' }),
 })
 export const Accepted = withFields({
   accepted: Type.Integer(),

@@ -1,5 +1,6 @@
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { namedEventsOf, withoutEvents } from '../model/identified-events.js'
+import type { Appended } from './commit-parts.js'
 import type { AppendOptions } from './group-commit.js'
 import type { KnownEvents } from './known-events.js'
 import type { Appends } from './lane-router.js'
@@ -22,13 +23,13 @@ export interface WholeBatch extends AppendOptions {
 /**
  * Appends those events of a batch that were not stored before a time, epoch ms, by their `insert_id`s. With the same time,
  * a repetition of the request appends the same ones.
- * @returns how many were stored before
+ * @returns as `appendBatch`, and how many were stored before
  */
 export async function appendNew(
   { commits, known, buffers }: AppendNewParts,
   { projectId, entry, count, ...options }: WholeBatch,
   storedBefore: number,
-): Promise<number> {
+): Promise<{ appended: Appended[]; skipped: number }> {
   const { insertIds } = options
   const find = async () =>
     insertIds ? await known.find(projectId, storedBefore, () => namedEventsOf(entry, insertIds)) : NONE
@@ -37,15 +38,16 @@ export async function appendNew(
     throw error
   })
   if (!insertIds || stored.size === 0) {
-    await commits.appendBatch(projectId, entry, count, options)
-    return 0
+    return { appended: await commits.appendBatch(projectId, entry, count, options), skipped: 0 }
   }
   const rest = stored.size < count ? withoutEvents(entry, insertIds, stored) : null
   buffers.release(entry)
-  if (rest) {
-    await commits.appendBatch(projectId, rest.body, count - stored.size, { ...options, insertIds: rest.insertIds })
+  if (!rest) return { appended: [], skipped: count }
+  const others = { ...options, insertIds: rest.insertIds }
+  return {
+    appended: await commits.appendBatch(projectId, rest.body, count - stored.size, others),
+    skipped: stored.size,
   }
-  return stored.size
 }
 
 const NONE: ReadonlySet<number> = new Set()

@@ -142,19 +142,20 @@ export class GroupCommit {
 
   /**
    * Appends one entry of `count` events, given as JSON `{"events":[…]}`.
-   * @returns null if the ids of all are known, so that nothing was appended
+   * @returns where the entries are that hold its events, and no others: one, or none if the ids of all are known
    */
   async appendBatch(
     projectId: string,
     body: Buffer,
     count: number,
     { idempotencyKey, insertIds }: AppendOptions = {},
-  ): Promise<Appended | null> {
+  ): Promise<Appended[]> {
     const append: Append = { type: 'append', projectId, body, count, ...given({ idempotencyKey }) }
-    return await this.appendEntry(insertIds ? { ...append, insertIds: insertIds.digests } : append)
+    const appended = await this.appendEntry(insertIds ? { ...append, insertIds: insertIds.digests } : append)
+    return appended ? [appended] : []
   }
 
-  /** As `appendBatch`. */
+  /** Appends an entry. @returns null if the ids of all its events are known, so that nothing was appended */
   async appendEntry(append: Append): Promise<Appended | null> {
     const { outcome, journalId } = await this.#enqueue(append, append.body.length)
     return outcome.status === 'known' ? null : placeOf(outcome, journalId)
@@ -171,8 +172,8 @@ export class GroupCommit {
     insertId: Buffer | null = null,
   ): Promise<Appended | null> {
     if (!insertId) return this.#enqueueEvent(projectId, body, null, idempotencyKey)
-    const insertIds = { digests: insertId, spans: null }
-    return this.appendBatch(projectId, this.#entryOf([body]), 1, { idempotencyKey, insertIds })
+    const entry = { body: this.#entryOf([body]), count: 1, idempotencyKey, insertIds: insertId }
+    return this.appendEntry({ type: 'append', projectId, ...entry })
   }
 
   /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */

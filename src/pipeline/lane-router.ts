@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { ApiError } from '../contract/errors.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -56,7 +57,7 @@ export class LaneRouter implements Appends {
     body: Buffer,
     count: number,
     { idempotencyKey, insertIds }: AppendOptions = {},
-  ): Promise<Appended | null> {
+  ): Promise<Appended[]> {
     if (insertIds) return this.#appendParts(projectId, body, insertIds, idempotencyKey)
     const lane = idempotencyKey ? this.of(idempotencyKey) : this.#free()
     return lane.commits.appendBatch(projectId, body, count, { idempotencyKey })
@@ -84,8 +85,9 @@ export class LaneRouter implements Appends {
 
   /**
    * An idempotency key is remembered in its lane before anything else of the batch is appended, in one write with the events
-   * that have no ids. Those with ids need no key: a repetition finds their ids.
-   * @returns where the first event without an id is; null if all have ids
+   * that have no ids. Those with ids need no key to be stored once: a repetition finds their ids. They have keys of their own, so
+   * that it finds their entries as well.
+   * @returns where the entries are that hold its events, and no others
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
   async #appendParts(
@@ -93,7 +95,7 @@ export class LaneRouter implements Appends {
     body: Buffer,
     insertIds: InsertIds,
     key: IdempotencyKey | undefined,
-  ): Promise<Appended | null> {
+  ): Promise<Appended[]> {
     const parts = splitByLane(body, insertIds, this.#lanes.length).map(({ pieces, ...part }) => {
       return { ...part, body: this.#pool.concat(pieces, lengthOf(pieces)) }
     })
@@ -101,22 +103,29 @@ export class LaneRouter implements Appends {
     const append = (part: (typeof parts)[number]) => {
       const { commits } = part.lane === null ? (key ? this.of(key) : this.#free()) : this.#at(part.lane)
       const ids = part.digests && { digests: part.digests, spans: null }
-      const own = part.lane === null ? { idempotencyKey: key } : { insertIds: ids }
+      const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
+      const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
       return commits.appendBatch(projectId, part.body, part.count, own)
     }
     const plain = parts.find(({ lane }) => lane === null)
     const identified = parts.filter((part) => part !== plain)
     if (!key) {
       // Last: if another part is refused, these are not stored yet, and the client's retry does not duplicate them.
-      await allOf(identified.map(append))
-      if (!plain) return null
-      return await append(plain).catch((error) => {
+      const stored = await allOf(identified.map(append))
+      if (!plain) return stored
+      const last = await append(plain).catch((error) => {
         throw refusalOf(error) !== 'internal' && identified.length > 0 ? inPart(error, 'is') : error
       })
+      return [...stored, ...last]
     }
-    const first = plain ? await append(plain) : await this.of(key).commits.reserve(key)
-    await allOf(identified.map(append), plain !== undefined)
-    return first ?? null
+    if (!plain) await this.of(key).commits.reserve(key)
+    const first = plain ? await append(plain) : []
+    return [...first, ...(await allOf(identified.map(append), plain !== undefined))]
+  }
+
+  /** The key of the part of a request that goes to a lane. It is known only there, and while there are as many lanes. */
+  #keyOfPart(key: IdempotencyKey, lane: number): IdempotencyKey {
+    return { ...key, key: hash('sha256', `${key.key} ${lane}/${this.#lanes.length}`, 'hex') }
   }
 
   /** The lane that remembers an idempotency key. */
@@ -175,12 +184,13 @@ function lengthOf(pieces: Buffer[]): number {
 /**
  * Waits until all parts are settled.
  * @param hasStored whether another part of the batch is stored already
+ * @returns where their entries are
  * @throws the first error that is certain; it says what may be stored of the batch
  */
-async function allOf(appending: Promise<unknown>[], hasStored = false): Promise<void> {
+async function allOf(appending: Promise<Appended[]>[], hasStored = false): Promise<Appended[]> {
   const results = await Promise.allSettled(appending)
   const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
-  if (failures.length === 0) return
+  if (failures.length === 0) return results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
   const refusal = failures.find((error) => refusalOf(error) !== 'internal')
   if (hasStored || failures.length < results.length) throw inPart(refusal ?? failures[0], 'is')
   const isInDoubt = failures.some((error) => refusalOf(error) === 'internal')

@@ -3,14 +3,17 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { EventParams, EventsQuery, NoQuery } from '../contract/query-schemas.js'
-import { Done, EditBody } from '../contract/schemas.js'
+import { DeleteBatchesBody, DeletedBatches, Done, EditBody } from '../contract/schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
+import { type BatchPlace, parseBatchId } from '../model/batch-id.js'
 import { scanEdit } from '../model/edit-scan.js'
 import { formatEventId, parseEventId } from '../model/event-id.js'
+import { laterOf, START } from '../model/position.js'
 import type { EventReads } from '../pipeline/event-reads.js'
 import type { Lanes } from '../pipeline/lanes.js'
+import { countEventsOfBatches, deleteEventsOfBatches } from '../store/batches.js'
 import { EventEdits } from '../store/event-edits.js'
 import { readEvent } from '../store/event-pages.js'
 
@@ -76,6 +79,21 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
     },
   )
 
+  app.post(
+    '/events/delete',
+    { schema: { body: DeleteBatchesBody, response: { 200: DeletedBatches } } },
+    async ({ projectId, body: { batches, dry_run: isDryRun } }) => {
+      const places = batches.map((id) => parseBatchId(id)).filter((place) => place !== null)
+      await allStored(places)
+      const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
+      if (!isDryRun && events > 0) {
+        await deleteEventsOfBatches(shards, projectId, places)
+        await lanes.noteDeletion(projectId)
+      }
+      return { status: 1, error: null, events, with_insert_id: withInsertId } as const
+    },
+  )
+
   async function change(projectId: string, id: string, properties: string | null): Promise<void> {
     const { eventId, home } = await whereStored(id)
     const found = await edits.apply({ projectId, eventId, properties }, home)
@@ -90,13 +108,29 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
   async function whereStored(id: string): Promise<{ eventId: string; home: number }> {
     const place = parseEventId(id)
     if (!place) throw unknownEvent()
-    const eventId = formatEventId(place)
-    const lane = lanes.ofJournal(place.journalId)
+    return { eventId: formatEventId(place), home: await isStored(place) }
+  }
+
+  /** Waits until an accepted entry is stored. @returns the number of the shard where it should be */
+  async function isStored({ position, journalId }: BatchPlace): Promise<number> {
+    const lane = lanes.ofJournal(journalId)
     // Of a journal from before: all of it is stored.
-    if (!lane) return { eventId, home: 0 }
+    if (!lane) return 0
     const { appended, stored } = await lane.journal.progress()
-    if (place.position > stored && place.position <= appended) await lane.barrier.waitFor(place.position)
-    return { eventId, home: lane.shard.number }
+    if (position > stored && position <= appended) await lane.barrier.waitFor(position)
+    return lane.shard.number
+  }
+
+  /** Waits for the last entry of each journal that was accepted; an id may name a place that none has reached. */
+  async function allStored(places: readonly BatchPlace[]): Promise<void> {
+    for (const journalId of new Set(places.map(({ journalId }) => journalId))) {
+      const lane = lanes.ofJournal(journalId)
+      if (!lane) continue
+      const { appended } = await lane.journal.progress()
+      const own = places.filter((place) => place.journalId === journalId && place.position <= appended)
+      const position = own.reduce((last, place) => laterOf(last, place.position), START)
+      await isStored({ position, journalId })
+    }
   }
 }
 

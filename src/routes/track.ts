@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox, TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Static } from '@sinclair/typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH } from '../contract/limits.js'
 import { BatchQuery } from '../contract/query-schemas.js'
@@ -13,6 +13,7 @@ import { idempotencyKeyOf } from '../http/idempotency-key.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
+import { formatBatchId, NO_BATCH } from '../model/batch-id.js'
 import { eventIdFormatter, formatEventId } from '../model/event-id.js'
 import { insertIdsOf } from '../model/identified-events.js'
 import { scanBatch, scanEvent, scanLines } from '../model/scan.js'
@@ -103,9 +104,10 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   const append = async (
     request: FastifyRequest,
     body: Static<typeof BatchBody> | ScannedBody,
-    { stored_before: storedBefore }: Static<typeof BatchQuery>,
+    reply: Pick<FastifyReply, 'header'>,
   ) => {
     const { projectId, key, rawBody } = request
+    const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
@@ -115,25 +117,25 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
     const batch = { projectId, entry, count, insertIds, ...given({ idempotencyKey }) }
-    if (storedBefore === undefined) {
-      await commits.appendBatch(projectId, entry, count, batch)
-      return { status: 1, error: null, accepted: count, ...warned } as const
-    }
-    const skipped = await appendNew({ commits, buffers, known }, batch, storedBefore)
-    return { status: 1, error: null, accepted: count - skipped, skipped, ...warned } as const
+    const { appended, skipped } =
+      storedBefore === undefined
+        ? { appended: await commits.appendBatch(projectId, entry, count, batch), skipped: undefined }
+        : await appendNew({ commits, buffers, known }, batch, storedBefore)
+    reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
+    return { status: 1, error: null, accepted: count - (skipped ?? 0), ...given({ skipped }), ...warned } as const
   }
   const scanAll = (raw: Buffer) => scanBatch(raw, MAX_BATCH, maxPropertyDepth)
   const batch = many(scanAll)
   // Of many times as many events, a body is not parsed.
   const heavyRefusal = (raw: Buffer) => (hasMoreElements(raw, 'events', MAX_BATCH) ? tooManyEvents() : null)
-  app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request) =>
-    append(request, request.body, request.query),
+  app.post('/track/batch', { ...batch, config: { ...batch.config, heavyRefusal } }, (request, reply) =>
+    append(request, request.body, reply),
   )
   app.register(async (lines) => {
     admission.takeLines(lines)
     const scan = (raw: Buffer) => scanLines(raw, MAX_BATCH, maxPropertyDepth)
     lines
       .withTypeProvider<TypeBoxTypeProvider>()
-      .post('/import', many(scan), (request) => append(request, request.body, request.query))
+      .post('/import', many(scan), (request, reply) => append(request, request.body, reply))
   })
 }

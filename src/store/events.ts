@@ -68,7 +68,7 @@ function flagsAt(indexes: readonly number[]): number[] {
 /** Deleted events count as stored: their rows stay until a purge. */
 const DELETED_TOO = { apply_deleted_mask: 0 } as const
 /** All bits of an id except those of the event's index in its entry. */
-const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
+export const ENTRY_MASK = String(((1n << 128n) - 1n) ^ (((1n << 26n) - 1n) << 32n))
 
 /**
  * The last position of a journal, from `first` on, whose events are stored; null if there is none.

@@ -149,7 +149,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
   await commits.close()
   const take = (length: number, fill: string) => pool.concat([Buffer.alloc(length, fill)], length)
   const idempotencyKey = { projectId: 'p', key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
-  const appends = [
+  const appends: ((body: Buffer) => Promise<unknown>)[] = [
     (body: Buffer) => commits.appendEvent('p', body),
     (body: Buffer) => commits.appendBatch('p', body, 1),
     (body: Buffer) => commits.appendKeyedEvent('p', body, idempotencyKey),
@@ -191,7 +191,7 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
   const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
   const key = { projectId: 'p', key: '00', fingerprint: '00' }
   for (const position of positions) {
-    const appended = await commits.appendBatch('p', Buffer.from('{}'), 1, { idempotencyKey: key })
+    const [appended] = await commits.appendBatch('p', Buffer.from('{}'), 1, { idempotencyKey: key })
     t.equal(appended?.position, position)
   }
   await t.rejects(commits.reserve(key), { code: 'idempotency_conflict' })

@@ -30,6 +30,8 @@ export interface ImportState {
   sent: { upTo: number; at: string }[]
   /** Whether the input's compressed data was truncated; a longer file with the same beginning can resume the import. */
   isCut?: boolean
+  /** when its undo was begun, ISO 8601; it cannot be resumed then */
+  undoneSince?: string
   /** when the last batch was acknowledged, otherwise null */
   finishedAt: string | null
 }
@@ -48,6 +50,10 @@ export interface Done extends InputOffset {
   known?: number
   /** changes and aliases that were refused, of rows that are stored as events */
   refused?: number
+  /** events that may be stored in batches whose ids are not known, see `StoredBatches` */
+  uncertain?: number
+  /** bytes of the file of the batches' ids; absent in files of earlier versions, which had none */
+  storedBytes?: number
   /** bytes of the rejects file that belong to these batches */
   rejectsBytes: number
 }
@@ -94,7 +100,7 @@ export function newImport(
     importId: randomUUID(),
     ...about,
     begunAt: Date.now(),
-    done: { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, rejectsBytes: 0 },
+    done: { batches: 0, offset: 0, line: 0, accepted: 0, rejected: 0, passedOver: 0, storedBytes: 0, rejectsBytes: 0 },
     sent: [],
     finishedAt: null,
   }
@@ -109,7 +115,7 @@ export function expiredBatches({ done, sent }: ImportState, now: number): number
 /** Saves the state of a running import. Without a file (for a stream), the state is only kept in memory. */
 export class Checkpoint {
   readonly state: ImportState
-  readonly #file: StateFile<ImportState> | null
+  readonly #file: Pick<StateFile<ImportState>, 'write'> | null
   readonly #now: () => number
   /** batches before this one are recorded as sent */
   #recorded: number
@@ -117,7 +123,7 @@ export class Checkpoint {
   #recording: Promise<void> = Promise.resolve()
   #savedAt: number
 
-  constructor(state: ImportState, file: StateFile<ImportState> | null, now: () => number) {
+  constructor(state: ImportState, file: Pick<StateFile<ImportState>, 'write'> | null, now: () => number) {
     this.state = state
     this.#file = file
     this.#now = now
@@ -135,7 +141,8 @@ export class Checkpoint {
   async recordSending(index: number): Promise<void> {
     if (index >= this.#recorded) this.#recordMore()
     await this.#recording
-    this.#sent = index + 1
+    // After a resumption, later ones may have been sent by the earlier run.
+    this.#sent = Math.max(this.#sent, index + 1)
     // Ahead of the batches that follow, which then do not wait.
     if (index === this.#recorded - RECORDED_BATCHES / 2) this.#recordMore()
   }

@@ -17,6 +17,7 @@ import { type FieldNames, OWN_NAMES } from './native-rows.js'
 import type { ImportOptions, InputOptions } from './options.js'
 
 const USAGE = `Usage: tallyhouse import [options] [FILE...]
+       tallyhouse import --undo [--yes] FILE...
        tallyhouse import --all FOLDER
 
 Sends events from files, or from standard input, to a running service. The input is NDJSON, a JSON
@@ -65,6 +66,13 @@ Transient failures are retried. An interrupted import resumes when you rerun the
 event is stored twice. The exit code is 0 if every row was stored, 1 if not, and 2 for a usage
 error.
 
+With --undo, the command takes back what the import of each FILE has stored: it says how many events
+that are, asks, and deletes them. Events that were known by their insert_id, and those of other
+imports of the same rows, stay, and so do changes of profiles and aliases. --yes deletes without
+asking; --dry-run only says how many there are. It needs FILE.import.json and FILE.import.json.ids,
+which the import has written, and not FILE itself. Rerun it if it is interrupted. FILE can be imported
+again afterwards.
+
 With --all, the command does not talk to a service. While the service is stopped, it restores what
 export --all wrote to FOLDER into the empty store that the service's settings name (CLICKHOUSE_URL,
 REDIS_URL, DATA_DIR). Rerun it to resume.`
@@ -95,6 +103,8 @@ export const command: Command = {
       }
     }
     if (new Set(paths).size < paths.length) throw new UsageError('A file is named twice.')
+    if (values.undo) return await undo(paths, values, io)
+    if (values.yes) throw new UsageError('--yes is for --undo.')
     if (values['dry-run']) return await dryRun(paths, readInputOptions(values), io)
     return await importAllFiles(paths, await readOptions(values, io), io)
   },
@@ -138,6 +148,18 @@ function described({ accepted, rejected, passedOver, profiles, known, refused }:
 /** Whether it is the error of an aborted stream or call. */
 function isAbort(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ABORT_ERR' || error.code === 'aborted')
+}
+
+/** @returns the exit code */
+async function undo(paths: string[], values: Values, io: CommandIo): Promise<number> {
+  if (paths[0] === '-') throw new UsageError('--undo needs the FILE that was imported.')
+  const { undoImports } = await import('./undo.js')
+  const { state: stateFile, rejects: rejectsFile, yes: isSure, 'dry-run': isDryRun } = values
+  return await undoImports(
+    paths,
+    { target: await readTarget(values, io), stateFile, rejectsFile, isSure, isDryRun },
+    io,
+  )
 }
 
 /** Shows what would become of the inputs, and talks to no service. @returns the exit code */
@@ -220,6 +242,8 @@ function parse(args: string[]) {
       types: { type: 'string' },
       'dry-run': { type: 'boolean', default: false },
       from: { type: 'string' },
+      undo: { type: 'boolean', default: false },
+      yes: { type: 'boolean', default: false },
       parallel: { type: 'string', default: '8' },
       state: { type: 'string' },
       unanswered: { type: 'string', default: 'check' },

@@ -1,6 +1,7 @@
 import type { Connection } from '../../client/connection.js'
 import { MAX_PAGE } from '../../contract/limits.js'
 import { elementTexts, memberText } from '../../json/spans.js'
+import type { BatchPlace } from '../../model/batch-id.js'
 import { formatCursor } from '../../model/cursor.js'
 import { formatEventId, type Place, parseEventId } from '../../model/event-id.js'
 import type { Batch } from './batches.js'
@@ -17,9 +18,14 @@ const RECOGNIZED = 0.5
  * Looks a batch up in the events of the service. A batch is stored as one entry with consecutive event ids, so all of its
  * events must be there, in order. If the input contains the same batch twice, event by event, one is mistaken for the
  * other.
+ * @returns its place; null if it is not stored
  * @throws Error if it was stored and has been changed since, or the store is behind
  */
-export async function isStored(connection: Connection, batch: Batch, signal: AbortSignal): Promise<boolean> {
+export async function findStored(
+  connection: Connection,
+  batch: Batch,
+  signal: AbortSignal,
+): Promise<BatchPlace | null> {
   const events = eventsOf(batch)
   const seen = new Set<bigint>()
   for (const index of new Set([0, events.length - 1])) {
@@ -28,7 +34,7 @@ export async function isStored(connection: Connection, batch: Batch, signal: Abo
       seen.add(place.position)
       const entry = await readEntry(connection, place, events.length, signal)
       const same = events.filter((event, i) => isSame(event, entry.get(i))).length
-      if (same === events.length && entry.size === events.length) return true
+      if (same === events.length && entry.size === events.length) return place
       if (same > RECOGNIZED * events.length) {
         throw new Error(
           `${same} of the ${events.length} events from line ${batch.lines[0]} on are stored; others were changed or deleted.`,
@@ -36,7 +42,7 @@ export async function isStored(connection: Connection, batch: Batch, signal: Abo
       }
     }
   }
-  return false
+  return null
 }
 
 /** The places of events that look like this one and have this index in their entry. */

@@ -19,6 +19,7 @@ import type { ImportOptions } from './options.js'
 import { RejectsFile } from './rejects.js'
 import { beginOrResume, type ImportPaths, pathsOf, resumeHint } from './resume.js'
 import { importInput } from './send-batches.js'
+import { behind, storedBatchesOf } from './stored-batches.js'
 
 /** Bodies are smaller than the service allows, so that those in flight fit into memory. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -74,7 +75,10 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
   const resolved = withGuesses({ ...options, format, maxBytes, guesses }, guesses)
   if (state.done.batches === 0) for (const text of describeInput(inspected, options)) io.stderr.write(`${text}\n`)
 
-  const checkpoint = new Checkpoint(state, file, Date.now)
+  // Without a record, as nothing is kept of the import of a stream.
+  if (isStream) delete state.done.storedBytes
+  const stored = storedBatchesOf(paths.state, state)
+  const checkpoint = new Checkpoint(state, behind(stored, file), Date.now)
   const rejects = new RejectsFile(rejectsPath, state.done.rejectsBytes)
   const { url, secretKey } = options.target
   const transport = new HttpTransport()
@@ -85,7 +89,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     await checkService(connection, url, 'send', signal)
     const batches = await batchesOf(input, state, resolved)
     const isWhole = await importInput({
-      ...{ input, batches, options: resolved, checkpoint, rejects, connection, signal },
+      ...{ input, batches, options: resolved, checkpoint, rejects, stored, connection, signal },
       maxBytes,
       parallel: options.parallel,
       expiredUpTo: expired === 0 ? 0 : state.done.batches + expired,
@@ -99,6 +103,7 @@ async function importAlone({ path, input, paths }: Source, options: ImportOption
     line.stop()
     transport.close()
     await rejects.close()
+    await stored.close()
     const { rejected, misfits = {} } = checkpoint.state.done
     for (const text of describeMisfits(misfits, guesses.types)) io.stderr.write(`${text}\n`)
     if (rejected > 0) io.stderr.write(`${counted(rejected, 'row')} of ${input.name} rejected: see ${rejectsPath}.\n`)

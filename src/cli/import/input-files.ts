@@ -4,8 +4,8 @@ import { join } from 'node:path'
 /** Names of files that may be imported. A name without an extension, as in buckets, may contain anything. */
 const READABLE = /(^|\/)[^./]+$|\.(ndjson|jsonl|json|csv|tsv|txt|log|zip)$/i
 const COMPRESSED = /\.(gz|gzip|zst|zstd|br)$/i
-/** Written by imports: their state, its lock and their rejects. */
-const OWN = /\.(import\.json(\.new|\.lock)?|rejects\.ndjson)$/
+/** Written by imports: their state, its lock, the ids of their batches and their rejects. */
+const OWN = /\.(import\.json(\.new|\.lock|\.ids)?|rejects\.ndjson)$/
 
 /** The files that a command names; a directory is replaced by the files in it. */
 export interface InputFiles {

@@ -70,7 +70,11 @@ export async function beginOrResume(
     return { ...begun, state: fresh }
   }
   const file = new StateFile<ImportState>(paths.state)
-  const earlier = await usable(await file.read(), paths.rejects)
+  const found = await file.read()
+  if (found?.undoneSince !== undefined) {
+    throw new Error(`The undo of the import of ${path} is not complete. Run it first: tallyhouse import --undo ${path}`)
+  }
+  const earlier = await usable(found, paths.rejects)
   if (earlier && earlier.finishedAt !== null && isSameTarget(earlier, fresh)) {
     checkSame(earlier, fresh, path, paths.state)
     report(`${path} was imported at ${earlier.finishedAt}. To import it again, remove ${paths.state}.`)
@@ -174,7 +178,11 @@ function checkSame(earlier: ImportState, now: ImportState, path: string, file: s
  * Next to the input if that directory is writable, otherwise in the current directory, with names that tell it from inputs
  * of the same name in other directories.
  */
-export async function pathsOf(input: string, options: ImportOptions, { stderr }: CommandIo): Promise<ImportPaths> {
+export async function pathsOf(
+  input: string,
+  options: Pick<ImportOptions, 'stateFile' | 'rejectsFile'>,
+  { stderr }: CommandIo,
+): Promise<ImportPaths> {
   const path = input === '-' ? STREAM_NAME : input
   const isWritable = await access(dirname(resolve(path)), constants.W_OK).then(
     () => true,

@@ -1,7 +1,9 @@
 import type { Connection } from '../../client/connection.js'
+import { given } from '../../lib/given.js'
+import { formatBatchId } from '../../model/batch-id.js'
 import type { Batch, Batches, Reject } from './batches.js'
 import type { Checkpoint } from './checkpoint.js'
-import { isStored, type Unacknowledged } from './find-stored.js'
+import { findStored, type Unacknowledged } from './find-stored.js'
 import type { Input } from './input.js'
 import type { LineBatch, LineBatches } from './line-batches.js'
 import type { SourceOptions } from './native-rows.js'
@@ -9,6 +11,7 @@ import { People } from './people.js'
 import type { RejectsFile } from './rejects.js'
 import { type Sending, type Sent, sendBatch } from './send.js'
 import { sendLines } from './send-lines.js'
+import type { StoredBatches } from './stored-batches.js'
 
 /** For batches in flight when the import is interrupted. One that takes longer is sent again when the import resumes. */
 const STOP_LIMIT_MS = 5_000
@@ -19,6 +22,7 @@ export interface ImportParts {
   options: SourceOptions
   checkpoint: Checkpoint
   rejects: RejectsFile
+  stored: StoredBatches
   connection: Connection
   /** of a body */
   maxBytes: number
@@ -137,11 +141,12 @@ class BatchSender {
   /** The service scans the lines. They are sorted here if it refuses some, or has to be asked which of them it has. */
   async #storeLines(batch: LineBatch, key: string): Promise<Stored> {
     const { connection, options, expiredUpTo } = this.#parts
-    const all = { accepted: 0, known: 0, rejects: [], refused: [], profiles: 0, skipped: 0, misfits: {} }
+    const none = { accepted: 0, known: 0, ids: [], uncertain: 0 }
+    const all = { ...none, rejects: [], refused: [], profiles: 0, skipped: 0, misfits: {} }
     if (batch.count === 0) return all
     const isNew = batch.index >= expiredUpTo
-    const known = isNew ? await sendLines(connection, batch, this.#sending(batch, key)) : null
-    if (known !== null) return { ...all, accepted: batch.count - known, known }
+    const sent = isNew ? await sendLines(connection, batch, this.#sending(batch, key)) : null
+    if (sent) return { ...all, ...sent, accepted: batch.count - sent.known }
     // Most imports need no more than sends the lines.
     const { sortLines } = await import('./sort-lines.js')
     // Its events may be other bytes than its lines.
@@ -169,21 +174,27 @@ class BatchSender {
     const isUncertain = batch.index < expiredUpTo && batch.count > 0
     // Events that have ids are looked up by the service.
     if (isUncertain && unacknowledged !== 'send' && !(unacknowledged === 'check' && batch.haveIds)) {
-      const isDone = unacknowledged === 'skip' || (await isStored(connection, batch, signal))
-      if (isDone) return { accepted: batch.count, known: 0, rejects: batch.rejects }
+      const all = { accepted: batch.count, known: 0, rejects: batch.rejects }
+      if (unacknowledged === 'skip') return { ...all, ids: [], uncertain: batch.count }
+      const place = await findStored(connection, batch, signal)
+      if (place) return { ...all, ids: [formatBatchId(place)], uncertain: 0 }
     }
-    return await sendBatch(connection, batch, this.#sending(batch, key))
+    const sent = await sendBatch(connection, batch, this.#sending(batch, key))
+    if (!isUncertain) return sent
+    // An earlier run may have stored all of them a first time, or those that have ids and were found.
+    return { ...sent, uncertain: unacknowledged === 'send' ? batch.count : sent.uncertain + sent.known }
   }
 
   /** Records the acknowledged batches up to the first gap. Only one call runs at a time. */
   async #record(): Promise<void> {
-    const { checkpoint, rejects } = this.#parts
+    const { checkpoint, rejects, stored } = this.#parts
     for (;;) {
       const { done } = checkpoint.state
       const next = this.#acknowledged.get(done.batches)
       if (!next) return
       this.#acknowledged.delete(done.batches)
       const rejectsBytes = await rejects.write([...next.rejects, ...next.refused].sort((a, b) => a.line - b.line))
+      const { storedBytes } = done.storedBytes === undefined ? done : { storedBytes: await stored.write(next.ids) }
       checkpoint.recordDone({
         batches: done.batches + 1,
         ...next.end,
@@ -194,6 +205,8 @@ class BatchSender {
         misfits: sumOf(done.misfits ?? {}, next.misfits),
         known: (done.known ?? 0) + next.known,
         refused: (done.refused ?? 0) + next.refused.length,
+        uncertain: (done.uncertain ?? 0) + next.uncertain,
+        ...given({ storedBytes }),
         rejectsBytes,
       })
     }

@@ -3,11 +3,12 @@ import { TallyhouseError } from '../../client/errors.js'
 import type { RetryPolicy } from '../../client/retry.js'
 import { elementTexts, memberText } from '../../json/spans.js'
 import type { Batch, Reject } from './batches.js'
+import { type StoredIds, storedIdsOf } from './stored-ids.js'
 
 /** About six minutes of pauses: enough for a restart of the service or of its machine. */
 export const IMPORT_RETRY: RetryPolicy = { attempts: 30, baseDelayMs: 250, maxDelayMs: 15_000 }
 
-export interface Sent {
+export interface Sent extends StoredIds {
   accepted: number
   /** events that were stored before */
   known: number
@@ -34,11 +35,11 @@ export async function sendBatch(
   { body, count, lines, rejects }: Batch,
   { key, storedBefore, signal }: Sending,
 ): Promise<Sent> {
-  if (count === 0) return { accepted: 0, known: 0, rejects }
-  let known = 0
+  if (count === 0) return { accepted: 0, known: 0, ids: [], uncertain: 0, rejects }
+  const total = { known: 0, ids: [] as string[], uncertain: 0 }
   const refused = await send(body, lines, key)
   const all = refused.length === 0 ? rejects : [...rejects, ...refused].sort((a, b) => a.line - b.line)
-  return { accepted: count - known - refused.length, known, rejects: all }
+  return { accepted: count - total.known - refused.length, ...total, rejects: all }
 
   async function send(body: Uint8Array<ArrayBuffer>, lines: number[], key: string): Promise<Reject[]> {
     try {
@@ -48,7 +49,12 @@ export async function sendBatch(
         body,
         idempotencyKey: key,
       } as const
-      known += requireAll(await connection.call(call, { signal }, IMPORT_RETRY), lines.length)
+      const result = await connection.call(call, { signal }, IMPORT_RETRY)
+      const known = requireAll(result, lines.length)
+      const { ids, uncertain } = storedIdsOf(result, lines.length - known)
+      total.known += known
+      total.ids.push(...ids)
+      total.uncertain += uncertain
       return []
     } catch (error) {
       if (!(error instanceof TallyhouseError)) throw error

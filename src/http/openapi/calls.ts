@@ -1,4 +1,13 @@
-import { Accepted, Done, EventPage, OneEvent, OneSession, Ready, SessionPage } from '../../contract/schemas.js'
+import {
+  Accepted,
+  DeletedBatches,
+  Done,
+  EventPage,
+  OneEvent,
+  OneSession,
+  Ready,
+  SessionPage,
+} from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { DEAD_LETTER_CALLS } from './dead-letter-calls.js'
 import { PROJECT_CALLS } from './project-calls.js'
@@ -8,6 +17,10 @@ import { USER_CALLS } from './user-calls.js'
 
 const EVENT_ID = '0193ae30-7c42-7000-8000-00005eed1234'
 const DAY_MS = 1_733_788_800_000
+
+const BATCH_IDS =
+  'What the request has stored, as one id or several with commas in between, for `POST /public/events/delete`; `none` if the ' +
+  '`insert_id`s of all its events were known. Repeated with its `Idempotency-Key`, it has the same.'
 
 const done = { schema: Done, example: { status: 1, error: null } }
 const event = {
@@ -71,6 +84,7 @@ export const CALLS: Record<string, Call> = {
     },
     isIdempotent: true,
     response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
+    headers: { 'x-batch-ids': BATCH_IDS },
     errors: ['too_many_events', 'overloaded'],
   },
   'POST /public/import': {
@@ -89,6 +103,7 @@ export const CALLS: Record<string, Call> = {
     })}\n`,
     isIdempotent: true,
     response: { schema: Accepted, example: { status: 1, error: null, accepted: 2 } },
+    headers: { 'x-batch-ids': BATCH_IDS },
     errors: ['too_many_events', 'overloaded'],
   },
   'GET /public/events': {
@@ -196,6 +211,22 @@ export const CALLS: Record<string, Call> = {
     parameters: { eventId: EVENT_ID },
     response: done,
     errors: ['invalid_request', 'not_found'],
+  },
+  'POST /public/events/delete': {
+    id: 'deleteBatches',
+    tag: 'Events',
+    summary: 'Delete what batches have stored',
+    description:
+      'Deletes the events that 1 to 1000 requests to `/public/track/batch` or `/public/import` have stored, by the ids in ' +
+      '`x-batch-ids` of their responses. An event that was left out because its `insert_id` was known belongs to the request ' +
+      'that stored it, and stays. Takes effect at once, and can be repeated.',
+    access: 'manage',
+    example: { batches: ['0193ae307c4200005eed1234'], dry_run: true },
+    response: {
+      schema: DeletedBatches,
+      example: { status: 1, error: null, events: 1000, with_insert_id: 0 },
+    },
+    errors: [],
   },
   'POST /public/sessions/start': {
     id: 'startSession',

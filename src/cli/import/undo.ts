@@ -1,0 +1,214 @@
+import { createInterface } from 'node:readline/promises'
+import { Connection } from '../../client/connection.js'
+import { TallyhouseError } from '../../client/errors.js'
+import { INSERT_ID_BUCKET_MS, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
+import { StateFile } from '../../lib/checkpoint-file.js'
+import { type FileLock, lockFile } from '../../lib/file-lock.js'
+import type { CommandIo } from '../command.js'
+import { checkService } from '../first-call.js'
+import { counted, number, ProgressLine } from '../progress.js'
+import type { ImportState } from './checkpoint.js'
+import type { ImportOptions } from './options.js'
+import { pathsOf } from './resume.js'
+import { IMPORT_RETRY } from './send.js'
+import { type StoredBatches, storedBatchesOf } from './stored-batches.js'
+
+export interface UndoOptions extends Pick<ImportOptions, 'target' | 'stateFile' | 'rejectsFile'> {
+  /** does not ask */
+  isSure: boolean
+  /** only says how many events would be deleted */
+  isDryRun: boolean
+}
+
+/** Batches of one call: up to 200 000 events. */
+const BATCHES = 200
+/** The service deletes before it responds. */
+const TIMEOUT_MS = 120_000
+const ID_MEMORY_MS = (OLD_ID_BUCKETS + 1) * INSERT_ID_BUCKET_MS
+
+/** An import to undo. */
+interface Recorded {
+  path: string
+  state: ImportState
+  file: StateFile<ImportState>
+  stored: StoredBatches
+  /** what is in the service of it */
+  found: Found
+}
+
+interface Found {
+  events: number
+  /** those of them that have an `insert_id` */
+  withInsertId: number
+}
+
+/**
+ * Deletes what imports of these files have stored, after showing how much that is, and asking. Other events, and those that
+ * were known by their `insert_id`, stay. It can be interrupted and rerun.
+ * @returns the exit code
+ * @throws Error with a sentence for the user; nothing is deleted if one of the files has no import that can be undone
+ */
+export async function undoImports(paths: readonly string[], options: UndoOptions, io: CommandIo): Promise<number> {
+  const { url, secretKey } = options.target
+  const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
+  const locks: FileLock[] = []
+  const imports: Recorded[] = []
+  try {
+    for (const path of paths) {
+      const { state: statePath } = await pathsOf(path, options, io)
+      const lock = await lockFile(`${statePath}.lock`)
+      if (!lock) throw new Error(`Another process is importing ${path}. Interrupt it, or wait until it has ended.`)
+      locks.push(lock)
+      const { state, file } = await readRecord(path, statePath, url)
+      if (imports.length === 0) await checkService(connection, url, 'read', io.signal)
+      const stored = storedBatchesOf(statePath, state)
+      const found = await count(connection, stored, io.signal)
+      if (found.events === 0 && state.done.accepted > 0 && state.key !== options.target.keyDigest) {
+        throw new Error(
+          `${path} was imported with another secret key, and nothing of it is in the project of this key. Use a key of that project.`,
+        )
+      }
+      imports.push({ path, state, file, stored, found })
+      io.stderr.write(`${path}: ${describe(state, found)}\n`)
+    }
+    if (options.isDryRun) return 0
+    if (!(await mayDelete(imports, options, io))) return 1
+    let isWhole = true
+    for (const each of imports) {
+      if (!(await remove(connection, each, io))) return 1
+      isWhole &&= !each.state.done.uncertain
+    }
+    return isWhole ? 0 : 1
+  } finally {
+    for (const lock of locks) lock.release()
+  }
+}
+
+/** @throws Error with a sentence for the user if the import cannot be undone */
+async function readRecord(path: string, statePath: string, url: string) {
+  const file = new StateFile<ImportState>(statePath)
+  const state = await file.read()
+  if (!state) {
+    throw new Error(
+      `There is no record of an import of ${path}: ${statePath} does not exist. An import from standard input has none.`,
+    )
+  }
+  if (state.url !== url) throw new Error(`${path} was imported at ${state.url}, not at ${url}. Undo it there.`)
+  if (state.done.storedBytes === undefined) {
+    throw new Error(`${path} was imported by an earlier version of tallyhouse, which did not record what it stored.`)
+  }
+  const isUnclear = state.finishedAt === null && state.sent.length > 0
+  if (isUnclear && !state.undoneSince) {
+    throw new Error(
+      `The import of ${path} was interrupted while batches were sent, and it is not known which of them are stored. Rerun it without --undo to resume it, then undo it.`,
+    )
+  }
+  return { state, file }
+}
+
+async function count(connection: Connection, stored: StoredBatches, signal: AbortSignal): Promise<Found> {
+  const found = { events: 0, withInsertId: 0 }
+  for await (const batches of stored.read(BATCHES)) {
+    const { events, withInsertId } = await deleteBatches(connection, { batches, dry_run: true }, signal)
+    found.events += events
+    found.withInsertId += withInsertId
+  }
+  return found
+}
+
+async function deleteBatches(
+  connection: Connection,
+  body: { batches: string[]; dry_run?: true },
+  signal: AbortSignal,
+): Promise<Found> {
+  try {
+    const call = { method: 'POST', path: '/public/events/delete', body: JSON.stringify(body) } as const
+    const { events, with_insert_id } = (await connection.call(call, { signal }, IMPORT_RETRY)).value
+    return { events: Number(events), withInsertId: Number(with_insert_id) }
+  } catch (error) {
+    if (!(error instanceof TallyhouseError) || error.code !== 'not_found') throw error
+    throw new Error('The service is of an earlier version, which cannot undo imports. Update it.', { cause: error })
+  }
+}
+
+function describe({ finishedAt, undoneSince, done }: ImportState, { events }: Found): string {
+  const when = finishedAt === null ? 'imported in part' : `imported at ${finishedAt}`
+  const which = events === done.accepted ? '' : ` of the ${number(done.accepted)} that were accepted`
+  const why = which === '' ? '' : undoneSince ? ', as its undo was interrupted' : ', as others were known or deleted'
+  return `${when}; ${counted(events, 'event')}${which} ${events === 1 ? 'is' : 'are'} stored${why}.`
+}
+
+/** @throws Error if there is nobody to ask */
+async function mayDelete(imports: readonly Recorded[], { isSure }: UndoOptions, io: CommandIo): Promise<boolean> {
+  if (isSure) return true
+  if (!io.stdin.isTTY) throw new Error('Nothing was deleted, as there is no terminal to ask at. Add --yes to delete.')
+  const events = imports.reduce((sum, { found }) => sum + found.events, 0)
+  const terminal = createInterface({ input: io.stdin, output: io.stderr })
+  try {
+    const reply = await terminal.question(`Delete ${counted(events, 'event')}? [y/N] `, { signal: io.signal })
+    if (/^\s*y(es)?\s*$/i.test(reply)) return true
+  } catch (error) {
+    if (!io.signal.aborted) throw error
+  } finally {
+    terminal.close()
+  }
+  io.stderr.write('Nothing was deleted.\n')
+  return false
+}
+
+/** @returns false if it was interrupted */
+async function remove(
+  connection: Connection,
+  { path, state, file, stored, found }: Recorded,
+  io: CommandIo,
+): Promise<boolean> {
+  // From now on, the file cannot be imported until all is deleted.
+  state.undoneSince ??= new Date().toISOString()
+  await file.write(state)
+  let deleted = 0
+  const line = new ProgressLine(io.stderr, 'deleted', () => ({
+    events: deleted,
+    part: Math.min(deleted / Math.max(found.events, 1), 1),
+  }))
+  try {
+    for await (const batches of stored.read(BATCHES)) {
+      if (io.signal.aborted) break
+      deleted += (await deleteBatches(connection, { batches }, io.signal)).events
+    }
+  } catch (error) {
+    if (!io.signal.aborted) throw error
+  } finally {
+    line.stop()
+  }
+  if (io.signal.aborted) {
+    io.stderr.write(
+      `Interrupted after ${counted(deleted, 'event')} of ${path}. Rerun the command to delete the others.\n`,
+    )
+    return false
+  }
+  // First, as it is what an import of the file looks for.
+  await file.remove()
+  await stored.remove()
+  io.stderr.write(`${path}: ${counted(deleted, 'event')} deleted.\n`)
+  for (const sentence of whatStays(path, state, found)) io.stderr.write(`${sentence}\n`)
+  return true
+}
+
+function whatStays(path: string, { done, finishedAt }: ImportState, { withInsertId }: Found): string[] {
+  const sentences: string[] = []
+  if (done.profiles) {
+    sentences.push(`${counted(done.profiles, 'change')} of profiles and aliases by the import of ${path} stay.`)
+  }
+  if (withInsertId > 0) {
+    const until = new Date(Date.parse(finishedAt ?? new Date().toISOString()) + ID_MEMORY_MS)
+    sentences.push(
+      `${counted(withInsertId, 'event')} had an insert_id, which the service remembers. If you import ${path} again before ${until.toISOString()}, it may take them for repetitions, and not store them.`,
+    )
+  }
+  if (done.uncertain) {
+    sentences.push(
+      `Up to ${number(done.uncertain)} more events of ${path} may be stored. The ids of their batches are not known: the service sent none, or they were sent more than 23 hours before the import was resumed.`,
+    )
+  }
+  return sentences
+}

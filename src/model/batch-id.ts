@@ -1,0 +1,21 @@
+import type { Place } from './event-id.js'
+
+/**
+ * Names what one batch has stored: the events of one entry. 16 hexadecimal digits of the entry's position, and 8 of the
+ * journal's id. It is not the id of an event, as single events share their entry with those of other requests.
+ */
+export type BatchPlace = Omit<Place, 'index'>
+
+const BATCH_ID = /^[0-9a-f]{24}$/
+/** In the place of ids, if a batch has stored nothing, because the `insert_id`s of all its events were known. */
+export const NO_BATCH = 'none'
+
+export function formatBatchId({ position, journalId }: BatchPlace): string {
+  return position.toString(16).padStart(16, '0') + journalId.toString(16).padStart(8, '0')
+}
+
+/** @returns null if the text is not such an id */
+export function parseBatchId(text: string): BatchPlace | null {
+  if (!BATCH_ID.test(text)) return null
+  return { position: BigInt(`0x${text.slice(0, 16)}`), journalId: Number.parseInt(text.slice(16), 16) }
+}

@@ -1,0 +1,58 @@
+import { QueryParameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
+import type { BatchPlace } from '../model/batch-id.js'
+import { formatEventId, lastIdAt } from '../model/event-id.js'
+import { ENTRY_MASK } from './events.js'
+
+/** Time limit for deleting the events of many batches: a million of them, on a slow disk. */
+const DELETE_LIMIT_MS = 110_000
+
+/** What some batches of a project have stored. */
+export interface BatchEvents {
+  events: number
+  /** those of them that have an `insert_id` */
+  withInsertId: number
+}
+
+/** Counts the events of batches that are stored and not deleted. */
+export async function countEventsOfBatches(
+  shards: Shards,
+  projectId: string,
+  batches: readonly BatchPlace[],
+): Promise<BatchEvents> {
+  const fields = new QueryParameters()
+  const [row] = await shards.rows<{ events: string; with_insert_id: string }>(
+    `SELECT count() AS events, countIf(insert_id != '') AS with_insert_id FROM ${shards.table('events')}
+     WHERE ${ofBatches(fields, projectId, batches)}`,
+    fields.parameters,
+    {},
+    { limitMs: DELETE_LIMIT_MS },
+  )
+  return { events: Number(row?.events ?? 0), withInsertId: Number(row?.with_insert_id ?? 0) }
+}
+
+/** Hides the events of batches, on every shard: a change of the layout may have moved a lane. */
+export async function deleteEventsOfBatches(
+  shards: Shards,
+  projectId: string,
+  batches: readonly BatchPlace[],
+): Promise<void> {
+  const fields = new QueryParameters()
+  const statement = `DELETE FROM events WHERE ${ofBatches(fields, projectId, batches)}`
+  await shards.each(({ clickhouse }) => clickhouse.command(statement, fields.parameters, {}, DELETE_LIMIT_MS))
+}
+
+/** The first and the last possible id bound what is read of the key. */
+function ofBatches(fields: QueryParameters, projectId: string, batches: readonly BatchPlace[]): string {
+  const positions = batches.map(({ position }) => position).sort((a, b) => (a < b ? -1 : 1))
+  const [first = 0n, last = 0n] = [positions[0], positions.at(-1)]
+  const least = fields.array([formatEventId({ position: first, index: 0, journalId: 0 })], 'UUID')
+  const greatest = fields.array([lastIdAt(last)], 'UUID')
+  const ids = fields.array(
+    batches.map((place) => formatEventId({ ...place, index: 0 })),
+    'UUID',
+  )
+  return `project_id = ${fields.text(projectId)}
+    AND toUInt128(event_id) >= toUInt128(${least}[1]) AND toUInt128(event_id) <= toUInt128(${greatest}[1])
+    AND bitAnd(toUInt128(event_id), toUInt128('${ENTRY_MASK}')) IN arrayMap(id -> toUInt128(id), ${ids})`
+}

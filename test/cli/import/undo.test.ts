@@ -1,0 +1,191 @@
+import { once } from 'node:events'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import t from 'tap'
+import { command } from '../../../src/cli/import/command.js'
+import { SECRET_KEY, type Service, STORAGES, settingsFor, startService, temporaryFolder, until } from '../../helper.js'
+import { runCommand, startCommand } from '../command-line.js'
+
+type Row = Record<string, unknown>
+
+/** A file of events of one name, and what a user does with it. */
+async function fileOf(folder: string, event: string, rows: Row[]) {
+  const path = join(folder, `${event}.ndjson`)
+  await writeFile(path, rows.map((row) => `${JSON.stringify({ event, distinct_id: 'u', ...row })}\n`).join(''))
+  return path
+}
+
+function commandsOf(service: Service) {
+  const run = (...args: string[]) => runCommand(['import', '--url', service.url, ...args])
+  const succeed = async (...args: string[]) => {
+    const ended = await run(...args)
+    if (ended.code !== 0) throw new Error(ended.stderr)
+    return ended.stderr
+  }
+  /** How many events there are of each name. */
+  const counts = async () => {
+    const { stdout } = await runCommand(['export', '--url', service.url])
+    const found: Record<string, number> = {}
+    for (const line of stdout.split('\n').filter(Boolean)) {
+      const { event } = JSON.parse(line)
+      found[event] = (found[event] ?? 0) + 1
+    }
+    return found
+  }
+  return { run, succeed, counts }
+}
+
+const rowsOf = (count: number, more: (n: number) => Row = () => ({})) =>
+  Array.from({ length: count }, (_, n) => ({ properties: { n }, ...more(n) }))
+
+const exists = (path: string) =>
+  stat(path).then(
+    () => true,
+    () => false,
+  )
+
+for (const storage of [...STORAGES, 'embedded lanes'] as const) {
+  t.test(`an import is undone exactly, on ${storage}`, async (t) => {
+    const service = await startService(t, await settingsFor(t, storage))
+    const { run, succeed, counts } = commandsOf(service)
+    const folder = await temporaryFolder(t)
+
+    t.test('events of other imports, and known ones, stay', async (t) => {
+      const named = (n: number) => ({ insert_id: `i${n}` })
+      const live = await fileOf(folder, 'live', rowsOf(1500, named))
+      await succeed(live)
+      const file = await fileOf(folder, 'file', [...rowsOf(3000, named), ...rowsOf(500)])
+      await succeed(file)
+      t.strictSame(await counts(), { live: 1500, file: 2000 })
+      const shown = await run('--undo', '--dry-run', file)
+      t.match(shown.stderr, /file\.ndjson: imported at .*; 2 000 events .*are stored/)
+      const refused = await run('--undo', file)
+      t.equal(refused.code, 1)
+      t.match(refused.stderr, 'Nothing was deleted, as there is no terminal to ask at. Add --yes to delete.')
+      t.strictSame(await counts(), { live: 1500, file: 2000 })
+      const undone = await succeed('--undo', '--yes', file)
+      t.match(undone, /2 000 events deleted/)
+      t.match(undone, /1 500 events had an insert_id, which the service remembers/)
+      t.strictSame(await counts(), { live: 1500 })
+      const again = await run('--undo', '--yes', file)
+      t.equal(again.code, 1)
+      t.match(again.stderr, 'There is no record of an import of')
+      t.match(await succeed('--undo', '--yes', live), /1 500 events deleted/)
+      t.strictSame(await counts(), {})
+    })
+
+    t.test('a new import of the file stores it again', async (t) => {
+      const file = await fileOf(folder, 'twice', rowsOf(2500))
+      await succeed(file)
+      await succeed('--undo', '--yes', file)
+      t.notOk((await readdir(folder)).some((name) => name.startsWith('twice.ndjson.')))
+      await succeed(file)
+      t.strictSame(await counts(), { twice: 2500 })
+      await succeed('--undo', '--yes', file)
+      t.strictSame(await counts(), {})
+    })
+
+    t.test('one that was killed, and resumed', async (t) => {
+      const rows = rowsOf(40_000, (n) => (n % 3 === 0 ? { insert_id: `killed ${n}` } : {}))
+      const file = await fileOf(folder, 'killed', rows)
+      const importer = startCommand(['import', '--url', service.url, file])
+      await until('a batch to be stored', () => exists(`${file}.import.json.ids`))
+      importer.kill('SIGKILL')
+      await once(importer, 'close')
+      if (!JSON.parse(await readFile(`${file}.import.json`, 'utf8')).finishedAt) {
+        const unclear = await run('--undo', '--yes', file)
+        t.equal(unclear.code, 1)
+        t.match(unclear.stderr, /was interrupted while batches were sent.* Rerun it without --undo to resume it/)
+      }
+      await succeed(file)
+      t.strictSame(await counts(), { killed: 40_000 })
+      t.match(await succeed('--undo', '--yes', file), /40 000 events deleted/)
+      t.strictSame(await counts(), {})
+    })
+  })
+}
+
+t.test('an undo that was killed is completed, and nothing is imported before', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const { run, succeed, counts } = commandsOf(service)
+  const folder = await temporaryFolder(t)
+  const [file, other] = await Promise.all([
+    fileOf(folder, 'file', rowsOf(210_000)),
+    fileOf(folder, 'other', rowsOf(10)),
+  ])
+  await succeed(file, other)
+  const statePath = `${file}.import.json`
+  const undo = startCommand(['import', '--undo', '--yes', '--url', service.url, file])
+  const isBegun = async () => {
+    const text = await readFile(statePath, 'utf8').catch(() => '{"undoneSince":1}')
+    return JSON.parse(text).undoneSince !== undefined
+  }
+  await until('the undo to begin', isBegun)
+  undo.kill('SIGKILL')
+  await once(undo, 'close')
+  if (await exists(statePath)) {
+    const refused = await run(file)
+    t.equal(refused.code, 1)
+    t.match(refused.stderr, /The undo of the import of .* is not complete/)
+    await succeed('--undo', '--yes', file)
+  }
+  t.strictSame(await counts(), { other: 10 })
+})
+
+t.test('at a terminal, it asks', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const { succeed, counts } = commandsOf(service)
+  const file = await fileOf(await temporaryFolder(t), 'file', rowsOf(10))
+  await succeed(file)
+  const answer = async (reply: string) => {
+    const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
+    const io = {
+      env: { SECRET_KEY },
+      stdin: Object.assign(stdin, { isTTY: true }),
+      stdout,
+      stderr,
+      signal: new AbortController().signal,
+    }
+    stdin.write(`${reply}\n`)
+    const code = await command.run(['--undo', '--url', service.url, file], io)
+    return { code, text: String(stderr.read()) }
+  }
+  for (const reply of ['', 'n', 'yellow']) {
+    const { code, text } = await answer(reply)
+    t.equal(code, 1, reply)
+    t.match(text, /Delete 10 events\? \[y\/N\] .*Nothing was deleted/s)
+  }
+  t.strictSame(await counts(), { file: 10 })
+  t.equal((await answer('Y')).code, 0)
+  t.strictSame(await counts(), {})
+})
+
+t.test('what cannot be undone', async (t) => {
+  const service = await startService(t, await settingsFor(t, 'embedded'))
+  const { run, succeed, counts } = commandsOf(service)
+  const folder = await temporaryFolder(t)
+  const file = await fileOf(folder, 'file', rowsOf(10))
+  const fails = async (message: RegExp, code = 1, args = ['--undo', '--yes', file]) => {
+    const ended = await run(...args)
+    t.equal(ended.code, code)
+    t.match(ended.stderr, message)
+  }
+  await fails(/--undo needs the FILE/, 2, ['--undo'])
+  await fails(/--yes is for --undo/, 2, ['--yes', file])
+  await fails(/There is no record of an import/)
+  await succeed(file)
+  const statePath = `${file}.import.json`
+  const text = await readFile(statePath, 'utf8')
+  const state = JSON.parse(text)
+  await writeFile(statePath, JSON.stringify({ ...state, url: 'http://127.0.0.1:1' }))
+  await fails(/was imported at http:\/\/127.0.0.1:1, not at/)
+  await writeFile(statePath, JSON.stringify({ ...state, done: { ...state.done, storedBytes: undefined } }))
+  await fails(/by an earlier version of tallyhouse/)
+  await writeFile(statePath, JSON.stringify({ ...state, done: { ...state.done, storedBytes: 1000 } }))
+  await fails(/is missing or incomplete/)
+  t.strictSame(await counts(), { file: 10 })
+  await writeFile(statePath, JSON.stringify({ ...state, done: { ...state.done, uncertain: 3 } }))
+  await fails(/10 events deleted.*Up to 3 more events/s)
+  t.strictSame(await counts(), {})
+})
