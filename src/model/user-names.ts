@@ -20,10 +20,11 @@ const PLACEHOLDERS = new Set([
   '',
   // A missing value as languages print it: JavaScript, Python, Ruby, Swift, Go, C and Objective-C, Java, SQL.
   ...['undefined', 'null', 'none', 'nil', 'nan', 'void', '<nil>', '<null>', '(null)', '(nil)', '(none)', 'nullptr'],
+  ...['<na>', '#n/a', '\\n'],
   ...['optional(nil)', 'optional.empty', 'nothing', 'undef'],
   // An empty or unnamed value: an object as text, and what is no text.
   ...['[object object]', '[object undefined]', '[object null]', '[object promise]', '[]', '{}', '()'],
-  ...['0', '-1', '0.0', '-0', 'true', 'false', 'infinity', '-infinity'],
+  ...['-1', '-1.0', 'true', 'false', 'infinity', '-infinity', 'inf', '-inf'],
   // PostHog's ids that never merge persons (`isDistinctIdIllegal` in its person-utils.ts), which it also knows in quotes.
   ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
   // Values that Mixpanel refuses as a distinct_id ("Server-side events without a user" in its documentation), but for `anon`,
@@ -44,6 +45,11 @@ const PLACEHOLDERS = new Set([
  * IMEI or a MAC address of zeros.
  */
 const ZEROS = /^(urn:uuid:)?[{(]?0{8}-?(0{4}-?){3}0{12}[)}]?$|^0{14,16}$|^(00[:-]?){5}00$/
+
+/** However a number that is nothing is written; `0.0` comes of a column of ids in which some are missing. */
+const ZERO = /^[+-]?0(\.0*)?(e[+-]?\d+)?$/
+/** What Mixpanel puts before the id of a device, which may be none. */
+const DEVICE_PREFIX = '$device:'
 
 /** White space of any kind, and characters without a width, which look like none. */
 const BLANKS = /[\s\p{Z}\p{Cc}\p{Cf}\u115f\u1160\u3164\uffa0\u2800]+/gu
@@ -67,9 +73,9 @@ const LONGEST = 255 * 2
 /** Whether a name is what clients send when they have no id: the whole text, in any case. */
 export function isPlaceholder(name: string): boolean {
   if (name.length > LONGEST) return false
-  let text = withoutBlanks(name)
-  for (let quoted = QUOTED.exec(text); quoted; quoted = QUOTED.exec(text)) text = withoutBlanks(quoted[2] ?? '')
-  return PLACEHOLDERS.has(text) || ZEROS.test(text)
+  const text = withoutQuotes(name)
+  const id = text.startsWith(DEVICE_PREFIX) ? withoutQuotes(text.slice(DEVICE_PREFIX.length)) : text
+  return PLACEHOLDERS.has(id) || ZEROS.test(id) || ZERO.test(id)
 }
 
 /** Whether a name can be one of several of a user. */
@@ -85,6 +91,13 @@ export function isGroupName(name: string): boolean {
 /** The name of the profile of a group. */
 export function groupName(...parts: readonly string[]): string {
   return `${GROUP_PREFIX}${parts.join(':')}`
+}
+
+/** As `withoutBlanks`, and without quotes around it. */
+function withoutQuotes(name: string): string {
+  let text = withoutBlanks(name)
+  for (let quoted = QUOTED.exec(text); quoted; quoted = QUOTED.exec(text)) text = withoutBlanks(quoted[2] ?? '')
+  return text
 }
 
 /** In lower case, without blanks at its ends, each run of others as one space. */

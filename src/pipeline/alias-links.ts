@@ -249,17 +249,26 @@ export class AliasLinks {
 
   /** Removes the alias that closes a cycle, with what it gave. Its name is a user again, which has the others. */
   async #break(projectId: string, closing: string, made: Alias): Promise<void> {
-    const { states, profiles } = this.#parts
-    const own = await profiles.get(projectId, closing)
-    if (own && made.givenTo !== '') {
-      const given = new Map([...own.properties].filter(([name]) => made.given.includes(name)))
-      await profiles.change(projectId, made.givenTo, (profile) => {
-        const left = profile && takeAway(profile, given, Date.now())
-        return left?.isDerived && left.properties.size === 0 ? null : left
-      })
-    }
-    await states.change(projectId, closing, (current) => {
-      return isLink(current) && isSame(current, made) ? HAS_NAMES : current
+    await this.#takeGiven(projectId, closing, made)
+    let late: Alias | null = null
+    await this.#parts.states.change(projectId, closing, (current) => {
+      if (!isLink(current) || !isSame(current, made)) return current
+      late = { ...current, given: current.given.filter((name) => !made.given.includes(name)) }
+      return HAS_NAMES
+    })
+    // What another call has given since `made` was read.
+    if (late) await this.#takeGiven(projectId, closing, late)
+  }
+
+  /** Takes away what an alias gave. */
+  async #takeGiven(projectId: string, alias: string, { givenTo, given: names }: Alias): Promise<void> {
+    const { profiles } = this.#parts
+    const own = givenTo === '' || names.length === 0 ? null : await profiles.get(projectId, alias)
+    if (!own) return
+    const given = new Map([...own.properties].filter(([name]) => names.includes(name)))
+    await profiles.change(projectId, givenTo, (profile) => {
+      const left = profile && takeAway(profile, given, Date.now())
+      return left?.isDerived && left.properties.size === 0 ? null : left
     })
   }
 
@@ -269,10 +278,18 @@ export class AliasLinks {
     const own = await profiles.get(projectId, alias)
     const user = made.givenTo || made.distinctId
     const given = own ? await giveTo(profiles, projectId, user, own) : []
+    let isMade = false
     await states.change(projectId, alias, (current) => {
-      if (!isLink(current) || !isSame(current, made)) return current
+      isMade = isLink(current) && isSame(current, made)
+      if (!current || !isMade) return current
       return { ...current, givenTo: user, given: [...new Set([...current.given, ...given])], isPending: false }
     })
+    if (!isMade && given.length > 0) {
+      // The alias was removed meanwhile; who removed it did not know what it has given. It may have been made again.
+      await this.#takeGiven(projectId, alias, { ...made, givenTo: user, given })
+      await this.#absorb(projectId, alias)
+      return
+    }
     // The user may have become an alias meanwhile.
     if (given.length > 0 && isLink(await states.get(projectId, user))) await this.#absorb(projectId, user)
   }

@@ -5,7 +5,7 @@ export const TIME_FORMATS = ['iso', 's', 'ms', 'us', 'ns'] as const
 export type TimeFormat = (typeof TIME_FORMATS)[number]
 
 const ISO_8601 =
-  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?$/i
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|UTC|GMT|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?$/i
 const PLAIN_ISO = 'YYYY-MM-DDTHH:mm:ss.sssZ'
 /** days */
 const SHORTEST_MONTH = 28

@@ -29,6 +29,9 @@ t.test('placeholders, in any case, with any white space around and in quotes', a
     ],
     ...['00000000-0000-0000-0000-000000000000', '0'.repeat(32), '{00000000-0000-0000-0000-000000000000}'],
     ...['0'.repeat(15), '00:00:00:00:00:00', 'not  set'],
+    ...['0.00', '-0.0', '+0', '0e5', '-1.0', 'inf', '<NA>', '#N/A', '\\N'],
+    // A device without an id, as Mixpanel's SDKs name it.
+    ...['$device:', '$device:undefined', '$device:00000000-0000-0000-0000-000000000000', '$device: "null"'],
   ]
   for (const text of texts) {
     for (const name of [
@@ -67,6 +70,11 @@ t.test('what only looks like one is a name', async (t) => {
       'guest-1',
       'user-0',
       '00',
+      '0.5',
+      '0e',
+      '$device:1',
+      '$device:undefined-1',
+      'info',
       '1',
       '-2',
       'Nilsson',

@@ -144,6 +144,30 @@ t.test('links of any strength at once hide no name', async (t) => {
   )
 })
 
+t.test('what opposite links at once gave is gone once the one that is left is taken back', async (t) => {
+  const call = fc.record({ isReverse: fc.boolean(), turns: fc.nat({ max: 12 }) })
+  await fc.assert(
+    fc.asyncProperty(fc.array(call, { minLength: 2, maxLength: 8 }), async (calls) => {
+      const { profiles, aliases, links, shown } = open()
+      for (const name of ['a', 'b']) {
+        profiles.all.set(name, { properties: new Map([[name, '1']]), createdAt: 1, updatedAt: 1 })
+      }
+      await Promise.all(
+        calls.map(async ({ isReverse, turns }) => {
+          for (let i = 0; i < turns; i++) await turn()
+          const [distinctId, alias] = isReverse ? ['b', 'a'] : ['a', 'b']
+          await links.link('p', { distinctId, alias, link: 'merge' })
+        }),
+      )
+      const user = await aliases.resolve('p', 'a')
+      t.same(shown(user), { a: 1, b: 1 })
+      t.ok(await links.takeBack('p', user, user === 'a' ? 'b' : 'a'))
+      if (!t.same([shown('a'), shown('b')], [{ a: 1 }, { b: 1 }])) throw new Error('a profile keeps what it was given')
+    }),
+    { numRuns: 500, seed: 39 },
+  )
+})
+
 t.test('an interrupted link is completed by the next call, a completed one is left alone', async (t) => {
   const { states, profiles, links, shown } = open()
   profiles.all.set('device', identify(null, parseProperties('{"first":1}'), 1))

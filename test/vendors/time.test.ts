@@ -40,3 +40,18 @@ t.test('times as most SDKs write them are read as any other', async (t) => {
   }
   t.equal(toMilliseconds('2026-01-02T03:04:05.678Z', 'iso'), Date.UTC(2026, 0, 2, 3, 4, 5, 678))
 })
+
+t.test('a zone that no clock has is no zone', async (t) => {
+  const at = Date.UTC(2024, 0, 1, 10)
+  for (const [zone, hours] of [
+    ['+14:00', 14],
+    ['-1200', -12],
+    ['+23', 23],
+    ['+05:30', 5.5],
+  ] as const) {
+    t.equal(toMilliseconds(`2024-01-01T10:00:00${zone}`, 'iso'), at - hours * 3_600_000, zone)
+  }
+  for (const zone of ['+24:00', '+99:00', '-25', '+01:60', '+0199']) {
+    t.equal(toMilliseconds(`2024-01-01T10:00:00${zone}`, 'iso'), null, zone)
+  }
+})
