@@ -44,6 +44,9 @@ export interface SdkFormat {
   keyPaths: readonly KeyPath[]
 }
 
+/** Elements of a request in which a key is looked for, and different keys in them that are tried. */
+const MAX_ELEMENTS = 1000
+const MAX_KEYS = 10
 /** Fields of a form or of the query that hold a key. */
 const KEY_FIELDS = ['api_key', 'writeKey', 'token', 'client', 'key']
 
@@ -147,16 +150,32 @@ function* candidates(
 ): Generator<string> {
   yield* keysInHeaders(request)
   for (const path of paths) {
-    const key = value ? keyAt(value, path) : findBodyKey(json, path)
-    if (isText(key)) yield key
+    if (value) yield* keysAt(value, path)
+    else yield* [findBodyKey(json, path)].filter(isText)
   }
   yield* KEY_FIELDS.map((name) => fields.get(name)).filter(isText)
 }
 
-function keyAt(value: JsonValue, path: KeyPath): unknown {
-  let found: JsonValue | undefined = value
-  for (const step of path) found = step === 0 ? found?.first : found?.member(step)
-  return found?.isString ? found.value : null
+/**
+ * The keys at a path. Of an array, any element may have the key: one that has none, or a key of nobody's, is a fault of its
+ * own and does not cost the others the request.
+ */
+function* keysAt(value: JsonValue | undefined, [step, ...rest]: KeyPath): Generator<string> {
+  if (!value) return
+  if (step === undefined) {
+    if (value.isString && isText(value.value)) yield value.value
+  } else if (step !== 0) {
+    yield* keysAt(value.member(step), rest)
+  } else if (value.isArray) {
+    const seen = new Set<string>()
+    for (const element of value.elements().slice(0, MAX_ELEMENTS)) {
+      for (const key of keysAt(element, rest)) {
+        if (seen.size === MAX_KEYS) return
+        if (!seen.has(key)) yield key
+        seen.add(key)
+      }
+    }
+  }
 }
 
 function isText(value: unknown): value is string {

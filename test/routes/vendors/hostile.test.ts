@@ -59,3 +59,26 @@ t.test('no value of a message takes its neighbours with it, at any door', async 
     t.equal(stored.length, sent, url)
   }
 })
+
+t.test('a first message without a key of the project costs the others nothing', async (t) => {
+  const { post, events, keys } = await startSdkApp(t)
+  const token = keys.write
+  const firsts = ['null', '1', '"x"', '[]', '{}', '{"properties":null}', '{"properties":[]}']
+  const tokens = ['{}', '[]', '""', 'null', '1e400', '"wk_of_nobody"']
+  const all = [...firsts, ...tokens.map((one) => `{"event":"bad","properties":{"token":${one}}}`)]
+  for (const [i, first] of all.entries()) {
+    const good = `{"event":"good ${i}","properties":{"token":"${token}","distinct_id":"u"}}`
+    for (const url of ['/mixpanel/track', '/posthog/e/']) {
+      const { statusCode } = await post(url, `[${first},${good}]`, { authorization: '' })
+      t.equal(statusCode, 200, `${url} ${first}`)
+    }
+  }
+  const found = (await events()).map(({ event }) => event).filter((event) => event.startsWith('good'))
+  t.equal(found.length, 2 * all.length)
+  const unknown = `{"event":"bad","properties":{"token":"wk_of_nobody"}}`
+  t.equal(
+    (await post('/mixpanel/track', `[${unknown},${unknown}]`, { authorization: '' })).statusCode,
+    401,
+    'no key of any project',
+  )
+})
