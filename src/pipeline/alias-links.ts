@@ -137,8 +137,16 @@ export class AliasLinks {
     const { aliases, profiles, states } = this.#parts
     const found = user ?? (await aliases.resolve(projectId, name))
     await profiles.change(projectId, found, change, { ...repetition, ...(found !== name && { sentTo: name }) })
-    const mayBeAlias = await aliases.hasAny(projectId).catch(() => false)
-    if (mayBeAlias && isLink(await states.get(projectId, found))) await this.#absorb(projectId, found)
+    try {
+      const isAlias = (await aliases.hasAny(projectId)) && isLink(await states.get(projectId, found))
+      if (isAlias) await this.#absorb(projectId, found)
+    } catch (err) {
+      // The change is durable, so an outage now is no reason to have the client repeat it.
+      this.#parts.log.warn(
+        { project: projectId, err },
+        'could not see whether a changed profile became an alias meanwhile',
+      )
+    }
   }
 
   /** Counts and logs a link of an SDK that was refused. */

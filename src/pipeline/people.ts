@@ -109,11 +109,11 @@ export async function takePeople(
   messages: readonly PersonMessage[],
   options: PeopleOptions,
 ): Promise<{ faults: Fault[]; refused: Fault[] }> {
-  const result = { faults: [], refused: [] }
+  const result: { faults: Fault[]; refused: Fault[] } = { faults: [], refused: [] }
   if (messages.length === 0) return result
   const changes = messages.filter((message) => message.type === 'change')
   if (changes.length === messages.length) {
-    result.faults.push(...((await applyAll(parts, projectId, changes, options)) as never[]))
+    result.faults.push(...(await applyAll(parts, projectId, changes, options)))
     return result
   }
   const groups = await groupsOf(parts, projectId, messages)
@@ -161,8 +161,8 @@ async function takeGroup(
 ): Promise<void> {
   const { mayDelete = false, mayMerge = false } = options
   let waiting: Change[] = []
-  // SDKs repeat a link with each event.
-  const done = new Set<string>()
+  // SDKs repeat a link with each event. By link: why it was refused, or null.
+  const done = new Map<string, Fault | null>()
   const flush = async () => {
     const changes = waiting
     waiting = []
@@ -174,11 +174,12 @@ async function takeGroup(
     } else if (message.type === 'alias') {
       const link = message.link === 'merge' && !mayMerge ? { ...message, link: 'said' as const } : message
       const key = JSON.stringify([link.distinctId, link.alias, link.link])
-      if (done.has(key)) continue
-      await flush()
-      const fault = await takeLink(parts, projectId, link, options)
-      if (fault) refused.push(fault)
-      done.add(key)
+      if (!done.has(key)) {
+        await flush()
+        done.set(key, await takeLink(parts, projectId, link, options))
+      }
+      const fault = done.get(key)
+      if (fault) refused.push({ ...fault, ...given({ index: message.index }) })
     } else if (mayDelete) {
       await flush()
       await deleteProfile(parts, projectId, message.distinctId)

@@ -86,8 +86,12 @@ for (const layout of LAYOUTS) {
       const [one, other, third] = [randomName('one'), randomName('other'), randomName('third')]
       for (const distinct_id of [one, other])
         await batch({ distinct_id, identified: true, operations: { $set: { name: distinct_id } } })
-      const { rejected } = await batch({ distinct_id: one, alias: other })
-      t.match(rejected, [{ index: 0, message: /identified/ }])
+      const link = { distinct_id: one, alias: other }
+      const refused = { message: /identified/ }
+      t.match((await batch(link, link)).rejected, [
+        { index: 0, ...refused },
+        { index: 1, ...refused },
+      ])
       t.equal((await read(other)).distinct_id, other)
       t.same(await batch({ distinct_id: one, alias: other, merge: true }), all(1))
       t.equal((await read(other)).distinct_id, one)
