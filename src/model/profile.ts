@@ -7,6 +7,7 @@ import {
   parseTimes,
   setAt,
   sizeOfTimes,
+  timeOf,
   timesAfter,
   timesOfReplacement,
   timesWith,
@@ -114,12 +115,15 @@ export function give(profile: Profile | null, other: Given, now: number): Profil
   return profile && !profile.isDerived ? given : { ...given, isDerived: true }
 }
 
-/** The profile without those of these properties that still have the other name's value. */
-export function takeAway(profile: Profile, properties: Properties, now: number): Profile {
-  const left = new Map([...profile.properties].filter(([name, value]) => properties.get(name) !== value))
+/** The profile without those of these properties that are as the other name gave them: nobody has set them since. */
+export function takeAway(profile: Profile, { properties, ...other }: Given, now: number): Profile {
+  const [times, given] = [timesOf(profile), timesOf(other)]
+  const isGiven = (name: string, value: string) =>
+    properties.get(name) === value && timeOf(name, profile.properties, times) === timeOf(name, properties, given)
+  const left = new Map([...profile.properties].filter(([name, value]) => !isGiven(name, value)))
   if (left.size === profile.properties.size) return profile
   const names = [...profile.properties.keys()].filter((name) => !left.has(name))
-  const revised = revise(profile, left, timesWithout(timesOf(profile), names), now)
+  const revised = revise(profile, left, timesWithout(times, names), now)
   return { ...revised, ...(profile.isDerived && { isDerived: true }) }
 }
 

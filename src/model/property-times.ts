@@ -41,8 +41,10 @@ export function operationsInTime(
   return operations.some(isLate) ? operations.filter((operation) => !isLate(operation)) : operations
 }
 
-/** 0 for a property that was never there. */
-function timeOf(name: string, properties: Properties, { base, own }: PropertyTimes): number {
+/**
+ * When a property was last changed, as `own` has it; 0 if it was never there.
+ */
+export function timeOf(name: string, properties: Properties, { base, own }: PropertyTimes): number {
   return own.get(name) ?? (properties.has(name) ? base : 0)
 }
 

@@ -275,7 +275,7 @@ export class AliasLinks {
     if (!own) return
     const given = new Map([...own.properties].filter(([name]) => names.includes(name)))
     await profiles.change(projectId, givenTo, (profile) => {
-      const left = profile && takeAway(profile, given, Date.now())
+      const left = profile && takeAway(profile, { ...own, properties: given }, Date.now())
       return left?.isDerived && left.properties.size === 0 ? null : left
     })
   }

@@ -77,16 +77,18 @@ async function takeGiven({ profiles, states }: TakeBackParts, parting: Parting):
   for (const name of byTime(leaving, links)) {
     const link = links.get(name)
     if (!link || link.givenTo === '' || leaving.has(link.givenTo)) continue
-    const own = (await profiles.get(projectId, name))?.properties ?? new Map<string, string>()
-    let going = pick(own, link.given)
+    const own = await profiles.get(projectId, name)
+    if (!own) continue
+    let going = pick(own.properties, link.given)
     const seen = new Set<string>()
     for (let to = link.givenTo; going.size > 0 && !seen.has(to); ) {
+      const given = { ...own, properties: going }
       seen.add(to)
       let lost: string[] = []
       await profiles.change(projectId, to, (profile) => {
         if (!profile) return null
-        const left = takeAway(profile, going, Date.now())
-        lost = [...going.keys()].filter(
+        const left = takeAway(profile, given, Date.now())
+        lost = [...given.properties.keys()].filter(
           (property) => profile.properties.has(property) && !left.properties.has(property),
         )
         return left

@@ -80,11 +80,13 @@ t.test('what a profile got from another name is taken away again, but not what w
   t.notOk(given.isDerived)
   t.equal(give(given, other, 4000), given, 'once')
   const changed = applyOperations(given, parseOperations('{"$set":{"c":"y"}}'), 5000)
-  t.equal(formatProperties(takeAway(changed, others, 6000).properties), '{"a":9,"c":"y"}')
+  t.equal(formatProperties(takeAway(changed, other, 6000).properties), '{"a":9,"c":"y"}')
+  const again = applyOperations(given, parseOperations('{"$set":{"c":"x"}}'), 5000)
+  t.equal(formatProperties(takeAway(again, other, 6000).properties), '{"a":9,"c":"x"}', 'its own now')
 
   const derived = give(null, other, 1)
   t.ok(parseProfile(formatProfile(derived)).isDerived, 'all of it is the other name’s')
-  t.ok(takeAway(derived, others, 2).isDerived)
+  t.ok(takeAway(derived, other, 2).isDerived)
   for (const one of [
     ensure(derived, 3),
     identify(derived, null, 3),

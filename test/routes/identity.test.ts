@@ -273,6 +273,19 @@ for (const storage of LAYOUTS) {
       t.equal(forbidden.statusCode, 403)
     })
 
+    t.test('what a user said itself stays, though an alias had the same', async (t) => {
+      for (const said of ['profile', 'identify'] as const) {
+        const [name, other] = [`own-${said}`, `own-${said}-device`]
+        await identify(other, { plan: 'pro', theme: 'dark' })
+        await alias(name, other)
+        if (said === 'identify') await identify(name, { plan: 'pro' })
+        else await call('POST', '/public/users/profile', { distinct_id: name, operations: { $set: { plan: 'pro' } } })
+        await takeBack(name, other)
+        t.same((await user(name))?.properties, { plan: 'pro' }, said)
+        t.same((await user(other)).properties, { plan: 'pro', theme: 'dark' })
+      }
+    })
+
     t.test('in a chain each name leads where it was said to lead', async (t) => {
       for (const name of ['ca', 'cb', 'cc']) await identify(name, { [name]: 1 })
       await alias('cb', 'cc')
