@@ -61,7 +61,7 @@ export class PeoplePlan {
   add(message: PersonMessage): void {
     if (message.type === 'change') this.#addChange(message)
     else if (message.type === 'alias') this.#addAlias(message)
-    else if (isName(message.distinctId)) this.messages.push(message)
+    else this.#addDelete(message)
   }
 
   #addAlias(message: Alias): void {
@@ -70,6 +70,17 @@ export class PeoplePlan {
     if (!names.every((name) => isName(name)) || names.some((name) => isReserved(name))) return
     if (names.some((name) => isPlaceholder(name))) this.placeholders.link++
     else if (message.distinctId !== message.alias) this.messages.push(message)
+  }
+
+  #addDelete(message: Delete): void {
+    const { distinctId, isGroup = false, index } = message
+    if (isName(distinctId) && isReserved(distinctId) === isGroup) {
+      this.messages.push(message)
+      return
+    }
+    const reason = isName(distinctId) ? nobody(distinctId) : NO_NAME
+    const text = `{"distinct_id":${JSON.stringify(distinctId)},"delete":true}`
+    this.refused.push({ type: 'fault', text, reason, ...given({ index }) })
   }
 
   #addChange(message: Change): void {

@@ -88,6 +88,8 @@ export interface SdkRequest {
 interface SdkDelete {
   type: 'delete'
   distinctId: string
+  /** as in `SdkChange` */
+  isGroup?: boolean
 }
 
 /** What one message says, in the order in which the vendor would apply it. */

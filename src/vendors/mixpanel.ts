@@ -119,8 +119,9 @@ export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessag
   return messagesOfEach(elementsOf(json), request, (row) => {
     checkedToken(row.value('$token'), request)
     const group = groupOf(row)
+    const isGroup = group !== undefined
     const distinctId = group ?? userOfUpdate(row)
-    if (row.has('$delete')) return [{ type: 'delete', distinctId }]
+    if (row.has('$delete')) return [{ type: 'delete', distinctId, isGroup }]
     const given = OPERATORS.flatMap((name) => {
       // What `$unset` names is a list.
       const operand = name === '$unset' ? row.textOf(name) : row.objectIn(name)
@@ -128,7 +129,6 @@ export function mixpanelUpdates(json: JsonValue, request: SdkRequest): SdkMessag
     })
     if (given.length === 0) throw new RowFault(`The update has none of ${OPERATORS.join(', ')}.`)
     const time = timestampOf(row.textOf('$time'), { request }, 's or ms')
-    const isGroup = group !== undefined
     return [{ type: 'change', distinctId, isGroup, operations: [objectText(given)], insertId: undefined, time }]
   })
 }

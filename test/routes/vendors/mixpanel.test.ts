@@ -137,6 +137,14 @@ t.test("Mixpanel's calls", async (t) => {
     t.equal((await form('/engage', { ...update('gone', { $delete: '' }), $token: keys.secret })).body, '1')
     t.equal(await user('gone'), undefined)
     t.equal((await events('&distinct_id=gone')).length, 1, 'its events stay')
+
+    const group = { $group_key: 'company', $group_id: 'gone' }
+    const ofGroup = async () => await user('$group:company:gone')
+    await form('/groups', { $token: keys.write, ...group, $set: { a: 1 } })
+    await form('/engage', { ...update('$group:company:gone', { $delete: '' }), $token: keys.secret })
+    t.strictSame(await ofGroup(), { a: 1 }, 'it is no user’s name')
+    await form('/groups', { $token: keys.secret, ...group, $delete: '' })
+    t.equal(await ofGroup(), undefined)
   })
 
   await t.test('large properties in the URL of a GET', async (t) => {
