@@ -1,11 +1,15 @@
+import { ApiError } from '../contract/errors.js'
 import { inTurns } from '../lib/in-turns.js'
 import { type Alias, HAS_NAMES, isLink } from '../model/alias.js'
 import { type Profile, takeAway } from '../model/profile.js'
 import type { Properties } from '../model/properties.js'
-import { type Aliases, endOf } from './aliases.js'
+import { type Aliases, endOf, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 import type { States } from './lane-states.js'
 import type { Barrier } from './level-barrier.js'
+
+/** How often at most it is begun again as the alias gave something meanwhile. */
+const MAX_ROUNDS = 10
 
 interface TakeBackParts {
   aliases: Aliases
@@ -30,11 +34,18 @@ interface Parting {
  * @throws ApiError `unavailable` if the store does not have everything yet; then nothing was changed
  */
 export async function takeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<void> {
+  for (let round = 0; round < MAX_ROUNDS; round++) if (await tryToTakeBack(parts, projectId, alias)) return
+  throw new ApiError('unavailable', 'Too many calls change these names at the same time. Try again in a moment.')
+}
+
+/** @returns false if the alias gave something meanwhile, so that all is to be done again */
+async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: string): Promise<boolean> {
   const { aliases, states, barrier } = parts
   await barrier.waitForAll()
   const user = await aliases.resolve(projectId, alias)
   const parting = await partingOf(parts, projectId, user, alias)
-  if (!parting.links.has(alias)) return
+  const known = parting.links.get(alias)
+  if (!known) return true
   await states.change(projectId, alias, (current) => (isLink(current) ? { ...current, isPending: true } : current))
   const taken = await takeGiven(parts, parting)
   await giveAgain(parts, parting, taken)
@@ -43,8 +54,18 @@ export async function takeBack(parts: TakeBackParts, projectId: string, alias: s
   const others = [...parting.leaving].filter((name) => name !== alias)
   // Until the alias is gone, a name that leads to it leads to the user.
   await inTurns(others, (name) => lead(parts, projectId, name, alias))
-  await states.change(projectId, alias, () => (others.length > 0 ? HAS_NAMES : null))
-  await unmark(parts, parting)
+  let isGone = false
+  await states.change(projectId, alias, (current) => {
+    isGone = !isLink(current) || (isSame(current, known) && gaveTheSame(current, known))
+    if (!isGone || !isLink(current)) return current
+    return others.length > 0 ? HAS_NAMES : null
+  })
+  if (isGone) await unmark(parts, parting)
+  return isGone
+}
+
+function gaveTheSame(a: Alias, b: Alias): boolean {
+  return a.givenTo === b.givenTo && a.given.length === b.given.length
 }
 
 async function partingOf(

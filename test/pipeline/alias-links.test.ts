@@ -168,6 +168,23 @@ t.test('what opposite links at once gave is gone once the one that is left is ta
   )
 })
 
+t.test('an alias that is taken back while it is made leaves nothing with its user', async (t) => {
+  for (let turns = 0; turns < 40; turns++) {
+    const { aliases, links, shown, profiles } = open()
+    profiles.all.set('device', identify(null, parseProperties('{"a":1}'), 1))
+    profiles.all.set('user', identify(null, parseProperties('{"b":2}'), 1))
+    const later = async () => {
+      for (let i = 0; i < turns; i++) await turn()
+      await links.takeBack('p', 'user', 'device')
+    }
+    await Promise.all([links.link('p', { distinctId: 'user', alias: 'device', link: 'merge' }), later()])
+    const isLinked = (await aliases.resolve('p', 'device')) === 'user'
+    t.strictSame(shown('user'), isLinked ? { b: 2, a: 1 } : { b: 2 }, `after ${turns} turns`)
+    await links.takeBack('p', 'user', 'device')
+    t.strictSame([shown('user'), shown('device')], [{ b: 2 }, { a: 1 }])
+  }
+})
+
 t.test('an interrupted link is completed by the next call, a completed one is left alone', async (t) => {
   const { states, profiles, links, shown } = open()
   profiles.all.set('device', identify(null, parseProperties('{"first":1}'), 1))
