@@ -1,8 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ClickHouseClient, type ClickHouseSettings, EXCEPTION_TAG_HEADER_NAME } from '@clickhouse/client'
 import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS } from './connection.js'
-import { assertIsFromClickHouse, isStoreError, StoreUnreachableError, storeError } from './errors.js'
+import { assertIsFromClickHouse, isStoreError, StoreError, StoreUnreachableError, storeError } from './errors.js'
 import { untilException } from './exception-guard.js'
 import { isLongStatement, type Parameters, type Scalars } from './parameters.js'
 import { type NoSlotError, ReadSlots, type SlotLimits } from './read-slots.js'
@@ -34,6 +35,9 @@ const READ: ClickHouseSettings = { readonly: '2', cancel_http_readonly_queries_o
 /** Pause between attempts of a statement that another INSERT with a quorum keeps out, and the number of attempts. */
 const TURN_MS = 100
 const MAX_TURNS = 50
+/** Pauses between looks at whether a query has ended, ms. */
+const FIRST_LOOK_MS = 20
+const MAX_LOOK_MS = 500
 /** Matches an edit; the group is the name of its table. */
 const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 
@@ -45,6 +49,13 @@ export interface Reading {
   signal?: AbortSignal | undefined
   /** timeout in ms; for a streamed result, until its first byte; default 30 s */
   limitMs?: number | undefined
+  /**
+   * called when the caller gets no answer, although ClickHouse may still work on it: after an abort, a time limit or a lost
+   * connection. The promise resolves when no server has the query any more
+   */
+  onLeft?: ((ended: Promise<void>) => void) | undefined
+  /** ends a query on all servers that may work on it; default: on this one */
+  end?: ((queryId: string) => Promise<void>) | undefined
 }
 
 /**
@@ -56,6 +67,7 @@ export class ClickHouse {
   readonly #slots: ReadSlots
   readonly #spooled: SpoolMemory
   readonly #insertTimeoutMs: number
+  #isClosed = false
   readonly database: string
 
   constructor({
@@ -131,8 +143,9 @@ export class ClickHouse {
     query: string,
     parameters: Parameters = {},
     settings: ClickHouseSettings = {},
-    { signal, limitMs = QUERY_TIMEOUT_MS }: Reading = {},
+    { signal, limitMs = QUERY_TIMEOUT_MS, onLeft, end = (id) => this.endQuery(id) }: Reading = {},
   ): Promise<Row[]> {
+    const query_id = randomUUID()
     const isLong = isLongStatement(query, parameters)
     const long = isLong && { max_query_size: MAX_QUERY_BYTES }
     const all = {
@@ -148,9 +161,39 @@ export class ClickHouse {
         query_params: parameters,
         use_multipart_params_auto: !isLong,
         clickhouse_settings: all,
+        query_id,
         abort_signal,
       })
-    return await this.#read((connection) => connection.run(limitMs, (abort) => read(connection, abort), signal), signal)
+    try {
+      return await this.#read(
+        (connection) => connection.run(limitMs, (abort) => read(connection, abort), signal),
+        signal,
+      )
+    } catch (error) {
+      if (!(error instanceof StoreError)) onLeft?.(end(query_id))
+      throw error
+    }
+  }
+
+  /**
+   * Resolves when the server no longer lists a query, nor what it asks of other servers for it. A query that nobody waits for
+   * is cancelled when its connection closes, or by this, but ClickHouse notices only between two blocks of rows.
+   */
+  async endQuery(queryId: string): Promise<void> {
+    for (let pause = FIRST_LOOK_MS; !this.#isClosed; pause = Math.min(2 * pause, MAX_LOOK_MS)) {
+      const isListed = await this.#isListed(queryId).catch((error) => !isStoreError(error, 'ACCESS_DENIED'))
+      if (!isListed) return
+      await wait(pause, undefined, { ref: false })
+    }
+  }
+
+  async #isListed(queryId: string): Promise<boolean> {
+    const limits = { limitMs: PING_TIMEOUT_MS }
+    const listed = 'initial_query_id = {id:String}'
+    const found = await this.rows(`SELECT 1 FROM system.processes WHERE ${listed} LIMIT 1`, { id: queryId }, {}, limits)
+    if (found.length === 0) return false
+    await this.command(`KILL QUERY WHERE ${listed} ASYNC`, { id: queryId }, {}, PING_TIMEOUT_MS)
+    return true
   }
 
   /**
@@ -166,18 +209,25 @@ export class ClickHouse {
     settings: ClickHouseSettings = {},
     reading: Reading = {},
   ): Promise<Readable> {
-    const { signal, limitMs = QUERY_TIMEOUT_MS, project = '' } = reading
+    const { signal, limitMs = QUERY_TIMEOUT_MS, project = '', end = (id) => this.endQuery(id) } = reading
+    const queryId = randomUUID()
     const consistent = this.hasReplicas ? READ_SETTINGS : {}
     const all = { database: this.database, wait_end_of_query: 1, ...READ, ...consistent, ...settings } as const
     const slot = await this.#slots.take(project, signal).catch(unreachable)
     const open = (connection: Connection) => {
-      return connection.run(limitMs, (abort) => connection.streams.open(query, parameters, all, abort), signal)
+      const named = { ...all, query_id: queryId }
+      return connection.run(limitMs, (abort) => connection.streams.open(query, parameters, named, abort), signal)
     }
     const answer = await this.#read(open, signal).catch((error) => {
+      if (!(error instanceof StoreError)) slot.holdUntil(end(queryId))
       slot.release()
       throw error
     })
-    for (const event of ['end', 'close']) answer.once(event, () => slot.release())
+    answer.once('end', () => slot.release())
+    answer.once('close', () => {
+      if (!answer.readableEnded) slot.holdUntil(end(queryId))
+      slot.release()
+    })
     const tag = answer.headers[EXCEPTION_TAG_HEADER_NAME]
     if (all.wait_end_of_query === 0 && typeof tag !== 'string') {
       // A proxy removed the header, so it may also complete a transfer that ClickHouse broke.
@@ -221,6 +271,7 @@ export class ClickHouse {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     await this.#replicas.close()
   }
 

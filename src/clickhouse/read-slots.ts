@@ -30,6 +30,9 @@ export class Slot {
   #cutOff: (() => void) | null = null
   #isCut = false
   #stalledAt: number | null = null
+  /** queries that ClickHouse has not ended yet, and for which nobody waits */
+  #left = 0
+  #isReleased = false
 
   constructor(project: string, release: (slot: Slot) => void) {
     this.project = project
@@ -60,9 +63,24 @@ export class Slot {
     this.#cutOff?.()
   }
 
-  /** Idempotent. */
+  /** Keeps the slot in use until a query has ended that its reader left. */
+  holdUntil(ended: Promise<void>): void {
+    this.#left++
+    const end = () => {
+      this.#left--
+      this.#freeIfUnused()
+    }
+    ended.then(end, end)
+  }
+
+  /** Idempotent. What it is held for delays it. */
   release(): void {
-    this.#release(this)
+    this.#isReleased = true
+    this.#freeIfUnused()
+  }
+
+  #freeIfUnused(): void {
+    if (this.#isReleased && this.#left === 0) this.#release(this)
   }
 }
 

@@ -147,7 +147,10 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     reading: Reading = {},
   ): Promise<Row[]> {
     const shard = this.#any()
-    return await this.#named(shard, shard.clickhouse.rows<Row>(query, parameters, this.#over(settings), reading))
+    return await this.#named(
+      shard,
+      shard.clickhouse.rows<Row>(query, parameters, this.#over(settings), this.#reading(reading)),
+    )
   }
 
   /** As `ClickHouse.bytes`, over the operands that `table` and `newest` return. @throws as `rows` */
@@ -158,7 +161,10 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     reading: Reading = {},
   ): Promise<Readable> {
     const shard = this.#any()
-    return await this.#named(shard, shard.clickhouse.bytes(query, parameters, this.#over(settings), reading))
+    return await this.#named(
+      shard,
+      shard.clickhouse.bytes(query, parameters, this.#over(settings), this.#reading(reading)),
+    )
   }
 
   /**
@@ -212,6 +218,15 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
 
   #over(settings: ClickHouseSettings): ClickHouseSettings {
     return this.areSeveral ? { ...OVER_SHARDS, ...settings } : settings
+  }
+
+  /** Of a query, each shard may still work on a part when its reader has left. */
+  #reading(reading: Reading): Reading {
+    if (!this.areSeveral) return reading
+    const end = async (id: string) => {
+      await Promise.all(this.all.map(({ clickhouse }) => clickhouse.endQuery(id)))
+    }
+    return { ...reading, end }
   }
 
   async #named<T>(shard: Shard, result: Promise<T>): Promise<T> {

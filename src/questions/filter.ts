@@ -1,6 +1,7 @@
 import type { FieldName, Filter, Scalar } from '../contract/questions.js'
 import { isArray, isText, membersOf, numberOf, textOf, textToken } from './json-sql.js'
 import { splitField } from './parse-filter.js'
+import { joinPatterns } from './patterns.js'
 import type { EventRows, FieldSql } from './rows.js'
 import type { Asked, Statement } from './statement.js'
 import { instantOf } from './time.js'
@@ -88,8 +89,7 @@ type HasText = 'contains' | 'starts_with' | 'ends_with' | 'matches'
 function hasText({ rows }: FilterSql, operator: HasText, name: FieldName, given: string | string[]): string {
   const { type, sql } = rows.field(name)
   const values = typeof given === 'string' ? [given] : given
-  // Without the flag `.` would match line breaks, too.
-  const texts = operator === 'matches' ? values.map((value) => `(?-s)${value}`) : values
+  const texts = operator === 'matches' ? joinPatterns(values) : values
   const test = testOf(rows.statement, operator, texts)
   // On a constant, so that an invalid pattern is an error even if there are no events.
   const check = operator === 'matches' && texts.length > 0 ? [`NOT ignore(${test("''")})`] : []

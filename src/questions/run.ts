@@ -8,7 +8,8 @@ import {
   StoreTimeoutError,
   StoreUnreachableError,
 } from '../clickhouse/errors.js'
-import { NoSlotError, ReadSlots, type SlotLimits } from '../clickhouse/read-slots.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
+import { NoSlotError, ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
@@ -21,8 +22,8 @@ import type { Barrier } from '../pipeline/level-barrier.js'
 import type { ReadPoint } from '../pipeline/read-barrier.js'
 import type { Answer, Query } from './kind.js'
 import { kindOf } from './kinds.js'
-import { readQuestion } from './parse.js'
-import { findPatterns } from './patterns.js'
+import { parseQuestion } from './parse.js'
+import { findPatterns, joinPatterns, type Pattern, patternSettings, tooLarge } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { Asked } from './statement.js'
 
@@ -86,7 +87,18 @@ export const NEEDLESS_REWRITES = [
  */
 const OVER_SHARDS: ClickHouseSettings = { allow_push_predicate_ast_for_distributed_subqueries: 0 }
 
+/** Of so many patterns that are invalid, an error names each. */
+const MAX_INVALID = 10
+
 const NARROWER = 'Ask about a shorter time (from, to), fewer events, or with fewer breakdowns.'
+
+/** Whose slot stays in use until ClickHouse has ended its queries. */
+interface Running {
+  signal: AbortSignal | undefined
+  slot: Slot
+}
+
+type Asking = Pick<Asked, 'projectId' | 'now'> & Pick<Running, 'slot'>
 
 /** The answer to a question, in the order of its fields. */
 export interface Answered extends Answer {
@@ -128,20 +140,20 @@ export class Questions {
   async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<Answered> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
-    const { question, warnings: ofFields } = readQuestion(body, now)
-    const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async () => {
-      const point = await this.#wait(projectId, signal)
-      // What is not stored yet may have the names.
-      const asked = point.pending === 0 ? review?.(projectId, { question, body, point }) : undefined
-      // Warnings are a courtesy: what stops them, such as too many questions at once, does not stop the answer.
-      const reviewed = Promise.resolve(asked ?? []).catch(() => [])
-      return { ...point, reviewed, answer: await this.#answer(question, { projectId, now }, signal) }
-    })
-    const { results, ...beside } = answer
-    const warnings = [...ofFields, ...(await inTime(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
-    const elapsed_ms = Math.round(performance.now() - began)
-    const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
-    return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }
+    const question = parseQuestion(body, now)
+    const patterns = findPatterns(question)
+    const settings = patternSettings(patterns)
+    const slot = await this.#slots.take(projectId, signal).catch(refuse)
+    try {
+      const { pending } = await this.#wait(projectId, signal)
+      const asking = { projectId, now, patterns, settings, slot }
+      const answer = await this.#answer(question, asking, signal)
+      const { results, ...beside } = answer
+      const elapsed_ms = Math.round(performance.now() - began)
+      return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms }
+    } finally {
+      slot.release()
+    }
   }
 
   /**
@@ -157,7 +169,7 @@ export class Questions {
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
     try {
-      return await this.#inSlot(projectId, signal, () => this.#read({ projectId, now }, build, signal))
+      return await this.#read({ projectId, now, slot }, build, signal)
     } catch (error) {
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     }
@@ -184,20 +196,32 @@ export class Questions {
     }
   }
 
-  async #answer(question: Question, of: Pick<Asked, 'projectId' | 'now'>, signal: AbortSignal): Promise<Answer> {
+  async #answer(
+    question: Question,
+    asking: Asking & { patterns: Pattern[]; settings: ClickHouseSettings },
+    signal: AbortSignal,
+  ): Promise<Answer> {
     const kind = kindOf(question)
+    const { patterns, settings, slot } = asking
+    const build = (asked: Asked) => {
+      const query = kind.query(question, asked)
+      return { ...query, settings: { ...query.settings, ...settings } }
+    }
     try {
-      const rows = await this.#read(of, (asked) => kind.query(question, asked), signal)
-      return kind.answer(question, rows, of)
+      const rows = await this.#read(asking, build, signal)
+      return kind.answer(question, rows, asking)
     } catch (error) {
-      if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) await this.#checkPatterns(question, signal)
+      if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) {
+        await this.#checkPatterns(patterns, { signal, slot })
+        if (isStoreError(error, 'CANNOT_COMPILE_REGEXP')) throw tooLarge(error)
+      }
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, NARROWER) : error
     }
   }
 
   /** Runs a query first without repairing texts, unless the project is known to need it. */
   async #read(
-    { projectId, now }: Pick<Asked, 'projectId' | 'now'>,
+    { projectId, now, slot }: Asking,
     build: (asked: Asked) => Query | Promise<Query>,
     signal?: AbortSignal,
   ): Promise<unknown[]> {
@@ -207,7 +231,7 @@ export class Questions {
     const deadline = performance.now() + limits.QUERY_TIMEOUT * 1000
     const rows = async (repairsTexts: boolean) => {
       const query = await build({ projectId, now, shards, hasAliases, repairsTexts })
-      return await this.#rows(query, signal, (deadline - performance.now()) / 1000)
+      return await this.#rows(query, { signal, slot }, (deadline - performance.now()) / 1000)
     }
     if (this.#repaired.has(projectId, now)) return await rows(true)
     try {
@@ -222,7 +246,7 @@ export class Questions {
   /** @param seconds that it may take */
   async #rows(
     { sql, parameters, settings }: Query,
-    signal: AbortSignal | undefined,
+    { signal, slot }: Running,
     seconds = this.#options.limits.QUERY_TIMEOUT,
   ): Promise<unknown[]> {
     const { shards } = this.#options
@@ -236,7 +260,7 @@ export class Questions {
     try {
       const threads = this.#load.isShort && { max_threads: 1 }
       const all = { ...(await this.#settings), max_execution_time, ...threads, ...settings }
-      return await shards.rows(sql, parameters, all, { signal, limitMs })
+      return await shards.rows(sql, parameters, all, { signal, limitMs, onLeft: (ended) => slot.holdUntil(ended) })
     } catch (error) {
       if (error instanceof StoreTimeoutError) await this.#checkStore()
       throw error
@@ -279,25 +303,32 @@ export class Questions {
   }
 
   /** @throws ApiError that names the patterns which RE2 does not accept */
-  async #checkPatterns(question: Question, signal: AbortSignal): Promise<void> {
-    const details = []
-    for (const { path, pattern } of findPatterns(question)) {
-      const isValid = await this.#rows(
-        // With the same prefix as in filters: without it, ClickHouse takes a lone backslash for a plain text.
-        { sql: `SELECT match('', {pattern:String})`, parameters: { pattern: `(?-s)${pattern}` } },
-        signal,
-      ).then(
-        () => true,
-        (error) => !isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS'),
-      )
-      if (!isValid)
-        details.push({
-          path,
-          message: 'must be a regular expression as RE2 has it: without look-around and back references',
-        })
-    }
+  async #checkPatterns(patterns: Pattern[], running: Running): Promise<void> {
+    const invalid = await this.#findInvalid(patterns, running)
+    const message = 'must be a regular expression as RE2 has it: without look-around and back references'
+    const details = invalid.slice(0, MAX_INVALID).map(({ path }) => ({ path, message }))
     const [first] = details
     if (first) throw new ApiError('invalid_request', `${first.path} ${first.message}.`, { details })
+  }
+
+  /** Divides the patterns until it has found some that are invalid: there may be many, and most are not. */
+  async #findInvalid(patterns: Pattern[], running: Running): Promise<Pattern[]> {
+    const fields = new QueryParameters()
+    const array = fields.array(patterns.map(({ pattern }) => joinPatterns([pattern])[0] ?? ''))
+    const sql = `SELECT arrayMap(pattern -> match('', pattern), ${array}) AS matches`
+    const areValid = await this.#rows({ sql, parameters: fields.parameters }, running).then(
+      () => true,
+      (error) => {
+        if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) return false
+        throw error
+      },
+    )
+    if (areValid) return []
+    if (patterns.length === 1) return patterns
+    const half = Math.ceil(patterns.length / 2)
+    const found = await this.#findInvalid(patterns.slice(0, half), running)
+    if (found.length >= MAX_INVALID) return found
+    return [...found, ...(await this.#findInvalid(patterns.slice(half), running))]
   }
 
   #tooLarge(error: unknown, advice: string): ApiError {

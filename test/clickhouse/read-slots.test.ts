@@ -66,3 +66,23 @@ t.test('a slot that is needed is taken from the answer that has stalled the long
   held[0]?.release()
   t.ok(await last)
 })
+
+t.test('a slot stays in use until the queries that were left with it have ended', async (t) => {
+  const slots = new ReadSlots({ ...NEVER_CUT, slots: 1, perProject: 1 })
+  const slot = await slots.take('a')
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  slot.holdUntil(Promise.reject(new Error('unknown')))
+  slot.holdUntil(ended)
+  slot.release()
+  let isFree = false
+  const next = slots.take('b').then(() => {
+    isFree = true
+  })
+  await new Promise(setImmediate)
+  t.equal(isFree, false)
+  end()
+  await next
+})

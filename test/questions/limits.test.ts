@@ -152,6 +152,54 @@ t.test(
   },
 )
 
+/** Patterns that RE2 tests slowly, each at its own: `x` is in none of the names. */
+const SLOW = {
+  ...LONG,
+  where: ['matches', 'distinct_id', Array.from({ length: 20 }, (_, i) => `^([0-9]?[0-9]?){${200 + i}}[^0]$`)],
+}
+
+t.test('nothing is left of patterns with large repetitions after a hang-up', async () => {
+  const two = [ask(SLOW), ask(SLOW)]
+  await until('two questions', async () => (await running()).length === 2)
+  for (const { hangUp } of two) hangUp()
+  await until('no question', async () => (await running()).length === 0, 20_000)
+})
+
+t.test('the slot of a question that takes too long is free when ClickHouse has ended it', async (t) => {
+  const questions = new Questions({
+    shards: Shards.of(clickhouse),
+    barrier: { waitForProject: async () => ({ stored: 0n, pending: 0, deletions: 0 }) },
+    aliases: { hasAny: async () => false },
+    limits: { QUERY_TIMEOUT: 1, QUERY_MEMORY: 1 << 30 },
+    load: { isShort: true },
+  })
+  const { signal } = new AbortController()
+  const hungUp = new AbortController()
+  const left = questions.ask('default', { ...SLOW, series: [{ event: 'a', name: 'left' }] }, hungUp.signal)
+  await until('the question', async () => (await running()).length === 1)
+  hungUp.abort()
+  await t.rejects(left)
+  const next = questions.ask('default', SLOW, signal)
+  let most = 0
+  const looking = setInterval(async () => {
+    most = Math.max(most, (await running()).length)
+  }, 20)
+  await t.rejects(next, { code: 'query_too_large', message: /more than 1 s/ })
+  clearInterval(looking)
+  t.equal(most, 1, 'one at a time')
+  await until('no question', async () => (await running()).length === 0, 20_000)
+})
+
+t.test('refuses patterns whose repetitions are too large, without asking ClickHouse', async (t) => {
+  const where = ['matches', 'distinct_id', Array.from({ length: 20 }, (_, i) => `(.?){1000}x${i}`)]
+  const response = await call('POST', '/public/query', { ...LONG, where })
+  t.match([response.statusCode, response.json().code], [422, 'query_too_large'])
+  t.match(response.json().error, /smaller repetitions/)
+  const words = Array.from({ length: 100 }, (_, i) => `word${i}`)
+  const many = await call('POST', '/public/query', { ...LONG, where: ['matches', 'distinct_id', [...words, '^7$']] })
+  t.equal(many.json().results?.[0]?.total, 1)
+})
+
 t.test('refuses what would take too much memory, and says what to narrow', async (t) => {
   const question = { ...LONG, where: null, breakdown: ['distinct_id', 'properties.n'] }
   const response = await call('POST', '/public/query', question)

@@ -1,0 +1,140 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { isStoreError } from '../../src/clickhouse/errors.js'
+import { joinPatterns, patternSettings } from '../../src/questions/patterns.js'
+import { startClickHouse } from '../helper.js'
+
+const { url } = await startClickHouse(t)
+const clickhouse = new ClickHouse({ url })
+t.teardown(() => clickhouse.close())
+
+/** Whether any of the patterns matches each text, as ClickHouse says; null if it does not compile one. */
+async function matches(patterns: readonly string[], texts: readonly string[]): Promise<boolean[] | null> {
+  const each = await Promise.all(patterns.map((pattern) => matchesOne(pattern, texts)))
+  return each.every((found) => found !== null) ? texts.map((_, i) => each.some((found) => found?.[i])) : null
+}
+
+async function matchesOne(pattern: string, texts: readonly string[]): Promise<boolean[] | null> {
+  try {
+    const rows = await clickhouse.rows<{ found: number }>(
+      'SELECT match(text, {pattern:String}) AS found FROM (SELECT arrayJoin({texts:Array(String)}) AS text)',
+      { pattern, texts: [...texts] },
+    )
+    return rows.map(({ found }) => found === 1)
+  } catch (error) {
+    if (isStoreError(error, 'CANNOT_COMPILE_REGEXP', 'BAD_ARGUMENTS')) return null
+    throw error
+  }
+}
+
+const TEXTS = [
+  '',
+  'a',
+  'b',
+  'ab',
+  'A',
+  'a.b',
+  '(',
+  ')',
+  ']',
+  '|',
+  'a\nb',
+  'é',
+  '\\',
+  'aab',
+  '{1}',
+  'Q',
+  '^',
+  '$x',
+  'a-b',
+]
+
+const piece = fc.constantFrom(
+  ...[
+    'a',
+    'b',
+    '.',
+    '^',
+    '$',
+    '|',
+    '*',
+    '+',
+    '?',
+    '{2}',
+    '{0,3}',
+    '{',
+    '}',
+    '(',
+    ')',
+    '(?:',
+    '(?i)',
+    '(?s)',
+    '(?i:',
+    '(?P<n>',
+  ],
+  ...[
+    '[',
+    ']',
+    '[^',
+    '[]',
+    '[^]',
+    '[[:alpha:]]',
+    '[\\]]',
+    '[a-b]',
+    '\\',
+    '\\Q',
+    '\\E',
+    '\\d',
+    '\\W',
+    '\\(',
+    '\\pL',
+    '\\x{61}',
+  ],
+  ...['é', '\n', '-', 'x', 'Q', ' '],
+)
+const pattern = fc.array(piece, { maxLength: 6 }).map((pieces) => pieces.join(''))
+
+t.test('joined patterns match what one of them matches, and none is valid if one is not', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(pattern, { minLength: 2, maxLength: 5 }), async (patterns) => {
+      const apart = await matches(
+        patterns.map((one) => `(?-s)${one}`),
+        TEXTS,
+      )
+      const joined = await matches(joinPatterns(patterns), TEXTS)
+      if (JSON.stringify(apart) !== JSON.stringify(joined)) {
+        throw new Error(`${JSON.stringify(joinPatterns(patterns))}: ${apart} but ${joined}`)
+      }
+    }),
+    { seed: 40, numRuns: 250 },
+  )
+})
+
+t.test('valid patterns are one', async (t) => {
+  t.strictSame(joinPatterns(['a']), ['(?-s)a'])
+  t.strictSame(joinPatterns(['a|b', '\\Qc)', '[)]', '(d)']), ['(?-s)(?:a|b)|(?:c\\))|(?:[)])|(?:(d))'])
+  t.strictSame(joinPatterns(['a)', 'b', '(c', '[d', 'e\\']), [
+    '(?-s)(?:b)',
+    '(?-s)a)',
+    '(?-s)(c',
+    '(?-s)[d',
+    '(?-s)e\\',
+  ])
+  t.strictSame(joinPatterns([]), [])
+})
+
+t.test('what is large with its repetitions written out is read in small blocks, or refused', async (t) => {
+  const of = (...patterns: string[]) => patterns.map((pattern) => ({ path: '', pattern }))
+  t.strictSame(patternSettings(of('^/shop/(cart|order)/\\d+$', '(?i)sale.*')), {})
+  t.match(patternSettings(of('[a-z]{1,1000}x', '([a-c]d){500}')), { max_block_size: /^\d{4}$/ })
+  for (const large of [
+    '(.?){1000}(.?){1000}(.?){1000}(.?){1000}(.?){1000}',
+    '\\pL{100}',
+    '(([a-z]{1,50}x){10}){100}',
+  ]) {
+    t.throws(() => patternSettings(of(large)), { code: 'query_too_large', message: /repetitions/ })
+  }
+  const some = Array.from({ length: 20 }, (_, i) => `([^"]?x){900}${i}`)
+  t.throws(() => patternSettings(of(...some)), { code: 'query_too_large' })
+})
