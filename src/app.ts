@@ -4,7 +4,8 @@ import { prepareAvailable } from './clickhouse/prepare-shards.js'
 import type { SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
-import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
+import { type Config, splitList, usesDataDir } from './config.js'
+import { PartsWatch } from './damage/parts-watch.js'
 import { Erasure } from './erasure/erasure.js'
 import { ProjectErasure } from './erasure/project-erasure.js'
 import { Purge } from './erasure/purge.js'
@@ -23,6 +24,7 @@ import type { Metric } from './metrics/metric.js'
 import { Metrics } from './metrics/registry.js'
 import { readStorage } from './metrics/storage.js'
 import { EventReads } from './pipeline/event-reads.js'
+import type { Lane } from './pipeline/lane.js'
 import { openLanes } from './pipeline/lanes.js'
 import { checkLayout, findLayout } from './pipeline/layout.js'
 import { readGuard } from './pipeline/open-journal.js'
@@ -127,6 +129,10 @@ async function open(
   const store = opened.add(await openOwnStore(config, { log, slotLimits }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
+  const isWriter = config.ROLE !== 'api'
+  // Before the lanes, so that it notes what they store at the end.
+  const parts = opened.add(new PartsWatch({ shards, log, isNoting: isWriter }))
+  server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
   const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
   const { buffers, barrier } = lanes
@@ -147,7 +153,7 @@ async function open(
     keysFound ??= await keyRefresh.start(DEFAULT_PROJECT)
     onKeys?.(keysFound)
     onKeys = undefined
-    const isWriter = config.ROLE !== 'api'
+    await parts.start(() => storedRows(lanes.all))
     const missing = await startLanes(shards, {
       lanes: lanes.all.filter(({ shard }) => ready.includes(shard)),
       isWriter,
@@ -179,13 +185,19 @@ async function open(
   })
   const storage = () => readStorage(shards, usesDataDir(config) ? config.DATA_DIR : null)
   const metrics = opened.add(
-    new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, live, storage }),
+    new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, live, storage, parts }),
   )
-  return { store, lanes, purge, admission, live, closing, metrics: { read: shareMetrics(() => metrics.read()) } }
+  return { store, lanes, parts, purge, admission, live, closing, metrics: { read: shareMetrics(() => metrics.read()) } }
+}
+
+/** Events and rows that this process has stored. */
+function storedRows(lanes: readonly Lane[]): number {
+  const counts = lanes.flatMap(({ writer }) => Object.values(writer.metrics.stored))
+  return counts.reduce((sum, count) => sum + count, 0)
 }
 
 /** Every role serves these, without a key. */
-function registerOperation(server: App, { ROLE }: Config, { store, lanes, metrics }: Parts): void {
+function registerOperation(server: App, { ROLE }: Config, { store, lanes, parts, metrics }: Parts): void {
   server.register(health, {
     lanes: lanes.all.map(
       ({ journal }) =>
@@ -195,6 +207,7 @@ function registerOperation(server: App, { ROLE }: Config, { store, lanes, metric
     shards: store.shards.areSeveral
       ? store.shards.all.map((shard) => () => shard.clickhouse.ping())
       : [() => store.ping()],
+    lostParts: () => parts.losses.length,
   })
   server.register(metricsRoute, metrics)
   const api = ROLE === 'writer' ? {} : { docs: '/docs', openapi: '/openapi.json' }

@@ -12,6 +12,8 @@ const CODES = {
   CANNOT_READ_ALL_DATA: 33,
   BAD_ARGUMENTS: 36,
   CANNOT_PARSE_DATE: 38,
+  TOO_LARGE_SIZE_COMPRESSED: 39,
+  CHECKSUM_DOESNT_MATCH: 40,
   CANNOT_PARSE_DATETIME: 41,
   TYPE_MISMATCH: 53,
   UNKNOWN_TABLE: 60,
@@ -19,7 +21,13 @@ const CODES = {
   ARGUMENT_OUT_OF_BOUND: 69,
   CANNOT_CONVERT_TYPE: 70,
   CANNOT_PARSE_NUMBER: 72,
+  CANNOT_READ_FROM_FILE_DESCRIPTOR: 74,
+  CANNOT_OPEN_FILE: 76,
   UNKNOWN_DATABASE: 81,
+  CANNOT_SEEK_THROUGH_FILE: 87,
+  UNKNOWN_COMPRESSION_METHOD: 89,
+  SIZES_OF_MARKS_FILES_ARE_INCONSISTENT: 91,
+  FILE_DOESNT_EXIST: 107,
   INCORRECT_DATA: 117,
   TOO_LARGE_ARRAY_SIZE: 128,
   CANNOT_READ_ARRAY_FROM_TEXT: 130,
@@ -36,11 +44,17 @@ const CODES = {
   TOO_MANY_SIMULTANEOUS_QUERIES: 202,
   SOCKET_TIMEOUT: 209,
   NETWORK_ERROR: 210,
+  NO_FILE_IN_DATA_PART: 226,
+  UNEXPECTED_FILE_IN_DATA_PART: 227,
+  BAD_SIZE_OF_FILE_IN_DATA_PART: 228,
+  TOO_MANY_UNEXPECTED_DATA_PARTS: 231,
   ABORTED: 236,
   MEMORY_LIMIT_EXCEEDED: 241,
   TABLE_IS_READ_ONLY: 242,
   NOT_ENOUGH_SPACE: 243,
+  CORRUPTED_DATA: 246,
   TOO_MANY_PARTS: 252,
+  CANNOT_DECOMPRESS: 271,
   ALL_CONNECTION_TRIES_FAILED: 279,
   TOO_DEEP_RECURSION: 306,
   TOO_FEW_LIVE_REPLICAS: 285,
@@ -53,8 +67,10 @@ const CODES = {
   QUERY_WAS_CANCELLED: 394,
   FUNCTION_THROW_IF_VALUE_IS_NON_ZERO: 395,
   TOO_MANY_ROWS_OR_BYTES: 396,
+  SEEK_POSITION_OUT_OF_BOUND: 361,
   DECIMAL_OVERFLOW: 407,
   CANNOT_COMPILE_REGEXP: 427,
+  UNKNOWN_CODEC: 432,
   CANNOT_PARSE_BOOL: 467,
   VIOLATED_CONSTRAINT: 469,
   ACCESS_DENIED: 497,
@@ -62,6 +78,7 @@ const CODES = {
   CANNOT_PARSE_IPV4: 675,
   CANNOT_PARSE_IPV6: 676,
   UNKNOWN_ELEMENT_OF_ENUM: 691,
+  POTENTIALLY_BROKEN_DATA_PART: 740,
   KEEPER_EXCEPTION: 999,
 } as const
 
@@ -100,6 +117,33 @@ const DATA_ERRORS = codesOf([
   'UNKNOWN_ELEMENT_OF_ENUM',
   'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO',
   'CANNOT_COMPILE_REGEXP',
+])
+
+/**
+ * What ClickHouse has on its disk cannot be read, if the text names the part: the codes alone also stand for input and
+ * connections that end early.
+ */
+const DAMAGE_ERRORS = codesOf([
+  'ATTEMPT_TO_READ_AFTER_EOF',
+  'CANNOT_READ_ALL_DATA',
+  'TOO_LARGE_SIZE_COMPRESSED',
+  'CHECKSUM_DOESNT_MATCH',
+  'CANNOT_READ_FROM_FILE_DESCRIPTOR',
+  'CANNOT_OPEN_FILE',
+  'CANNOT_SEEK_THROUGH_FILE',
+  'UNKNOWN_COMPRESSION_METHOD',
+  'SIZES_OF_MARKS_FILES_ARE_INCONSISTENT',
+  'FILE_DOESNT_EXIST',
+  'TOO_LARGE_ARRAY_SIZE',
+  'TOO_LARGE_STRING_SIZE',
+  'NO_FILE_IN_DATA_PART',
+  'UNEXPECTED_FILE_IN_DATA_PART',
+  'BAD_SIZE_OF_FILE_IN_DATA_PART',
+  'CORRUPTED_DATA',
+  'CANNOT_DECOMPRESS',
+  'SEEK_POSITION_OUT_OF_BOUND',
+  'UNKNOWN_CODEC',
+  'POTENTIALLY_BROKEN_DATA_PART',
 ])
 
 /** A wrong user, a wrong password or missing rights: only an operator can help. */
@@ -156,7 +200,9 @@ export class StoreError extends Error {
 
   /** @param error not kept as `cause`, which would be logged */
   constructor(code: number, error: Error & { type?: string | undefined }) {
-    super(`ClickHouse error ${code}${LOGGABLE.has(code) ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
+    // The text about a damaged part names files, and quotes nothing of them.
+    const isLoggable = LOGGABLE.has(code) || (DAMAGE_ERRORS.has(code) && NAMED_PART.test(error.message))
+    super(`ClickHouse error ${code}${isLoggable ? `: ${error.message}` : error.type ? ` (${error.type})` : ''}`)
     this.code = code
     this.words = error.message
   }
@@ -219,6 +265,25 @@ export class ShardsError extends Error {
   override readonly name = 'ShardsError'
 }
 
+/** A part that ClickHouse could not read. */
+export interface UnreadablePart {
+  /** null where the error does not tell it */
+  table: string | null
+  part: string
+}
+
+/** The name of a part in the path of one of its files, or as ClickHouse's texts have it. */
+const PART_NAME = '((?:patch-[0-9a-f]+-)?[0-9A-Za-z]+(?:_\\d+){3,4})'
+const NAMED_PART = new RegExp(`(?:\\b(?:reading|data) part |/)${PART_NAME}(?=[/\\s:.,')]|$)`)
+const NAMED_TABLE = / in table (?:[^\s.]+\.)?([\w-]+)/
+
+/** The part that ClickHouse could not read, as it is damaged; null if the error says anything else. */
+export function unreadablePart(error: unknown): UnreadablePart | null {
+  if (!(error instanceof StoreError) || !DAMAGE_ERRORS.has(error.code)) return null
+  const part = NAMED_PART.exec(error.words)?.[1]
+  return part === undefined ? null : { part, table: NAMED_TABLE.exec(error.words)?.[1] ?? null }
+}
+
 /** Wraps an error that ClickHouse sent; returns any other error unchanged. */
 export function storeError(error: Error): Error {
   return error instanceof ClickHouseError ? new StoreError(Number(error.code), error) : error
@@ -231,7 +296,7 @@ export function isStoreError(error: unknown, ...names: StoreErrorName[]): error 
 
 /** Whether ClickHouse rejected the data itself, and so stored nothing of the block. */
 export function isDataError(error: unknown): error is StoreError {
-  return error instanceof StoreError && DATA_ERRORS.has(error.code)
+  return error instanceof StoreError && DATA_ERRORS.has(error.code) && unreadablePart(error) === null
 }
 
 /**
@@ -249,6 +314,7 @@ export function isTimeout(error: unknown): boolean {
 
 /** Whether a query is more than ClickHouse may spend on it, in whatever, so that one for less may succeed. */
 export function isTooLarge(error: unknown): boolean {
+  if (unreadablePart(error)) return false
   if (isTimeout(error) || isMemoryError(error) || error instanceof StatementTooLargeError) return true
   return isStoreError(
     error,
@@ -272,6 +338,7 @@ export function isFatal(error: unknown): boolean {
 
 /** Whether the server could not read from another one, or is ending itself. */
 export function isShardLost(error: unknown): error is StoreError {
+  if (unreadablePart(error)) return false
   return isStoreError(
     error,
     'ALL_CONNECTION_TRIES_FAILED',

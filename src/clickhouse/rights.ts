@@ -3,7 +3,7 @@ import { isStoreError } from './errors.js'
 import type { Shard, Shards } from './shards.js'
 
 /** What the service reads of a server besides its own database: what waits for deletion, what is running, what is free. */
-const READ = ['parts', 'mutations', 'merge_tree_settings', 'processes', 'disks']
+const READ = ['parts', 'detached_parts', 'mutations', 'merge_tree_settings', 'processes', 'disks']
 /** Of the whole check, ms. */
 const LIMIT_MS = 5_000
 
@@ -21,7 +21,7 @@ export async function warnOfMissingRights({ all }: Shards, log: Pick<Log, 'warn'
       log.warn(
         { shard: shard.name, grant },
         'the user of CLICKHOUSE_URL lacks rights: deleted data may stay on disk, blocks that exceed the memory of ' +
-          'ClickHouse may not be divided, and disks may not be measured; grant the user what `grant` says',
+          'ClickHouse may not be divided, disks may not be measured, and lost parts may go unnoticed; grant the user what `grant` says',
       )
     }),
   )

@@ -39,6 +39,8 @@ const RETRYABLE_CODES = new Set<string>(['network', 'timeout'])
 export function isRetryable(error: unknown): error is TallyhouseError {
   if (!(error instanceof TallyhouseError)) return false
   if (error.status === null) return RETRYABLE_CODES.has(error.code)
+  // Only an operator can help.
+  if (error.code === 'store_damaged') return false
   return error.status >= 500 || RETRYABLE_STATUS.has(error.status)
 }
 

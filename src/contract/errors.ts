@@ -19,6 +19,7 @@ export const STATUS_OF = {
   query_too_large: 422,
   rate_limited: 429,
   internal: 500,
+  store_damaged: 500,
   overloaded: 503,
   unavailable: 503,
 } as const

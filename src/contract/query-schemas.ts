@@ -176,6 +176,12 @@ export const ReadyQuery = Type.Object({
       description: 'Whether one lane and one shard are enough, if there are several.',
     }),
   ),
+  strict: Type.Optional(
+    Type.Union([Type.Literal('true'), Type.Literal('false')], {
+      message: 'must be true or false',
+      description: 'Whether the service is not ready while the store has lost or damaged parts.',
+    }),
+  ),
 })
 
 export const EventParams = Type.Object({ eventId: Type.String() })

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { ShardUnreachableError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
+import { ShardUnreachableError, StoreError, StoreUnreachableError, type UnreadablePart, unreadablePart } from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
 
@@ -119,9 +119,25 @@ export function retryAfterOf({ retryAfter, status }: ApiError): number | null {
   return retryAfter ?? (status === 503 ? RETRY_AFTER_SECONDS : null)
 }
 
+/** An error that a retry does not help with. */
+function storeDamaged({ part, table }: UnreadablePart, cause: Error): ApiError {
+  const [, year, month] = /^(?:patch-[0-9a-f]+-)?(\d{4})(\d{2})_/.exec(part) ?? []
+  const isOfEvents = year !== undefined && (table ?? 'events') === 'events'
+  const held = isOfEvents ? `, with events of ${year}-${month}` : table ? `, of ${table.replaceAll('_', ' ')}` : ''
+  const others = isOfEvents ? ' Ask about other times (from, to).' : ''
+  return new ApiError(
+    'store_damaged',
+    `A part of the store is damaged (${part}${held}), so this cannot be read. Trying again does not help: the operator ` +
+      `has to restore it, as "Lost and damaged data" in docs/operations.md says.${others}`,
+    { cause },
+  )
+}
+
 export function asApiError(error: Error & Partial<FastifyError>): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
+  const damaged = unreadablePart(error)
+  if (damaged) return storeDamaged(damaged, error)
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

@@ -1,3 +1,4 @@
+import type { PartsWatch } from '../damage/parts-watch.js'
 import type { Admission } from '../http/admission.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
@@ -9,6 +10,7 @@ import type { StateMetrics } from '../pipeline/state-store.js'
 import { VERSION } from '../version.js'
 import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
+import { lossMetrics } from './losses.js'
 import { READING_LIMIT_MS, type StorageReading } from './storage.js'
 
 type MeteredLane = Pick<Lane, 'number' | 'journal' | 'commits' | 'writer' | 'profiles' | 'sessions'>
@@ -25,6 +27,7 @@ export interface MetricsSources {
   /** see `Lanes.lateClockReads` */
   lateClockReads: readonly number[]
   live: { metrics: LiveMetrics }
+  parts: Pick<PartsWatch, 'byShard'>
 }
 
 /**
@@ -70,6 +73,7 @@ export class Metrics {
       ...journalMetrics(depths),
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
+      ...lossMetrics(this.#sources.parts),
       ...stateMetrics(lanes),
       counter(
         'tallyhouse_late_clock_reads_total',

@@ -8,6 +8,8 @@ export interface HealthOptions {
   lanes: (() => Promise<void>)[]
   /** by the number of the shard; a check throws if it is unavailable */
   shards: (() => Promise<void>)[]
+  /** number of the parts that the store has lost or cannot read */
+  lostParts: () => number
 }
 
 type State = 'ready' | 'unavailable'
@@ -19,18 +21,26 @@ interface Checked {
 }
 
 /** Liveness of the process, and readiness of the parts that it depends on. */
-export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { lanes, shards }) => {
+export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { lanes, shards, lostParts }) => {
   const checkLanes = sharedRun(() => checkAll(lanes))
   const checkShards = sharedRun(() => checkAll(shards))
   app.get('/health/live', async () => ({ status: 1, error: null }))
 
-  app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial } }, reply) => {
+  app.get('/health/ready', { schema: { querystring: ReadyQuery } }, async ({ query: { partial, strict } }, reply) => {
     const [{ states: ofLanes, reasons }, { states: ofShards }] = await Promise.all([checkLanes(), checkShards()])
     const states = {
       journal: all(ofLanes),
       store: all(ofShards),
       ...(lanes.length > 1 && { lanes: { ...ofLanes } }),
       ...(shards.length > 1 && { shards: { ...ofShards } }),
+    }
+    const lost = strict === 'true' ? lostParts() : 0
+    if (lost > 0) {
+      const error =
+        `Not ready: the store has lost or damaged parts (${lost}), and serves the rest as if it were all. ` +
+        'The log of the service and `tallyhouse verify` say which, and what they held.'
+      reply.code(503).header('retry-after', '60')
+      return { status: 0, error, code: 'unavailable', ...states }
     }
     const down = [...namesOf('journal', 'lane', ofLanes), ...namesOf('store', 'shard', ofShards)]
     if (down.length === 0) return { status: 1, error: null, ...states }

@@ -301,7 +301,8 @@ export const CALLS: Record<string, Call> = {
     description:
       'If one is unavailable, the 503 says which in the same fields; a journal also is if its disk, or Redis, has no room for ' +
       'writes. A store of several lanes or shards is ready when all are; ' +
-      'with `partial=true`, when at least one lane and one shard are.',
+      'with `partial=true`, when at least one lane and one shard are. ' +
+      'With `strict=true` it is not ready either while the store has lost or damaged parts.',
     access: null,
     response: {
       schema: Ready,

@@ -227,7 +227,7 @@ function failures(call: Call): Record<string, object> {
 
 function errorsOf({ access, example, isIdempotent, errors }: Call): ErrorCode[] {
   const all: ErrorCode[] = [...errors]
-  if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'unavailable')
+  if (access) all.push('unauthorized', 'wrong_key_kind', 'rate_limited', 'internal', 'store_damaged', 'unavailable')
   // What the page asks for with a session and not by GET.
   if (access === 'manage' || (access === 'read' && example)) all.push('invalid_csrf_token')
   if (example) all.push('invalid_json', 'invalid_request', 'payload_too_large', 'unsupported_media_type')

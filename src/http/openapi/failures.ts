@@ -74,6 +74,11 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     when: 'The service has a fault; its log has a line with the response’s `x-request-id`.',
     message: 'Something went wrong here. It was logged; try again.',
   },
+  store_damaged: {
+    when: 'What the call needs is in a part of the store that is damaged; `error` names it. Trying again does not help: the operator has to restore it. Calls that do not need it go on.',
+    message:
+      'A part of the store is damaged (202611_1_24_2, with events of 2026-11), so this cannot be read. Trying again does not help: the operator has to restore it. Ask about other times (from, to).',
+  },
   overloaded: {
     when: 'Of a write: the journal is full until ClickHouse catches up, and nothing was stored. With several lanes, `error` names the one that is full, and says so if a part of a batch whose events have an `insert_id` is stored: send all of it again. Of a question: others are still running. Of a live stream: as many are open as the service allows.',
     message: 'The journal is full until the store has caught up. Try again later.',

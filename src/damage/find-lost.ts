@@ -1,0 +1,89 @@
+import type { KnownPart, LostPart } from '../store/part-notes.js'
+import type { ActivePart, Blocks, DetachedPart, Part } from '../store/parts.js'
+import { PartMap, sumByProject, sumOfRows } from './part-map.js'
+
+/** What a look at a shard has found. */
+export interface Seen {
+  active: readonly ActivePart[]
+  /** what was noted before */
+  known: readonly KnownPart[]
+  detached: readonly DetachedPart[]
+  /** what is known to be lost, or settled */
+  noted: readonly LostPart[]
+  /** tables of which this replica does not have everything yet */
+  lagging: ReadonlySet<string>
+  /** whether the server was started since the parts were noted */
+  isRestarted: boolean
+  /** whether a part has rows of these blocks; null if it cannot tell */
+  hasRowsOf(part: Part, blocks: Blocks): Promise<boolean | null>
+}
+
+/**
+ * What is newly lost or settled. ClickHouse merges parts into ones that have all their blocks, so a part is gone if it is
+ * neither there nor within another one. A server that starts without a part may merge its neighbours before anybody looks:
+ * then the new part seems to have its blocks, but has no row of them.
+ *
+ * Not noticed: a part that vanished, not put aside, whose neighbours were merged while the server ran.
+ */
+export async function findLost(seen: Seen): Promise<LostPart[]> {
+  const { known, detached, noted, lagging } = seen
+  const active = new PartMap(seen.active)
+  const toldOf = new Set(noted.map(({ table, part }) => `${table}/${part}`))
+  const gone = new Set<KnownPart>()
+  for (const part of known) {
+    if (!lagging.has(part.table) && (await isGone(part, active, seen))) gone.add(part)
+  }
+  const found: LostPart[] = []
+  for (const { table, name, reason, blocks } of detached) {
+    if (toldOf.has(`${table}/${name}`)) continue
+    if (blocks && lagging.has(table)) continue
+    const { partition = '' } = blocks ?? {}
+    const held = blocks ? known.filter((part) => overlaps(part, blocks)) : []
+    for (const part of held) gone.delete(part)
+    const isSettled = blocks !== null && (await isElsewhere(blocks, active, seen))
+    found.push({ table, part: name, partition, state: 'detached', reason, ...heldBy(held, active), isSettled })
+  }
+  for (const part of gone) {
+    const { table, partition, name } = part
+    if (toldOf.has(`${table}/${name}`)) continue
+    const held = heldBy([part], active)
+    found.push({ table, part: name, partition, state: 'missing', reason: '', ...held, isSettled: false })
+  }
+  return [...found, ...settled(noted, active)]
+}
+
+async function isGone(part: KnownPart, active: PartMap<ActivePart>, seen: Seen): Promise<boolean> {
+  if (part.rows === 0) return false
+  const around = active.around(part)
+  if (!around) return sumOfRows(active.within(part)) < part.rows
+  if (around.name === part.name || !seen.isRestarted || !around.isRecent) return false
+  return (await seen.hasRowsOf(around, part)) === false
+}
+
+/** Whether a part that was put aside is in another one, as where a replica has fetched it again. */
+async function isElsewhere(blocks: Blocks, active: PartMap<ActivePart>, seen: Seen): Promise<boolean> {
+  const around = active.around(blocks)
+  if (!around) return false
+  if (around.first === blocks.first && around.last === blocks.last) return true
+  return (await seen.hasRowsOf(around, blocks)) ?? !around.isRecent
+}
+
+/** What is noted as lost and is there again, under its own name. */
+function settled(noted: readonly LostPart[], active: PartMap<ActivePart>): LostPart[] {
+  return noted.flatMap((lost) => {
+    if (lost.isSettled) return []
+    const isBack = active.in(lost).some(({ name }) => lost.part === name || lost.part.endsWith(`_${name}`))
+    return isBack ? [{ ...lost, isSettled: true }] : []
+  })
+}
+
+/** The rows of parts that are gone, less those that are still there in smaller parts. */
+function heldBy(parts: readonly KnownPart[], active: PartMap<ActivePart>): Pick<LostPart, 'rows' | 'projects'> {
+  if (parts.length === 0) return { rows: null, projects: {} }
+  const left = parts.reduce((sum, part) => sum + sumOfRows(active.within(part)), 0)
+  return { rows: Math.max(0, sumOfRows(parts) - left), projects: sumByProject(parts) }
+}
+
+function overlaps(part: Part, { table, partition, first, last }: Blocks): boolean {
+  return part.table === table && part.partition === partition && part.first <= last && first <= part.last
+}

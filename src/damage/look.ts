@@ -1,0 +1,34 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { type KnownPart, type LostPart, noteLostParts, readKnownParts, readLostParts } from '../store/part-notes.js'
+import { detachedParts, hasRowsOf, laggingTables, listParts, type PartList } from '../store/parts.js'
+import { findLost } from './find-lost.js'
+
+/** What there is on a shard, and what is lost. */
+export interface Look {
+  list: PartList
+  known: KnownPart[]
+  lagging: ReadonlySet<string>
+  /** what is lost and not settled */
+  lost: LostPart[]
+}
+
+/** Looks for lost parts, and notes those that are new. */
+export async function lookForLost(clickhouse: ClickHouse): Promise<Look> {
+  // The notes first: of what is noted meanwhile, the list has the parts.
+  const { known, notedAt } = await readKnownParts(clickhouse)
+  const noted = await readLostParts(clickhouse)
+  const lagging = await laggingTables(clickhouse)
+  const list = await listParts(clickhouse)
+  const found = await findLost({
+    active: list.active,
+    known,
+    detached: await detachedParts(clickhouse),
+    noted,
+    lagging,
+    isRestarted: notedAt < list.startedAt,
+    hasRowsOf: (part, blocks) => hasRowsOf(clickhouse, part, blocks),
+  })
+  await noteLostParts(clickhouse, found, list.at)
+  const all = new Map([...noted, ...found].map((lost) => [`${lost.table}/${lost.part}`, lost]))
+  return { list, known, lagging, lost: [...all.values()].filter(({ isSettled }) => !isSettled) }
+}

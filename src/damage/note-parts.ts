@@ -1,0 +1,60 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { type KnownPart, noteKnownParts } from '../store/part-notes.js'
+import { countByProject, type Part, type PartList } from '../store/parts.js'
+import { PartMap, partKey, sumByProject, sumOfRows } from './part-map.js'
+
+/**
+ * Notes the parts that there are, of each partition that has changed.
+ * @param lagging tables whose list is not complete on this replica, of which nothing is noted
+ * @returns all that are noted now
+ */
+export async function noteParts(
+  clickhouse: ClickHouse,
+  { active, at }: Pick<PartList, 'active' | 'at'>,
+  known: readonly KnownPart[],
+  lagging: ReadonlySet<string>,
+): Promise<KnownPart[]> {
+  const before = new PartMap(known)
+  const knownByKey = new Map(known.map((part) => [partKey(part), part]))
+  const listed = active.filter(({ table }) => !lagging.has(table))
+  const fresh = listed.filter((part) => !knownByKey.has(partKey(part)))
+  for (const part of await withProjects(clickhouse, fresh, before)) knownByKey.set(partKey(part), part)
+  const kept = listed.flatMap((part) => knownByKey.get(partKey(part)) ?? [])
+  const all = [...kept, ...known.filter(({ table }) => lagging.has(table))]
+  const after = new PartMap(all)
+  const keys = new Set([...before.byPartition.keys(), ...after.byPartition.keys()])
+  const notes = [...keys].flatMap((key) => {
+    const [old = [], parts = []] = [before.byPartition.get(key), after.byPartition.get(key)]
+    const { table, partition } = parts[0] ?? old[0] ?? { table: '', partition: '' }
+    return isSame(old, parts) ? [] : [{ table, partition, parts }]
+  })
+  await noteKnownParts(clickhouse, notes, at)
+  return all
+}
+
+/** The rows by project of a merged part are the sums of the parts that it was made of, where all those were known. */
+async function withProjects(
+  clickhouse: ClickHouse,
+  fresh: readonly Part[],
+  known: PartMap<KnownPart>,
+): Promise<KnownPart[]> {
+  const added: KnownPart[] = []
+  const rest: Part[] = []
+  for (const part of fresh) {
+    const sources = known.within(part)
+    if (part.rows > 0 && sumOfRows(sources) === part.rows) added.push(knownPart(part, sumByProject(sources)))
+    else rest.push(part)
+  }
+  // A part that cannot be read is noted nevertheless.
+  const counts = await countByProject(clickhouse, rest).catch(() => null)
+  return [...added, ...rest.map((part) => knownPart(part, counts?.get(part) ?? {}))]
+}
+
+function knownPart({ table, partition, name, first, last, rows }: Part, projects: Record<string, number>): KnownPart {
+  return { table, partition, name, first, last, rows, projects }
+}
+
+function isSame(a: readonly KnownPart[], b: readonly KnownPart[]): boolean {
+  const names = new Set(b.map(partKey))
+  return a.length === b.length && a.every((part) => names.has(partKey(part)))
+}

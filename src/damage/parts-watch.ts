@@ -1,0 +1,218 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { isStoreError, StoreUnreachableError, unreadablePart } from '../clickhouse/errors.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
+import { inTime } from '../lib/in-time.js'
+import type { Log } from '../lib/log.js'
+import type { KnownPart } from '../store/part-notes.js'
+import { laggingTables, listParts, type PartList } from '../store/parts.js'
+import { lookForLost } from './look.js'
+import type { Loss } from './loss.js'
+import { describeLoss, WHAT_TO_DO } from './loss-text.js'
+import { noteParts } from './note-parts.js'
+import { PartMap, sumOfRows } from './part-map.js'
+
+export interface PartsWatchOptions {
+  shards: Shards
+  log: Pick<Log, 'warn' | 'error'>
+  /** whether this process notes which parts there are; at least those that write do */
+  isNoting: boolean
+  /** how often to look, ms */
+  everyMs?: number
+  /** how soon new parts are noted, ms */
+  noteMs?: number
+}
+
+const EVERY_MS = 60_000
+const NOTE_MS = 5_000
+/** Of one look at a shard, ms; the first may count all rows by project. */
+const LIMIT_MS = 5 * 60_000
+/** How long the start of the service waits for the first look, ms. */
+const START_LIMIT_MS = 5_000
+/** Of the last notes, when the service ends, ms. */
+const CLOSE_LIMIT_MS = 1_500
+/** Losses that are logged one by one. */
+const MAX_LOGGED = 100
+
+/** What is known of a shard. */
+interface Watched {
+  shard: Shard
+  known: KnownPart[]
+  lost: Loss[]
+  /** parts that are in use, but a read found them damaged; by table and name */
+  unreadable: Map<string, Loss>
+  /** keys of the losses that were logged */
+  logged: Set<string>
+  hasLooked: boolean
+}
+
+/**
+ * Looks at the start and then each minute whether the store has lost parts: ClickHouse starts without those that are
+ * damaged or gone, and answers as if they had never been there. For that, the parts that there are are noted in the store,
+ * within seconds of an INSERT and once more at the end. What vanishes before it is noted is not noticed, except where
+ * ClickHouse itself has put it aside.
+ */
+export class PartsWatch {
+  readonly #options: PartsWatchOptions
+  readonly #shards: Watched[]
+  readonly #stop = new AbortController()
+  #stored: () => number = () => 0
+  #storedAtNote = 0
+  #running: Promise<void> | null = null
+
+  constructor(options: PartsWatchOptions) {
+    this.#options = options
+    this.#shards = options.shards.all.map((shard) => {
+      return { shard, known: [], lost: [], unreadable: new Map(), logged: new Set(), hasLooked: false }
+    })
+  }
+
+  /** What is lost or unreadable, as far as is known. */
+  get losses(): Loss[] {
+    return this.#shards.flatMap(lossesOf)
+  }
+
+  /** The same by the number of the shard; null of one that was not looked at yet. */
+  byShard(): (Loss[] | null)[] {
+    return this.#shards.map((watched) => (watched.hasLooked ? lossesOf(watched) : null))
+  }
+
+  /**
+   * Resolves after the first look, or after 5 s; then looks again and again. Never rejects.
+   * @param stored rows that this process has stored, from which it sees that there are new parts
+   */
+  async start(stored: () => number): Promise<void> {
+    if (this.#running) return
+    this.#stored = stored
+    const first = this.#lookAtAll()
+    this.#running = first.then(() => this.#watch())
+    await inTime(first, START_LIMIT_MS).catch(() => undefined)
+  }
+
+  /** Takes note of a failed read: a part that is damaged in its middle is only found by reading it. */
+  noteError(error: unknown): void {
+    const found = unreadablePart(error)
+    if (!found) return
+    const { part } = found
+    for (const watched of this.#shards) {
+      const known = watched.known.find(({ name, table }) => name === part && (found.table ?? table) === table)
+      if (!known && this.#shards.length > 1) continue
+      const table = found.table ?? known?.table ?? 'events'
+      const key = `${table}/${part}`
+      if (watched.unreadable.has(key)) continue
+      const { rows = null, projects = {}, partition = part.split('_')[0] ?? '' } = known ?? {}
+      const { number: shard } = watched.shard
+      watched.unreadable.set(key, { shard, table, part, partition, state: 'unreadable', reason: '', rows, projects })
+      this.#logNew(watched)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await inTime(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
+    if (this.#hasNew()) await inTime(this.#noteAll(), CLOSE_LIMIT_MS).catch(() => undefined)
+  }
+
+  async #watch(): Promise<void> {
+    const { everyMs = EVERY_MS, noteMs = NOTE_MS } = this.#options
+    const { signal } = this.#stop
+    let lookedAt = Date.now()
+    while (!signal.aborted) {
+      await wait(Math.min(everyMs, noteMs), undefined, { signal, ref: false }).catch(() => undefined)
+      if (signal.aborted) return
+      if (Date.now() - lookedAt >= everyMs) {
+        lookedAt = Date.now()
+        await this.#lookAtAll()
+      } else if (this.#hasNew()) await this.#noteAll()
+    }
+  }
+
+  #hasNew(): boolean {
+    return this.#options.isNoting && this.#stored() !== this.#storedAtNote
+  }
+
+  /** Compares what there is with what was noted. */
+  async #lookAtAll(): Promise<void> {
+    await this.#onEach((watched) => this.#look(watched))
+  }
+
+  async #look(watched: Watched): Promise<void> {
+    const { number: shard, clickhouse } = watched.shard
+    const { list, known, lagging, lost } = await lookForLost(clickhouse)
+    watched.lost = lost.map(({ isSettled: _, ...loss }) => ({ ...loss, shard }))
+    watched.known = known
+    watched.hasLooked = true
+    forgetReplaced(watched, list)
+    this.#logNew(watched)
+    if (this.#options.isNoting) watched.known = await noteParts(clickhouse, list, known, lagging)
+  }
+
+  /** Notes the parts that are new, of shards that were looked at. What is lost must not be replaced in the notes. */
+  async #noteAll(): Promise<void> {
+    await this.#onEach(async (watched) => {
+      const { clickhouse } = watched.shard
+      if (!watched.hasLooked) return
+      const lagging = await laggingTables(clickhouse)
+      const list = await listParts(clickhouse)
+      if (mayLack(list, watched.known)) return await this.#look(watched)
+      watched.known = await noteParts(clickhouse, list, watched.known, lagging)
+    })
+  }
+
+  /** One shard that does not respond does not stop the others; it keeps what was known of it. */
+  async #onEach(act: (watched: Watched) => Promise<void>): Promise<void> {
+    const stored = this.#stored()
+    const results = await Promise.allSettled(this.#shards.map((watched) => inTime(act(watched), LIMIT_MS)))
+    if (results.every(({ status }) => status === 'fulfilled')) this.#storedAtNote = stored
+    for (const [i, result] of results.entries()) {
+      if (result.status === 'rejected') this.#warn(this.#shards[i]?.shard.name ?? '', result.reason)
+    }
+  }
+
+  #warn(shard: string, err: unknown): void {
+    // That a shard is down is told by others.
+    if (err instanceof StoreUnreachableError || this.#stop.signal.aborted) return
+    const reason = isStoreError(err, 'ACCESS_DENIED')
+      ? 'lost parts cannot be noticed: grant the user of CLICKHOUSE_URL SELECT ON system.parts, system.detached_parts'
+      : 'the parts of the store cannot be checked; retrying in a minute'
+    this.#options.log.warn({ err, shard }, reason)
+  }
+
+  #logNew(watched: Watched): void {
+    const { shard, logged } = watched
+    const all = lossesOf(watched)
+    const fresh = all.filter((loss) => !logged.has(keyOf(loss)))
+    watched.logged = new Set(all.map(keyOf))
+    for (const loss of fresh.slice(0, MAX_LOGGED)) {
+      const { table, partition, part, state, rows, projects } = loss
+      const facts = { table, partition, part, state, rows, projects }
+      const where = this.#shards.length > 1 ? { shard: shard.name } : {}
+      this.#options.log.error({ ...where, ...facts }, `${describeLoss(loss)} ${WHAT_TO_DO}`)
+    }
+    if (fresh.length > MAX_LOGGED) {
+      this.#options.log.error({ losses: fresh.length }, 'more parts are lost; `tallyhouse verify` names all of them')
+    }
+  }
+}
+
+function lossesOf({ lost, unreadable }: Watched): Loss[] {
+  return [...lost, ...unreadable.values()]
+}
+
+/** Whether parts or rows are fewer than before, as after a loss or a deletion. */
+function mayLack({ active }: PartList, known: readonly KnownPart[]): boolean {
+  const [now, before] = [new PartMap(active), new PartMap(known)]
+  if (known.some((part) => !now.around(part))) return true
+  return active.some((part) => sumOfRows(before.within(part)) > part.rows)
+}
+
+/** A damaged part that is no longer in use was merged after all, or is among the lost ones now. */
+function forgetReplaced({ unreadable }: Watched, { active }: PartList): void {
+  const inUse = new Set(active.map(({ table, name }) => `${table}/${name}`))
+  for (const [key, { partition }] of unreadable) {
+    if (!inUse.has(key) && !partition.startsWith('patch-')) unreadable.delete(key)
+  }
+}
+
+function keyOf({ table, part, state }: Loss): string {
+  return `${state} ${table}/${part}`
+}

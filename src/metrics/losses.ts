@@ -1,0 +1,51 @@
+import type { Loss } from '../damage/loss.js'
+import { monthText } from '../damage/loss-text.js'
+import type { PartsWatch } from '../damage/parts-watch.js'
+import { gauge, type Metric, type Reading } from './metric.js'
+
+/** Rows of losses that have a line of their own; the rest is only in the log. */
+const MAX_LINES = 100
+
+const STATES = ['detached', 'missing', 'unreadable'] as const
+
+/**
+ * What the store has lost. Projects are named by the operator, and those here are few: the names are what makes a loss worth
+ * an alert.
+ */
+export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
+  const shards = parts.byShard()
+  const of = (shard: number): Record<string, string> => (shards.length > 1 ? { shard: String(shard) } : {})
+  const counts = shards.flatMap((losses, shard) =>
+    STATES.map((state): Reading<number> => {
+      return [{ ...of(shard), state }, losses && losses.filter((loss) => loss.state === state).length]
+    }),
+  )
+  const rows = new Map<string, Reading<number>>()
+  for (const loss of shards.flatMap((losses) => losses ?? [])) {
+    for (const [project, count] of rowsOf(loss)) {
+      const month = loss.table === 'events' ? monthText(loss.partition) : ''
+      const labels = { ...of(loss.shard), table: loss.table, month, project }
+      const key = JSON.stringify(labels)
+      rows.set(key, [labels, (rows.get(key)?.[1] ?? 0) + count])
+    }
+  }
+  return [
+    gauge(
+      'tallyhouse_store_lost_parts',
+      'Parts that ClickHouse has put aside (detached), has lost (missing), or cannot read (unreadable).',
+      counts,
+    ),
+    gauge(
+      'tallyhouse_store_lost_rows',
+      'Rows in lost and damaged parts; events by the month of acceptance.',
+      [...rows.values()].slice(0, MAX_LINES),
+    ),
+  ]
+}
+
+/** By project; those of projects that were not counted under none. */
+function rowsOf({ rows, projects }: Loss): [project: string, rows: number][] {
+  const named = Object.entries(projects)
+  const rest = (rows ?? 0) - named.reduce((sum, [, count]) => sum + count, 0)
+  return rest > 0 ? [...named, ['', rest]] : named
+}

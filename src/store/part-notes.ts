@@ -1,0 +1,106 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import type { Part } from './parts.js'
+
+/** A part with its rows by project; of many projects, those with the most rows. */
+export interface KnownPart extends Part {
+  projects: Record<string, number>
+}
+
+/** Rows that the store had and has no longer. */
+export interface LostPart {
+  table: string
+  /** the name of the part, or of the folder in which ClickHouse has put it aside */
+  part: string
+  /** of events, the month of acceptance, such as 202611; '' if it is not known */
+  partition: string
+  /** `detached`: ClickHouse has put it aside; `missing`: it is not on the disk */
+  state: 'detached' | 'missing'
+  /** ClickHouse's reason, of a part that was put aside */
+  reason: string
+  /** those of deleted rows included; null if the part was never noted */
+  rows: number | null
+  projects: Record<string, number>
+  /** whether it is there after all, or an operator has seen to it */
+  isSettled: boolean
+}
+
+const AS_OBJECTS = { output_format_json_named_tuples_as_objects: 1 } as const
+
+/** What was noted of the parts, by any process, and when last: by the server's clock, epoch ms. */
+export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: KnownPart[]; notedAt: number }> {
+  const rows = await clickhouse.rows<{
+    table: string
+    partition: string
+    version: string
+    parts: { name: string; first: string; last: string; rows: string; projects: Record<string, string> }[]
+  }>(
+    'SELECT table_name AS table, partition_id AS partition, version, parts FROM known_parts FINAL',
+    {},
+    AS_OBJECTS,
+  )
+  const known = rows.flatMap(({ table, partition, parts }) =>
+    parts.map(({ name, first, last, rows, projects }) => ({
+      ...{ table, partition, name, first: Number(first), last: Number(last), rows: Number(rows) },
+      projects: numbersOf(projects),
+    })),
+  )
+  return { known, notedAt: rows.reduce((latest, { version }) => Math.max(latest, Number(version)), 0) }
+}
+
+function numbersOf(texts: Record<string, string>): Record<string, number> {
+  return Object.fromEntries(Object.entries(texts).map(([name, count]) => [name, Number(count)]))
+}
+
+/** All the parts of a partition. */
+export interface PartitionNote {
+  table: string
+  partition: string
+  parts: readonly KnownPart[]
+}
+
+/** @param at when the parts were listed, by the server's clock in ms: of two processes, the later one counts */
+export async function noteKnownParts(
+  clickhouse: ClickHouse,
+  notes: readonly PartitionNote[],
+  at: number,
+): Promise<void> {
+  const lines = notes.map(({ table, partition, parts }) => ({
+    ...{ table_name: table, partition_id: partition, version: at },
+    parts: parts.map(({ name, first, last, rows, projects }) => ({ name, first, last, rows, projects })),
+  }))
+  await insertLines(clickhouse, 'known_parts', lines)
+}
+
+/** All parts that were ever found lost. */
+export async function readLostParts(clickhouse: ClickHouse): Promise<LostPart[]> {
+  const rows = await clickhouse.rows<
+    Omit<LostPart, 'rows' | 'projects' | 'isSettled'> & {
+      rows: string | null
+      projects: Record<string, string>
+      settled: number
+    }
+  >(
+    `SELECT table_name AS table, part, partition_id AS partition, state, reason, rows, projects, is_settled AS settled
+     FROM lost_parts FINAL ORDER BY table, part`,
+  )
+  return rows.map(({ rows, projects, settled, ...lost }) => ({
+    ...lost,
+    rows: rows === null ? null : Number(rows),
+    projects: numbersOf(projects),
+    isSettled: settled === 1,
+  }))
+}
+
+/** @param at by the server's clock, ms */
+export async function noteLostParts(clickhouse: ClickHouse, lost: readonly LostPart[], at: number): Promise<void> {
+  const lines = lost.map(({ table, partition, isSettled, ...rest }) => {
+    return { table_name: table, partition_id: partition, ...rest, is_settled: isSettled ? 1 : 0, version: at }
+  })
+  await insertLines(clickhouse, 'lost_parts', lines)
+}
+
+async function insertLines(clickhouse: ClickHouse, table: string, lines: readonly object[]): Promise<void> {
+  if (lines.length === 0) return
+  const text = lines.map((line) => JSON.stringify(line)).join('\n')
+  await clickhouse.command(`INSERT INTO ${table} FORMAT JSONEachRow\n${text}`)
+}

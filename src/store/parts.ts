@@ -1,0 +1,153 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { isStoreError } from '../clickhouse/errors.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
+
+/** Blocks of a partition, from `first` to `last`: an INSERT makes one in each partition that it has rows of. */
+export interface Blocks {
+  table: string
+  partition: string
+  first: number
+  last: number
+}
+
+/** A part of a table, which has the rows of its blocks. */
+export interface Part extends Blocks {
+  name: string
+  /** those of deleted rows included */
+  rows: number
+}
+
+/** A part that is in use. */
+export interface ActivePart extends Part {
+  /** whether it was made since the server started */
+  isRecent: boolean
+}
+
+/** A part that ClickHouse has put aside. */
+export interface DetachedPart {
+  table: string
+  /** null if its name cannot be read */
+  blocks: Blocks | null
+  /** the name of its folder */
+  name: string
+  reason: string
+}
+
+/** The parts of a server. */
+export interface PartList {
+  active: ActivePart[]
+  /** when the list was made, and when the server started: epoch ms by its own clock */
+  at: number
+  startedAt: number
+}
+
+/** The tables whose parts are known by name. All have `project_id`, and keep parts whose rows are all deleted. */
+export const KNOWN_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
+
+const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES.map((name) => `'${name}'`).join(', ')})`
+/** Why ClickHouse puts parts aside that are not damaged: an operator asked for it, or others have the same rows. */
+const HARMLESS = [
+  ...['', 'attaching', 'deleting', 'tmp-fetch', 'ignored', 'clone', 'cloned', 'noquorum'],
+  ...['merge-not-byte-identical', 'mutate-not-byte-identical'],
+]
+/** Projects of a part that are kept by name. */
+const MAX_PROJECTS = 50
+/** Parts whose projects are counted by one query. */
+const COUNTED_TOGETHER = 500
+/** Of reading the rows of parts, as they are on the disk, ms. */
+const LIMIT_MS = 60_000
+const AS_STORED = { max_threads: 1, priority: '10', apply_deleted_mask: 0, apply_patch_parts: 0 } as const
+
+/** The parts that are in use, without those of edits and deletes. */
+export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
+  const [server] = await clickhouse.rows<{ at: string; started: string }>(
+    'SELECT toUnixTimestamp64Milli(now64(3)) AS at, 1000 * toInt64(toUnixTimestamp(now()) - uptime()) AS started',
+  )
+  const startedAt = Number(server?.started ?? 0)
+  const rows = await clickhouse.rows<Record<string, string>>(
+    `SELECT table, partition_id AS partition, name, min_block_number AS first, max_block_number AS last, rows,
+       1000 * toInt64(toUnixTimestamp(modification_time)) AS made
+     FROM system.parts WHERE ${OF_TABLES} AND active AND NOT startsWith(partition_id, 'patch-')`,
+  )
+  const active = rows.map(({ table = '', partition = '', name = '', first, last, rows, made }) => {
+    const isRecent = Number(made) >= startedAt
+    return { table, partition, name, first: Number(first), last: Number(last), rows: Number(rows), isRecent }
+  })
+  return { active, at: Number(server?.at ?? 0), startedAt }
+}
+
+/** What ClickHouse has put aside as broken or unexpected, of any of our tables. */
+export async function detachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
+  const fields = new QueryParameters()
+  const rows = await clickhouse.rows<Record<'table' | 'name' | 'reason', string> & Record<string, string | null>>(
+    `SELECT table, partition_id AS partition, name, min_block_number AS first, max_block_number AS last,
+       ifNull(reason, '') AS reason
+     FROM system.detached_parts
+     WHERE database = currentDatabase() AND ifNull(reason, '') NOT IN ${fields.array(HARMLESS)}
+     ORDER BY table, name`,
+    fields.parameters,
+  )
+  return rows.map(({ table, partition, name, first, last, reason }) => {
+    const isNamed = partition != null && first != null && last != null
+    const blocks = isNamed ? { table, partition, first: Number(first), last: Number(last) } : null
+    return { table, blocks, name, reason }
+  })
+}
+
+/** The tables of which this replica has yet to fetch parts, or to merge them; none without replicas. */
+export async function laggingTables(clickhouse: ClickHouse): Promise<Set<string>> {
+  if (!clickhouse.hasReplicas) return new Set()
+  try {
+    const rows = await clickhouse.rows<{ table: string }>(
+      'SELECT DISTINCT table FROM system.replication_queue WHERE database = currentDatabase()',
+    )
+    return new Set(rows.map(({ table }) => table))
+  } catch (error) {
+    if (isStoreError(error, 'ACCESS_DENIED')) return new Set()
+    throw error
+  }
+}
+
+/** The rows of some parts by project, by the part's table and name; of many projects, those with the most rows. */
+export async function countByProject(
+  clickhouse: ClickHouse,
+  parts: readonly Part[],
+): Promise<Map<Part, Record<string, number>>> {
+  const counts = new Map<Part, Record<string, number>>()
+  for (const table of KNOWN_TABLES) {
+    const all = parts.filter((part) => part.table === table)
+    for (let start = 0; start < all.length; start += COUNTED_TOGETHER) {
+      const some = new Map(all.slice(start, start + COUNTED_TOGETHER).map((part) => [part.name, part]))
+      const fields = new QueryParameters()
+      const rows = await clickhouse.rows<{ part: string; project: string; count: string }>(
+        `SELECT _part AS part, project_id AS project, count() AS count FROM ${table}
+         WHERE _part IN ${fields.array([...some.keys()])}
+         GROUP BY part, project ORDER BY part, count DESC LIMIT ${MAX_PROJECTS} BY part`,
+        fields.parameters,
+        AS_STORED,
+        { limitMs: LIMIT_MS },
+      )
+      for (const { part: name, project, count } of rows) {
+        const part = some.get(name)
+        if (part) counts.set(part, { ...counts.get(part), [project]: Number(count) })
+      }
+    }
+  }
+  return counts
+}
+
+/**
+ * Whether a part has rows of these blocks. Only events remember their blocks.
+ * @returns null if the table does not tell
+ */
+export async function hasRowsOf(clickhouse: ClickHouse, part: Part, blocks: Blocks): Promise<boolean | null> {
+  if (part.table !== 'events') return null
+  const rows = await clickhouse.rows(
+    `SELECT 1 FROM events
+     WHERE _part = {part:String} AND _block_number >= {first:UInt64} AND _block_number <= {last:UInt64} LIMIT 1`,
+    { part: part.name, first: String(blocks.first), last: String(blocks.last) },
+    AS_STORED,
+    { limitMs: LIMIT_MS },
+  )
+  return rows.length > 0
+}

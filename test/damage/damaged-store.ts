@@ -1,0 +1,78 @@
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { FastifyBaseLogger } from 'fastify'
+import { pino } from 'pino'
+import { startEmbeddedClickHouse } from '../../src/clickhouse/embedded/engine.js'
+import { openShards } from '../../src/clickhouse/open-shards.js'
+import { silent } from '../helper.js'
+
+/** A part on the disk. */
+export interface PartFolder {
+  table: string
+  name: string
+  partition: string
+  rows: number
+  path: string
+}
+
+/** Runs queries on the data of an embedded engine that is not running; `settings` are of the query. */
+export async function onEngine<T>(
+  path: string,
+  use: (query: (sql: string) => Promise<Record<string, string>[]>, command: (sql: string) => Promise<void>) => Promise<T>,
+): Promise<T> {
+  const engine = await startEmbeddedClickHouse({ path, log: silent })
+  const shards = openShards(engine.url, { log: silent } as never)
+  try {
+    return await use(
+      (sql) => shards.first.rows<Record<string, string>>(sql),
+      (sql) => shards.first.command(sql),
+    )
+  } finally {
+    await shards.close()
+    await engine.close()
+  }
+}
+
+/** The parts of a table that are in use, of an engine that is not running. */
+export async function partsOf(path: string, table = 'events'): Promise<PartFolder[]> {
+  return await onEngine(path, async (query) => {
+    const rows = await query(
+      `SELECT table, name, partition_id AS partition, rows, path FROM system.parts
+       WHERE database = currentDatabase() AND table = '${table}' AND active AND NOT startsWith(partition_id, 'patch-')
+       ORDER BY name`,
+    )
+    return rows.map(({ table = '', name = '', partition = '', rows, path = '' }) => {
+      return { table, name, partition, rows: Number(rows), path }
+    })
+  })
+}
+
+/** Changes some bytes in the middle of a file. */
+export async function damage(file: string, at = 0.5, count = 8): Promise<void> {
+  const bytes = await readFile(file)
+  const start = Math.min(Math.floor(bytes.length * at), bytes.length - 1)
+  for (let i = start; i < Math.min(start + count, bytes.length); i++) bytes.writeUInt8(bytes.readUInt8(i) ^ 0xff, i)
+  await writeFile(file, bytes)
+}
+
+/** What can happen to a part while the service is stopped. */
+export const ACCIDENTS: [name: string, happen: (part: PartFolder) => Promise<unknown>][] = [
+  ['its folder is gone', ({ path }) => rm(path, { recursive: true })],
+  ['a file of it is gone', ({ path }) => rm(join(path, 'data.bin'))],
+  ['its checksums are damaged', ({ path }) => damage(join(path, 'checksums.txt'))],
+  ['its count is damaged', ({ path }) => writeFile(join(path, 'count.txt'), 'x')],
+  ['its columns are damaged', ({ path }) => writeFile(join(path, 'columns.txt'), '')],
+  [
+    'all its files are gone',
+    async ({ path }) => {
+      for (const name of await readdir(path)) await rm(join(path, name))
+    },
+  ],
+]
+
+/** A log that keeps its lines. */
+export function keepLog(): { log: FastifyBaseLogger; lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  return { log: log as unknown as FastifyBaseLogger, lines }
+}

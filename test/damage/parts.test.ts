@@ -1,0 +1,143 @@
+import { cp } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { openShards } from '../../src/clickhouse/open-shards.js'
+import { type Client, dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
+import { ACCIDENTS, keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
+
+const EVENTS = 50
+
+/** Events in several parts: each is stored before the next is sent. */
+async function track(client: Client, count: number): Promise<void> {
+  for (let part = 0; part < count; part++) {
+    const events = Array.from({ length: EVENTS }, (_, i) => ({ event: `e${part}`, distinct_id: `u${i}` }))
+    const { statusCode } = await client.call('POST', '/public/track/batch', { events })
+    t.equal(statusCode, 200)
+    await until('the events', async () => (await client.events(1000)).length === EVENTS * (part + 1))
+  }
+}
+
+const settings = (folder: string) => ({ PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', DATA_DIR: folder })
+
+/** A stopped service with some parts of events. */
+async function stopped(t: Test, count = 3): Promise<{ folder: string; parts: PartFolder[] }> {
+  const folder = await dataFolder(t)
+  const client = await startApp(t, { ...settings(folder), LOG_LEVEL: 'silent' })
+  await track(client, count)
+  await client.app.close()
+  return { folder, parts: await partsOf(join(folder, 'clickhouse')) }
+}
+
+async function metricsOf({ call }: Client): Promise<string[]> {
+  const text = (await call('GET', '/metrics')).body
+  return text.split('\n').filter((line) => line.startsWith('tallyhouse_store_lost_'))
+}
+
+async function start(t: Test, folder: string) {
+  const { log, lines } = keepLog()
+  const client = await startApp(t, settings(folder), { log })
+  return { client, errors: () => lines.filter(({ level }) => level === 50) }
+}
+
+for (const [accident, happen] of ACCIDENTS) {
+  t.test(`a part is noticed at the start, of which ${accident}`, async (t) => {
+    const { folder, parts } = await stopped(t)
+    const part = parts[1]
+    if (!part) throw new Error('there is one part only')
+    await happen(part)
+    const { client, errors } = await start(t, folder)
+    t.equal((await client.events()).length, EVENTS * 3 - part.rows)
+    const [error, ...more] = errors()
+    t.match(error, { table: 'events', partition: part.partition, rows: part.rows, projects: { default: part.rows } })
+    t.match(error?.msg, new RegExp(`${part.name}.*${part.rows} events of ${part.partition.slice(0, 4)}-.*verify`))
+    t.strictSame(more, [], 'said once')
+
+    t.equal((await client.call('GET', '/health/ready')).statusCode, 200)
+    t.equal((await client.call('GET', '/health/ready?strict=false')).statusCode, 200)
+    const strict = await client.call('GET', '/health/ready?strict=true')
+    t.equal(strict.statusCode, 503)
+    t.match(strict.json(), { status: 0, code: 'unavailable', error: /lost or damaged parts \(1\)/, store: 'ready' })
+    const month = `${part.partition.slice(0, 4)}-${part.partition.slice(4)}`
+    const metrics = await metricsOf(client)
+    t.ok(
+      metrics.includes(`tallyhouse_store_lost_rows{table="events",month="${month}",project="default"} ${part.rows}`),
+      metrics.join('\n'),
+    )
+    t.equal(metrics.filter((line) => /_parts\{.*\} 1$/.test(line)).length, 1)
+    await client.app.close()
+
+    const again = await start(t, folder)
+    t.equal(again.errors().length, 1, 'and once more after a restart')
+    t.equal((await again.client.call('GET', '/health/ready?strict=true')).statusCode, 503)
+  })
+}
+
+t.test('a part that is back is no longer reported', async (t) => {
+  const { folder, parts } = await stopped(t)
+  const part = parts[1]
+  if (!part) throw new Error('there is one part only')
+  const backup = join(folder, 'backup')
+  await cp(part.path, backup, { recursive: true })
+  await ACCIDENTS[0]?.[1](part)
+  const { client } = await start(t, folder)
+  t.equal((await client.call('GET', '/health/ready?strict=true')).statusCode, 503)
+  await client.app.close()
+  await cp(backup, part.path, { recursive: true })
+  const again = await start(t, folder)
+  t.equal(again.errors().length, 0)
+  t.equal((await again.client.call('GET', '/health/ready?strict=true')).statusCode, 200)
+  t.equal((await again.client.events()).length, EVENTS * 3)
+})
+
+t.test('a loss is noticed although its neighbours were merged before anybody looked', async (t) => {
+  for (const [accident, happen] of ACCIDENTS.slice(0, 2)) {
+    const { folder, parts } = await stopped(t, 4)
+    t.equal(parts.length, 4)
+    const part = parts[1] as PartFolder
+    await happen(part)
+    const engine = await startClickHouse(t, join(folder, 'clickhouse'))
+    const shards = openShards(engine.url, { log: silent } as never)
+    await shards.first.command('OPTIMIZE TABLE events FINAL')
+    await shards.close()
+    const { log, lines } = keepLog()
+    const { app, call, events } = await startApp(t, { ...settings(folder), CLICKHOUSE_URL: engine.url }, { log })
+    t.equal((await events()).length, EVENTS * 4 - part.rows)
+    const errors = lines.filter(({ level }) => level === 50)
+    t.match(errors, [{ rows: part.rows, partition: part.partition, projects: { default: part.rows } }], accident)
+    t.equal((await call('GET', '/health/ready?strict=true')).statusCode, 503)
+    await app.close()
+    await engine.close()
+  }
+})
+
+t.test('what is deleted and merged is no loss', async (t) => {
+  const { folder } = await stopped(t)
+  const { client, errors } = await start(t, folder)
+  for (const { eventId, event } of await client.events()) {
+    if (event !== 'e2') t.equal((await client.call('DELETE', `/public/events/${eventId}`)).statusCode, 200)
+  }
+  await client.app.close()
+  await onEngine(join(folder, 'clickhouse'), async (_, command) => command('OPTIMIZE TABLE events FINAL'))
+  const again = await start(t, folder)
+  t.equal((await again.client.events()).length, EVENTS)
+  for (const { eventId } of await again.client.events()) await again.client.call('DELETE', `/public/events/${eventId}`)
+  await again.client.app.close()
+  await onEngine(join(folder, 'clickhouse'), async (_, command) => command('OPTIMIZE TABLE events FINAL'))
+  const last = await start(t, folder)
+  t.equal((await last.client.events()).length, 0)
+  t.strictSame([...errors(), ...again.errors(), ...last.errors()], [])
+  t.equal((await last.client.call('GET', '/health/ready?strict=true')).statusCode, 200)
+})
+
+t.test('a healthy store is ready in the strict sense, and other values are refused', async (t) => {
+  const { folder } = await stopped(t, 1)
+  const { client, errors } = await start(t, folder)
+  t.equal((await client.call('GET', '/health/ready?strict=true&probe=1')).statusCode, 200)
+  t.equal((await client.call('GET', '/health/ready?strict=perhaps')).statusCode, 400)
+  t.strictSame(errors(), [])
+  t.strictSame(await metricsOf(client), [
+    'tallyhouse_store_lost_parts{state="detached"} 0',
+    'tallyhouse_store_lost_parts{state="missing"} 0',
+    'tallyhouse_store_lost_parts{state="unreadable"} 0',
+  ])
+})
