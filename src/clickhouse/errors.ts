@@ -245,6 +245,11 @@ export class StoreTimeoutError extends StoreUnreachableError {
   override readonly name = 'StoreTimeoutError'
 }
 
+/** All slots for reads, or those of the project, are in use; no query was sent. */
+export class NoSlotError extends Error {
+  override readonly name = 'NoSlotError'
+}
+
 /** A statement is too long, with its parameters, for any request that ClickHouse takes. */
 export class StatementTooLargeError extends Error {
   override readonly name = 'StatementTooLargeError'

@@ -1,3 +1,5 @@
+import { NoSlotError } from './errors.js'
+
 /** How streamed results share the connections to ClickHouse. */
 export interface SlotLimits {
   /** results that may be streamed at the same time */
@@ -10,15 +12,13 @@ export interface SlotLimits {
   stalledMs: number
 }
 
-/** All slots are in use; no query was sent. */
-export class NoSlotError extends Error {
-  override readonly name = 'NoSlotError'
-}
-
 interface Waiting {
   project: string
   grant(slot: Slot): void
 }
+
+/** For what the service reads for itself, which has no share. */
+export const NO_PROJECT = ''
 
 /** Interval at which stalled results are looked for while a read waits, ms. */
 const LOOK_MS = 100
@@ -129,8 +129,17 @@ export class ReadSlots {
     })
   }
 
+  /** How many slots are in use. */
+  get held(): number {
+    return this.#held.size
+  }
+
   #hasRoom(project: string): boolean {
-    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#limits.perProject
+    return this.#held.size < this.#limits.slots && this.#heldBy(project) < this.#shareOf(project)
+  }
+
+  #shareOf(project: string): number {
+    return project === NO_PROJECT ? Number.POSITIVE_INFINITY : this.#limits.perProject
   }
 
   #heldBy(project: string): number {
@@ -162,7 +171,7 @@ export class ReadSlots {
     let ending = [...this.#held].filter(({ isCut }) => isCut).length
     for (const { project } of this.#waiting) {
       if (ending-- > 0) continue
-      const hasShare = this.#heldBy(project) >= this.#limits.perProject
+      const hasShare = this.#heldBy(project) >= this.#shareOf(project)
       const at = stalled.findIndex((slot) => !hasShare || slot.project === project)
       if (at >= 0) stalled.splice(at, 1)[0]?.cutOff()
     }

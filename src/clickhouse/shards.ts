@@ -1,9 +1,8 @@
 import type { Readable } from 'node:stream'
 import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse, Reading } from './client.js'
-import { isShardLost, isTimeout, ShardUnreachableError, StoreUnreachableError } from './errors.js'
+import { isShardLost, isTimeout, NoSlotError, ShardUnreachableError, StoreUnreachableError } from './errors.js'
 import type { Parameters, Scalars } from './parameters.js'
-import { NoSlotError } from './read-slots.js'
 
 /** A ClickHouse (or its replicas) with tables of its own. */
 export interface Shard {

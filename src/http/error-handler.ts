@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { ShardUnreachableError, StoreError, StoreUnreachableError, type UnreadablePart, unreadablePart } from '../clickhouse/errors.js'
+import { NoSlotError, ShardUnreachableError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
 
@@ -38,6 +38,8 @@ const NODE_ERRORS: Record<string, [status: number, message: string]> = {
   HPE_HEADER_OVERFLOW: [431, 'The URL and the headers are over 256 KiB. Send less in them.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time. Send it again.'],
 }
+
+const BUSY = 'Other reads of this project are still running. Try again in a moment, with fewer at a time.'
 
 /**
  * Gives every error the shape of the contract: also for unknown paths, bad URLs and requests that
@@ -136,8 +138,7 @@ function storeDamaged({ part, table }: UnreadablePart, cause: Error): ApiError {
 export function asApiError(error: Error & Partial<FastifyError>): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
-  const damaged = unreadablePart(error)
-  if (damaged) return storeDamaged(damaged, error)
+  if (error.cause instanceof NoSlotError) return new ApiError('overloaded', BUSY, { cause: error })
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

@@ -3,13 +3,15 @@ import {
   isStoreError,
   isTimeout,
   isTooLarge,
+  NoSlotError,
   ShardUnreachableError,
   StatementTooLargeError,
   StoreTimeoutError,
   StoreUnreachableError,
 } from '../clickhouse/errors.js'
+import { NICE } from '../clickhouse/low-priority.js'
 import { QueryParameters } from '../clickhouse/parameters.js'
-import { NoSlotError, ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
+import { ReadSlots, type Slot, type SlotLimits } from '../clickhouse/read-slots.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Question } from '../contract/questions.js'
@@ -55,12 +57,6 @@ const RETRY_SECONDS = 5
 const GRACE_MS = 5_000
 /** How long an answer waits for what its review has not found by then, ms. Names that are known need no wait. */
 const GRACE_FOR_REVIEW_MS = 250
-/**
- * Accepting events has priority. With this nice value, a thread of a question has a scheduling weight of 36, and what accepts
- * events on 2 cores about 3 × 1024. A thread costs more than its weight, because a thread that wakes waits for its time
- * slice: two questions with two threads each took 15 % of the events a second, one with one thread 7 %.
- */
-const NICE = 15
 /**
  * Bytes of a result, which this process holds in memory. A breakdown by long texts repeats each in every bucket: from 60 texts
  * of 200 KB and 30 days it gets 370 MB. Half a million points with names of 100 characters take half of this.

@@ -13,6 +13,7 @@ import {
   deleteSaved,
   listSaved,
   MAX_SAVED,
+  MAX_SAVED_BYTES,
   putSaved,
   readSaved,
   type SavedKind,
@@ -74,6 +75,11 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
     if (typeof changed === 'object') return { status: 1, error: null, revision: changed.revision }
     if (changed === 'full') {
       throw new ApiError('invalid_request', `A project has at most ${MAX_SAVED} ${place.kind}s. Delete one first.`)
+    }
+    if (changed === 'large') {
+      const most = `${MAX_SAVED_BYTES >> 20} MiB`
+      const message = `The ${place.kind}s of a project have at most ${most} in all. Delete some, or make them shorter.`
+      throw new ApiError('invalid_request', message)
     }
     const message = `The ${place.kind} was changed meanwhile. Read it again, and repeat the change.`
     throw new ApiError('revision_conflict', message)

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import type { ClickHouseSettings } from '@clickhouse/client'
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
@@ -163,6 +164,17 @@ async function readLettersOf(shard: Shard, { limit, after, at, projectId }: Lett
   }))
 }
 
+/**
+ * The body of a letter may have 17 MB, of which a list shows the beginning. So ClickHouse reads one at a time, and shortens it
+ * before it sorts.
+ */
+const ONE_BODY: ClickHouseSettings = {
+  max_threads: 1,
+  max_block_size: '1',
+  preferred_block_size_bytes: '1',
+  query_plan_execute_functions_after_sorting: 0,
+}
+
 /** A letter as it is shown to its project. */
 export interface ListedLetter extends Pick<DeadLetter, 'position' | 'kind' | 'reason' | 'receivedAt'> {
   /** epoch milliseconds; null if it was not replayed */
@@ -188,18 +200,23 @@ export async function listDeadLetters(
   const letters = shards.table('dead_letters')
   const newest = 'ORDER BY position DESC, journal_id DESC'
   const rows = await shards.rows<ListedRow>(
-    `SELECT position, journal_id, kind, reason, received_at, toValidUTF8(substringUTF8(body, 1, {characters:UInt32})) AS entry
+    `SELECT position, journal_id, kind, toValidUTF8(substringUTF8(reason, 1, {characters:UInt32})) AS reason,
+       received_at, toValidUTF8(substringUTF8(body, 1, {characters:UInt32})) AS entry
      FROM ${letters}
      WHERE project_id = {project:String} AND (journal_id, position, revision) GLOBAL IN (
        SELECT journal_id, position, max(revision) FROM ${letters} WHERE project_id = {project:String}
        GROUP BY journal_id, position ${newest} LIMIT {offset:UInt64}, {limit:UInt32})
      ${newest} LIMIT 1 BY journal_id, position`,
     { project, limit, offset, characters },
+    ONE_BODY,
+    { project },
   )
   const replays = await shards.rows<{ position: string; journal_id: number; at: string }>(
     `SELECT position, journal_id, min(replayed_at) AS at FROM ${shards.table('dead_letter_replays')}
      WHERE ${IS_AT} GROUP BY position, journal_id`,
     { at: rows.map(({ position }) => position) },
+    {},
+    { project },
   )
   const replayedAt = new Map(replays.map(({ position, journal_id, at }) => [`${position} ${journal_id}`, Number(at)]))
   return rows.map(({ position, journal_id, kind, reason, received_at, entry }) => ({
@@ -227,6 +244,8 @@ export async function readDeadLetterBody(letter: DeadLetter): Promise<Readable> 
      WHERE position = {position:UInt64} AND journal_id = {journal:UInt32}
      ORDER BY revision DESC LIMIT 1 FORMAT RawBLOB`,
     { position: letter.position, journal: letter.journalId },
+    {},
+    letter.projectId === '' ? {} : { project: letter.projectId },
   )
 }
 

@@ -189,7 +189,7 @@ export async function findEventIds(
     `${from} LIMIT {limit:UInt32}`,
     { ...parameters, limit: page.limit },
     IN_ORDER,
-    reading,
+    { ...reading, project: page.projectId },
   )
   return rows.map(({ id }) => id)
 }
@@ -209,7 +209,7 @@ export async function findPageBounds(shards: Shards, page: EventPage, reading: R
      WHERE number IN (0, {limit:UInt32})`,
     { ...parameters, limit: page.limit, offset: page.offset },
     idSettings(page),
-    reading,
+    { ...reading, project: page.projectId },
   )
   const idOf = (wanted: number) => rows.find(({ number }) => Number(number) === wanted)?.id ?? null
   return { first: idOf(0), next: idOf(page.limit) }
@@ -228,7 +228,7 @@ export async function findPageStart(
     `${from} LIMIT {offset:UInt64}, 1`,
     { ...parameters, offset: page.offset },
     idSettings(page),
-    reading,
+    { ...reading, project: page.projectId },
   )
   return row?.id ?? null
 }
@@ -243,7 +243,7 @@ export async function countEvents(
   reading: Reading,
 ): Promise<number> {
   const { from, parameters } = matching(shards, 'count() AS events', events)
-  const [row] = await shards.rows<{ events: string }>(from, parameters, {}, reading)
+  const [row] = await shards.rows<{ events: string }>(from, parameters, {}, { ...reading, project: events.projectId })
   return Number(row?.events)
 }
 

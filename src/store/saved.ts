@@ -28,14 +28,16 @@ export interface SavedValue {
 
 /** Maximum number per project and kind. */
 export const MAX_SAVED = 500
+/** Maximum bytes of all that a project has of a kind, which a list has to hold and to sort. */
+export const MAX_SAVED_BYTES = 16 * 1024 * 1024
 /** Attempts of a change while others change the same question or board. */
 const MAX_TRIES = 100
 
 /**
  * `revision`: the new revision. `conflict`: the stored revision is not the expected one. `full`: the project has `MAX_SAVED`.
- * `missing`: there is nothing to delete.
+ * `large`: it would have more than `MAX_SAVED_BYTES`. `missing`: there is nothing to delete.
  */
-type Changed = { revision: number } | 'conflict' | 'full' | 'missing'
+type Changed = { revision: number } | 'conflict' | 'full' | 'large' | 'missing'
 
 const OF_KIND = 'project_id = {project:String} AND kind = {kind:String}'
 const ONE = `${OF_KIND} AND id = {id:String}`
@@ -74,6 +76,7 @@ export async function readSaved(shards: Shards, place: SavedPlace): Promise<stri
       `SELECT ${JSON_OF[place.kind]} AS json FROM saved FINAL WHERE ${ONE}`,
       valuesOf(place),
       { output_format_json_escape_forward_slashes: 0 },
+      { project: place.projectId },
     ),
   )
   return row?.json ?? null
@@ -130,7 +133,11 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
       return stored === null ? 'conflict' : { revision: stored }
     }
     if (revision === 0 && row.isDeleted) return 'missing'
-    if (revision === 0 && (await countSaved(clickhouse, place)) >= MAX_SAVED) return 'full'
+    if (!row.isDeleted) {
+      const { count, bytes } = await sizeOfSaved(clickhouse, place)
+      if (revision === 0 && count >= MAX_SAVED) return 'full'
+      if (bytes + Buffer.byteLength(row.content) + Buffer.byteLength(row.display) > MAX_SAVED_BYTES) return 'large'
+    }
     if (before.version !== last.version) last = { version: before.version, staleTokens: 0 }
     const version = before.version + 1
     const writeId = randomUUID()
@@ -152,7 +159,8 @@ async function change(clickhouse: ClickHouse, place: SavedPlace, row: Row, expec
  * too many now. One that stays has counted all that stayed before it, so no more than `MAX_SAVED` stay.
  */
 async function keepOrTakeBack(clickhouse: ClickHouse, place: SavedPlace, row: Row, version: number): Promise<Changed> {
-  if ((await countSaved(clickhouse, place)) <= MAX_SAVED) return { revision: version }
+  const { count } = await sizeOfSaved(clickhouse, place)
+  if (count <= MAX_SAVED) return { revision: version }
   const taken = await change(clickhouse, place, { ...row, ...NOTHING }, version)
   // Another client has replaced it meanwhile, so it stays.
   return taken === 'conflict' ? { revision: version } : 'full'
@@ -206,12 +214,14 @@ async function insert(
   )
 }
 
-async function countSaved(clickhouse: ClickHouse, { projectId, kind }: SavedPlace): Promise<number> {
-  const [row] = await clickhouse.rows<{ count: string }>(`SELECT count() AS count FROM saved FINAL WHERE ${OF_KIND}`, {
-    project: projectId,
-    kind,
-  })
-  return Number(row?.count ?? 0)
+/** How many a project has of a kind, and the bytes of the others. */
+async function sizeOfSaved(clickhouse: ClickHouse, place: SavedPlace): Promise<{ count: number; bytes: number }> {
+  const [row] = await clickhouse.rows<{ count: string; bytes: string }>(
+    `SELECT count() AS count, sumIf(length(content) + length(display), id != {id:String}) AS bytes
+     FROM saved FINAL WHERE ${OF_KIND}`,
+    valuesOf(place),
+  )
+  return { count: Number(row?.count ?? 0), bytes: Number(row?.bytes ?? 0) }
 }
 
 function valuesOf({ projectId, kind, id }: SavedPlace): Scalars {

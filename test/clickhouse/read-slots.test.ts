@@ -1,5 +1,6 @@
 import t from 'tap'
-import { NoSlotError, ReadSlots } from '../../src/clickhouse/read-slots.js'
+import { NoSlotError } from '../../src/clickhouse/errors.js'
+import { ReadSlots } from '../../src/clickhouse/read-slots.js'
 
 const LIMITS = { slots: 4, perProject: 3, waitMs: 60_000, stalledMs: 0 }
 const NEVER_CUT = { ...LIMITS, stalledMs: 60_000 }

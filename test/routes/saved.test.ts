@@ -331,6 +331,26 @@ t.test('the calls', async (t) => {
     await mine.save('questions', 'more', bodyOf('questions', 'z'))
   })
 
+  t.test('what a project has of a kind has at most 16 MiB, which a list holds', async (t) => {
+    const project = randomName('heavy')
+    const mine = await withKey(project)
+    const question = {
+      kind: 'series',
+      series: [{ event: 'a' }],
+      where: ['is', 'event', Array(24).fill('x'.repeat(10_000))],
+    }
+    const heavy = (name: string) => ({ ...bodyOf('questions', name), question })
+    for (let i = 0; i < 69; i++) await mine.save('questions', `h${i}`, heavy('h'))
+    const refused = await mine.put('questions', 'more', heavy('h'))
+    isRefused(t, refused, 400, 'invalid_request')
+    t.match(refused.json().error, /at most 16 MiB/)
+    await mine.save('questions', 'h3', heavy('again'))
+    await mine.save('boards', 'b', bodyOf('boards', 'b'))
+    await mine.remove('questions', 'h7')
+    await mine.save('questions', 'more', heavy('h'))
+    t.equal((await mine.list('questions')).length, 69)
+  })
+
   t.test('of many that are added at once, no more stay than a project may have, and each is in the list', async (t) => {
     const project = randomName('crowd')
     const mine = await withKey(project)
