@@ -133,6 +133,7 @@ async function open(
   // Before the lanes, so that it notes what they store at the end.
   const parts = opened.add(new PartsWatch({ shards, log, isNoting: isWriter }))
   server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))
+  server.decorate('damagedPart', () => parts.unreadable)
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
   const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
   const { buffers, barrier } = lanes

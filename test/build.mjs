@@ -19,6 +19,7 @@ const ENTRIES = [
   'src/clickhouse/embedded/data-dir.ts',
   'src/clickhouse/embedded/engine.ts',
   'src/clickhouse/embedded/engine-child.ts',
+  'src/journal/lmdb/check-child.ts',
   'src/lib/log.ts',
   'src/process/lifetime.ts',
   'src/store/rewrite.ts',

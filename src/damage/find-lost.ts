@@ -64,8 +64,10 @@ async function isGone(part: KnownPart, active: PartMap<ActivePart>, seen: Seen):
 async function isElsewhere(blocks: Blocks, active: PartMap<ActivePart>, seen: Seen): Promise<boolean> {
   const around = active.around(blocks)
   if (!around) return false
-  if (around.first === blocks.first && around.last === blocks.last) return true
-  return (await seen.hasRowsOf(around, blocks)) ?? !around.isRecent
+  // An operator who puts a part aside leaves an empty one in its place.
+  if (around.rows === 0) return false
+  const isSame = around.first === blocks.first && around.last === blocks.last
+  return (await seen.hasRowsOf(around, blocks)) ?? (isSame || !around.isRecent)
 }
 
 /** What is noted as lost and is there again, under its own name. */

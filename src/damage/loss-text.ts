@@ -19,7 +19,7 @@ export function describeLoss({ table, partition, part, state, reason, rows, proj
 }
 
 const SAID: Record<Loss['state'], (part: string, reason: string) => string> = {
-  detached: (part, reason) => `has put aside the part ${part} as ${reason}`,
+  detached: (part, reason) => `has put aside the part ${part}${reason && ` as ${reason}`}`,
   missing: (part) => `has lost the part ${part}, which is not on its disk any more`,
   unreadable: (part) => `cannot read the part ${part}, which is damaged`,
 }

@@ -1,8 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { isStoreError, StoreUnreachableError, unreadablePart } from '../clickhouse/errors.js'
+import { isStoreError, isTimeout, StoreUnreachableError, type UnreadablePart, unreadablePart } from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import { inTime } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'
+import { checkPart, partsToCheck } from '../store/check-parts.js'
 import type { KnownPart } from '../store/part-notes.js'
 import { laggingTables, listParts, type PartList } from '../store/parts.js'
 import { lookForLost } from './look.js'
@@ -30,6 +31,13 @@ const LIMIT_MS = 5 * 60_000
 const START_LIMIT_MS = 5_000
 /** Of the last notes, when the service ends, ms. */
 const CLOSE_LIMIT_MS = 1_500
+/**
+ * A damaged block costs ClickHouse up to a minute before it says so, as it tries whether a single bit was flipped. So reads
+ * that take too long may be due to damage, and the checksums of files are compared, which is fast: for this long, and not
+ * again for the next while, ms.
+ */
+const SUSPICION_MS = 30_000
+const TRUST_MS = 10 * 60_000
 /** Losses that are logged one by one. */
 const MAX_LOGGED = 100
 
@@ -58,6 +66,8 @@ export class PartsWatch {
   #stored: () => number = () => 0
   #storedAtNote = 0
   #running: Promise<void> | null = null
+  #isChecking = false
+  #trustedUntil = 0
 
   constructor(options: PartsWatchOptions) {
     this.#options = options
@@ -88,14 +98,49 @@ export class PartsWatch {
     await inTime(first, START_LIMIT_MS).catch(() => undefined)
   }
 
+  /** A part that is in use and damaged, if there is one: reads of it fail, or take too long. */
+  get unreadable(): UnreadablePart | null {
+    for (const { unreadable } of this.#shards) for (const loss of unreadable.values()) return loss
+    return null
+  }
+
   /** Takes note of a failed read: a part that is damaged in its middle is only found by reading it. */
   noteError(error: unknown): void {
     const found = unreadablePart(error)
-    if (!found) return
+    if (found) this.#noteUnreadable(found, this.#shards)
+    else if (isTimeout(error)) this.#suspect()
+  }
+
+  #suspect(): void {
+    if (this.#isChecking || performance.now() < this.#trustedUntil) return
+    this.#isChecking = true
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(SUSPICION_MS)])
+    const checks = this.#shards.map((watched) => this.#check(watched, signal))
+    Promise.all(checks).finally(() => {
+      this.#isChecking = false
+      this.#trustedUntil = performance.now() + TRUST_MS
+    })
+  }
+
+  /** Compares checksums until the time is over. Never rejects. */
+  async #check(watched: Watched, signal: AbortSignal): Promise<void> {
+    const { clickhouse } = watched.shard
+    try {
+      for (const { table, name } of await partsToCheck(clickhouse)) {
+        if (signal.aborted) return
+        const fault = await checkPart(clickhouse, { table, name }, signal)
+        if (fault !== null) this.#noteUnreadable({ table, part: name }, [watched])
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#warn(watched.shard.name, error)
+    }
+  }
+
+  #noteUnreadable(found: UnreadablePart, shards: readonly Watched[]): void {
     const { part } = found
-    for (const watched of this.#shards) {
+    for (const watched of shards) {
       const known = watched.known.find(({ name, table }) => name === part && (found.table ?? table) === table)
-      if (!known && this.#shards.length > 1) continue
+      if (!known && shards.length > 1) continue
       const table = found.table ?? known?.table ?? 'events'
       const key = `${table}/${part}`
       if (watched.unreadable.has(key)) continue

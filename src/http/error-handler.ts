@@ -1,9 +1,16 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { NoSlotError, ShardUnreachableError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
+import { ShardUnreachableError, StoreError, StoreTimeoutError, StoreUnreachableError, type UnreadablePart, unreadablePart } from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** a part of the store that is damaged, if one is known */
+    damagedPart?: () => UnreadablePart | null
+  }
+}
 
 const RETRY_AFTER_SECONDS = 1
 
@@ -68,7 +75,7 @@ export function sendError(
   reply: FastifyReply,
   conclude: () => void = () => undefined,
 ): FastifyReply {
-  const known = request.is404 ? unknownCall() : asApiError(error)
+  const known = request.is404 ? unknownCall() : asApiError(error, request.server.damagedPart)
   request.failure = { code: known.code, error }
   // The rest of the body is drained, so the connection can stay open. If it closed, a client that
   // is still sending might miss the response.
@@ -135,10 +142,12 @@ function storeDamaged({ part, table }: UnreadablePart, cause: Error): ApiError {
   )
 }
 
-export function asApiError(error: Error & Partial<FastifyError>): ApiError {
+export function asApiError(error: Error & Partial<FastifyError>, damagedPart?: () => UnreadablePart | null): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
-  if (error.cause instanceof NoSlotError) return new ApiError('overloaded', BUSY, { cause: error })
+  // What takes too long while a part is damaged is most likely the attempt to read that.
+  const damaged = unreadablePart(error) ?? (error instanceof StoreTimeoutError ? damagedPart?.() : null)
+  if (damaged) return storeDamaged(damaged, error)
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

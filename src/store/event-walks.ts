@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
-import { isTimeout } from '../clickhouse/errors.js'
+import type { Reading } from '../clickhouse/client.js'
+import { isTimeout, unreadablePart } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { Format } from '../contract/formats.js'
@@ -75,15 +76,12 @@ export class EventWalks {
       const start = startAt === null ? await this.#find(wanted, number, page, signal) : { startAt, offset: 0 }
       const found = { ...page, ...start }
       const before = await this.#reach.find(found, { signal })
-      if (format === 'json') {
-        const rows = await readEventPage(this.#shards, { ...found, before }, { signal, limitMs })
-        return { rows, next: undefined, isShort: false, hasNext: before !== null }
-      }
-      let bounds = await findPageBounds(this.#shards, { ...found, before }, { signal, limitMs })
-      // Events of the page were deleted since its reach was found.
-      if (before && !bounds.next) bounds = await findPageBounds(this.#shards, found, { signal, limitMs })
-      const rows = await readEventRows(this.#shards, format, page, bounds, { signal })
-      return { rows, next: bounds.next, isShort: false, hasNext: bounds.next !== null }
+      return await this.#readRows(format, { ...found, before }, { signal, limitMs }).catch(async (error) => {
+        // The damaged part may be one that the page has nothing of.
+        const nearer = unreadablePart(error) && !before ? await this.#reach.find(found, { signal }, true) : null
+        if (nearer === null) throw error
+        return await this.#readRows(format, { ...found, before: nearer }, { signal, limitMs })
+      })
     } catch (error) {
       if (!isTimeout(error)) throw error
       if (!canBeShort) throw isFiltered(wanted.filter) ? tooSlowByNumber() : error
@@ -92,6 +90,22 @@ export class EventWalks {
       const rows = await readEventsById(this.#shards, format, { projectId, order, ids }, { signal })
       return { rows, next, isShort: ids.length < limit, hasNext: next !== null }
     }
+  }
+
+  async #readRows(
+    format: Format,
+    { before = null, ...found }: EventPage,
+    { signal, limitMs }: Pick<Reading, 'signal' | 'limitMs'>,
+  ): Promise<ReadPage> {
+    if (format === 'json') {
+      const rows = await readEventPage(this.#shards, { ...found, before }, { signal, limitMs })
+      return { rows, next: undefined, isShort: false, hasNext: before !== null }
+    }
+    let bounds = await findPageBounds(this.#shards, { ...found, before }, { signal, limitMs })
+    // Events of the page were deleted since its reach was found.
+    if (before && !bounds.next) bounds = await findPageBounds(this.#shards, found, { signal, limitMs })
+    const rows = await readEventRows(this.#shards, format, found, bounds, { signal })
+    return { rows, next: bounds.next, isShort: false, hasNext: bounds.next !== null }
   }
 
   /**

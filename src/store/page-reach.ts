@@ -44,10 +44,15 @@ export class PageReach {
     this.#manyParts = manyParts
   }
 
-  /** @returns an id before which, in the page's order, there are more events than the page has; null if none is known */
-  async find(page: ReachedPage, reading: Reading): Promise<string | null> {
-    const spacing = this.#spacing.get(page.projectId)
-    if (isFiltered(page) || spacing === Number.POSITIVE_INFINITY || !(await this.#hasManyParts(reading))) return null
+  /**
+   * @param isNeeded to look for one also where it saves nothing
+   * @returns an id before which, in the page's order, there are more events than the page has; null if none is known
+   */
+  async find(page: ReachedPage, reading: Reading, isNeeded = false): Promise<string | null> {
+    const known = this.#spacing.get(page.projectId)
+    const isAll = known === Number.POSITIVE_INFINITY
+    if (isFiltered(page) || (!isNeeded && (isAll || !(await this.#hasManyParts(reading))))) return null
+    const spacing = isAll ? undefined : known
     const start = await this.#startOf(page, reading)
     if (start === null) return null
     const rows = page.offset + page.limit

@@ -45,9 +45,9 @@ export interface PartList {
 export const KNOWN_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
 
 const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES.map((name) => `'${name}'`).join(', ')})`
-/** Why ClickHouse puts parts aside that are not damaged: an operator asked for it, or others have the same rows. */
+/** Why ClickHouse puts parts aside of which others have the same rows, or none were acknowledged. */
 const HARMLESS = [
-  ...['', 'attaching', 'deleting', 'tmp-fetch', 'ignored', 'clone', 'cloned', 'noquorum'],
+  ...['attaching', 'deleting', 'tmp-fetch', 'ignored', 'clone', 'cloned', 'noquorum'],
   ...['merge-not-byte-identical', 'mutate-not-byte-identical'],
 ]
 /** Projects of a part that are kept by name. */
@@ -76,7 +76,7 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
   return { active, at: Number(server?.at ?? 0), startedAt }
 }
 
-/** What ClickHouse has put aside as broken or unexpected, of any of our tables. */
+/** What ClickHouse has put aside as broken or unexpected, or as an operator has asked for it, of any of our tables. */
 export async function detachedParts(clickhouse: ClickHouse): Promise<DetachedPart[]> {
   const fields = new QueryParameters()
   const rows = await clickhouse.rows<Record<'table' | 'name' | 'reason', string> & Record<string, string | null>>(

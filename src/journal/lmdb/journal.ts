@@ -16,6 +16,7 @@ import type {
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
+import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
@@ -52,10 +53,11 @@ const LIFT_STEP_MS = 1_000
 
 /**
  * Opens the embedded journal, creating it if there is none.
- * @throws Error if entries are missing or cannot be read
+ * @throws Error if entries are missing or cannot be read; DamagedJournalError if its database cannot
  */
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
   const { path, layout, now = Date.now } = options
+  await checkDatabase(path, true)
   const tables = openTables(path)
   try {
     const found = tables.meta.get('meta')

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { laterOf, type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
@@ -37,6 +38,7 @@ class LmdbRelocation implements Relocation {
 
   async look(): Promise<JournalLook | null> {
     if (!existsSync(this.#path)) return null
+    if (!this.#tables) await checkDatabase(this.#path, false)
     const { meta, oldEntries, log } = this.#open()
     const found = meta.get('meta')
     if (!found) return null

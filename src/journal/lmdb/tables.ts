@@ -34,12 +34,18 @@ export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
   return log.get(APPLIED)?.readBigUInt64BE() ?? START
 }
 
+/** What the tables are called in the database. */
+export const TABLE_NAMES = [
+  ...['meta', 'log', 'entries', 'states', 'expiries', 'requests-by-time', 'request-counts'],
+  ...['insert-id-pages', 'insert-ids', 'requests'],
+] as const
+
 /** Opens a folder, creating it if there is none. */
 export function openTables(path: string): LmdbTables {
   // overlappingSync off: a commit resolves only when it is on disk, as this journal promises.
   // eventTurnBatching off: lmdb leaves its own promise of a failed commit unhandled, which would end the process.
   const root = open({ path, overlappingSync: false, eventTurnBatching: false, cache: false, maxDbs: 16 })
-  const table = (name: string): Database<Buffer, Buffer> =>
+  const table = (name: (typeof TABLE_NAMES)[number]): Database<Buffer, Buffer> =>
     root.openDB({ name, encoding: 'binary', keyEncoding: 'binary', cache: false })
   return {
     root,

@@ -1,0 +1,62 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { unreadablePart } from '../clickhouse/errors.js'
+
+/** A part that is in use, of any table of ours. */
+export interface CheckedPart {
+  table: string
+  partition: string
+  name: string
+  bytes: number
+}
+
+/** How long ClickHouse may take to check one part, ms; it reads some 500 MB a second. */
+const LIMIT_MS = 60 * 60_000
+const SIGN_OF_LIFE_MS = 60_000
+
+/** All parts of our tables that are in use, the newest first. */
+export async function partsToCheck(clickhouse: ClickHouse): Promise<CheckedPart[]> {
+  const rows = await clickhouse.rows<Record<'table' | 'partition' | 'name' | 'bytes', string>>(
+    `SELECT table, partition_id AS partition, name, bytes_on_disk AS bytes FROM system.parts
+     WHERE database = currentDatabase() AND active ORDER BY modification_time DESC, name`,
+  )
+  return rows.map(({ bytes, ...part }) => ({ ...part, bytes: Number(bytes) }))
+}
+
+/**
+ * Has ClickHouse compare the files of a part with their checksums, by one thread.
+ * @returns what is wrong with it; null if nothing is, or if it was merged meanwhile
+ */
+export async function checkPart(
+  clickhouse: ClickHouse,
+  { table, name }: Pick<CheckedPart, 'table' | 'name'>,
+  signal?: AbortSignal,
+): Promise<string | null> {
+  if (!/^\w+$/.test(table) || !/^[\w-]+$/.test(name)) throw new Error(`${table} ${name} is not a part`)
+  try {
+    const rows = await clickhouse.rows<{ is_passed: number; message: string }>(
+      `CHECK TABLE ${table} PART '${name}'`,
+      {},
+      {
+        check_query_single_value_result: 0,
+        max_threads: 1,
+        priority: '10',
+        send_progress_in_http_headers: 1,
+        http_headers_progress_interval_ms: String(SIGN_OF_LIFE_MS),
+      },
+      { limitMs: LIMIT_MS, ...(signal && { signal }) },
+    )
+    return rows.find(({ is_passed }) => is_passed === 0)?.message ?? null
+  } catch (error) {
+    if (unreadablePart(error)) return (error as Error).message
+    if (!(await isInUse(clickhouse, name))) return null
+    throw error
+  }
+}
+
+async function isInUse(clickhouse: ClickHouse, name: string): Promise<boolean> {
+  const rows = await clickhouse.rows(
+    'SELECT 1 FROM system.parts WHERE database = currentDatabase() AND active AND name = {name:String} LIMIT 1',
+    { name },
+  )
+  return rows.length > 0
+}
