@@ -184,7 +184,7 @@ async function open(
     log,
     closing,
   })
-  const storage = () => readStorage(shards, usesDataDir(config) ? config.DATA_DIR : null)
+  const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
   const metrics = opened.add(
     new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, live, storage, parts }),
   )

@@ -6,6 +6,7 @@ import type { Log } from '../lib/log.js'
 import type { ClickHouse } from './client.js'
 import { lockDataFolder } from './embedded/data-dir.js'
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embedded/engine.js'
+import { canSetPriorities } from './embedded/priorities.js'
 import { openShards } from './open-shards.js'
 import type { SlotLimits } from './read-slots.js'
 import type { Shards } from './shards.js'
@@ -17,6 +18,8 @@ export interface OwnStore {
   clickhouse: ClickHouse
   /** of all shards, password included; stays the same when the embedded engine restarts */
   url: string
+  /** whether the embedded engine can hold back queries; null if it is not known, as of a server */
+  hasPriorities: boolean | null
   /** @throws if ClickHouse is unavailable, or the embedded engine is not up */
   ping(): Promise<void>
   close(): Promise<void>
@@ -31,6 +34,9 @@ export interface OwnStoreOptions {
   /** whether commands may use the embedded engine too, while this process runs (default true) */
   isShared?: boolean
 }
+
+const NO_PRIORITIES =
+  'queries and merges are not held back behind events, as the process lacks CAP_SYS_NICE: docs/operations.md, Tuning, says how to grant it'
 
 const QUIET = { info() {}, warn() {}, error() {} }
 /** What a user can set to name a store. */
@@ -56,15 +62,25 @@ export async function openOwnStore(
     const folder = isLocal ? await lockDataFolder(DATA_DIR) : null
     if (folder) parts.add({ close: folder.release })
     let engine: EmbeddedClickHouse | null = null
+    let hasPriorities: boolean | null = null
     if (CLICKHOUSE_URL === undefined) {
       const path = join(DATA_DIR, 'clickhouse')
       if (mustExist) await requireFolder(path, DATA_DIR)
       engine = parts.add(await startEmbeddedClickHouse({ path, log }))
+      hasPriorities = await canSetPriorities(engine.pid())
+      if (hasPriorities === false) log.info(NO_PRIORITIES)
       if (isShared) await folder?.announce(engine.url)
     }
     const url = CLICKHOUSE_URL ?? engine?.url ?? ''
     const shards = parts.add(openShards(url, { cluster: config.CLICKHOUSE_CLUSTER, slotLimits, log }))
-    return { shards, clickhouse: shards.first, url, ping: () => ping(shards, engine), close: () => parts.close() }
+    return {
+      shards,
+      clickhouse: shards.first,
+      url,
+      hasPriorities,
+      ping: () => ping(shards, engine),
+      close: () => parts.close(),
+    }
   } catch (error) {
     await parts.close()
     throw error

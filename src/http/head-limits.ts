@@ -1,9 +1,10 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify'
+import { ApiError } from '../contract/errors.js'
 import { oncePerMinute } from '../lib/once-per-minute.js'
 import type { Connection, Connections } from './connections.js'
-import { refuseLongHead } from './error-handler.js'
+import { refuseLongHead, sendError } from './error-handler.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -37,8 +38,9 @@ export function routedUrl({ url = '/' }: Pick<IncomingMessage, 'url'>): string {
 /** Refuses requests whose URL and headers are over `MAX_HEAD`. The query of a route with `hasLongQuery` does not count. */
 export function limitHeads(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
-    if (isShort(request)) done()
-    else refuseLongHead(request, reply)
+    if (!isShort(request)) refuseLongHead(request, reply)
+    else if (hasTwoHosts(request.raw)) sendError(twoHosts(), request, reply)
+    else done()
   })
 }
 
@@ -47,6 +49,20 @@ function isShort({ raw: { rawHeaders }, originalUrl, routeOptions }: FastifyRequ
   let length = hasLongQuery ? pathOf(originalUrl).length : originalUrl.length
   for (const text of rawHeaders) length += text.length
   return length <= MAX_HEAD && rawHeaders.length < 2 * MAX_HEADERS
+}
+
+/** Proxies and servers differ in which of two they take, so a request with two may be another one to each of them. */
+function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]
+    if (name?.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  return hosts > 1
+}
+
+function twoHosts(): ApiError {
+  return new ApiError('invalid_request', 'The request has two Host headers. Send one.')
 }
 
 function pathOf(url: string): string {

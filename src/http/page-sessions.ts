@@ -6,6 +6,8 @@ import type { KeyRing } from '../keys/key-ring.js'
 import type { StoredKey } from '../keys/keys.js'
 
 const COOKIE = 'tallyhouse_session'
+/** Over HTTPS. With this prefix, a browser takes it from nobody but this very host: not from another one of its domain. */
+const SECURE_COOKIE = `__Host-${COOKIE}`
 /** How long a session lasts, ms. Each visit renews it, so a page that is opened once a week stays signed in. */
 const SESSION_MS = 7 * 86_400_000
 /** The header by which the page shows that a change comes from itself. */
@@ -62,9 +64,9 @@ export class PageSessions {
     }
   }
 
-  /** The header Set-Cookie by which the browser forgets its session. */
-  end(request: FastifyRequest): string {
-    return setCookie('', 0, cameByHttps(request))
+  /** The headers Set-Cookie by which the browser forgets its session, under either name. */
+  end(request: FastifyRequest): string[] {
+    return [setCookie('', 0, true), nameCookie(COOKIE, '', 0, cameByHttps(request))]
   }
 
   /**
@@ -86,7 +88,15 @@ export class PageSessions {
 
   #findAny({ headers: { cookie } }: FastifyRequest): FoundSession | null {
     if (cookie === undefined) return null
-    const value = parseCookie(cookie)[COOKIE]
+    const cookies = parseCookie(cookie)
+    const secure = this.#read(cookies[SECURE_COOKIE])
+    if (secure) return secure
+    // Another host of the domain can set one without the prefix, so none of HTTPS is taken from it.
+    const found = this.#read(cookies[COOKIE])
+    return found?.isSecure ? null : found
+  }
+
+  #read(value: string | undefined): FoundSession | null {
     if (!value) return null
     const content = value.slice(0, Math.max(0, value.lastIndexOf('.')))
     const [id = '', expiresAt = ''] = content.split('.')
@@ -123,5 +133,9 @@ function cameByHttps({ headers: { origin }, protocol }: FastifyRequest): boolean
 }
 
 function setCookie(value: string, maxAge: number, secure: boolean): string {
-  return stringifySetCookie({ name: COOKIE, value, path: '/', httpOnly: true, sameSite: 'strict', secure, maxAge })
+  return nameCookie(secure ? SECURE_COOKIE : COOKIE, value, maxAge, secure)
+}
+
+function nameCookie(name: string, value: string, maxAge: number, secure: boolean): string {
+  return stringifySetCookie({ name, value, path: '/', httpOnly: true, sameSite: 'strict', secure, maxAge })
 }

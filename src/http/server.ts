@@ -3,7 +3,7 @@ import compress from '@fastify/compress'
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import type { VendorPrefix } from '../contract/vendor-prefixes.js'
+import { connectionsWithin, openFilesLimit } from '../lib/open-files.js'
 import { prepareCompressed } from './body.js'
 import { type ClientLimits, endUnreadResponse, resetBrokenResponse, serverLimits } from './connection-limits.js'
 import { Connections } from './connections.js'
@@ -89,7 +89,7 @@ export function openServer(
   server.decorateRequest('session', null)
   requestLog.watch(server)
   const requests = countRequests(server)
-  const connections = new Connections(server.server, log, { maxOpen: settings.MAX_CONNECTIONS })
+  const connections = new Connections(server.server, log, { maxOpen: maxConnections(settings, log) })
   new HeadWatch(server.server, connections, log)
   limitHeads(server)
   const closing = closeInTime(server, clientLimits)
@@ -102,6 +102,19 @@ export function openServer(
   server.register(compress, { global: false, globalDecompression: true })
   server.after(() => acceptZstd(server))
   return { server, requests, closing }
+}
+
+/** As MAX_CONNECTIONS says, if the process may have as many files open; a warning says so if not. */
+function maxConnections({ MAX_CONNECTIONS: wanted }: ServerSettings, log: FastifyBaseLogger): number {
+  const openFiles = openFilesLimit()
+  const max = connectionsWithin(wanted, openFiles)
+  if (max < wanted) {
+    log.warn(
+      { wanted, max, openFiles },
+      'fewer connections than MAX_CONNECTIONS are taken, as the process may not have as many files open: raise ulimit -n, or set fewer',
+    )
+  }
+  return max
 }
 
 /** Keeps slow clients from delaying the shutdown. */

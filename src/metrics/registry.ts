@@ -242,7 +242,7 @@ function writerMetrics(lanes: readonly MeteredLane[]): Metric[] {
   ]
 }
 
-function storageMetrics({ shards, dataDir }: StorageReading): Metric[] {
+function storageMetrics({ shards, dataDir, hasPriorities }: StorageReading): Metric[] {
   return [
     gauge(
       'tallyhouse_store_up',
@@ -262,6 +262,11 @@ function storageMetrics({ shards, dataDir }: StorageReading): Metric[] {
       numbered('shard', shards, ({ disks }) =>
         disks.map(({ name, totalBytes }): Reading<number> => [{ disk: name }, totalBytes]),
       ),
+    ),
+    gauge(
+      'tallyhouse_store_priorities',
+      'Whether the embedded ClickHouse can hold queries back behind events.',
+      hasPriorities === null ? null : Number(hasPriorities),
     ),
     gauge('tallyhouse_data_dir_free_bytes', 'Free space on the file system of DATA_DIR.', dataDir?.freeBytes ?? null),
     gauge('tallyhouse_data_dir_size_bytes', 'Size of the file system of DATA_DIR.', dataDir?.totalBytes ?? null),

@@ -14,16 +14,22 @@ export interface StorageReading {
   shards: ShardDisks[]
   /** of the file system of `DATA_DIR`; null if no part is embedded */
   dataDir: { freeBytes: number; totalBytes: number } | null
+  /** see `OwnStore.hasPriorities` */
+  hasPriorities: boolean | null
 }
 
 /** @param dataDir the folder of the embedded parts; null if there are none */
-export async function readStorage(shards: Shards, dataDir: string | null): Promise<StorageReading> {
+export async function readStorage(
+  { shards, hasPriorities }: { shards: Shards; hasPriorities: boolean | null },
+  dataDir: string | null,
+): Promise<StorageReading> {
   const [read, space] = await Promise.all([
     readDisks(shards, AbortSignal.timeout(READING_LIMIT_MS)),
     dataDir === null ? null : statfs(dataDir).catch(() => null),
   ])
   return {
     shards: read,
+    hasPriorities,
     // `bavail` excludes the blocks reserved for root.
     dataDir: space && { freeBytes: space.bavail * space.bsize, totalBytes: space.blocks * space.bsize },
   }

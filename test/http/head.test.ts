@@ -1,3 +1,5 @@
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { SECRET_KEY, settingsFor, startApp } from '../helper.js'
 
@@ -21,5 +23,22 @@ t.test('the headers of a HEAD are those of the GET: the same length, or none', a
       return [status, headers.get('content-type'), headers.get('content-length')]
     }
     t.strictSame(await headersOf('HEAD'), await headersOf('GET'), path)
+  }
+})
+
+t.test('a request with two Host headers is refused, alike or not', async (t) => {
+  const { app } = await startApp(t, await settingsFor(t, 'embedded'))
+  const { port } = new URL(await app.listen({ port: 0 }))
+  const send = async (hosts: string) => {
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.end(`GET /health/live HTTP/1.1\r\n${hosts}connection: close\r\n\r\n`)
+    return await text(socket)
+  }
+  t.match(await send('host: a\r\n'), /^HTTP\/1\.1 200 /)
+  for (const hosts of ['host: a\r\nhost: b\r\n', 'Host: a\r\nHOST: a\r\n', 'host: a\r\naccept: *\r\nHost:\r\n']) {
+    const response = await send(hosts)
+    t.match(response, /^HTTP\/1\.1 400 /)
+    t.match(response, /"code":"invalid_request"/)
+    t.match(response, /two Host headers/)
   }
 })

@@ -18,8 +18,11 @@ const withCookie = (cookie: string, method: InjectOptions['method'], url: string
     method: method ?? 'GET',
     url,
     ...options,
-    headers: { cookie: `tallyhouse_session=${encodeURIComponent(cookie)}`, ...options.headers },
+    headers: { cookie: `${nameOf(cookie)}=${encodeURIComponent(cookie)}`, ...options.headers },
   })
+
+/** A session of HTTPS has the prefix by which browsers take it from this host only. */
+const nameOf = (cookie: string) => `${cookie.includes('.secure.') ? '__Host-' : ''}tallyhouse_session`
 
 t.test('a key begins a session that no script can read and no other site can use', async (t) => {
   const { response, cookie } = await signIn(service)
@@ -135,7 +138,10 @@ t.test('the cookie is for HTTPS only where the browser has the page by HTTPS, wh
   const renewed = async (value = '', headers = {}) =>
     (await withCookie(value, 'GET', '/session', { headers })).cookies[0]
   const secure = await begin({ origin: 'https://events.example' })
-  t.equal(secure?.secure, true)
+  t.match(secure, { secure: true, path: '/', name: '__Host-tallyhouse_session' })
+  t.notOk(secure?.domain)
+  const planted = { headers: { cookie: `tallyhouse_session=${encodeURIComponent(secure?.value ?? '')}` } }
+  t.equal((await withCookie('', 'GET', '/public/events', planted)).statusCode, 401, 'of HTTPS, not without the prefix')
   const again = await renewed(secure?.value)
   t.equal(again?.secure, true, 'a GET does not say where it comes from')
   t.equal((await renewed(again?.value))?.secure, true)
@@ -157,5 +163,8 @@ t.test('signing out makes the browser forget the session', async (t) => {
   const { cookie, csrf } = await signIn(service)
   const out = await withCookie(cookie?.value ?? '', 'DELETE', '/session', { headers: { 'x-csrf-token': csrf } })
   t.equal(out.statusCode, 200)
-  t.match(out.cookies, [{ name: 'tallyhouse_session', value: '', maxAge: 0 }])
+  t.match(out.cookies, [
+    { name: '__Host-tallyhouse_session', value: '', maxAge: 0, secure: true },
+    { name: 'tallyhouse_session', value: '', maxAge: 0 },
+  ])
 })

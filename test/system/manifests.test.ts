@@ -143,3 +143,21 @@ t.test('the service starts with the settings of each Compose file', async (t) =>
     }
   }
 })
+
+t.test('ClickHouse may set priorities, without which questions are not held back', async (t) => {
+  for (const file of COMPOSE) {
+    const { services } = parse(await readFile(file, 'utf8'), { merge: true })
+    for (const [name, service] of Object.entries<{ cap_add?: string[]; security_opt?: string[] }>(services)) {
+      if (!name.startsWith('clickhouse')) continue
+      t.ok(service.cap_add?.includes('SYS_NICE'), `${name} of ${file}`)
+      t.notOk(service.security_opt?.includes('no-new-privileges:true'), 'which would take it away again')
+    }
+  }
+  for (const { metadata, spec } of workloads.filter(({ metadata }) => metadata.name === 'clickhouse')) {
+    const [container] = spec.template.spec.containers as (Container & {
+      securityContext: { capabilities: { add?: string[] }; allowPrivilegeEscalation: boolean }
+    })[]
+    t.ok(container?.securityContext.capabilities.add?.includes('SYS_NICE'), metadata.name)
+    t.equal(container?.securityContext.allowPrivilegeEscalation, true)
+  }
+})

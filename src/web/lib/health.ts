@@ -215,6 +215,12 @@ function store(times: Times): Check {
     const verdict = `Storing failed ${failed} times ${latelyText(times)}, as ${listOf(reasons, RETRY_REASONS)}, and was tried again.`
     return { ...check, level: 'watch', verdict, advice: 'If this lasts, look at ClickHouse: memory, disk, its log.' }
   }
+  if (minOf(samples, 'tallyhouse_store_priorities') === 0) {
+    const verdict =
+      'ClickHouse answers and stores what comes, but cannot hold questions back: while they run, events wait.'
+    const advice = 'Grant the service CAP_SYS_NICE, as systemd does with AmbientCapabilities=CAP_SYS_NICE.'
+    return { ...check, level: 'watch', verdict, advice }
+  }
   return { ...check, level: 'good', verdict: 'ClickHouse answers and stores what comes.', advice: null }
 }
 

@@ -1,0 +1,14 @@
+import { readFile } from 'node:fs/promises'
+
+/** The bit of CAP_SYS_NICE in the capabilities of a process on Linux. */
+const SYS_NICE = 23n
+
+/**
+ * Whether a process may give its threads back the priority that it took from them, without which ClickHouse changes none.
+ * @returns null where that is not known
+ */
+export async function canSetPriorities(pid: number | undefined): Promise<boolean | null> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1]
+  return effective === undefined ? null : ((BigInt(`0x${effective}`) >> SYS_NICE) & 1n) === 1n
+}

@@ -1,0 +1,20 @@
+import { readFileSync } from 'node:fs'
+
+/** Files and connections that a process needs besides those of its clients: the store, the journal, the log, files of the page. */
+const OWN = 512
+
+/** How many files this process may have open, `ulimit -n`; null where that is unlimited or not known. */
+export function openFilesLimit(limitsFile = '/proc/self/limits'): number | null {
+  try {
+    const limit = /^Max open files\s+(\d+)/m.exec(readFileSync(limitsFile, 'utf8'))?.[1]
+    return limit === undefined ? null : Number(limit)
+  } catch {
+    return null
+  }
+}
+
+/** How many clients may be connected within a limit of open files, one each, of at most `wanted`. */
+export function connectionsWithin(wanted: number, openFiles: number | null): number {
+  if (openFiles === null) return wanted
+  return Math.min(wanted, Math.max(1, openFiles - OWN, Math.floor(openFiles / 2)))
+}

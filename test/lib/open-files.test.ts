@@ -1,0 +1,25 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { connectionsWithin, openFilesLimit } from '../../src/lib/open-files.js'
+
+t.test('reads how many files may be open', async (t) => {
+  const dir = t.testdir({})
+  const file = join(dir, 'limits')
+  await writeFile(
+    file,
+    'Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 4096                 files\n',
+  )
+  t.equal(openFilesLimit(file), 1024)
+  await writeFile(file, 'Max open files            unlimited            unlimited            files\n')
+  t.equal(openFilesLimit(file), null)
+  t.equal(openFilesLimit(join(dir, 'none')), null)
+})
+
+t.test('leaves files for the service itself', async (t) => {
+  t.equal(connectionsWithin(10_000, null), 10_000)
+  t.equal(connectionsWithin(10_000, 1_048_576), 10_000)
+  t.equal(connectionsWithin(10_000, 4096), 3584)
+  t.equal(connectionsWithin(10_000, 256), 128)
+  t.equal(connectionsWithin(5, 4096), 5)
+})
