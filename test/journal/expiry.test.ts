@@ -67,6 +67,64 @@ t.test('lmdb: what the clock does', async (t) => {
   )
 })
 
+t.test('lmdb: a clock that was 400 days ahead for an hour makes nothing forgotten', async (t) => {
+  const path = await temporaryFolder(t)
+  const day = 86_400_000
+  let [now, elapsed] = [1_700_000_000_000, 0]
+  const open = () => openLmdbJournal({ path, maxBytes: ALL, now: () => now, elapsed: () => elapsed })
+  let journal = await open()
+  t.teardown(() => journal.close())
+  const pass = (ms: number) => {
+    now += ms
+    elapsed += ms
+  }
+  const restart = async () => {
+    await journal.close()
+    elapsed = 0
+    journal = await open()
+  }
+  const settle = async () => {
+    await journal.write([append('x')])
+    const block = await journal.claim(ALL)
+    if (block) await journal.acknowledge(block, [])
+  }
+  const repeated = async (name: string) => {
+    const ids = await journal.findInsertIds(idOf(name))
+    return [ids.length, (await journal.findRequest(request(name, 'body')))?.status]
+  }
+  const send = (name: string) => {
+    return journal.write([append(name, { insertIds: idOf(name), idempotencyKey: request(name, 'body') })])
+  }
+  await send('before')
+  await settle()
+  now += 400 * day
+  await settle()
+  t.strictSame(await repeated('before'), [1, 'repeated'], 'while it is ahead')
+  await send('ahead')
+  await restart()
+  pass(3_600_000)
+  await settle()
+  t.strictSame(await repeated('before'), [1, 'repeated'], 'after a start')
+  now -= 400 * day
+  await settle()
+  await restart()
+  for (const name of ['before', 'ahead']) t.strictSame(await repeated(name), [1, 'repeated'], 'once it is right again')
+  await send('after')
+  pass(11 * day)
+  await settle()
+  t.strictSame(await repeated('before'), [0, undefined], 'what is old is forgotten as ever')
+  await send('late')
+  // Nobody knows how long it has been off.
+  await restart()
+  now += 30 * day
+  await restart()
+  await settle()
+  t.strictSame(await repeated('late'), [1, 'repeated'])
+  pass(40 * day)
+  await settle()
+  t.strictSame(await repeated('late'), [0, undefined])
+})
+
 t.test('lmdb: a journal that is full of states accepts writes again once they have expired', async (t) => {
   let now = 1_700_000_000_000
   const journal = await openLmdbJournal({ path: await temporaryFolder(t), maxBytes: 100, now: () => now })

@@ -2,6 +2,7 @@ import { type Position, START } from '../../model/position.js'
 import type { Append, IdempotencyKey, Outcome, Refused, Write } from '../journal.js'
 import type { Draft } from './draft.js'
 import type { LmdbInsertIds } from './insert-ids.js'
+import type { MemoryClock } from './memory-clock.js'
 import type { NewEntries } from './new-entries.js'
 import type { LmdbRequests } from './requests.js'
 import type { LmdbStates } from './states.js'
@@ -11,6 +12,7 @@ export interface Remembered {
   requests: LmdbRequests
   insertIds: LmdbInsertIds
   states: LmdbStates
+  clock: MemoryClock
 }
 
 interface Call {
@@ -101,7 +103,8 @@ function appendKeyed(
  * @param limit how many of each
  * @returns by how many bytes the states grow: zero or less
  */
-export function sweep({ requests, insertIds, states }: Remembered, now: number, limit: number): number {
+export function sweep({ requests, insertIds, states, clock }: Remembered, now: number, limit: number): number {
+  clock.note(now)
   requests.forget(now, limit)
   insertIds.forget(now, limit)
   return states.sweep(now, limit)

@@ -4,6 +4,7 @@ import type { RememberedIds } from '../relocation.js'
 import { bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
 import { IdBucket, type IdLimits } from './id-bucket.js'
+import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
 /** Ids of an older version that are moved in one transaction. */
@@ -18,14 +19,17 @@ const PIECE_BYTES = 10_000 * INSERT_ID_BYTES
 export class LmdbInsertIds {
   readonly #table: LmdbTables['insertIds']
   readonly #limits: IdLimits | undefined
+  readonly #clock: MemoryClock | undefined
   readonly #buckets = new Map<number, IdBucket>()
   /** whether the table may have ids of buckets that have expired */
   #hasExpired = true
   /** the last write that took ids, and the buckets that it took them for */
   #last: { draft: Draft; buckets: Set<IdBucket> } | null = null
 
-  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>, limits?: IdLimits) {
+  /** @param clock by which ids expire; default: the time that each call has */
+  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>, limits?: IdLimits, clock?: MemoryClock) {
     this.#table = insertIds
+    this.#clock = clock
     this.#limits = limits
     for (const bucket of bucketsIn(insertIds)) this.#bucketOf(bucket)
   }
@@ -71,7 +75,7 @@ export class LmdbInsertIds {
 
   /** Removes expired ids, up to `limit` records and pages. Call it within a transaction. */
   forget(now: number, limit: number): void {
-    const first = idBucketAt(now) - OLD_ID_BUCKETS
+    const first = this.#oldest(now)
     for (const bucket of this.#buckets.keys()) {
       if (bucket >= first) continue
       this.#buckets.delete(bucket)
@@ -90,7 +94,7 @@ export class LmdbInsertIds {
   /** The ids that have not expired, in pieces; an id may come twice. Call it only while no write is in flight. */
   *all(now: number): Generator<RememberedIds> {
     this.#settle(new Draft())
-    const first = idBucketAt(now) - OLD_ID_BUCKETS
+    const first = this.#oldest(now)
     for (const [number, bucket] of this.#buckets) {
       if (number < first) continue
       let pages: Buffer[] = []
@@ -109,9 +113,14 @@ export class LmdbInsertIds {
 
   /** The buckets that have not expired, the latest first, because most repetitions come soon. */
   #living(now: number): IdBucket[] {
-    const first = idBucketAt(now) - OLD_ID_BUCKETS
+    const first = this.#oldest(now)
     const living = [...this.#buckets].filter(([number]) => number >= first)
     return living.sort(([a], [b]) => b - a).map(([, bucket]) => bucket)
+  }
+
+  /** The oldest bucket that has not expired. */
+  #oldest(now: number): number {
+    return idBucketAt(this.#clock?.at(now) ?? now) - OLD_ID_BUCKETS
   }
 
   #bucketOf(number: number): IdBucket {

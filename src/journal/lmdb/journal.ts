@@ -22,6 +22,7 @@ import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, type Remembered, sweep } from './execute.js'
 import { LmdbInsertIds, moveOldInsertIds } from './insert-ids.js'
+import { type Clocks, MemoryClock } from './memory-clock.js'
 import { newMeta, putMeta } from './meta.js'
 import { limitedBy, NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
@@ -30,7 +31,7 @@ import { LmdbStates } from './states.js'
 import { APPLIED, type LmdbTables, openTables } from './tables.js'
 import { transact, transactWithRoom, unwritable } from './transact.js'
 
-export interface LmdbJournalOptions extends Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
+export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
   /** the directory, which only this process may use */
   path: string
   /** above this many bytes of entries and states, writes are refused */
@@ -39,8 +40,6 @@ export interface LmdbJournalOptions extends Pick<EntriesOptions, 'segmentBytes' 
   maxRequestKeys?: number
   /** the version of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
-  /** epoch milliseconds */
-  now?: () => number
 }
 
 /** An acknowledgement removes up to this many expired requests and states, or twice as many as it adds if that is more. */
@@ -115,13 +114,15 @@ class LmdbJournal implements Journal {
 
   constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
     const { maxBytes, maxRequestKeys = 0, layout = FIRST_LAYOUT, now = Date.now } = options
+    const clock = new MemoryClock(tables, options)
     this.#tables = tables
     this.#entries = entries
     this.#meta = tables.meta
     this.#remembered = {
-      requests: new LmdbRequests(tables, meta.id, maxRequestKeys),
-      insertIds: new LmdbInsertIds(tables),
+      requests: new LmdbRequests(tables, meta.id, maxRequestKeys, clock),
+      insertIds: new LmdbInsertIds(tables, undefined, clock),
       states: new LmdbStates(tables),
+      clock,
     }
     this.#path = options.path
     this.#maxBytes = maxBytes

@@ -16,6 +16,7 @@ import type { RememberedRequest } from '../relocation.js'
 import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
 import { positionKey, REQUEST } from './encoding.js'
+import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
 /** Where versions before 0.2 have the fingerprint, in hexadecimal digits. */
@@ -28,6 +29,7 @@ const OLD_FINGERPRINT_AT = 8
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
   readonly #maxOfProject: number
+  readonly #clock: MemoryClock | undefined
   readonly #ownId: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
   #buckets: number[]
@@ -38,12 +40,15 @@ export class LmdbRequests {
   /**
    * @param ownId id of this journal
    * @param maxOfProject 0: any number
+   * @param clock by which requests expire; default: the time that each call has
    */
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>,
     ownId: number,
     maxOfProject: number,
+    clock?: MemoryClock,
   ) {
+    this.#clock = clock
     this.#tables = tables
     this.#ownId = ownId
     this.#maxOfProject = maxOfProject
@@ -84,10 +89,14 @@ export class LmdbRequests {
     return count >= this.#maxOfProject
   }
 
-  /** The buckets that have not expired, and the next one: the clock may have been ahead when a request arrived. */
+  /** The buckets that have not expired, and later ones: the clock may have been ahead when a request arrived. */
   #living(now: number): number[] {
-    const current = bucketAt(now)
-    return this.#buckets.filter((bucket) => bucket <= current + 1 && bucket >= current - OLD_BUCKETS)
+    const oldest = bucketAt(this.#time(now)) - OLD_BUCKETS
+    return this.#buckets.filter((bucket) => bucket >= oldest)
+  }
+
+  #time(now: number): number {
+    return this.#clock?.at(now) ?? now
   }
 
   #noteBucket(bucket: number): void {
@@ -116,7 +125,7 @@ export class LmdbRequests {
 
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */
   forget(now: number, limit: number): void {
-    const first = bucketAt(now - IDEMPOTENCY_MEMORY_MS)
+    const first = bucketAt(this.#time(now) - IDEMPOTENCY_MEMORY_MS)
     const end = bucketStart(first)
     const most = Math.max(limit, 2 * this.#added)
     this.#added = 0
