@@ -3,6 +3,8 @@
 CREATE TABLE IF NOT EXISTS known_parts
 (
     table_name   LowCardinality(String),
+    -- of the table, which is another one after a RESTORE, with parts of other names; zero where there are replicas
+    table_uuid   UUID,
     partition_id String,
     parts        Array(Tuple(name String, first Int64, last Int64, rows UInt64, projects Map(String, UInt64))) CODEC(ZSTD(1)),
     version      UInt64

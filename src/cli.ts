@@ -19,6 +19,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   query: () => import('./cli/query/command.js'),
   sql: () => import('./cli/sql.js'),
   tail: () => import('./cli/tail.js'),
+  verify: () => import('./cli/verify.js'),
 }
 
 let isOutputLost = false

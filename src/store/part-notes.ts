@@ -34,7 +34,8 @@ export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: K
     version: string
     parts: { name: string; first: string; last: string; rows: string; projects: Record<string, string> }[]
   }>(
-    'SELECT table_name AS table, partition_id AS partition, version, parts FROM known_parts FINAL',
+    `SELECT table_name AS table, partition_id AS partition, version, parts FROM known_parts FINAL
+     WHERE (table_name, table_uuid) IN (${tableIds(clickhouse)})`,
     {},
     AS_OBJECTS,
   )
@@ -45,6 +46,12 @@ export async function readKnownParts(clickhouse: ClickHouse): Promise<{ known: K
     })),
   )
   return { known, notedAt: rows.reduce((latest, { version }) => Math.max(latest, Number(version)), 0) }
+}
+
+/** SQL of the names and ids of our tables. Each replica has an id of its own for the same table. */
+function tableIds({ hasReplicas }: ClickHouse): string {
+  const id = hasReplicas ? "toUUID('00000000-0000-0000-0000-000000000000')" : 'uuid'
+  return `SELECT name, ${id} AS id FROM system.tables WHERE database = currentDatabase()`
 }
 
 function numbersOf(texts: Record<string, string>): Record<string, number> {
@@ -64,8 +71,11 @@ export async function noteKnownParts(
   notes: readonly PartitionNote[],
   at: number,
 ): Promise<void> {
+  if (notes.length === 0) return
+  const rows = await clickhouse.rows<{ name: string; id: string }>(tableIds(clickhouse))
+  const ids = new Map(rows.map(({ name, id }) => [name, id]))
   const lines = notes.map(({ table, partition, parts }) => ({
-    ...{ table_name: table, partition_id: partition, version: at },
+    ...{ table_name: table, table_uuid: ids.get(table), partition_id: partition, version: at },
     parts: parts.map(({ name, first, last, rows, projects }) => ({ name, first, last, rows, projects })),
   }))
   await insertLines(clickhouse, 'known_parts', lines)

@@ -1,12 +1,9 @@
 import { createHash } from 'node:crypto'
 import { mkdir, open, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
-import { StoreError } from '../../clickhouse/errors.js'
 import type { Config } from '../../config.js'
 import type { StateFile } from '../../lib/checkpoint-file.js'
 import { withPath } from '../../lib/failure-text.js'
-import { Writer } from '../../pipeline/writer.js'
 import {
   addDigests,
   DUMP_TABLES,
@@ -23,15 +20,12 @@ import {
   storeId,
   unknownTables,
 } from '../../store/dump.js'
-import { openTables } from '../../store/tables.js'
 import type { CommandIo } from '../command.js'
+import { drain } from '../drain.js'
 import { type Chunk, MANIFEST, MANIFEST_VERSION, type Manifest, manifestFile } from '../manifest.js'
 import { counted, ProgressLine } from '../progress.js'
 import { type BareLane, lastPositions, openWholeStore, type WholeStore, waitingIn } from '../whole-store.js'
 
-/** How long the journal may stay at the same length before the export gives up. */
-const STUCK_MS = 30_000
-const POLL_MS = 100
 const FIRST_ROWS = 20_000
 const MIN_ROWS = 100
 const MAX_ROWS = 250_000
@@ -68,62 +62,6 @@ export async function exportAll(folder: string, config: Config, io: CommandIo): 
     return true
   } finally {
     await store.close()
-  }
-}
-
-/**
- * Stores the entries in the journals.
- * @throws Error if one is not the journal of this store, or ClickHouse does not accept its entries
- */
-async function drain(
-  { shards, lanes, place }: WholeStore,
-  report: (text: string) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  const journals = await journalRows(shards.first)
-  for (const { number, journal } of lanes) {
-    const latest = journals.findLast(({ lane }) => lane === number)
-    if (!latest || latest.id === journal.id) continue
-    throw new Error(
-      `The store at ${place} belongs to another journal. Set REDIS_URL or DATA_DIR to the service's value.`,
-    )
-  }
-  const entries = await waitingIn(lanes)
-  if (entries === 0) return
-  report(`Storing the journal first: ${counted(entries, 'request')}.`)
-  const results = await Promise.allSettled(lanes.map((lane) => drainLane(lane, signal)))
-  for (const result of results) if (result.status === 'rejected') throw result.reason
-}
-
-async function drainLane({ shard, journal }: BareLane, signal: AbortSignal): Promise<void> {
-  let { entries } = await journal.depth()
-  if (entries === 0) return
-  let failure = ''
-  const remember = ({ err }: { err?: Error }) => {
-    if (err) failure = ` (${err instanceof StoreError ? err.reason : err.message})`
-  }
-  const log = { info() {}, warn: remember, error: remember }
-  const writer = new Writer({ journal, tables: openTables(shard.clickhouse, journal), log })
-  const { appended } = await journal.progress()
-  writer.start()
-  try {
-    for (let stuckSince = performance.now(); entries > 0; ) {
-      await wait(POLL_MS)
-      if (signal.aborted) return
-      if ((await journal.progress()).appended !== appended) {
-        throw new Error('The service still accepts requests. Stop all of its processes and rerun the command.')
-      }
-      const now = (await journal.depth()).entries
-      if (now !== entries) stuckSince = performance.now()
-      entries = now
-      if (performance.now() - stuckSince > STUCK_MS) {
-        throw new Error(
-          `ClickHouse does not accept what is left in the journal: ${counted(entries, 'request')}${failure}.`,
-        )
-      }
-    }
-  } finally {
-    await writer.close()
   }
 }
 

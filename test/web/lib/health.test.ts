@@ -57,6 +57,16 @@ t.test('each problem has its level and says what to do', async (t) => {
   const later = { at: 2_005_000 }
   const cases: [string, Reading, Reading | null, string, RegExp][] = [
     ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
+    [
+      'Stored data',
+      reading({
+        'tallyhouse_store_lost_parts{state="detached"}': 1,
+        'tallyhouse_store_lost_rows{table="events",month="2026-11",project="shop"}': 30_000,
+      }),
+      null,
+      'bad',
+      /lost or damaged parts: 1 put aside/,
+    ],
     ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
     ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
     [

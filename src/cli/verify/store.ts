@@ -1,0 +1,141 @@
+import { openStore } from '../../clickhouse/open.js'
+import type { Shard } from '../../clickhouse/shards.js'
+import type { Config } from '../../config.js'
+import { lookForLost } from '../../damage/look.js'
+import { describeLoss, monthText } from '../../damage/loss-text.js'
+import { noteParts } from '../../damage/note-parts.js'
+import { failureText } from '../../lib/failure-text.js'
+import { openTerminalLog } from '../../lib/log.js'
+import { lanePlace, openRelocation } from '../../pipeline/open-journal.js'
+import { checkPart, partsToCheck } from '../../store/check-parts.js'
+import { type KnownPart, type LostPart, noteLostParts } from '../../store/part-notes.js'
+import { countByProject } from '../../store/parts.js'
+import type { CommandIo } from '../command.js'
+
+interface Options {
+  isQuick: boolean
+  isAccepting: boolean
+}
+
+/** What a check has found: lines about what is there, and sentences about what is wrong. */
+interface Report {
+  say(text: string): void
+  fault(text: string): void
+}
+
+const MANUAL = '"Lost and damaged data" in docs/operations.md'
+
+/** @returns the exit code: 0 if nothing is wrong */
+export async function verifyStore(config: Config, options: Options, io: CommandIo): Promise<number> {
+  let faults = 0
+  const report: Report = {
+    say: (text) => void io.stdout.write(`${text}\n`),
+    fault: (text) => {
+      faults++
+      io.stdout.write(`WRONG: ${text}\n`)
+    },
+  }
+  await checkJournals(config, report, io)
+  const store = await openStore(config)
+  try {
+    io.stderr.write(`Store: ${store.place}\n`)
+    for (const shard of store.shards.all) {
+      const where = store.shards.areSeveral ? ` of shard ${shard.number} (${shard.name})` : ''
+      await checkShard(shard, where, options, report, io)
+    }
+  } finally {
+    await store.close()
+  }
+  report.say(faults === 0 ? 'Nothing is wrong.' : `${faults} ${faults === 1 ? 'thing is' : 'things are'} wrong.`)
+  return faults === 0 ? 0 : 1
+}
+
+async function checkJournals(config: Config, report: Report, io: CommandIo): Promise<void> {
+  const log = await openTerminalLog('silent', io.stderr)
+  for (let lane = 0; lane < config.LANES; lane++) {
+    const name = config.LANES > 1 ? `The journal of lane ${lane}` : 'The journal'
+    try {
+      const journal = await openRelocation(config, lane, log)
+      try {
+        const look = await journal.look()
+        if (look) report.say(`${name} can be read; ${look.depth.entries} entries wait to be stored.`)
+        else report.fault(`${name} is missing (${lanePlace(config, lane)}). Check REDIS_URL or DATA_DIR.`)
+      } finally {
+        await journal.close()
+      }
+    } catch (error) {
+      report.fault(`${name}: ${failureText(error)}`)
+    }
+  }
+}
+
+async function checkShard(
+  shard: Shard,
+  where: string,
+  { isQuick, isAccepting }: Options,
+  report: Report,
+  io: CommandIo,
+): Promise<void> {
+  const { clickhouse } = shard
+  const { list, known, lagging, lost } = await lookForLost(clickhouse)
+  if (isAccepting) {
+    await noteLostParts(clickhouse, lost.map((part) => ({ ...part, isSettled: true })), list.at)
+    for (const part of lost) report.say(`Accepted: ${describe(part, shard)}`)
+  } else {
+    for (const part of lost) report.fault(`${describe(part, shard)} See ${MANUAL}.`)
+  }
+  report.say(`Parts${where}: ${list.active.length} in use, ${isAccepting ? 0 : lost.length} lost.`)
+  await noteParts(clickhouse, list, known, lagging)
+  await compareCounts(shard, where, known, report)
+  if (!isQuick) await checkFiles(shard, where, report, io)
+}
+
+function describe(part: LostPart, { number: shard }: Shard): string {
+  return describeLoss({ ...part, shard })
+}
+
+/** Compares the rows that were noted of each part with those that are in it. */
+async function compareCounts({ clickhouse }: Shard, where: string, known: KnownPart[], report: Report): Promise<void> {
+  const inUse = new Set((await partsToCheck(clickhouse)).map(({ table, name }) => `${table}/${name}`))
+  // Of a part with many projects, not all were noted.
+  const isWhole = ({ projects, rows }: KnownPart) => Object.values(projects).reduce((sum, n) => sum + n, 0) === rows
+  const noted = known.filter((part) => inUse.has(`${part.table}/${part.name}`) && isWhole(part))
+  const months = new Map<string, { noted: number; found: number }>()
+  const counts = await countByProject(clickhouse, noted).catch((error: unknown) => {
+    report.fault(`The rows${where} cannot be counted: ${failureText(error)}`)
+    return null
+  })
+  if (!counts) return
+  for (const part of noted) {
+    const found = counts.get(part) ?? {}
+    for (const project of new Set([...Object.keys(part.projects), ...Object.keys(found)])) {
+      const place = part.table === 'events' ? `events of ${monthText(part.partition)}` : part.table
+      const key = `${project}: ${place}`
+      const sum = months.get(key) ?? { noted: 0, found: 0 }
+      sum.noted += part.projects[project] ?? 0
+      sum.found += found[project] ?? 0
+      months.set(key, sum)
+    }
+  }
+  for (const [key, { noted, found }] of [...months].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (noted === found) report.say(`Counts${where}: ${key}: ${found}, as noted.`)
+    else report.fault(`Counts${where}: ${key}: ${found} are there, but ${noted} were noted. See ${MANUAL}.`)
+  }
+}
+
+async function checkFiles({ clickhouse }: Shard, where: string, report: Report, io: CommandIo): Promise<void> {
+  const parts = await partsToCheck(clickhouse)
+  let [damaged, bytes] = [0, 0]
+  for (const { table, partition, name, bytes: size } of parts) {
+    io.signal.throwIfAborted()
+    const fault = await checkPart(clickhouse, { table, name }, io.signal)
+    bytes += size
+    if (io.stderr.isTTY) io.stderr.write(`\r\x1b[KChecking the files${where}: ${Math.round(bytes / 1e6)} MB`)
+    if (fault === null) continue
+    damaged++
+    const month = table === 'events' ? `, with events of ${monthText(partition)}` : ''
+    report.fault(`The part ${name} of ${table}${where} is damaged${month}: ${fault.split('\n')[0]} See ${MANUAL}.`)
+  }
+  if (io.stderr.isTTY) io.stderr.write('\r\x1b[K')
+  report.say(`Checksums${where}: ${parts.length} parts, ${damaged} damaged.`)
+}

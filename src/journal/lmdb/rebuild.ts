@@ -1,0 +1,70 @@
+import { existsSync } from 'node:fs'
+import { rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { laterOf, type Position, START } from '../../model/position.js'
+import { FIRST_LAYOUT } from '../layout.js'
+import { checkDatabase, DamagedJournalError } from './check.js'
+import { type Meta, positionKey } from './encoding.js'
+import { putMeta } from './meta.js'
+import { type FoundSegment, findSegments } from './segment-file.js'
+import { APPLIED, openTables } from './tables.js'
+import { transact } from './transact.js'
+
+/** All records count. A write that was not acknowledged before the crash may be among them. */
+const END = (1n << 64n) - 1n
+
+/**
+ * Makes the database of an embedded journal anew if it is damaged or gone, from its log: all entries in there wait for the
+ * store again, which knows those that it has. Idempotency keys and `insert_id`s are forgotten. The damaged file is kept.
+ * @param known what the store has recorded: the journal's id, the version of the layout, and the greatest position of any event or row
+ * @returns the name of the damaged file, null if there was none; undefined if nothing has to be done
+ * @throws Error if the log is damaged, too
+ */
+export async function rebuildLmdbJournal(
+  folder: string,
+  known: { id: number; layout: number; last: Position },
+): Promise<string | null | undefined> {
+  const path = join(folder, 'data.mdb')
+  const isThere = existsSync(path)
+  if (isThere && (await isSound(folder))) return undefined
+  const segments = await findSegments(folder, END)
+  const damaged = segments.find(({ isDamaged }) => isDamaged)
+  if (damaged) throw new Error(`${damaged.path} is damaged, too: restore the folder from a backup.`)
+  const kept = isThere ? join(folder, `data.mdb.damaged-${Date.now()}`) : null
+  if (kept !== null) await rename(path, kept)
+  const { stored, last } = rangeOf(segments)
+  const { id, layout } = known
+  const outranked = String(laterOf(laterOf(last, stored), known.last))
+  const meta: Meta = { id, stored: String(stored), frozen: null, outranked }
+  const tables = openTables(folder)
+  try {
+    await transact(tables.root, () => {
+      putMeta(tables, layout === FIRST_LAYOUT ? meta : { ...meta, layout })
+      tables.log.put(APPLIED, positionKey(last))
+    })
+  } finally {
+    await tables.root.close()
+  }
+  return kept
+}
+
+async function isSound(folder: string): Promise<boolean> {
+  try {
+    await checkDatabase(folder, true)
+    return true
+  } catch (error) {
+    if (error instanceof DamagedJournalError) return false
+    throw error
+  }
+}
+
+/** The last files that follow one another; those before are no longer needed, as some between were removed. */
+function rangeOf(segments: readonly FoundSegment[]): { stored: Position; last: Position } {
+  const used = segments.filter(({ last }) => last !== START)
+  let stored = used.at(-1)?.after ?? START
+  for (const { after, last } of used.toReversed().slice(1)) {
+    if (last !== stored) break
+    stored = after
+  }
+  return { stored, last: used.at(-1)?.last ?? START }
+}

@@ -1,0 +1,74 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { command } from '../../src/cli/verify.js'
+import { run } from '../cli/lanes-store.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, until } from '../helper.js'
+import { ACCIDENTS, damage, partsOf } from './damaged-store.js'
+
+const EVENTS = 40
+
+/** The settings of a stopped service with 80 events in two parts, and the folder of its engine. */
+async function stopped(t: Test): Promise<{ env: NodeJS.ProcessEnv; engine: string }> {
+  const folder = await dataFolder(t)
+  const env = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, PORT: '0', LOG_LEVEL: 'silent', DATA_DIR: folder }
+  const { app, call, events } = await startApp(t, env)
+  for (const part of [1, 2]) {
+    const events_ = Array.from({ length: EVENTS }, (_, i) => ({ event: `e${part}`, distinct_id: `u${i}` }))
+    await call('POST', '/public/track/batch', { events: events_ })
+    await until('the events', async () => (await events()).length === EVENTS * part)
+  }
+  await app.close()
+  return { env, engine: join(folder, 'clickhouse') }
+}
+
+t.test('a sound store passes, with what was checked', async (t) => {
+  const { env } = await stopped(t)
+  const { code, printed } = await run(command, [], env)
+  t.equal(code, 0, printed)
+  t.match(printed, /The journal can be read; 0 entries wait/)
+  t.match(printed, /Counts: default: events of \d{4}-\d\d: 80, as noted/)
+  t.match(printed, /Checksums: \d+ parts, 0 damaged/)
+  t.match(printed, /Nothing is wrong\.\n$/)
+})
+
+t.test('a lost part fails until it is accepted', async (t) => {
+  const { env, engine } = await stopped(t)
+  const [part] = await partsOf(engine)
+  if (!part) throw new Error('there is no part')
+  await ACCIDENTS[0]?.[1](part)
+  const { code, printed } = await run(command, ['--quick'], env)
+  t.equal(code, 1)
+  t.match(printed, new RegExp(`WRONG: The store has lost the part ${part.name}.* 40 events .*project default`))
+  t.equal((await run(command, ['--quick'], env)).code, 1, 'and again')
+  t.equal((await run(command, ['--quick', '--accept'], env)).code, 0)
+  t.equal((await run(command, ['--quick'], env)).code, 0)
+})
+
+t.test('a damaged file is found by its checksum, and not without', async (t) => {
+  const { env, engine } = await stopped(t)
+  const [part] = await partsOf(engine)
+  if (!part) throw new Error('there is no part')
+  await damage(join(part.path, 'skp_idx_by_timestamp.idx2'))
+  t.equal((await run(command, ['--quick'], env)).code, 0)
+  const { code, printed } = await run(command, [], env)
+  t.equal(code, 1)
+  t.match(printed, new RegExp(`WRONG: The part ${part.name} of events is damaged, with events of \\d{4}-\\d\\d`))
+})
+
+t.test('a damaged database of the journal is named, and made anew from the log', async (t) => {
+  const { env } = await stopped(t)
+  const file = join(env.DATA_DIR ?? '', 'journal', 'data.mdb')
+  await writeFile(file, (await readFile(file)).fill(0, 0, 100))
+  await t.rejects(startApp(t, env), /data\.mdb is damaged.*--rebuild-journal/)
+  const { code, printed } = await run(command, ['--quick'], env)
+  t.equal(code, 1)
+  t.match(printed, /WRONG: The journal: .*data\.mdb is damaged/)
+  const rebuilt = await run(command, ['--rebuild-journal'], env)
+  t.equal(rebuilt.code, 0, rebuilt.noted)
+  t.match(rebuilt.noted, /made anew.*data\.mdb\.damaged-/)
+  const { call, events } = await startApp(t, env)
+  t.equal((await events()).length, 2 * EVENTS, 'nothing is stored twice')
+  t.equal((await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })).statusCode, 200)
+  await until('the event', async () => (await events()).length === 2 * EVENTS + 1)
+})
