@@ -1,7 +1,7 @@
 import type { Blocks, Part } from '../store/parts.js'
 
 /** Names a partition of a table. */
-export function partitionKey({ table, partition }: Pick<Blocks, 'table' | 'partition'>): string {
+function partitionKey({ table, partition }: Pick<Blocks, 'table' | 'partition'>): string {
   return `${table}/${partition}`
 }
 
@@ -11,7 +11,7 @@ export function partKey(part: Part): string {
 }
 
 /** Whether `inner` has no block that `outer` does not have. */
-export function isWithin(inner: Blocks, outer: Blocks): boolean {
+function isWithin(inner: Blocks, outer: Blocks): boolean {
   return partitionKey(inner) === partitionKey(outer) && outer.first <= inner.first && inner.last <= outer.last
 }
 

@@ -1,5 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { isStoreError, isTimeout, StoreUnreachableError, type UnreadablePart, unreadablePart } from '../clickhouse/errors.js'
+import {
+  isStoreError,
+  isTimeout,
+  StoreUnreachableError,
+  type UnreadablePart,
+  unreadablePart,
+} from '../clickhouse/errors.js'
 import type { Shard, Shards } from '../clickhouse/shards.js'
 import { inTime } from '../lib/in-time.js'
 import type { Log } from '../lib/log.js'

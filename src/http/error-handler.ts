@@ -1,7 +1,14 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { ShardUnreachableError, StoreError, StoreTimeoutError, StoreUnreachableError, type UnreadablePart, unreadablePart } from '../clickhouse/errors.js'
+import {
+  ShardUnreachableError,
+  StoreError,
+  StoreTimeoutError,
+  StoreUnreachableError,
+  type UnreadablePart,
+  unreadablePart,
+} from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
 

@@ -17,7 +17,7 @@ export function lossMetrics(parts: Pick<PartsWatch, 'byShard'>): Metric[] {
   const of = (shard: number): Record<string, string> => (shards.length > 1 ? { shard: String(shard) } : {})
   const counts = shards.flatMap((losses, shard) =>
     STATES.map((state): Reading<number> => {
-      return [{ ...of(shard), state }, losses && losses.filter((loss) => loss.state === state).length]
+      return [{ ...of(shard), state }, losses?.filter((loss) => loss.state === state).length ?? null]
     }),
   )
   const rows = new Map<string, Reading<number>>()

@@ -8,9 +8,9 @@ import type { LinkMetrics } from '../pipeline/alias-links.js'
 import type { Lane } from '../pipeline/lane.js'
 import type { StateMetrics } from '../pipeline/state-store.js'
 import { VERSION } from '../version.js'
+import { lossMetrics } from './losses.js'
 import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
-import { lossMetrics } from './losses.js'
 import { READING_LIMIT_MS, type StorageReading } from './storage.js'
 
 type MeteredLane = Pick<Lane, 'number' | 'journal' | 'commits' | 'writer' | 'profiles' | 'sessions'>

@@ -77,7 +77,15 @@ export const DUMP_TABLES: readonly DumpTable[] = [
   { name: 'api_keys', place: 'once', isVersioned: true, key: null },
 ]
 /** Tables that are not exported. The target does not need `deletions`, because deleted rows are not exported. */
-const OTHER_TABLES = ['journals', 'schema_migrations', 'deletions', 'layouts', 'shard_identity', 'known_parts', 'lost_parts']
+const OTHER_TABLES = [
+  'journals',
+  'schema_migrations',
+  'deletions',
+  'layouts',
+  'shard_identity',
+  'known_parts',
+  'lost_parts',
+]
 
 /** A run of rows: those of a project with a key after `after` and up to `upTo`; null means no bound. */
 export interface Range {

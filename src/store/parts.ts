@@ -42,7 +42,7 @@ export interface PartList {
 }
 
 /** The tables whose parts are known by name. All have `project_id`, and keep parts whose rows are all deleted. */
-export const KNOWN_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
+const KNOWN_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
 
 const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES.map((name) => `'${name}'`).join(', ')})`
 /** Why ClickHouse puts parts aside of which others have the same rows, or none were acknowledged. */

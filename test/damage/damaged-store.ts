@@ -18,7 +18,10 @@ export interface PartFolder {
 /** Runs queries on the data of an embedded engine that is not running; `settings` are of the query. */
 export async function onEngine<T>(
   path: string,
-  use: (query: (sql: string) => Promise<Record<string, string>[]>, command: (sql: string) => Promise<void>) => Promise<T>,
+  use: (
+    query: (sql: string) => Promise<Record<string, string>[]>,
+    command: (sql: string) => Promise<void>,
+  ) => Promise<T>,
 ): Promise<T> {
   const engine = await startEmbeddedClickHouse({ path, log: silent })
   const shards = openShards(engine.url, { log: silent } as never)

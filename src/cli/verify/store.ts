@@ -79,7 +79,11 @@ async function checkShard(
   const { clickhouse } = shard
   const { list, known, lagging, lost } = await lookForLost(clickhouse)
   if (isAccepting) {
-    await noteLostParts(clickhouse, lost.map((part) => ({ ...part, isSettled: true })), list.at)
+    await noteLostParts(
+      clickhouse,
+      lost.map((part) => ({ ...part, isSettled: true })),
+      list.at,
+    )
     for (const part of lost) report.say(`Accepted: ${describe(part, shard)}`)
   } else {
     for (const part of lost) report.fault(`${describe(part, shard)} See ${MANUAL}.`)

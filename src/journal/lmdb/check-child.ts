@@ -31,7 +31,8 @@ function check(): void {
   const names = Array.from(root.getKeys(), String)
   if (names.length === 0) return
   for (const name of TABLE_NAMES) {
-    if (names.includes(name)) readAll(root.openDB({ name, encoding: 'binary', keyEncoding: 'binary', cache: false }), until)
+    if (names.includes(name))
+      readAll(root.openDB({ name, encoding: 'binary', keyEncoding: 'binary', cache: false }), until)
   }
   if (!names.includes('meta')) throw new Error('its table of the journal itself is missing')
   const meta = root.openDB<Meta | string, string>({ name: 'meta', encoding: 'json' })
