@@ -17,9 +17,13 @@ export interface PurgeReport {
 }
 
 /** Takes what was deleted before the call off the disk, and reports how far that is after some seconds at the latest. */
-export async function purgeAndReport(purge: Pick<Purge, 'now'>, log: Pick<Log, 'warn'>): Promise<PurgeReport> {
+export async function purgeAndReport(
+  purge: Pick<Purge, 'now'>,
+  projectId: string,
+  log: Pick<Log, 'warn'>,
+): Promise<PurgeReport> {
   let purge_error: string | null = null
-  const purged = purge.now().catch((error) => {
+  const purged = purge.now(projectId).catch((error) => {
     log.warn({ err: error }, 'erased data is hidden, but still on disk; retrying later')
     purge_error = whyNotPurged(error)
     return null

@@ -21,12 +21,17 @@ export interface PurgeOptions {
   intervalMs: number
   /** how often to check whether something is due, ms */
   pollMs?: number
+  /** shortest time between two purges that one project asks for, ms */
+  gatherMs?: number
 }
 
 /** @param key of the leftovers among those of all shards */
 type IsWanted = (key: string, leftovers: Leftovers) => boolean
 
 const POLL_MS = 60_000
+const GATHER_MS = 5_000
+/** A project that erases in a loop has the store rewrite for one part of so many of its time. */
+const GATHER_SHARE = 5
 /** After a failure, as of a full disk, which seldom passes within a minute. */
 const RETRY_MS = 10 * 60_000
 
@@ -36,7 +41,8 @@ const RETRY_MS = 10 * 60_000
  * however little was deleted, so none is rewritten by itself more than once in an interval.
  *
  * What is left to do is asked of the store each time: nothing is lost at a restart, and it does not matter which
- * process deleted something. One purge runs at a time; calls during it share the next one.
+ * process deleted something. One purge runs at a time; calls during it share the next one. What a project deletes soon after
+ * a purge that it asked for is gathered for its next one, since each rewrites the months of all projects.
  *
  * Shards are purged side by side, each of its own leftovers; one that fails or is down does not stop the others.
  */
@@ -46,6 +52,10 @@ export class Purge {
   #running: Promise<unknown> | null = null
   #next: Promise<number> | null = null
   #isWatching = false
+  /** by project: the purge that it waits for, which has not begun */
+  readonly #gathered = new Map<string, Promise<number>>()
+  /** by project: resolves when it may ask for another one */
+  readonly #turns = new Map<string, Promise<void>>()
   /**
    * since when (epoch ms) a month or table of a shard has had leftovers: ClickHouse merges patches, which makes them look
    * younger
@@ -66,11 +76,36 @@ export class Purge {
   /**
    * Resolves when everything deleted before the call is in no part that is in use, which may take as long as rewriting
    * the tables; with the time by which the parts from before have left the disk of every shard, in epoch milliseconds.
+   * @param projectId whose data it is; a project's calls within some seconds, or five times as long as its last purge took, share
+   *   one purge
    * @throws DiskSpaceError if a shard has no room for the copies, ShardUnreachableError if one is down; the others are done
    */
-  now(): Promise<number> {
+  now(projectId: string): Promise<number> {
+    const gathered = this.#gathered.get(projectId) ?? this.#gather(projectId)
+    this.#gathered.set(projectId, gathered)
+    return gathered
+  }
+
+  async #gather(projectId: string): Promise<number> {
+    await this.#turns.get(projectId)
+    this.#stop.signal.throwIfAborted()
+    // What is deleted from now on may be too late for it.
+    this.#gathered.delete(projectId)
     this.#next ??= this.#after(this.#running)
-    return this.#next
+    const purged = this.#next
+    const turn = this.#pauseAfter(purged).finally(() => {
+      if (this.#turns.get(projectId) === turn) this.#turns.delete(projectId)
+    })
+    this.#turns.set(projectId, turn)
+    return await purged
+  }
+
+  async #pauseAfter(purged: Promise<unknown>): Promise<void> {
+    const began = performance.now()
+    await purged.catch(() => undefined)
+    const { gatherMs = GATHER_MS } = this.#options
+    const pauseMs = Math.max(gatherMs, GATHER_SHARE * (performance.now() - began))
+    await wait(pauseMs, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined)
   }
 
   /** Takes off what has waited for as long as it may; nothing while another purge runs. */

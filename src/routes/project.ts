@@ -26,7 +26,7 @@ export const project: FastifyPluginAsyncTypebox<ProjectOptions> = async (app, { 
       complete: isComplete,
       unreadable_dead_letters: unreadableLetters,
       // Rewriting the tables between two calls would be done anew after the next one.
-      ...(isComplete ? await purgeAndReport(purge, app.log) : { gone_at: null, purge_error: null }),
+      ...(isComplete ? await purgeAndReport(purge, projectId, app.log) : { gone_at: null, purge_error: null }),
     } satisfies responses.ProjectErased & { status: 1; error: null }
   })
 }

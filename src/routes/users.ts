@@ -125,7 +125,7 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       }),
       unreadable_dead_letters: unreadableLetters,
       // Only now: a purge removes what has been deleted before it begins.
-      ...(await purgeAndReport(purge, app.log)),
+      ...(await purgeAndReport(purge, projectId, app.log)),
     } satisfies ErasedUsers & { status: 1; error: null }
   })
 

@@ -57,7 +57,7 @@ t.test('what was deleted under an earlier schema is found and taken off the disk
     intervalMs: 1,
   })
   t.teardown(() => purge.close())
-  await purge.now()
+  await purge.now('p')
   t.strictSame(await clickhouse.rows('SELECT distinct_id, version FROM profiles ORDER BY ALL'), [
     { distinct_id: 'ada', version: '3' },
     { distinct_id: 'bob', version: '2' },

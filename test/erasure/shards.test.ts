@@ -92,12 +92,12 @@ t.test('each shard is purged of its own, and one that is down does not stop the 
       return rows.map(({ row }) => row)
     })
 
-  await t.rejects(purgeOf(t, await withoutShard(t, shards, 1)).now(), DOWN)
+  await t.rejects(purgeOf(t, await withoutShard(t, shards, 1)).now('p'), DOWN)
   t.strictSame(await counts(), [1, 2, 1])
   t.strictSame(await versions(), [['eve 1'], ['ada 2', 'bob 1'], ['ada 3', 'bob 3']])
 
   const before = Date.now()
-  const goneAt = await purgeOf(t, shards).now()
+  const goneAt = await purgeOf(t, shards).now('p')
   t.ok(goneAt >= before)
   t.strictSame(await counts(), [1, 1, 1])
   t.strictSame(await versions(), [['eve 1'], [], ['ada 3', 'bob 3']], 'the deletion stayed noted until all were done')

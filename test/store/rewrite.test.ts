@@ -95,12 +95,20 @@ async function partsOf(clickhouse: ClickHouse, table: string): Promise<Record<st
   return Object.fromEntries(rows.map(({ partition_id, names }) => [partition_id, names]))
 }
 
-function purgeOf(t: Test, clickhouse: ClickHouse, intervalMs: number): Purge {
+function purgeOf(
+  t: Test,
+  clickhouse: ClickHouse,
+  intervalMs: number,
+  more: { gatherMs?: number; waitForAll?: () => Promise<bigint> } = {},
+): Purge {
+  const { gatherMs, waitForAll = async () => 0n } = more
+  const gather = gatherMs === undefined ? {} : { gatherMs }
   const purge = new Purge({
     shards: Shards.of(clickhouse),
-    barrier: { waitForAll: async () => 0n },
+    barrier: { waitForAll },
     log: silent,
     intervalMs,
+    ...gather,
   })
   t.teardown(() => purge.close())
   return purge
@@ -123,24 +131,24 @@ t.test('a month is rewritten where an event was deleted in it, once, and by noth
   await edits.apply({ projectId: 'p', eventId: edited, properties: '{"a":1}' })
   await insertProfiles(clickhouse, "VALUES ('p', 'ada', '{}', 1, 1, 1, 0)")
   await insertProfiles(clickhouse, "VALUES ('p', 'ada', '', 0, 0, 2, 1)")
-  await purge.now()
+  await purge.now('project 1')
   t.strictSame(await clickhouse.rows('SELECT version FROM profiles'), [{ version: '2' }])
   t.strictSame(await partsOf(clickhouse, 'events'), before, 'a deleted profile and an edit rewrite no month')
 
   await edits.apply({ projectId: 'p', eventId: deleted, properties: null })
-  await purge.now()
+  await purge.now('project 2')
   const after = await partsOf(clickhouse, 'events')
   t.strictSame(after, { ...before, 202602: after['202602'] })
   t.notSame(after['202602'], before['202602'])
   const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')
   t.equal(onDisk.length, 3)
 
-  await purge.now()
+  await purge.now('project 3')
   await insertEvent(clickhouse, '2026-02', 2)
   await edits.apply({ projectId: 'p', eventId: edited, properties: '{"a":2}' })
   await insertProfiles(clickhouse, "VALUES ('p', 'bob', '', 0, 0, 3, 1)")
   const withNew = await partsOf(clickhouse, 'events')
-  await purge.now()
+  await purge.now('project 4')
   t.strictSame(await partsOf(clickhouse, 'events'), withNew, 'what was taken off is not taken off again')
 })
 
@@ -246,4 +254,32 @@ await engine.close()`
     timeout: 120_000,
   })
   t.match(stdout, /^DiskSpaceError .* too full .*197001 has \d.* MiB.*Free space or enlarge the disk/, stderr)
+})
+
+t.test('what a project erases in a loop is gathered, and another one is served at once', async (t) => {
+  const clickhouse = await openDatabase(t)
+  let purges = 0
+  const waitForAll = async () => {
+    purges++
+    return 0n
+  }
+  const purge = purgeOf(t, clickhouse, 0, { gatherMs: 3_000, waitForAll })
+  const edits = new EventEdits(Shards.of(clickhouse))
+  const events: string[] = []
+  for (let i = 0; i < 20; i++) events.push(await insertEvent(clickhouse, '2026-02', i))
+  const began = performance.now()
+  await purge.now('loop')
+  const waiting: Promise<number>[] = []
+  for (const eventId of events) {
+    await edits.apply({ projectId: 'p', eventId, properties: null })
+    waiting.push(purge.now('loop'))
+  }
+  t.equal(purges, 1)
+  await purge.now('other')
+  t.equal(purges, 2)
+  await Promise.all(waiting)
+  t.equal(purges, 3, 'all of the loop in one')
+  t.ok(performance.now() - began >= 3_000)
+  const onDisk = await clickhouse.rows('SELECT 1 FROM events SETTINGS apply_deleted_mask = 0, apply_patch_parts = 0')
+  t.equal(onDisk.length, 0)
 })
