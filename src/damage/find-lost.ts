@@ -28,28 +28,28 @@ export interface Seen {
 export async function findLost(seen: Seen): Promise<LostPart[]> {
   const { known, detached, noted, lagging } = seen
   const active = new PartMap(seen.active)
-  const toldOf = new Set(noted.map(({ table, part }) => `${table}/${part}`))
+  const told = new Map(noted.map((lost) => [`${lost.table}/${lost.part}`, lost]))
   const gone = new Set<KnownPart>()
   for (const part of known) {
     if (!lagging.has(part.table) && (await isGone(part, active, seen))) gone.add(part)
   }
   const found: LostPart[] = []
   for (const { table, name, reason, blocks } of detached) {
-    if (toldOf.has(`${table}/${name}`)) continue
     if (blocks && lagging.has(table)) continue
     const { partition = '' } = blocks ?? {}
     const held = blocks ? known.filter((part) => overlaps(part, blocks)) : []
     for (const part of held) gone.delete(part)
+    if (told.has(`${table}/${name}`)) continue
     const isSettled = blocks !== null && (await isElsewhere(blocks, active, seen))
     found.push({ table, part: name, partition, state: 'detached', reason, ...heldBy(held, active), isSettled })
   }
   for (const part of gone) {
     const { table, partition, name } = part
-    if (toldOf.has(`${table}/${name}`)) continue
+    if (told.get(`${table}/${name}`)?.isSettled === false) continue
     const held = heldBy([part], active)
     found.push({ table, part: name, partition, state: 'missing', reason: '', ...held, isSettled: false })
   }
-  return [...found, ...settled(noted, active)]
+  return [...found, ...(await settled(noted, active, seen))]
 }
 
 async function isGone(part: KnownPart, active: PartMap<ActivePart>, seen: Seen): Promise<boolean> {
@@ -70,13 +70,26 @@ async function isElsewhere(blocks: Blocks, active: PartMap<ActivePart>, seen: Se
   return (await seen.hasRowsOf(around, blocks)) ?? (isSame || !around.isRecent)
 }
 
-/** What is noted as lost and is there again, under its own name. */
-function settled(noted: readonly LostPart[], active: PartMap<ActivePart>): LostPart[] {
-  return noted.flatMap((lost) => {
-    if (lost.isSettled) return []
-    const isBack = active.in(lost).some(({ name }) => lost.part === name || lost.part.endsWith(`_${name}`))
-    return isBack ? [{ ...lost, isSettled: true }] : []
-  })
+/** The blocks in the name of a part, or of the folder in which it was put aside. */
+const BLOCKS = /_(\d+)_(\d+)_\d+(?:_\d+)?(?:_try\d+)?$/
+
+/** What is noted as lost and is there again, under its own name or in a part that was merged from it since. */
+async function settled(
+  noted: readonly LostPart[],
+  active: PartMap<ActivePart>,
+  { hasRowsOf }: Pick<Seen, 'hasRowsOf'>,
+): Promise<LostPart[]> {
+  const back: LostPart[] = []
+  for (const lost of noted) {
+    const [, first, last] = BLOCKS.exec(lost.part) ?? []
+    if (lost.isSettled || first === undefined) continue
+    const blocks = { table: lost.table, partition: lost.partition, first: Number(first), last: Number(last) }
+    const around = active.around(blocks)
+    if (!around || around.rows === 0) continue
+    const isSame = lost.part === around.name || lost.part.endsWith(`_${around.name}`)
+    if (isSame || (await hasRowsOf(around, blocks))) back.push({ ...lost, isSettled: true })
+  }
+  return back
 }
 
 /** The rows of parts that are gone, less those that are still there in smaller parts. */

@@ -25,7 +25,8 @@ export async function lookForLost(clickhouse: ClickHouse): Promise<Look> {
     detached: await detachedParts(clickhouse),
     noted,
     lagging,
-    isRestarted: notedAt < list.startedAt,
+    // The server tells its start to the second.
+    isRestarted: notedAt < list.startedAt + 1000,
     hasRowsOf: (part, blocks) => hasRowsOf(clickhouse, part, blocks),
   })
   await noteLostParts(clickhouse, found, list.at)

@@ -24,7 +24,7 @@ import type { CommandIo } from '../command.js'
 import { drain } from '../drain.js'
 import { type Chunk, MANIFEST, MANIFEST_VERSION, type Manifest, manifestFile } from '../manifest.js'
 import { counted, ProgressLine } from '../progress.js'
-import { type BareLane, lastPositions, openWholeStore, type WholeStore, waitingIn } from '../whole-store.js'
+import { lastPositions, openWholeStore, type WholeStore } from '../whole-store.js'
 
 const FIRST_ROWS = 20_000
 const MIN_ROWS = 100

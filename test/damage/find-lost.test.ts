@@ -1,0 +1,81 @@
+import t from 'tap'
+import { findLost, type Seen } from '../../src/damage/find-lost.js'
+import type { KnownPart, LostPart } from '../../src/store/part-notes.js'
+import type { ActivePart, DetachedPart } from '../../src/store/parts.js'
+
+const blocks = (first: number, last: number, partition = '202611') => ({ table: 'events', partition, first, last })
+const nameOf = (first: number, last: number, partition = '202611') => `${partition}_${first}_${last}_${last - first}`
+
+function active(first: number, last: number, rows: number, isRecent = false): ActivePart {
+  return { ...blocks(first, last), name: nameOf(first, last), rows, isRecent }
+}
+
+function known(first: number, last: number, rows: number): KnownPart {
+  return { ...blocks(first, last), name: nameOf(first, last), rows, projects: { shop: rows } }
+}
+
+function detached(first: number, last: number, reason = 'broken-on-start'): DetachedPart {
+  return { table: 'events', blocks: blocks(first, last), name: `${reason}_${nameOf(first, last)}`, reason }
+}
+
+/** @param inParts the blocks that have rows in a merged part; default: all */
+async function lost(seen: Partial<Seen>, inParts?: number[]): Promise<[part: string, rows: number | null, boolean][]> {
+  const found = await findLost({
+    ...{ active: [], known: [], detached: [], noted: [], lagging: new Set<string>(), isRestarted: false },
+    hasRowsOf: async (_, { first, last }) => inParts?.some((block) => first <= block && block <= last) ?? true,
+    ...seen,
+  })
+  return found.map(({ part, rows, isSettled }) => [part, rows, isSettled])
+}
+
+t.test('what is there, or merged into another part, is not lost', async (t) => {
+  t.strictSame(await lost({ known: [known(1, 1, 5)], active: [active(1, 1, 5)] }), [])
+  t.strictSame(await lost({ known: [known(1, 1, 5), known(2, 2, 5)], active: [active(1, 2, 10)] }), [])
+  t.strictSame(await lost({ known: [known(1, 1, 5)], active: [active(1, 4, 2)] }), [], 'others deleted some')
+  t.strictSame(await lost({ known: [known(1, 2, 10)], active: [active(1, 1, 5), active(2, 2, 5)] }), [], 'not merged yet')
+  t.strictSame(await lost({ known: [known(1, 1, 0)] }), [], 'an empty part')
+})
+
+t.test('what is not there is lost, with what it held', async (t) => {
+  t.strictSame(await lost({ known: [known(1, 1, 5), known(2, 2, 7)], active: [active(1, 1, 5)] }), [
+    [nameOf(2, 2), 7, false],
+  ])
+  t.strictSame(await lost({ known: [known(1, 2, 10)], active: [active(1, 1, 4)] }), [[nameOf(1, 2), 6, false]])
+  const other = { ...active(1, 1, 5), partition: '202610' }
+  t.strictSame(await lost({ known: [known(1, 1, 5)], active: [other] }), [[nameOf(1, 1), 5, false]], 'another month')
+})
+
+t.test('what was put aside is told once, with the parts that it was made of', async (t) => {
+  const aside = detached(1, 2)
+  t.strictSame(await lost({ detached: [aside], known: [known(1, 1, 5), known(2, 2, 7)] }), [[aside.name, 12, false]])
+  t.strictSame(await lost({ detached: [aside] }), [[aside.name, null, false]], 'never noted')
+  t.strictSame(await lost({ detached: [aside], active: [active(1, 2, 12)] }), [[aside.name, null, true]], 'fetched again')
+  const broken = { table: 'events', blocks: null, name: 'broken_x', reason: 'broken' }
+  t.strictSame(await lost({ detached: [broken] }), [['broken_x', null, false]])
+})
+
+t.test('a part merged from its neighbours does not hide it', async (t) => {
+  const seen = { known: [known(1, 1, 5), known(2, 2, 7), known(3, 3, 5)], active: [active(1, 3, 10, true)] }
+  t.strictSame(await lost({ ...seen, detached: [detached(2, 2)] }, [1, 3]), [[detached(2, 2).name, 7, false]])
+  t.strictSame(await lost({ ...seen, isRestarted: true }, [1, 3]), [[nameOf(2, 2), 7, false]])
+  t.strictSame(await lost(seen, [1, 3]), [], 'without a restart, its rows were deleted')
+  t.strictSame(await lost({ ...seen, isRestarted: true }, [1, 2, 3]), [])
+})
+
+t.test('a loss is told until it is settled', async (t) => {
+  const state = { table: 'events', partition: '202611', reason: '', projects: {}, rows: 7, isSettled: false }
+  const missing: LostPart = { ...state, part: nameOf(2, 2), state: 'missing' }
+  t.strictSame(await lost({ noted: [missing], known: [known(2, 2, 7)] }), [], 'known already')
+  t.strictSame(await lost({ noted: [missing], active: [active(2, 2, 7)] }), [[nameOf(2, 2), 7, true]])
+  t.strictSame(await lost({ noted: [missing], active: [active(1, 3, 17)] }, [1, 2, 3]), [[nameOf(2, 2), 7, true]])
+  t.strictSame(await lost({ noted: [missing], active: [active(1, 3, 10)] }, [1, 3]), [])
+  const again = await lost({ noted: [{ ...missing, isSettled: true }], known: [known(2, 2, 7)] })
+  t.strictSame(again, [[nameOf(2, 2), 7, false]], 'lost once more')
+  const aside: LostPart = { ...state, part: detached(2, 2).name, state: 'detached' }
+  t.strictSame(await lost({ noted: [aside], detached: [detached(2, 2)], known: [known(2, 2, 7)] }), [])
+})
+
+t.test('a replica that has not fetched everything yet has lost nothing', async (t) => {
+  const lagging = new Set(['events'])
+  t.strictSame(await lost({ known: [known(1, 1, 5)], detached: [detached(1, 1)], lagging }), [])
+})
