@@ -32,7 +32,11 @@ t.test('what is there, or merged into another part, is not lost', async (t) => {
   t.strictSame(await lost({ known: [known(1, 1, 5)], active: [active(1, 1, 5)] }), [])
   t.strictSame(await lost({ known: [known(1, 1, 5), known(2, 2, 5)], active: [active(1, 2, 10)] }), [])
   t.strictSame(await lost({ known: [known(1, 1, 5)], active: [active(1, 4, 2)] }), [], 'others deleted some')
-  t.strictSame(await lost({ known: [known(1, 2, 10)], active: [active(1, 1, 5), active(2, 2, 5)] }), [], 'not merged yet')
+  t.strictSame(
+    await lost({ known: [known(1, 2, 10)], active: [active(1, 1, 5), active(2, 2, 5)] }),
+    [],
+    'not merged yet',
+  )
   t.strictSame(await lost({ known: [known(1, 1, 0)] }), [], 'an empty part')
 })
 
@@ -49,7 +53,11 @@ t.test('what was put aside is told once, with the parts that it was made of', as
   const aside = detached(1, 2)
   t.strictSame(await lost({ detached: [aside], known: [known(1, 1, 5), known(2, 2, 7)] }), [[aside.name, 12, false]])
   t.strictSame(await lost({ detached: [aside] }), [[aside.name, null, false]], 'never noted')
-  t.strictSame(await lost({ detached: [aside], active: [active(1, 2, 12)] }), [[aside.name, null, true]], 'fetched again')
+  t.strictSame(
+    await lost({ detached: [aside], active: [active(1, 2, 12)] }),
+    [[aside.name, null, true]],
+    'fetched again',
+  )
   const broken = { table: 'events', blocks: null, name: 'broken_x', reason: 'broken' }
   t.strictSame(await lost({ detached: [broken] }), [['broken_x', null, false]])
 })

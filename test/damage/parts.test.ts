@@ -2,6 +2,7 @@ import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openShards } from '../../src/clickhouse/open-shards.js'
+import { PartsWatch } from '../../src/damage/parts-watch.js'
 import { type Client, dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
 import { ACCIDENTS, keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
 
@@ -140,4 +141,25 @@ t.test('a healthy store is ready in the strict sense, and other values are refus
     'tallyhouse_store_lost_parts{state="missing"} 0',
     'tallyhouse_store_lost_parts{state="unreadable"} 0',
   ])
+})
+
+t.test('what ClickHouse puts aside while the service runs is noticed, too', async (t) => {
+  const { folder } = await stopped(t)
+  const engine = await startClickHouse(t, join(folder, 'clickhouse'))
+  const shards = openShards(engine.url, { log: silent } as never)
+  const { log, lines } = keepLog()
+  const watch = new PartsWatch({ shards, log, isNoting: true, everyMs: 200 })
+  t.teardown(async () => {
+    await watch.close()
+    await shards.close()
+  })
+  await watch.start(() => 0)
+  t.strictSame(watch.losses, [])
+  const [part] = await shards.first.rows<{ name: string }>(
+    "SELECT name FROM system.parts WHERE active AND database = currentDatabase() AND table = 'events' LIMIT 1",
+  )
+  await shards.first.command(`ALTER TABLE events DETACH PART '${part?.name}'`)
+  await until('the loss', () => watch.losses.length === 1)
+  t.match(watch.losses, [{ part: part?.name, state: 'detached', rows: EVENTS, projects: { default: EVENTS } }])
+  t.match(lines, [{ level: 50, part: part?.name }])
 })
