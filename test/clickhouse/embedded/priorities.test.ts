@@ -3,10 +3,12 @@ import { existsSync } from 'node:fs'
 import t from 'tap'
 import { canSetPriorities } from '../../../src/clickhouse/embedded/priorities.js'
 
+/** Of util-linux, as most systems have it. */
+const SETPRIV = 'setpriv'
 const isLinux = existsSync('/proc/self/status')
 
 t.test('a process without CAP_SYS_NICE cannot set priorities', { skip: !isLinux }, async (t) => {
-  const child = spawn('setpriv', ['--bounding-set', '-sys_nice', '--inh-caps', '-sys_nice', 'sleep', '60'])
+  const child = spawn(SETPRIV, ['--bounding-set', '-sys_nice', '--inh-caps', '-sys_nice', 'sleep', '60'])
   const isStarted = await new Promise<boolean>((resolve) => {
     child.once('spawn', () => resolve(true))
     child.once('error', () => resolve(false))
