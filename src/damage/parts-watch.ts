@@ -73,6 +73,7 @@ export class PartsWatch {
   #storedAtNote = 0
   #running: Promise<void> | null = null
   #isChecking = false
+  #isDenied = false
   #trustedUntil = 0
 
   constructor(options: PartsWatchOptions) {
@@ -222,7 +223,11 @@ export class PartsWatch {
   #warn(shard: string, err: unknown): void {
     // That a shard is down is told by others.
     if (err instanceof StoreUnreachableError || this.#stop.signal.aborted) return
-    const reason = isStoreError(err, 'ACCESS_DENIED')
+    const isDenied = isStoreError(err, 'ACCESS_DENIED')
+    // That lasts until an operator acts, so it is said once.
+    if (isDenied && this.#isDenied) return
+    this.#isDenied ||= isDenied
+    const reason = isDenied
       ? 'lost parts cannot be noticed: grant the user of CLICKHOUSE_URL SELECT ON system.parts, system.detached_parts'
       : 'the parts of the store cannot be checked; retrying in a minute'
     this.#options.log.warn({ err, shard }, reason)

@@ -12,6 +12,7 @@ t.test('which errors are retryable', async (t) => {
     t.notOk(isRetryable(answered(status)), `${status}`)
   for (const code of ['network', 'timeout']) t.ok(isRetryable(new TallyhouseError(code, 'no')), code)
   for (const code of ['aborted', 'closed', 'queue_full']) t.notOk(isRetryable(new TallyhouseError(code, 'no')), code)
+  t.notOk(isRetryable(new TallyhouseError('store_damaged', 'no', { status: 500 })), 'only an operator can help')
   t.notOk(isRetryable(new Error('a mistake in the code')))
 })
 
