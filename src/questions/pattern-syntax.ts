@@ -11,6 +11,8 @@ export interface PatternShape {
 
 /** Instructions of what stands for one of many characters, by the bytes of UTF-8 that it has to tell apart. */
 const WIDE = 12
+/** Those of a group beside what is in it. */
+const GROUP = 2
 /** Those of the largest class of Unicode, such as `\pL`. */
 const UNICODE_CLASS = 700
 
@@ -98,6 +100,7 @@ class PatternReader {
 
   /** The end of a quotation is optional, so that it would include what follows. Its characters are escaped instead. */
   #quotation(): boolean {
+    this.#size += 1
     const start = this.#at + 2
     const found = this.#text.indexOf('\\E', start)
     const quoted = this.#text.slice(start, found < 0 ? undefined : found)
@@ -134,7 +137,7 @@ class PatternReader {
   }
 
   #open(): boolean {
-    this.#outer.push(this.#size)
+    this.#outer.push(this.#size + GROUP)
     this.#size = 0
     this.#last = 0
     this.#take('(')
@@ -145,8 +148,8 @@ class PatternReader {
   #close(): boolean {
     const outer = this.#outer.pop()
     if (outer === undefined) return false
-    this.#last = this.#size + 2
-    this.#size = outer + this.#last
+    this.#last = this.#size + GROUP
+    this.#size += outer
     return this.#take(')')
   }
 

@@ -58,8 +58,12 @@ export function joinPatterns(patterns: readonly string[]): string[] {
  * @throws ApiError `query_too_large` if they are too large
  */
 export function patternSettings(patterns: readonly Pattern[]): ClickHouseSettings {
-  const size = patterns.reduce((sum, { pattern }) => sum + shapeOf(pattern).size, 0)
-  if (size > MAX_SIZE) throw tooLarge()
+  let size = 0
+  for (const { pattern } of patterns) {
+    size += shapeOf(pattern).size
+    // At the first that is too much: a body may have a megabyte of them.
+    if (size > MAX_SIZE) throw tooLarge()
+  }
   const bytes = Math.floor(BLOCK_WORK / Math.max(1, size))
   if (bytes >= MAX_BLOCK_BYTES) return {}
   const rows = Math.min(MAX_ROWS, Math.max(MIN_ROWS, Math.floor(bytes / ROW_BYTES)))
