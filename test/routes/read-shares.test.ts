@@ -84,7 +84,7 @@ t.test('a list of letters of 17 MB takes the memory of a few', async (t) => {
   for (let i = 0; i < 10; i++) {
     await clickhouse.command(`
       INSERT INTO dead_letters (project_id, position, journal_id, kind, reason, body, received_at)
-      SELECT 'default', 1000 + ${i}, 1, 'event', repeat('é', 1000000), repeat('y', 17000000), 0`)
+      SELECT 'default', 1000 + ${i}, 1, 'event', repeat('é', 100000), repeat(repeat('y', 17000), 1000), 0`)
   }
   const response = await open('/dead-letters?limit=100', SECRET_KEY)
   const { dead_letters: letters } = JSON.parse(await textOf(response))
