@@ -113,9 +113,10 @@ export class PartsWatch {
 
   /** Takes note of a failed read: a part that is damaged in its middle is only found by reading it. */
   noteError(error: unknown): void {
-    const found = unreadablePart(error)
+    const causes = error instanceof Error ? [error, error.cause] : [error]
+    const found = causes.map(unreadablePart).find((part) => part !== null)
     if (found) this.#noteUnreadable(found, this.#shards)
-    else if (isTimeout(error)) this.#suspect()
+    else if (causes.some(isTimeout)) this.#suspect()
   }
 
   #suspect(): void {

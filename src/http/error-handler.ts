@@ -2,9 +2,9 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
+  isTimeout,
   ShardUnreachableError,
   StoreError,
-  StoreTimeoutError,
   StoreUnreachableError,
   type UnreadablePart,
   unreadablePart,
@@ -149,12 +149,17 @@ function storeDamaged({ part, table }: UnreadablePart, cause: Error): ApiError {
   )
 }
 
-export function asApiError(error: Error & Partial<FastifyError>, damagedPart?: () => UnreadablePart | null): ApiError {
+/** @param damagedPart a part of the store that is damaged, if one is known */
+export function asApiError(
+  error: Error & Partial<FastifyError>,
+  damagedPart: () => UnreadablePart | null = () => null,
+): ApiError {
+  const source = error instanceof ApiError ? error.cause : error
+  // What takes too long while a part is damaged is most likely the attempt to read that.
+  const damaged = unreadablePart(source) ?? (isTimeout(source) ? damagedPart() : null)
+  if (damaged) return storeDamaged(damaged, error)
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
-  // What takes too long while a part is damaged is most likely the attempt to read that.
-  const damaged = unreadablePart(error) ?? (error instanceof StoreTimeoutError ? damagedPart?.() : null)
-  if (damaged) return storeDamaged(damaged, error)
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

@@ -1,10 +1,11 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { StoreTimeoutError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { PartsWatch } from '../../src/damage/parts-watch.js'
 import { type Client, dataFolder, PUBLIC_KEY, SECRET_KEY, silent, startApp, startClickHouse, until } from '../helper.js'
-import { ACCIDENTS, keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
+import { ACCIDENTS, damage, keepLog, onEngine, type PartFolder, partsOf } from './damaged-store.js'
 
 const EVENTS = 50
 
@@ -162,4 +163,22 @@ t.test('what ClickHouse puts aside while the service runs is noticed, too', asyn
   await until('the loss', () => watch.losses.length === 1)
   t.match(watch.losses, [{ part: part?.name, state: 'detached', rows: EVENTS, projects: { default: EVENTS } }])
   t.match(lines, [{ level: 50, part: part?.name }])
+})
+
+t.test('a read that takes too long has the checksums compared, which find a damaged part', async (t) => {
+  const { folder, parts } = await stopped(t)
+  await damage(join(parts[1]?.path ?? '', 'data.bin'))
+  const engine = await startClickHouse(t, join(folder, 'clickhouse'))
+  const shards = openShards(engine.url, { log: silent } as never)
+  const watch = new PartsWatch({ shards, log: keepLog().log, isNoting: true })
+  t.teardown(async () => {
+    await watch.close()
+    await shards.close()
+  })
+  await watch.start(() => 0)
+  watch.noteError(new Error('something else'))
+  t.equal(watch.unreadable, null)
+  watch.noteError(new Error('the question takes too long', { cause: new StoreTimeoutError('no answer') }))
+  await until('the damaged part', () => watch.unreadable)
+  t.match(watch.losses, [{ part: parts[1]?.name, state: 'unreadable', rows: EVENTS, projects: { default: EVENTS } }])
 })
