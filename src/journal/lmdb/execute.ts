@@ -12,7 +12,8 @@ export interface Remembered {
   requests: LmdbRequests
   insertIds: LmdbInsertIds
   states: LmdbStates
-  clock: MemoryClock
+  /** by which requests and ids expire; null: the time of each call */
+  clock: MemoryClock | null
 }
 
 interface Call {
@@ -104,7 +105,7 @@ function appendKeyed(
  * @returns by how many bytes the states grow: zero or less
  */
 export function sweep({ requests, insertIds, states, clock }: Remembered, now: number, limit: number): number {
-  clock.note(now)
+  clock?.note(now)
   requests.forget(now, limit)
   insertIds.forget(now, limit)
   return states.sweep(now, limit)

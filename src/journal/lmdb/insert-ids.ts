@@ -19,7 +19,7 @@ const PIECE_BYTES = 10_000 * INSERT_ID_BYTES
 export class LmdbInsertIds {
   readonly #table: LmdbTables['insertIds']
   readonly #limits: IdLimits | undefined
-  readonly #clock: MemoryClock | undefined
+  readonly #clock: MemoryClock | null
   readonly #buckets = new Map<number, IdBucket>()
   /** whether the table may have ids of buckets that have expired */
   #hasExpired = true
@@ -27,7 +27,7 @@ export class LmdbInsertIds {
   #last: { draft: Draft; buckets: Set<IdBucket> } | null = null
 
   /** @param clock by which ids expire; default: the time that each call has */
-  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>, limits?: IdLimits, clock?: MemoryClock) {
+  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>, limits?: IdLimits, clock: MemoryClock | null = null) {
     this.#table = insertIds
     this.#clock = clock
     this.#limits = limits

@@ -114,7 +114,7 @@ class LmdbJournal implements Journal {
 
   constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
     const { maxBytes, maxRequestKeys = 0, layout = FIRST_LAYOUT, now = Date.now } = options
-    const clock = new MemoryClock(tables, options)
+    const clock = MemoryClock.of(tables, options)
     this.#tables = tables
     this.#entries = entries
     this.#meta = tables.meta

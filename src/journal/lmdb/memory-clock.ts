@@ -10,7 +10,7 @@ const CATCH_UP = 2
 export interface Clocks {
   /** epoch ms; default: the machine's clock, which may be set */
   now?: () => number
-  /** ms since some start; default: `now` if that is given, else the time that passes, which nobody sets */
+  /** ms since some start, which nobody sets; default: the time that passes, but if `now` is given, that is relied upon */
   elapsed?: () => number
 }
 
@@ -25,13 +25,19 @@ export class MemoryClock {
   #time: number
   #at: number
 
-  constructor({ log, meta }: Pick<LmdbTables, 'log' | 'meta'>, { now, elapsed }: Clocks) {
+  /** @returns null where the clock that is given is relied upon */
+  static of(tables: Pick<LmdbTables, 'log' | 'meta'>, { now, elapsed }: Clocks): MemoryClock | null {
+    if (now && !elapsed) return null
+    return new MemoryClock(tables, now ?? Date.now, elapsed ?? (() => performance.now()))
+  }
+
+  constructor({ log, meta }: Pick<LmdbTables, 'log' | 'meta'>, now: () => number, elapsed: () => number) {
     this.#log = log
-    this.#elapsed = elapsed ?? now ?? (() => performance.now())
+    this.#elapsed = elapsed
     const noted = log.get(REMEMBERED)?.readBigUInt64BE()
     // A version that had no such clock has stored something last at that time.
     const known = noted === undefined ? millisecondsOf(BigInt(meta.get('meta')?.stored ?? 0)) : Number(noted)
-    this.#time = Math.min(known, (now ?? Date.now)())
+    this.#time = Math.min(known, now())
     this.#at = this.#elapsed()
   }
 

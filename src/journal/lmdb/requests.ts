@@ -29,7 +29,7 @@ const OLD_FINGERPRINT_AT = 8
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
   readonly #maxOfProject: number
-  readonly #clock: MemoryClock | undefined
+  readonly #clock: MemoryClock | null
   readonly #ownId: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
   #buckets: number[]
@@ -46,7 +46,7 @@ export class LmdbRequests {
     tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>,
     ownId: number,
     maxOfProject: number,
-    clock?: MemoryClock,
+    clock: MemoryClock | null = null,
   ) {
     this.#clock = clock
     this.#tables = tables
@@ -89,10 +89,14 @@ export class LmdbRequests {
     return count >= this.#maxOfProject
   }
 
-  /** The buckets that have not expired, and later ones: the clock may have been ahead when a request arrived. */
+  /**
+   * The buckets that have not expired, and the next one: the clock may have been ahead when a request arrived. Where it is not
+   * relied upon, by any time.
+   */
   #living(now: number): number[] {
     const oldest = bucketAt(this.#time(now)) - OLD_BUCKETS
-    return this.#buckets.filter((bucket) => bucket >= oldest)
+    const newest = this.#clock ? Number.POSITIVE_INFINITY : bucketAt(now) + 1
+    return this.#buckets.filter((bucket) => bucket >= oldest && bucket <= newest)
   }
 
   #time(now: number): number {
