@@ -247,7 +247,7 @@ function damage({ samples }: Reading): Check {
   }
   const count = aside + missing + unreadable
   const check = {
-    title: 'Stored data',
+    title: 'Completeness',
     about:
       'ClickHouse goes on without parts that are damaged or gone, so the service remembers which there were. Whether all files are sound, `tallyhouse verify` finds out.',
     facts: [

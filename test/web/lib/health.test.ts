@@ -58,7 +58,7 @@ t.test('each problem has its level and says what to do', async (t) => {
   const cases: [string, Reading, Reading | null, string, RegExp][] = [
     ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
     [
-      'Stored data',
+      'Completeness',
       reading({
         'tallyhouse_store_lost_parts{state="detached"}': 1,
         'tallyhouse_store_lost_rows{table="events",month="2026-11",project="shop"}': 30_000,
