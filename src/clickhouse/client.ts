@@ -7,6 +7,7 @@ import { CONNECTIONS, type Connection, INSERT_TIMEOUT_MS } from './connection.js
 import {
   assertIsFromClickHouse,
   isStoreError,
+  isTimeout,
   type NoSlotError,
   StoreError,
   StoreUnreachableError,
@@ -51,6 +52,8 @@ const MAX_TURNS = 50
 /** Pauses between looks at whether a query has ended, ms. */
 const FIRST_LOOK_MS = 20
 const MAX_LOOK_MS = 500
+/** Looks in a row that a busy server does not answer, after which nobody waits for it; each may take two seconds. */
+const MAX_FAILED_LOOKS = 20
 /** Matches an edit; the group is the name of its table. */
 const EDIT = /^\s*(?:UPDATE|DELETE\s+FROM)\s+(\w+)/i
 
@@ -210,12 +213,20 @@ export class ClickHouse {
 
   /**
    * Resolves when the server no longer lists a query, nor what it asks of other servers for it. A query that nobody waits for
-   * is cancelled when its connection closes, or by this, but ClickHouse notices only between two blocks of rows.
+   * is cancelled when its connection closes, or by this, but ClickHouse notices only between two blocks of rows. Resolves as
+   * well if the server cannot be asked. Never rejects.
    */
   async endQuery(queryId: string): Promise<void> {
+    let failed = 0
     for (let pause = FIRST_LOOK_MS; !this.#isClosed; pause = Math.min(2 * pause, MAX_LOOK_MS)) {
-      const isListed = await this.#isListed(queryId).catch((error) => !isStoreError(error, 'ACCESS_DENIED'))
-      if (!isListed) return
+      try {
+        if (!(await this.#isListed(queryId))) return
+        failed = 0
+      } catch (error) {
+        // A server that is down works on nothing; one that is busy may be late with its answer, or refuse it.
+        const isBusy = isTimeout(error) || (error instanceof StoreError && !isStoreError(error, 'ACCESS_DENIED'))
+        if (!isBusy || ++failed === MAX_FAILED_LOOKS) return
+      }
       await wait(pause, undefined, { ref: false })
     }
   }

@@ -75,6 +75,13 @@ t.test('of thirty full exports, four run, with low priority and one thread; othe
   const page = await open('/events?limit=10', other)
   t.equal(page.statusCode, 200)
   t.equal(JSON.parse(await textOf(page)).events.length, 10)
+  const sent = await app.inject({
+    method: 'POST',
+    url: `/public/track/batch?stored_before=${Date.now()}`,
+    headers: { 'x-api-key': SECRET_KEY },
+    payload: { events: [{ event: 'a', distinct_id: 'u', insert_id: 'i' }] },
+  })
+  t.equal(sent.statusCode, 200, 'whether the store has what is sent is asked besides the four')
   for (const response of exports) response.destroy()
   await until('no export', async () => (await running()).length === 0)
   t.equal((await open('/events?limit=1', SECRET_KEY)).statusCode, 200)
