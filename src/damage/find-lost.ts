@@ -23,7 +23,8 @@ export interface Seen {
  * neither there nor within another one. A server that starts without a part may merge its neighbours before anybody looks:
  * then the new part seems to have its blocks, but has no row of them.
  *
- * Not noticed: a part that vanished, not put aside, whose neighbours were merged while the server ran.
+ * Not noticed: a part that vanished, not put aside, whose neighbours were merged while the server ran, or were merged with edits
+ * or deletes.
  */
 export async function findLost(seen: Seen): Promise<LostPart[]> {
   const { known, detached, noted, lagging } = seen
@@ -57,7 +58,14 @@ async function isGone(part: KnownPart, active: PartMap<ActivePart>, seen: Seen):
   const around = active.around(part)
   if (!around) return sumOfRows(active.within(part)) < part.rows
   if (around.name === part.name || !seen.isRestarted || !around.isRecent) return false
+  // Its rows may all have been deleted.
+  if (versionOf(around) > versionOf(part)) return false
   return (await seen.hasRowsOf(around, part)) === false
+}
+
+/** The number of the newest edit or delete that a part has within it; 0 if there is none. */
+function versionOf({ name }: Part): number {
+  return Number(/_\d+_\d+_\d+_(\d+)$/.exec(name)?.[1] ?? 0)
 }
 
 /** Whether a part that was put aside is in another one, as where a replica has fetched it again. */

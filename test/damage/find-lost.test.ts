@@ -49,6 +49,21 @@ t.test('what is not there is lost, with what it held', async (t) => {
   t.strictSame(await lost({ known: [known(1, 1, 5)], active: [other] }), [[nameOf(1, 1), 5, false]], 'another month')
 })
 
+t.test(
+  'a part that others were merged over is lost if it has no row left, unless edits or deletes were merged, too',
+  async (t) => {
+    const merged = active(1, 3, 10, true)
+    const seen = { known: [known(1, 1, 5), known(2, 2, 5), known(3, 3, 5)], active: [merged], isRestarted: true }
+    t.strictSame(await lost(seen, [1, 3]), [[nameOf(2, 2), 5, false]])
+    t.strictSame(await lost({ ...seen, active: [{ ...merged, name: `${merged.name}_202` }] }, [1, 3]), [])
+    const edited = { ...known(2, 2, 5), name: `${nameOf(2, 2)}_202` }
+    const later = { ...seen, known: [edited] }
+    const same = { ...merged, name: `${merged.name}_202` }
+    t.strictSame(await lost({ ...later, active: [same] }, [1, 3]), [[edited.name, 5, false]])
+    t.strictSame(await lost({ ...later, active: [{ ...merged, name: `${merged.name}_405` }] }, [1, 3]), [])
+  },
+)
+
 t.test('what was put aside is told once, with the parts that it was made of', async (t) => {
   const aside = detached(1, 2)
   t.strictSame(await lost({ detached: [aside], known: [known(1, 1, 5), known(2, 2, 7)] }), [[aside.name, 12, false]])
