@@ -485,7 +485,7 @@ t.test('lmdb: a journal that cannot be opened is closed again', { skip: !hasProc
   const root = open({ path, maxDbs: 8 })
   await root.openDB({ name: 'meta', encoding: 'json' }).put('meta', { id: 1, stored: 'no position', frozen: null })
   await root.close()
-  await t.rejects(openLmdbJournal({ path, maxBytes: ALL }), { name: 'SyntaxError' })
+  await t.rejects(openLmdbJournal({ path, maxBytes: ALL }), { name: 'DamagedJournalError' })
   const files = await Promise.all(
     (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')),
   )
