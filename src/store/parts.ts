@@ -70,7 +70,8 @@ export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
      FROM system.parts WHERE ${OF_TABLES} AND active AND NOT startsWith(partition_id, 'patch-')`,
   )
   const active = rows.map(({ table = '', partition = '', name = '', first, last, rows, made }) => {
-    const isRecent = Number(made) >= startedAt
+    // The start is known to a second, earlier or later.
+    const isRecent = Number(made) >= startedAt - 1000
     return { table, partition, name, first: Number(first), last: Number(last), rows: Number(rows), isRecent }
   })
   return { active, at: Number(server?.at ?? 0), startedAt }
