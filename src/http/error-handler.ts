@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
   isTimeout,
+  NoSlotError,
   ShardUnreachableError,
   StoreError,
   StoreUnreachableError,
@@ -160,6 +161,7 @@ export function asApiError(
   if (damaged) return storeDamaged(damaged, error)
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
+  if (error.cause instanceof NoSlotError) return new ApiError('overloaded', BUSY, { cause: error })
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

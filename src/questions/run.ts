@@ -24,7 +24,7 @@ import type { Barrier } from '../pipeline/level-barrier.js'
 import type { ReadPoint } from '../pipeline/read-barrier.js'
 import type { Answer, Query } from './kind.js'
 import { kindOf } from './kinds.js'
-import { parseQuestion } from './parse.js'
+import { readQuestion } from './parse.js'
 import { findPatterns, joinPatterns, type Pattern, patternSettings, tooLarge } from './patterns.js'
 import { RepairedProjects } from './repaired-projects.js'
 import type { Asked } from './statement.js'
@@ -136,20 +136,23 @@ export class Questions {
   async ask(projectId: string, body: unknown, signal: AbortSignal, review?: Review): Promise<Answered> {
     const began = performance.now()
     const now = this.#options.now?.() ?? Date.now()
-    const question = parseQuestion(body, now)
+    const { question, warnings: ofFields } = readQuestion(body, now)
     const patterns = findPatterns(question)
     const settings = patternSettings(patterns)
-    const slot = await this.#slots.take(projectId, signal).catch(refuse)
-    try {
-      const { pending } = await this.#wait(projectId, signal)
+    const { answer, pending, reviewed } = await this.#inSlot(projectId, signal, async (slot) => {
+      const point = await this.#wait(projectId, signal)
+      // What is not stored yet may have the names.
+      const asked = point.pending === 0 ? review?.(projectId, { question, body, point }) : undefined
+      // Warnings are a courtesy: what stops them, such as too many questions at once, does not stop the answer.
+      const reviewed = Promise.resolve(asked ?? []).catch(() => [])
       const asking = { projectId, now, patterns, settings, slot }
-      const answer = await this.#answer(question, asking, signal)
-      const { results, ...beside } = answer
-      const elapsed_ms = Math.round(performance.now() - began)
-      return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms }
-    } finally {
-      slot.release()
-    }
+      return { ...point, reviewed, answer: await this.#answer(question, asking, signal) }
+    })
+    const { results, ...beside } = answer
+    const warnings = [...ofFields, ...(await inTime(reviewed, GRACE_FOR_REVIEW_MS).catch(() => []))]
+    const elapsed_ms = Math.round(performance.now() - began)
+    const warned = warnings.length > 0 && { warnings: warnings.slice(0, MAX_WARNINGS) }
+    return { kind: question.kind, results, ...beside, query: question, pending, elapsed_ms, ...warned }
   }
 
   /**
@@ -165,16 +168,16 @@ export class Questions {
   ): Promise<unknown[]> {
     const now = this.#options.now?.() ?? Date.now()
     try {
-      return await this.#read({ projectId, now, slot }, build, signal)
+      return await this.#inSlot(projectId, signal, (slot) => this.#read({ projectId, now, slot }, build, signal))
     } catch (error) {
       throw isTooLarge(error) || isLarge(error) ? this.#tooLarge(error, advice) : error
     }
   }
 
-  async #inSlot<T>(projectId: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> {
+  async #inSlot<T>(projectId: string, signal: AbortSignal | undefined, run: (slot: Slot) => Promise<T>): Promise<T> {
     const slot = await this.#slots.take(projectId, signal).catch(refuse)
     try {
-      return await run()
+      return await run(slot)
     } finally {
       slot.release()
     }

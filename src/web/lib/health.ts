@@ -73,7 +73,8 @@ export function checksOf(readings: readonly Reading[]): Check[] {
   if (!now) return []
   const same = readings.slice(0, -1).filter((before) => isSameRun(now, before))
   const times = { now, last: same.at(-1) ?? null, first: same[0] ?? null }
-  return [readiness(now), intake(times), backlog(now), store(times), damage(now), disk(now), letters(times), load(now)]
+  const parts = [readiness(now), intake(times), backlog(now), store(times), damage(now), disk(now), letters(times)]
+  return [...parts, names(times), load(now)]
 }
 
 /** In words how long ago the earliest reading is that counts as lately. */
