@@ -26,6 +26,20 @@ export const STATUS_OF = {
 
 export type ErrorCode = keyof typeof STATUS_OF
 
+/** A share of what all projects use, by which a caller that takes too much is refused before the others are. */
+export type LimitName =
+  | 'requests'
+  | 'session_calls'
+  | 'work'
+  | 'new_users'
+  | 'live_streams'
+  | 'body_memory'
+  | 'reads'
+  | 'questions'
+  | 'journal'
+  | 'idempotency_keys'
+  | 'saved'
+
 /** A field at fault: a JSON pointer into the request, and what is wrong there. */
 export interface ErrorDetail {
   path: string
@@ -42,21 +56,25 @@ export class ApiError extends Error {
   readonly details: ErrorDetail[] | undefined
   /** seconds after which a retry makes sense, if known */
   readonly retryAfter: number | undefined
+  /** the limit that refused the call, for the metrics and Health; never sent */
+  readonly limit: LimitName | undefined
 
   /**
    * @param message a sentence that tells a person what to do; never contains a key, SQL or a path
    * of the server
-   * @param more `details` for the caller; `cause` for the log only; `retryAfter` in seconds
+   * @param more `details` for the caller; `cause` for the log only; `retryAfter` in seconds;
+   * `limit` if one was met
    */
   constructor(
     code: ErrorCode,
     message: string,
-    more: { details?: ErrorDetail[]; cause?: unknown; retryAfter?: number } = {},
+    more: { details?: ErrorDetail[]; cause?: unknown; retryAfter?: number; limit?: LimitName } = {},
   ) {
     super(message, 'cause' in more ? { cause: more.cause } : undefined)
     this.code = code
     this.details = more.details
     this.retryAfter = more.retryAfter
+    this.limit = more.limit
   }
 
   get status(): number {
@@ -68,8 +86,8 @@ export class ApiError extends Error {
  * @param reason a sentence that names the limit
  * @param ms until the limit is lifted
  */
-export function rateLimited(reason: string, ms: number): ApiError {
-  return new ApiError('rate_limited', `${reason} Try again in ${Math.ceil(ms / 1000)} s.`)
+export function rateLimited(limit: LimitName, reason: string, ms: number): ApiError {
+  return new ApiError('rate_limited', `${reason} Try again in ${Math.ceil(ms / 1000)} s.`, { limit })
 }
 
 /** @param ms until some of the project's keys expire */
@@ -77,7 +95,7 @@ export function tooManyRequestKeys(ms: number): ApiError {
   return new ApiError(
     'rate_limited',
     'This project has reached its limit of remembered Idempotency-Keys. Send this without one, or try again later.',
-    { retryAfter: Math.ceil(ms / 1000) },
+    { retryAfter: Math.ceil(ms / 1000), limit: 'idempotency_keys' },
   )
 }
 

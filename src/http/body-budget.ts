@@ -138,6 +138,8 @@ export class BodyAccount {
 
   #refusal(): ApiError {
     const hint = this.isKnown ? '' : ' Bodies whose key comes in the header x-api-key take precedence.'
-    return new ApiError('overloaded', `Too many large bodies are being read. Try again in a moment.${hint}`)
+    return new ApiError('overloaded', `Too many large bodies are being read. Try again in a moment.${hint}`, {
+      limit: 'body_memory',
+    })
   }
 }

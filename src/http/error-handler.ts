@@ -161,7 +161,7 @@ export function asApiError(
   if (damaged) return storeDamaged(damaged, error)
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
-  if (error.cause instanceof NoSlotError) return new ApiError('overloaded', BUSY, { cause: error })
+  if (error.cause instanceof NoSlotError) return new ApiError('overloaded', BUSY, { cause: error, limit: 'reads' })
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

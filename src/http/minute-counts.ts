@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { type ApiError, rateLimited } from '../contract/errors.js'
+import { type ApiError, type LimitName, rateLimited } from '../contract/errors.js'
 
 const MINUTE_MS = 60_000
 /** The most names that are counted in one minute; further ones are not limited. */
@@ -26,7 +26,7 @@ export class MinuteCounts {
    * Sets the rate limit headers of the response.
    * @returns the error to throw
    */
-  refusal(reason: string, max: number, reply: FastifyReply, now: number): ApiError {
+  refusal(limit: LimitName, reason: string, max: number, reply: FastifyReply, now: number): ApiError {
     const ttl = this.#endsAt - now
     const seconds = Math.ceil(ttl / 1000)
     reply.headers({
@@ -35,6 +35,6 @@ export class MinuteCounts {
       'ratelimit-reset': seconds,
       'retry-after': seconds,
     })
-    return rateLimited(reason, ttl)
+    return rateLimited(limit, reason, ttl)
   }
 }

@@ -72,7 +72,8 @@ export class SessionCalls {
     const count = counts.add(name, amount, now)
     if (count <= max) return
     if (count - amount <= max) this.#log.warn({ [what]: name }, 'session calls are refused: too many in this minute')
-    throw counts.refusal(`This ${what} may make ${max} session calls in a minute, of 1 KiB each.`, max, reply, now)
+    const reason = `This ${what} may make ${max} session calls in a minute, of 1 KiB each.`
+    throw counts.refusal('session_calls', reason, max, reply, now)
   }
 }
 

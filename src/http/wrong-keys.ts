@@ -27,6 +27,6 @@ export class WrongKeys {
     const count = this.#counts.add(name, 1, now)
     if (count <= this.#max) return
     if (count === this.#max + 1) this.#log.warn({ address: name }, 'an address sends many wrong keys')
-    throw this.#counts.refusal('This address has sent too many wrong keys.', this.#max, reply, now)
+    throw this.#counts.refusal('requests', 'This address has sent too many wrong keys.', this.#max, reply, now)
   }
 }

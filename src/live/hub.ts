@@ -184,7 +184,7 @@ export class LiveHub {
     }
     if ((this.#projects.get(projectId)?.listeners.size ?? 0) < perProject) return
     const message = `This project has its ${perProject} live streams open. Close one, or try again later.`
-    throw new ApiError('rate_limited', message, { retryAfter: RETRY_S })
+    throw new ApiError('rate_limited', message, { retryAfter: RETRY_S, limit: 'live_streams' })
   }
 
   #all(): Listener[] {

@@ -373,5 +373,6 @@ function refuse(error: unknown): never {
   throw new ApiError('overloaded', 'Other questions are still running. Try again in a moment.', {
     cause: error,
     retryAfter: RETRY_SECONDS,
+    limit: 'questions',
   })
 }
