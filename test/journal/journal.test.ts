@@ -7,7 +7,7 @@ import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
-import { ALL, append, commit, idOf, key, positions, request } from './writes.js'
+import { ALL, append, commit, idOf, key, positions, request, sent } from './writes.js'
 
 /** How a journal is opened: again on the same name, it is the same journal. */
 type Open = (t: Test, name: string, options?: { maxBytes?: number; maxRequestKeys?: number }) => Promise<Journal>
@@ -44,17 +44,17 @@ for (const [name, open] of Object.entries(opened)) {
     t.test('of all events with one id, the first is stored', async (t) => {
       const journal = await fresh(t)
       const [a, b] = [idOf('a'), idOf('b')]
-      const first = append('one', { count: 3, insertIds: Buffer.concat([a, NO_INSERT_ID, a]) })
-      t.match(await journal.write([first, append('two', { insertIds: b })]), [
+      const first = append('one', { count: 3, insertIds: sent([a, NO_INSERT_ID, a]) })
+      t.match(await journal.write([first, append('two', { insertIds: sent(b) })]), [
         { status: 'done', known: [2] },
         { status: 'done', known: undefined },
       ])
-      const again = append('three', { count: 4, insertIds: Buffer.concat([NO_INSERT_ID, b, idOf('c'), a]) })
-      t.match(await journal.write([again, append('four', { count: 2, insertIds: Buffer.concat([b, a]) })]), [
+      const again = append('three', { count: 4, insertIds: sent([NO_INSERT_ID, b, idOf('c'), a]) })
+      t.match(await journal.write([again, append('four', { count: 2, insertIds: sent([b, a]) })]), [
         { status: 'done', known: [1, 3] },
         { status: 'known', known: [0, 1] },
       ])
-      t.strictSame(await journal.findInsertIds(Buffer.concat([idOf('d'), a, NO_INSERT_ID, idOf('c')])), [1, 3])
+      t.strictSame(await journal.ids.find(sent([idOf('d'), a, NO_INSERT_ID, idOf('c')])), [1, 3])
       t.equal((await journal.progress('p')).pending, 5)
       const block = await journal.claim(ALL)
       t.strictSame(
@@ -71,7 +71,7 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a request whose events are all known is the same request again, or another one', async (t) => {
       const journal = await fresh(t)
-      const insertIds = idOf('a')
+      const insertIds = sent(idOf('a'))
       await journal.write([append('one', { insertIds })])
       const keyed = (body: string) => append('one', { insertIds, idempotencyKey: request('key', body) })
       t.match(await journal.write([keyed('one'), keyed('one'), keyed('another')]), [
@@ -83,10 +83,10 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a change whose id is known writes nothing, and one that conflicts leaves its id unknown', async (t) => {
       const journal = await fresh(t)
-      const insertIds = Buffer.concat([idOf('a'), idOf('b')])
+      const insertIds = sent([idOf('a'), idOf('b')])
       t.match(await journal.write([commit('ada', 7n, 'no', { insertIds, readAt: 0 })]), [{ status: 'conflict' }])
       const [version = START] = positions(await journal.write([commit('ada', START, 'one', { insertIds })]))
-      t.match(await journal.write([commit('ada', version, 'two', { insertIds: idOf('b') })]), [
+      t.match(await journal.write([commit('ada', version, 'two', { insertIds: sent(idOf('b')) })]), [
         { status: 'known', known: [0] },
       ])
       t.equal((await journal.readStates([key('ada')], ALL)).states[0]?.state, 'one')

@@ -6,7 +6,7 @@ import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
-import { LmdbInsertIds, moveOldInsertIds } from './insert-ids.js'
+import { LmdbInsertIds } from './insert-ids.js'
 import { newMeta, putMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
@@ -85,13 +85,13 @@ class LmdbRelocation implements Relocation {
   }
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
-    yield* (await this.#insertIds()).all(this.#now())
+    yield* this.#insertIds().all(this.#now())
   }
 
-  async addInsertIds({ bucket, ids }: RememberedIds): Promise<void> {
-    const here = await this.#insertIds()
+  async addInsertIds({ sender, bucket, ids }: RememberedIds): Promise<void> {
+    const here = this.#insertIds()
     const draft = new Draft()
-    here.take(ids, this.#now(), draft, bucket)
+    here.take({ sender, digests: ids }, this.#now(), draft, bucket)
     here.record(draft)
     await this.#apply(draft)
   }
@@ -134,11 +134,8 @@ class LmdbRelocation implements Relocation {
     return new LmdbRequests(this.#open(), this.#meta.id, 0)
   }
 
-  async #insertIds(): Promise<LmdbInsertIds> {
-    if (!this.#ids) {
-      await moveOldInsertIds(this.#open(), this.#now())
-      this.#ids = new LmdbInsertIds(this.#open())
-    }
+  #insertIds(): LmdbInsertIds {
+    this.#ids ??= new LmdbInsertIds(this.#open())
     return this.#ids
   }
 

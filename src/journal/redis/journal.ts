@@ -30,13 +30,13 @@ import {
   limitsOf,
   type Placed,
   parseClaimed,
-  parseIndexes,
   parseOutcome,
   requestArguments,
   type StreamEntry,
 } from './encoding.js'
 import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
+import { RedisInsertIds } from './insert-ids.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
 import { MemoryLimit } from './memory-limit.js'
@@ -44,7 +44,6 @@ import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'
 import { ADVANCE_PAST } from './scripts/history.js'
-import { FIND_INSERT_IDS } from './scripts/insert-ids.js'
 import { DEPTH, LEVEL, PROGRESS } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
 import { RedisStates } from './states.js'
@@ -93,9 +92,10 @@ class RedisJournal implements Journal {
   readonly #producer: Producer
   readonly #lease: WriterLease
   readonly #limit: MemoryLimit
+  readonly ids: RedisInsertIds
   readonly #states: RedisStates
   readonly #reader: BlockReader
-  readonly #late = new LateCheck(() => this.#limit.watch())
+  readonly #late = new LateCheck(() => this.watchMemory())
   /** names of the keys that hold the bodies of entries, of those that have one */
   readonly #bodyNames = new WeakMap<Entry, string>()
   readonly #replicas: number
@@ -107,7 +107,16 @@ class RedisJournal implements Journal {
   /** the era in which the unstored entries were written; those of another era may be lost */
   #unstoredEra = 0
   constructor(options: RedisJournalOptions) {
-    const { url, maxBytes, maxRequestKeys = 0, prefix = '{tallyhouse}', replicas = 0, lastStored, log } = options
+    const {
+      url,
+      maxBytes,
+      maxRequestKeys = 0,
+      maxIds,
+      prefix = '{tallyhouse}',
+      replicas = 0,
+      lastStored,
+      log,
+    } = options
     const { otherPrefixes = [], maxBodyInEntry = MAX_BODY_IN_ENTRY } = options
     this.#replicas = replicas
     this.#layout = String(options.layout ?? FIRST_LAYOUT)
@@ -137,6 +146,9 @@ class RedisJournal implements Journal {
     this.#states = new RedisStates({ prefix, keys: this.#keys, redis, script })
     this.#reader = new BlockReader({ prefix, keys: this.#keys, redis, log })
     this.#limit = new MemoryLimit({ redis, history, maxBytes, depth: () => this.#depth(), log })
+    const maxmemory = () => this.#limit.maxmemory
+    const run = (text: string, args: (string | Buffer)[]) => this.#call(() => this.#script(text, [meta], args))
+    this.ids = new RedisInsertIds({ prefix, run, maxmemory, max: maxIds, log })
     this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false }, prefix)
     // autoResubscribe would do the same, but without a handler for its failure, which would end the process.
     this.#subscriber.on('ready', () => {
@@ -167,8 +179,9 @@ class RedisJournal implements Journal {
     await this.#connection.connected(CONNECTION_WAIT_MS)
   }
 
-  watchMemory(): Promise<void> {
-    return this.#limit.watch()
+  async watchMemory(): Promise<void> {
+    await this.#limit.watch()
+    this.ids.start()
   }
 
   /** Leaves the checks of a start to the connection, once it is established. */
@@ -177,7 +190,9 @@ class RedisJournal implements Journal {
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
-    const { era, before, outcomes, receivedAt, names } = await this.#producer.write(writes, this.#limit.bytes)
+    const limits = { bytes: this.#limit.bytes, ids: this.ids.max }
+    const { era, before, outcomes, receivedAt, names, shortened } = await this.#producer.write(writes, limits)
+    this.ids.warn(shortened)
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)
     const unstored = era === this.#unstoredEra ? this.#unstored : null
     const isKept = unstored?.add(before, this.#entriesIn(entriesOf(writes, outcomes, receivedAt, names))) ?? false
@@ -199,12 +214,6 @@ class RedisJournal implements Journal {
     const args = [this.#prefix, ...requestArguments(request)]
     const reply = await this.#call(() => this.#script(FIND_REQUEST, [this.#keys.meta], args))
     return reply === null ? null : parseOutcome(String(reply))
-  }
-
-  async findInsertIds(insertIds: Buffer): Promise<number[]> {
-    const args = [this.#prefix, insertIds]
-    const reply = await this.#call(() => this.#script(FIND_INSERT_IDS, [this.#keys.meta], args))
-    return parseIndexes(String(reply))
   }
 
   async progress(projectId = ''): Promise<Progress> {
@@ -356,6 +365,7 @@ class RedisJournal implements Journal {
 
   async close(): Promise<void> {
     this.#limit.close()
+    this.ids.close()
     this.#lease.rest()
     if (this.#redis.status === 'ready') await this.#lease.release()
     this.#connection.close()

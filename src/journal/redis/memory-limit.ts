@@ -37,6 +37,8 @@ export interface MemoryLimitOptions {
  */
 export class MemoryLimit {
   bytes: number
+  /** of Redis, bytes; 0: none, or not known yet */
+  maxmemory = 0
   readonly #options: MemoryLimitOptions
   #reads: NodeJS.Timeout | undefined
   #isFailing = false
@@ -97,6 +99,7 @@ export class MemoryLimit {
     // A replica may have become the master while nothing was written, so WRITE has not noticed.
     if (history.isAnother(/master_replid:(\w+)/.exec(info)?.[1])) await history.adopt()
     const memory = parseMemory(info)
+    this.maxmemory = memory.limit
     this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))
     const before = this.#mayEvict
     this.#mayEvict = mayEvict(memory)
