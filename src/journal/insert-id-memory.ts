@@ -1,4 +1,4 @@
-import type { KeyClass, Sender } from '../model/sender.js'
+import type { Sender } from '../model/sender.js'
 
 /** An insert_id is recognised for this long, and for up to INSERT_ID_BUCKET_MS longer. */
 export const INSERT_ID_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
@@ -10,25 +10,6 @@ export const OLD_ID_BUCKETS = INSERT_ID_MEMORY_MS / INSERT_ID_BUCKET_MS
 export function idBucketAt(ms: number): number {
   return Math.floor(ms / INSERT_ID_BUCKET_MS)
 }
-
-/**
- * How many ids of one sender a journal remembers, by the class of its key. If more come, the oldest are forgotten before
- * their time, half of them at once: whoever sends too many shortens only the time for which their own ids are known.
- */
-export type MaxIds = Record<KeyClass, number>
-
-/**
- * Whoever holds a key that is in a page can send any number of ids, so it gets half of what a secret key gets: at the
- * default, 5 million events a week and lane.
- */
-const PAGE_SHARE = 1 / 2
-
-/** @param max of a secret key */
-export function maxIdsOf(max: number): MaxIds {
-  return { secret: max, page: Math.floor(max * PAGE_SHARE) }
-}
-
-export const NO_MAX_IDS: MaxIds = { secret: Number.MAX_SAFE_INTEGER, page: Number.MAX_SAFE_INTEGER }
 
 /** What a journal remembers of the ids of a sender. */
 export interface IdUse {

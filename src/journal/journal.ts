@@ -224,8 +224,8 @@ export interface IdMemory {
   /** The indexes of those of these ids that are known. */
   find(ids: SentIds): Promise<number[]>
 
-  /** What is remembered of each sender that has any. */
-  use(): Promise<IdUse[]>
+  /** What is remembered of each sender that has any. @param projectId only of this project */
+  use(projectId?: string): Promise<IdUse[]>
 
   /**
    * Forgets all ids of a sender, and frees what they took before it resolves. Works while the journal is full, and while

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import type { KeyClass } from '../model/sender.js'
+import type { KeyClass } from '../contract/key-class.js'
 
 export const KEY_KINDS = ['public', 'secret', 'write', 'read'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]

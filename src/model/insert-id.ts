@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
-import type { KeyClass, Sender } from './sender.js'
+import type { KeyClass } from '../contract/key-class.js'
+import type { Sender } from './sender.js'
 
 /**
  * What is remembered of an id: 4 bytes that choose its lane, then 12 that identify it. Two ids of a project with the same

@@ -1,7 +1,7 @@
+import { KEY_CLASSES } from '../../contract/key-class.js'
 import { INSERT_ID_BUCKET_MS, idBucketAt, OLD_ID_BUCKETS } from '../../journal/insert-id-memory.js'
 import type { Relocation } from '../../journal/relocation.js'
 import { INSERT_ID_BYTES, insertIdsOfLane, writeInsertId } from '../../model/insert-id.js'
-import { KEY_CLASSES } from '../../model/sender.js'
 import { namedEvents } from '../../store/dump.js'
 import type { WholeStore } from '../whole-store.js'
 

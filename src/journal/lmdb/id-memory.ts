@@ -28,8 +28,8 @@ export class LmdbIdMemory implements IdMemory {
     return inTurn(() => this.#ids.find(ids, now()))
   }
 
-  async use(): Promise<IdUse[]> {
-    return [...this.#ids.use(this.#options.now())]
+  async use(projectId?: string): Promise<IdUse[]> {
+    return [...this.#ids.use(this.#options.now(), projectId)]
   }
 
   async forget(sender: Sender): Promise<void> {

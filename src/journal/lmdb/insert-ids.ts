@@ -1,16 +1,10 @@
+import { KEY_CLASSES } from '../../contract/key-class.js'
 import type { Log } from '../../lib/log.js'
 import { INSERT_ID_BYTES, type SentIds } from '../../model/insert-id.js'
 import { parseSender, type Sender, senderName } from '../../model/sender.js'
-import {
-  type IdUse,
-  idBucketAt,
-  type MaxIds,
-  NO_MAX_IDS,
-  OLD_ID_BUCKETS,
-  shortenedSince,
-  warnOfShortMemory,
-} from '../insert-id-memory.js'
+import { type IdUse, idBucketAt, OLD_ID_BUCKETS, shortenedSince, warnOfShortMemory } from '../insert-id-memory.js'
 import type { RememberedIds } from '../relocation.js'
+import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { bucketStart } from './buckets.js'
 import { Draft } from './draft.js'
 import { ID_LIMITS, type IdLimits } from './id-bucket.js'
@@ -35,7 +29,7 @@ export interface InsertIdsOptions {
   limits?: IdLimits | undefined
   /** by which ids expire; default: the time that each call has */
   clock?: MemoryClock | null
-  max?: MaxIds
+  max?: PerClass
   /** ids of this sender are forgotten early from now on; called once, until for 7 days none was */
   onShortened?(sender: Sender): void
 }
@@ -72,7 +66,7 @@ export class LmdbInsertIds {
   /** Remembers ids. Call `record` once all ids of a write are taken. @returns the indexes of those that were known */
   take({ sender, digests }: SentIds, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
     this.#settle(draft)
-    const { max = NO_MAX_IDS } = this.#options
+    const { max = ANY_NUMBER } = this.#options
     const name = senderName(sender)
     const space = this.#space(name)
     const known = space.take(digests, this.#time(now), bucket, max[sender.keyClass])
@@ -135,14 +129,15 @@ export class LmdbInsertIds {
     }
   }
 
-  /** What is remembered of each sender. */
-  *use(now: number): Generator<IdUse> {
+  /** What is remembered of each sender that has any. */
+  *use(now: number, projectId?: string): Generator<IdUse> {
     const { oldest } = this.#time(now)
-    for (const { key, value } of this.#tables.idSpaces.getRange()) {
-      const { buckets, since } = this.#open.get(key.toString())?.record ?? parse(value)
+    const own = projectId !== undefined && KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
+    for (const name of own || this.#names()) {
+      const { buckets, since } = this.#open.get(name)?.record ?? this.#read(name)
       let ids = 0
       for (const bucket of buckets) if (bucket.time >= oldest) ids += bucket.ids
-      if (ids > 0) yield { sender: parseSender(key.toString()), ids, since: shortenedSince(since, now) }
+      if (ids > 0) yield { sender: parseSender(name), ids, since: shortenedSince(since, now) }
     }
   }
 
@@ -150,13 +145,13 @@ export class LmdbInsertIds {
   *all(now: number): Generator<RememberedIds> {
     this.#settle(new Draft())
     const { oldest } = this.#time(now)
-    for (const key of this.#tables.idSpaces.getKeys()) {
-      const sender = parseSender(key.toString())
+    for (const name of this.#names()) {
+      const sender = parseSender(name)
       const pages: Buffer[] = []
       let bytes = 0
       let last = 0
       const piece = () => ({ sender, bucket: last, ids: Buffer.concat(pages.splice(0)) })
-      for (const { bucket, ids } of this.#space(key.toString()).all(oldest)) {
+      for (const { bucket, ids } of this.#space(name).all(oldest)) {
         if (pages.length > 0 && (bucket !== last || bytes >= PIECE_BYTES)) {
           yield piece()
           bytes = 0
@@ -197,19 +192,25 @@ export class LmdbInsertIds {
   }
 
   #space(name: string): IdSpace {
-    const { insertIds, idSpaces } = this.#tables
     let space = this.#open.get(name)
     if (space) {
       this.#open.delete(name)
     } else {
-      const value = idSpaces.get(Buffer.from(name))
-      const record = value ? parse(value) : { since: null, buckets: [], dropped: [] }
       const limits = () => this.#options.limits ?? limitsFor(this.#open.size)
-      space = new IdSpace(insertIds, record, { limits, nextNumber: () => ++this.#lastNumber })
+      space = new IdSpace(this.#tables.insertIds, this.#read(name), { limits, nextNumber: () => ++this.#lastNumber })
     }
     this.#open.set(name, space)
     if (this.#open.size > MAX_OPEN) this.#closeOne()
     return space
+  }
+
+  *#names(): Generator<string> {
+    for (const key of this.#tables.idSpaces.getKeys()) yield key.toString()
+  }
+
+  #read(name: string): SpaceRecord {
+    const value = this.#tables.idSpaces.get(Buffer.from(name))
+    return value ? parse(value) : { since: null, buckets: [], dropped: [] }
   }
 
   #closeOne(): void {
@@ -237,7 +238,7 @@ export class LmdbInsertIds {
 export function openInsertIds(
   tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>,
   clock: MemoryClock | null,
-  { maxIds, log }: { maxIds?: MaxIds; log?: Pick<Log, 'warn'> | undefined },
+  { maxIds, log }: { maxIds?: PerClass; log?: Pick<Log, 'warn'> | undefined },
 ): LmdbInsertIds {
   const onShortened = (sender: Sender) => log && warnOfShortMemory(log, sender)
   return new LmdbInsertIds(tables, { clock, onShortened, ...(maxIds && { max: maxIds }) })

@@ -2,7 +2,6 @@ import type { Database } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
 import { oneAtATime } from '../../lib/one-at-a-time.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
-import type { MaxIds } from '../insert-id-memory.js'
 import type {
   Block,
   Depth,
@@ -18,6 +17,7 @@ import type {
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
+import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
@@ -39,10 +39,10 @@ export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmen
   path: string
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
-  /** idempotency keys that a sender may have remembered; 0, the default: any number */
-  maxRequestKeys?: number
+  /** idempotency keys that a sender may have remembered; default: any number */
+  maxRequestKeys?: PerClass
   /** default: any number */
-  maxIds?: MaxIds
+  maxIds?: PerClass
   /** the version of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
 }
@@ -118,7 +118,7 @@ class LmdbJournal implements Journal {
   readonly #inTurn = oneAtATime()
 
   constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
-    const { maxBytes, maxRequestKeys = 0, layout = FIRST_LAYOUT, now = Date.now } = options
+    const { maxBytes, maxRequestKeys = ANY_NUMBER, layout = FIRST_LAYOUT, now = Date.now } = options
     const clock = MemoryClock.of(tables, options)
     this.#tables = tables
     this.#entries = entries

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { laterOf, type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import { ANY_NUMBER } from '../sender-limits.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
@@ -131,7 +132,7 @@ class LmdbRelocation implements Relocation {
   }
 
   get #requests(): LmdbRequests {
-    return new LmdbRequests(this.#open(), this.#meta.id, 0)
+    return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER)
   }
 
   #insertIds(): LmdbInsertIds {

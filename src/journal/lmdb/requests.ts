@@ -14,6 +14,7 @@ import {
 } from '../idempotency-memory.js'
 import type { IdempotencyKey, Refused } from '../journal.js'
 import type { RememberedRequest } from '../relocation.js'
+import type { PerClass } from '../sender-limits.js'
 import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
 import { positionKey, REQUEST } from './encoding.js'
@@ -29,7 +30,7 @@ const OLD_FINGERPRINT_AT = 8
  */
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
-  readonly #maxOfSender: number
+  readonly #maxOfSender: PerClass
   readonly #clock: MemoryClock | null
   readonly #ownId: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
@@ -40,13 +41,12 @@ export class LmdbRequests {
 
   /**
    * @param ownId id of this journal
-   * @param maxOfSender 0: any number
    * @param clock by which requests expire; default: the time that each call has
    */
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>,
     ownId: number,
-    maxOfSender: number,
+    maxOfSender: PerClass,
     clock: MemoryClock | null = null,
   ) {
     this.#clock = clock
@@ -84,10 +84,9 @@ export class LmdbRequests {
   }
 
   #isLimited({ sender }: IdempotencyKey, now: number, draft: Draft): boolean {
-    if (this.#maxOfSender === 0) return false
     let count = 0
     for (const bucket of this.#living(now)) count += this.#count(bucket, sender, draft)
-    return count >= this.#maxOfSender
+    return count >= this.#maxOfSender[sender.keyClass]
   }
 
   /**

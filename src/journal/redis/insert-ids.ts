@@ -1,14 +1,13 @@
+import { KEY_CLASSES } from '../../contract/key-class.js'
 import type { SentIds } from '../../model/insert-id.js'
 import { parseSender, type Sender, senderName } from '../../model/sender.js'
-import { type IdUse, type MaxIds, NO_MAX_IDS, shortenedSince, warnOfShortMemory } from '../insert-id-memory.js'
+import { type IdUse, shortenedSince, warnOfShortMemory } from '../insert-id-memory.js'
 import type { IdMemory } from '../journal.js'
 import { idArguments, parseIndexes } from './encoding.js'
-import { FIND_INSERT_IDS, FORGET_INSERT_IDS, SWEEP_INSERT_IDS } from './scripts/insert-ids.js'
+import { BYTES_PER_ID } from './maxmemory.js'
+import { COUNT_INSERT_IDS, FIND_INSERT_IDS, FORGET_INSERT_IDS, SWEEP_INSERT_IDS } from './scripts/insert-ids.js'
 
-/** Bytes of memory for an id: 24 to 45 were measured, depending on how full the hashes are. */
-export const BYTES_PER_ID = 32
-/** Share of maxmemory that the ids of one sender may take, by the class of key, and that all ids together may take. */
-const SHARES = { secret: 1 / 4, page: 1 / 8 }
+/** Share of maxmemory that all ids together may take. */
 const SHARE_OF_ALL = 1 / 2
 /** Pauses between two sweeps, ms; the short one while there is more to remove. */
 const SWEEP_MS = 5_000
@@ -25,7 +24,6 @@ export interface RedisInsertIdsOptions {
   run(script: string, args: (string | Buffer)[]): Promise<unknown>
   /** bytes; 0: no limit */
   maxmemory(): number
-  max?: MaxIds | undefined
   log: { warn(fields: object, message: string): void }
 }
 
@@ -44,16 +42,6 @@ export class RedisInsertIds implements IdMemory {
 
   constructor(options: RedisInsertIdsOptions) {
     this.#options = options
-  }
-
-  /** How many ids of one sender may be remembered now. */
-  get max(): MaxIds {
-    const { max = NO_MAX_IDS, maxmemory } = this.#options
-    const limit = maxmemory()
-    if (limit === 0) return max
-    const most = (keyClass: keyof MaxIds) =>
-      Math.floor(Math.min(max[keyClass], (limit * SHARES[keyClass]) / BYTES_PER_ID))
-    return { secret: most('secret'), page: most('page') }
   }
 
   /** What the ids of all senders take, as far as it was seen, bytes. */
@@ -76,20 +64,28 @@ export class RedisInsertIds implements IdMemory {
     clearTimeout(this.#timer)
   }
 
-  /** The indexes of those of these ids that are known. */
   async find(ids: SentIds): Promise<number[]> {
     const { prefix, run } = this.#options
     return parseIndexes(String(await run(FIND_INSERT_IDS, [prefix, ...idArguments(ids)])))
   }
 
-  /** Forgets all ids of a sender; what they take is free when it returns. */
   async forget(sender: Sender): Promise<void> {
     let isLeft = await this.#forget(sender, 'all')
     while (isLeft) isLeft = await this.#forget(sender, '')
   }
 
-  /** What is remembered of each sender. */
-  async use(): Promise<IdUse[]> {
+  async use(projectId?: string): Promise<IdUse[]> {
+    const uses = projectId === undefined ? await this.#useOfAll() : await this.#useOf(projectId)
+    return uses.filter(({ ids }) => ids > 0)
+  }
+
+  async #useOf(projectId: string): Promise<IdUse[]> {
+    const names = KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
+    const { prefix, run } = this.#options
+    return usesIn((await run(COUNT_INSERT_IDS, [prefix, ...names])) as Buffer[])
+  }
+
+  async #useOfAll(): Promise<IdUse[]> {
     const found = new Map<string, IdUse>()
     let cursor = '0'
     do {
@@ -97,7 +93,7 @@ export class RedisInsertIds implements IdMemory {
       for (const one of step.uses) found.set(senderName(one.sender), one)
       cursor = step.cursor
     } while (cursor !== '0')
-    return [...found.values()].filter(({ ids }) => ids > 0)
+    return [...found.values()]
   }
 
   /** Warns of senders whose ids are known for a shorter time from now on. */
@@ -145,12 +141,18 @@ export class RedisInsertIds implements IdMemory {
       number,
     ]
     this.#remembered = { ms: Number(remembered), at }
-    const uses: IdUse[] = []
-    for (let i = 0; i < rest.length; i += 3) {
-      const [name, ids, since] = rest.slice(i, i + 3).map(String)
-      const shortened = shortenedSince(since === '0' ? null : Number(since), Date.now())
-      uses.push({ sender: parseSender(name ?? ''), ids: Number(ids), since: shortened })
-    }
+    const uses = usesIn(rest)
     return { cursor: String(next), isBusy: isBusy === 1, uses }
   }
+}
+
+/** @param reply for each sender its name, the number of its ids, and `since`, or 0 */
+function usesIn(reply: readonly (Buffer | number)[]): IdUse[] {
+  const uses: IdUse[] = []
+  for (let i = 0; i < reply.length; i += 3) {
+    const [name = '', ids, since] = reply.slice(i, i + 3).map(String)
+    const shortened = shortenedSince(since === '0' ? null : Number(since), Date.now())
+    uses.push({ sender: parseSender(name), ids: Number(ids), since: shortened })
+  }
+  return uses
 }

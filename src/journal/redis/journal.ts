@@ -19,6 +19,7 @@ import type {
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
+import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
 import { assertCurrent, BlockReader } from './block-reader.js'
 import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
@@ -39,6 +40,7 @@ import { RedisHistory } from './history.js'
 import { RedisInsertIds } from './insert-ids.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
+import { limitsWithin } from './maxmemory.js'
 import { MemoryLimit } from './memory-limit.js'
 import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
@@ -99,6 +101,7 @@ class RedisJournal implements Journal {
   /** names of the keys that hold the bodies of entries, of those that have one */
   readonly #bodyNames = new WeakMap<Entry, string>()
   readonly #replicas: number
+  readonly #max: Record<'ids' | 'keys', PerClass>
   readonly #layout: string
   /** see CLAIM */
   readonly #place: '' | 'home' | 'guest'
@@ -110,8 +113,8 @@ class RedisJournal implements Journal {
     const {
       url,
       maxBytes,
-      maxRequestKeys = 0,
-      maxIds,
+      maxRequestKeys = ANY_NUMBER,
+      maxIds = ANY_NUMBER,
       prefix = '{tallyhouse}',
       replicas = 0,
       lastStored,
@@ -119,6 +122,7 @@ class RedisJournal implements Journal {
     } = options
     const { otherPrefixes = [], maxBodyInEntry = MAX_BODY_IN_ENTRY } = options
     this.#replicas = replicas
+    this.#max = { ids: maxIds, keys: maxRequestKeys }
     this.#layout = String(options.layout ?? FIRST_LAYOUT)
     this.#place = options.isHome === undefined ? '' : options.isHome ? 'home' : 'guest'
     this.#prefix = prefix
@@ -141,14 +145,14 @@ class RedisJournal implements Journal {
     const history = new RedisHistory({ meta, stream, others, layout: this.#layout, script, lastStored, log })
     this.#history = history
     const of = { name: this.#name, prefix, keys: this.#keys, connection: this.#connection, history }
-    this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxRequestKeys, maxBodyInEntry })
+    this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxBodyInEntry })
     this.#lease = new WriterLease(this.#name, (text, args) => script(text, [this.#keys.lease], args))
     this.#states = new RedisStates({ prefix, keys: this.#keys, redis, script })
     this.#reader = new BlockReader({ prefix, keys: this.#keys, redis, log })
     this.#limit = new MemoryLimit({ redis, history, maxBytes, depth: () => this.#depth(), log })
     const maxmemory = () => this.#limit.maxmemory
     const run = (text: string, args: (string | Buffer)[]) => this.#call(() => this.#script(text, [meta], args))
-    this.ids = new RedisInsertIds({ prefix, run, maxmemory, max: maxIds, log })
+    this.ids = new RedisInsertIds({ prefix, run, maxmemory, log })
     this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false }, prefix)
     // autoResubscribe would do the same, but without a handler for its failure, which would end the process.
     this.#subscriber.on('ready', () => {
@@ -190,7 +194,7 @@ class RedisJournal implements Journal {
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
-    const limits = { bytes: this.#limit.bytes, ids: this.ids.max }
+    const limits = { bytes: this.#limit.bytes, ...limitsWithin(this.#limit.maxmemory, this.#max) }
     const { era, before, outcomes, receivedAt, names, shortened } = await this.#producer.write(writes, limits)
     this.ids.warn(shortened)
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)

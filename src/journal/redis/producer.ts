@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../../contract/errors.js'
 import { parseSender, type Sender } from '../../model/sender.js'
-import type { MaxIds } from '../insert-id-memory.js'
 import { type Outcome, READING_MEMORY_MS, type Write } from '../journal.js'
+import type { PerClass } from '../sender-limits.js'
 import { BinaryCommand } from './binary-command.js'
 import { CONNECTION_WAIT_MS, type RedisConnection } from './connection.js'
 import { parseOutcome, writeArguments } from './encoding.js'
@@ -21,10 +21,16 @@ export interface ProducerOptions {
   layout: string
   /** how many replicas must have a write before it resolves */
   replicas: number
-  /** idempotency keys that a sender may have remembered; 0: any number */
-  maxRequestKeys: number
   /** a body up to this size, in bytes, is a part of its entry */
   maxBodyInEntry: number
+}
+
+export interface WriteLimits {
+  /** size of the journal above which writes are refused */
+  bytes: number
+  /** ids and idempotency keys that one sender may have remembered */
+  ids: PerClass
+  keys: PerClass
 }
 
 export interface Written {
@@ -68,15 +74,20 @@ export class Producer {
 
   /**
    * Executes writes in one atomic step. Only one call may run at a time.
-   * @param limits bytes of the journal above which writes are refused, and ids of one sender
    * @throws ApiError `overloaded` or `unavailable`: nothing was written; `internal`: the outcome is unknown
    */
-  async write(writes: Write[], { bytes, ids }: { bytes: number; ids: MaxIds }): Promise<Written> {
-    const { prefix, name, history, connection, layout, maxRequestKeys, maxBodyInEntry } = this.#options
+  async write(writes: Write[], { bytes, ids, keys }: WriteLimits): Promise<Written> {
+    const { prefix, name, history, connection, layout, maxBodyInEntry } = this.#options
     const sequence = String(++this.#sequence)
-    const limits = [String(bytes), String(maxRequestKeys)]
+    const limits = [String(bytes), String(keys.secret)]
     const args: (string | Buffer)[] = [prefix, sequence, ...limits, '', String(READING_MEMORY_MS)]
-    args.push(...Array<string>(HISTORY_ARGUMENTS).fill(''), layout, String(ids.page), String(ids.secret))
+    args.push(
+      ...Array<string>(HISTORY_ARGUMENTS).fill(''),
+      layout,
+      String(ids.page),
+      String(ids.secret),
+      String(keys.page),
+    )
     const bodies: { key: string; body: Buffer }[] = []
     const names = writes.map((write, i) => {
       const isApart = write.type === 'append' && write.body.length > maxBodyInEntry

@@ -13,7 +13,14 @@ t.teardown(() => direct.disconnect())
 async function fresh(t: Test, more: Partial<Parameters<typeof openRedisJournal>[0]> = {}) {
   const prefix = `{${randomName('bodies')}}`
   const open = async () => {
-    const all = { url: redis.url, maxBytes: ALL, maxRequestKeys: 1, maxBodyInEntry: 0, prefix, log: silent }
+    const all = {
+      url: redis.url,
+      maxBytes: ALL,
+      maxRequestKeys: { secret: 1, page: 1 },
+      maxBodyInEntry: 0,
+      prefix,
+      log: silent,
+    }
     const journal = await openRedisJournal({ ...all, ...more })
     t.teardown(() => journal.close())
     return journal

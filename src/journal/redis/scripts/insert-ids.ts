@@ -74,6 +74,11 @@ local function number_of(id)
   local high, middle, low = string.byte(id, 5, 7)
   return high * 65536 + middle * 256 + low
 end
+local function count_ids(space)
+  local count = 0
+  for _, tier in ipairs(space.tiers) do if not tier.dead then count = count + tier.count end end
+  return count
+end
 -- The latest first, because most repetitions come soon.
 local function living_tiers(space, except)
   local living = {}
@@ -137,12 +142,6 @@ local function drop_oldest(space, except)
   space.since = after or now
   return true
 end
-local function count_ids(space)
-  local count = 0
-  for _, tier in ipairs(space.tiers) do if not tier.dead then count = count + tier.count end end
-  return count
-end
-
 -- The tier that takes the ids of a bucket.
 local function tier_of(space, bucket, max)
   local newest, counts, before = nil, {}, 0
@@ -250,6 +249,28 @@ ${NOW}
 ${REMEMBERED}
 ${INSERT_IDS}
 return table.concat(find_ids(ARGV[2], ARGV[3]), '.')
+`
+
+/**
+ * Tells what is remembered of some senders.
+ *
+ * KEYS  meta
+ * ARGV  prefix, the names of the senders
+ * Returns for each its name, the number of its ids and `since`.
+ */
+export const COUNT_INSERT_IDS = `#!lua flags=no-writes
+local meta, prefix = KEYS[1], ARGV[1]
+${NOW}
+${REMEMBERED}
+${INSERT_IDS}
+local reply = {}
+for i = 2, #ARGV do
+  local space = space_of(ARGV[i])
+  reply[#reply + 1] = space.name
+  reply[#reply + 1] = string.format('%.0f', count_ids(space))
+  reply[#reply + 1] = string.format('%.0f', space.since)
+end
+return reply
 `
 
 /**

@@ -66,7 +66,7 @@ end
 `
 
 /**
- * Lua: remembers requests, at most `max_requests` of a sender, or any number where that is 0. Needs `journal_id` as well.
+ * Lua: remembers requests, at most `max_requests` of a sender, by class of key. Needs `journal_id` as well.
  */
 export const REMEMBER_REQUESTS = `
 local request_counts = {}
@@ -80,7 +80,7 @@ local function is_limited(key, sender)
       count.before = count.before + tonumber(redis.call('HGET', request_counts_at(bucket), sender) or 0)
     end
   end
-  return max_requests > 0 and count.before + count.added >= max_requests
+  return count.before + count.added >= max_requests[string.match(sender, '^%a+')]
 end
 -- The outcome of a request that is not executed, else nil. What is reserved is counted already.
 local function refused(key, fingerprint, digest, sender)

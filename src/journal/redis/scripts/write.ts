@@ -8,10 +8,10 @@ import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
  *
  * KEYS  stream, meta, pending, producer
  * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, idempotency keys that a
- *       sender may have remembered or 0 for no limit, the journal's number, ms for which a reading of an absent state is
+ *       sender may have remembered with a secret key, the journal's number, ms for which a reading of an absent state is
  *       valid, the history or "", ms and seq of the greatest position that the caller knows, ms and seq of the greatest
  *       one of other journals, the version of the layout, ids that a sender may have remembered with a key of a page and with a
- *       secret one, then for each write either
+ *       secret one, idempotency keys with a key of a page, then for each write either
  *         "append", project, count, bytes, "body" and the body, or "at" and the name of the body's key, the request, then
  *         "events" or "rejected", who sent the ids of its events, these, as INSERT_IDS has them, the number of its events'
  *         own requests, then these
@@ -32,7 +32,8 @@ import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
  */
 export const WRITE = `${EXPIRED_STATES}
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local prefix, sequence, max_bytes, max_requests = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local prefix, sequence, max_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_requests = { page = tonumber(ARGV[15]), secret = tonumber(ARGV[4]) }
 local reading_ms = tonumber(ARGV[6])
 
 local before = redis.call('GET', producer)
@@ -66,7 +67,7 @@ end
 local is_full = bytes + states > max_bytes and bytes + states - expired_states(expiries, now) > max_bytes
 
 local function body_key(name) return prefix .. ':body:' .. name end
-local i, lost = 15, false
+local i, lost = 16, false
 while ARGV[i] do
   if ARGV[i] == 'append' then
     if ARGV[i + 4] == 'at' then
@@ -101,7 +102,7 @@ local remembered = math.min(now, tonumber(head[9] or now))
 local max_ids = { page = tonumber(ARGV[13]), secret = tonumber(ARGV[14]) }
 ${INSERT_IDS}${CHANGE_INSERT_IDS}
 
-i = 15
+i = 16
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
