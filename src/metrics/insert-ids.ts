@@ -12,7 +12,7 @@ const MAX_LISTED = 100
 export function idMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
   const labels = (lane: number) => (lanes.length === 1 ? {} : { lane: String(lane) })
   const sums = lanes.map(
-    (uses, lane): Reading<number> => [labels(lane), uses && uses.reduce((sum, { ids }) => sum + ids, 0)],
+    (uses, lane): Reading<number> => [labels(lane), uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null],
   )
   const short = lanes.flatMap((uses, lane) =>
     (uses ?? []).flatMap(({ sender, ids, since }) => {

@@ -19,7 +19,7 @@ import type {
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
-import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
+import { ANY_NUMBER } from '../sender-limits.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
 import { assertCurrent, BlockReader } from './block-reader.js'
 import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
@@ -40,7 +40,6 @@ import { RedisHistory } from './history.js'
 import { RedisInsertIds } from './insert-ids.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
-import { limitsWithin } from './maxmemory.js'
 import { MemoryLimit } from './memory-limit.js'
 import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
@@ -101,7 +100,6 @@ class RedisJournal implements Journal {
   /** names of the keys that hold the bodies of entries, of those that have one */
   readonly #bodyNames = new WeakMap<Entry, string>()
   readonly #replicas: number
-  readonly #max: Record<'ids' | 'keys', PerClass>
   readonly #layout: string
   /** see CLAIM */
   readonly #place: '' | 'home' | 'guest'
@@ -122,7 +120,6 @@ class RedisJournal implements Journal {
     } = options
     const { otherPrefixes = [], maxBodyInEntry = MAX_BODY_IN_ENTRY } = options
     this.#replicas = replicas
-    this.#max = { ids: maxIds, keys: maxRequestKeys }
     this.#layout = String(options.layout ?? FIRST_LAYOUT)
     this.#place = options.isHome === undefined ? '' : options.isHome ? 'home' : 'guest'
     this.#prefix = prefix
@@ -149,7 +146,8 @@ class RedisJournal implements Journal {
     this.#lease = new WriterLease(this.#name, (text, args) => script(text, [this.#keys.lease], args))
     this.#states = new RedisStates({ prefix, keys: this.#keys, redis, script })
     this.#reader = new BlockReader({ prefix, keys: this.#keys, redis, log })
-    this.#limit = new MemoryLimit({ redis, history, maxBytes, depth: () => this.#depth(), log })
+    const max = { ids: maxIds, keys: maxRequestKeys }
+    this.#limit = new MemoryLimit({ redis, history, maxBytes, max, depth: () => this.#depth(), log })
     const maxmemory = () => this.#limit.maxmemory
     const run = (text: string, args: (string | Buffer)[]) => this.#call(() => this.#script(text, [meta], args))
     this.ids = new RedisInsertIds({ prefix, run, maxmemory, log })
@@ -194,8 +192,9 @@ class RedisJournal implements Journal {
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
-    const limits = { bytes: this.#limit.bytes, ...limitsWithin(this.#limit.maxmemory, this.#max) }
-    const { era, before, outcomes, receivedAt, names, shortened } = await this.#producer.write(writes, limits)
+    const { era, before, outcomes, receivedAt, names, shortened } = await this.#producer
+      .write(writes, this.#limit.current)
+      .catch((error) => Promise.reject(this.#limit.explain(error, this.ids.bytes)))
     this.ids.warn(shortened)
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)
     const unstored = era === this.#unstoredEra ? this.#unstored : null
