@@ -180,7 +180,8 @@ t.test('redis: ids are forgotten by the time that passes, not by a clock that wa
   const { url } = await startRedis(t)
   const admin = new Redis(url)
   t.teardown(() => admin.disconnect())
-  const journal = await openRedisJournal({ url, maxBytes: ALL, prefix: '{j}', log: silent })
+  const open = () => openRedisJournal({ url, maxBytes: ALL, prefix: '{j}', log: silent })
+  let journal = await open()
   t.teardown(() => journal.close())
   const day = 86_400_000
   await take(journal, SENDER, 0, 10)
@@ -188,8 +189,10 @@ t.test('redis: ids are forgotten by the time that passes, not by a clock that wa
   const text = (await admin.hget('{j}:ids', 'secret:p')) ?? ''
   const bucket = Number(/ 1[.]1:(\d+):/.exec(text)?.[1])
   const ago = Math.round((400 * day) / (3.5 * day))
+  await journal.close()
   await admin.hset('{j}:ids', 'secret:p', text.replace(`:${bucket}:`, `:${bucket - ago}:`))
   await admin.hset('{j}:meta', 'remembered', String(Date.now() - 400 * day))
+  journal = await open()
   t.match(await take(journal, SENDER, 0, 10), [{ status: 'known' }])
   t.equal((await journal.ids.use())[0]?.ids, 10)
   t.equal(await known(journal, SENDER, 0, 10), 10, 'nor does a sweep remove them')
