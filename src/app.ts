@@ -37,6 +37,7 @@ import { docs } from './routes/docs.js'
 import { events } from './routes/events.js'
 import { exports } from './routes/export.js'
 import { health } from './routes/health.js'
+import { ids } from './routes/ids.js'
 import { key } from './routes/key.js'
 import { live } from './routes/live.js'
 import { mcp } from './routes/mcp.js'
@@ -261,6 +262,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       scope.register(deadLetters, data)
       scope.register(key)
       scope.register(project, { projectErasure: new ProjectErasure(data), purge })
+      scope.register(ids, data)
     },
     { prefix: '/public' },
   )

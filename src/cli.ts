@@ -12,6 +12,7 @@ const COMMANDS: Record<string, () => Promise<{ command: Command }>> = {
   erase: () => import('./cli/erase.js'),
   serve: () => import('./cli/serve.js'),
   keys: () => import('./cli/keys.js'),
+  ids: () => import('./cli/ids.js'),
   import: () => import('./cli/import/command.js'),
   export: () => import('./cli/export/command.js'),
   lanes: () => import('./cli/lanes.js'),

@@ -205,6 +205,12 @@ const Settings = Type.Object({
     maximum: 1e12,
     message: 'a number of keys, 0 for no limit',
   }),
+  MAX_INSERT_IDS: Type.Integer({
+    default: 10_000_000,
+    minimum: 1000,
+    maximum: 1e9,
+    message: 'a number of ids, 1000 to 1e9',
+  }),
   RATE_LIMIT: Type.Integer({ default: 0, minimum: 0, maximum: 1e9, message: 'a number of requests, 0 for no limit' }),
   RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, message: 'seconds, 1 to 86400' }),
   SESSION_ADDRESS_LIMIT: Type.Integer({

@@ -110,7 +110,11 @@ export class ChangingStore {
   }
 
   key(name: string): IdempotencyKey {
-    return { projectId: PROJECT, key: digest(name), fingerprint: digest(`body of ${name}`) }
+    return {
+      sender: { projectId: PROJECT, keyClass: 'secret' },
+      key: digest(name),
+      fingerprint: digest(`body of ${name}`),
+    }
   }
 
   /** Leaves something of every kind in each lane, unstored. */

@@ -32,6 +32,7 @@ t.test('the defaults', async (t) => {
     BATCH_BODY_LIMIT: 20 * 1024 * 1024,
     MAX_PROFILE_BYTES: 1024 * 1024,
     MAX_IDEMPOTENCY_KEYS: 10_000_000,
+    MAX_INSERT_IDS: 10_000_000,
   })
   for (const name of ['CLICKHOUSE_URL', 'REDIS_URL', 'PUBLIC_API_KEY', 'SECRET_KEY'] as const) {
     t.equal(config[name], undefined, `${name} has none`)

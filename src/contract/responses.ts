@@ -115,6 +115,20 @@ export interface ProjectErased {
   purge_error: string | null
 }
 
+/** How many `insert_id`s of a project are remembered. */
+export interface RememberedIds {
+  /** of the keys that they came with; write and public keys are `page` */
+  kind: 'page' | 'secret'
+  lane: number
+  ids: number
+  /** epoch ms from which on all are known; null if those of seven days are */
+  since: number | null
+}
+
+export interface ForgottenIds {
+  forgotten: number
+}
+
 /** What the key of a request is. */
 export interface DescribedKey {
   key: { kind: 'secret' | 'read'; project: string }

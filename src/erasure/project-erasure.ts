@@ -1,5 +1,6 @@
 import { inTurns } from '../lib/in-turns.js'
 import type { StateKind } from '../model/state-key.js'
+import type { LaneIds } from '../pipeline/lane-ids.js'
 import { eraseProjectFromDeadLetters } from '../store/erased-letters.js'
 import { deleteEventsOfProject } from '../store/events.js'
 import { eraseSaved } from '../store/saved.js'
@@ -27,14 +28,13 @@ const PAGE = 10_000
 
 /**
  * Deletes a project with everything that the service has of it, except its keys: no response after a call that is complete
- * contains what was accepted before it. The ids of its events stay known for their seven days, as digests, so an event that
- * is sent once more does not come back.
+ * contains what was accepted before it. The ids of its events are forgotten as well: one that is sent once more is new.
  */
 export class ProjectErasure {
-  readonly #parts: ErasureOptions
+  readonly #parts: ErasureOptions & { ids: Pick<LaneIds, 'forget'> }
   readonly #callMs: number
 
-  constructor(parts: ErasureOptions, callMs = CALL_MS) {
+  constructor(parts: ErasureOptions & { ids: Pick<LaneIds, 'forget'> }, callMs = CALL_MS) {
     this.#parts = parts
     this.#callMs = callMs
   }
@@ -63,6 +63,7 @@ export class ProjectErasure {
         removed[kind] += await this.#deleteStates(kind, projectId, names)
       }
     }
+    await this.#parts.ids.forget(projectId)
     return { ...removed, ...summary(events, letters), isComplete: true }
   }
 

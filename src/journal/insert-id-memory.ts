@@ -1,5 +1,7 @@
+import type { Sender } from '../model/sender.js'
+
 /** An insert_id is recognised for this long, and for up to INSERT_ID_BUCKET_MS longer. */
-const INSERT_ID_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
+export const INSERT_ID_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
 /** Ids expire together, by the bucket of time in which they arrived. There are few, because an id is looked up in each. */
 export const INSERT_ID_BUCKET_MS = INSERT_ID_MEMORY_MS / 2
 /** Buckets before the current one that may hold an id that has not expired. */
@@ -7,4 +9,28 @@ export const OLD_ID_BUCKETS = INSERT_ID_MEMORY_MS / INSERT_ID_BUCKET_MS
 
 export function idBucketAt(ms: number): number {
   return Math.floor(ms / INSERT_ID_BUCKET_MS)
+}
+
+/** What a journal remembers of the ids of a sender. */
+export interface IdUse {
+  sender: Sender
+  ids: number
+  /** epoch ms from which on all ids are known; null if those of all INSERT_ID_MEMORY_MS are */
+  since: number | null
+}
+
+/** See `IdUse.since`. @param since the last time that ids were forgotten early, all that came before it were; null: never */
+export function shortenedSince(since: number | null, now: number): number | null {
+  return since === null || now - since >= INSERT_ID_MEMORY_MS ? null : since
+}
+
+/** Warns that ids of a sender are forgotten early. */
+export function warnOfShortMemory(
+  log: { warn(fields: object, message: string): void },
+  { projectId, keyClass }: Sender,
+) {
+  const message =
+    'more insert_ids came than are remembered, so those of this project and kind of key are known for less than 7 days; ' +
+    'see MAX_INSERT_IDS, and: tallyhouse ids'
+  log.warn({ project: projectId, kind: keyClass }, message)
 }

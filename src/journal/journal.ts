@@ -29,16 +29,20 @@
  * inserts anything.
  */
 
+import type { SentIds } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
+import type { Sender } from '../model/sender.js'
 import type { StateKind } from '../model/state-key.js'
+import type { IdUse } from './insert-id-memory.js'
 
 /** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
 
 /** Identifies a request that may be repeated. The fingerprint tells whether its body is the same. */
 export interface IdempotencyKey {
-  projectId: string
-  /** SHA-256 of project and `Idempotency-Key`, hexadecimal */
+  /** how many may be remembered is counted by sender */
+  sender: Sender
+  /** SHA-256 of sender and `Idempotency-Key`, hexadecimal */
   key: string
   /** SHA-256 of the body, hexadecimal */
   fingerprint: string
@@ -59,10 +63,10 @@ export interface Append {
   /** one for each event, without `idempotencyKey` and `insertIds`: an event whose key is known is skipped */
   eventKeys?: IdempotencyKey[]
   /**
-   * INSERT_ID_BYTES for each event, NO_INSERT_ID for one without. An event whose id is known is skipped, so that of all
-   * events with one id only the first is stored.
+   * One for each event, NO_INSERT_ID for one without. An event whose id is known is skipped, so that of all events with one
+   * id only the first is stored.
    */
-  insertIds?: Buffer
+  insertIds?: SentIds
 }
 
 /** A new value of one profile or session, and its table row. */
@@ -80,8 +84,8 @@ export interface Commit {
   /** a JSON object without its version, which will be the position of the entry */
   row: string
   idempotencyKey?: IdempotencyKey
-  /** INSERT_ID_BYTES for each change in it that has an id, all different: if one of them is known, nothing is written */
-  insertIds?: Buffer
+  /** one for each change in it that has an id, all different: if one of them is known, nothing is written */
+  insertIds?: SentIds
 }
 
 /**
@@ -117,7 +121,7 @@ export type Refused =
   | { status: 'repeated'; position: Position; index?: number; journalId?: number }
   /** The key is known with another fingerprint. */
   | { status: 'mismatch' }
-  /** The key is new, and its project has reached the maximum. */
+  /** The key is new, and its sender has reached the maximum. */
   | { status: 'limited' }
 
 export interface State {
@@ -215,6 +219,21 @@ export interface JournalListener {
   onReleased?(body: Buffer): void
 }
 
+/** The ids of events and changes, those of each sender apart. */
+export interface IdMemory {
+  /** The indexes of those of these ids that are known. */
+  find(ids: SentIds): Promise<number[]>
+
+  /** What is remembered of each sender that has any. @param projectId only of this project */
+  use(projectId?: string): Promise<IdUse[]>
+
+  /**
+   * Forgets all ids of a sender, and frees what they took before it resolves. Works while the journal is full, and while
+   * writes go on, whose ids may be remembered again.
+   */
+  forget(sender: Sender): Promise<void>
+}
+
 /**
  * Holds accepted data until the store has it. Two implementations share one suite of contract tests: Redis and LMDB.
  *
@@ -234,6 +253,9 @@ export interface Journal {
   /** whether it can be used now, as far as this process knows; only ever a hint */
   readonly isUp: boolean
 
+  /** what it remembers of the ids of events and changes */
+  readonly ids: IdMemory
+
   /**
    * Executes all writes in one atomic step and resolves when they are durable. If the reply is lost, the call is resent
    * and never written twice. One call at a time: GroupCommit ensures that.
@@ -249,9 +271,6 @@ export interface Journal {
 
   /** `repeated` or `mismatch` if the request is remembered, else null. */
   findRequest(request: IdempotencyKey): Promise<Outcome | null>
-
-  /** The indexes of those of these ids, INSERT_ID_BYTES each, that are known. */
-  findInsertIds(insertIds: Buffer): Promise<number[]>
 
   progress(projectId?: string): Promise<Progress>
 

@@ -8,6 +8,7 @@
  */
 
 import type { Position } from '../model/position.js'
+import type { Sender } from '../model/sender.js'
 import type { RequestValue } from './idempotency-memory.js'
 import type { Depth } from './journal.js'
 
@@ -37,6 +38,7 @@ export interface RememberedRequest extends RequestValue {
 
 /** Ids of events and changes, which are remembered in the lane that `laneOfInsertId` returns. */
 export interface RememberedIds {
+  sender: Sender
   /** bucket of time, see `idBucketAt` */
   bucket: number
   /** INSERT_ID_BYTES each */

@@ -8,6 +8,7 @@ import type { LinkMetrics } from '../pipeline/alias-links.js'
 import type { Lane } from '../pipeline/lane.js'
 import type { StateMetrics } from '../pipeline/state-store.js'
 import { VERSION } from '../version.js'
+import { idMetrics } from './insert-ids.js'
 import { lossMetrics } from './losses.js'
 import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
@@ -57,9 +58,10 @@ export class Metrics {
 
   async #read(): Promise<Metric[]> {
     const { lanes, role } = this.#sources
-    const [process, depths, storage] = await Promise.all([
+    const [process, depths, uses, storage] = await Promise.all([
       this.#process.read(),
       Promise.all(lanes.map(({ journal }) => inTime(journal.depth(), READING_LIMIT_MS).catch(() => null))),
+      Promise.all(lanes.map(({ journal }) => inTime(journal.ids.use(), READING_LIMIT_MS).catch(() => null))),
       this.#sources.storage(),
     ])
     return [
@@ -71,6 +73,7 @@ export class Metrics {
       ),
       ...eventMetrics(lanes),
       ...journalMetrics(depths),
+      ...idMetrics(uses, Date.now()),
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
       ...lossMetrics(this.#sources.parts),

@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto'
+import type { KeyClass } from '../contract/key-class.js'
+import type { Sender } from './sender.js'
 
 /**
  * What is remembered of an id: 4 bytes that choose its lane, then 12 that identify it. Two ids of a project with the same
@@ -7,6 +9,13 @@ import { hash } from 'node:crypto'
 export const INSERT_ID_BYTES = 16
 const ROUTE_BYTES = 4
 const ID_BYTES = INSERT_ID_BYTES - ROUTE_BYTES
+
+/** Ids, and who sent them: only ids of the same sender make one known. */
+export interface SentIds {
+  sender: Sender
+  /** INSERT_ID_BYTES each */
+  digests: Buffer
+}
 
 /** Stands for an event without an id. */
 export const NO_INSERT_ID: Buffer = Buffer.alloc(INSERT_ID_BYTES)
@@ -33,20 +42,28 @@ function routeOf(user: string): number {
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
-/** The digest of the id of a change of a profile, which is remembered in the lane of the profile. */
-export function changeId(stateKey: string, insertId: string): Buffer {
-  const digest = hash('sha256', `change:${stateKey}${insertId}`, 'hex')
-  return Buffer.from(stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES), 'hex')
+/** What a client calls a change of a profile, with a key of this class. */
+export interface ChangeName {
+  text: string
+  keyClass: KeyClass
 }
 
-/** The digest of rejected messages that all have ids, by which a repetition of their request is recognised. */
-export function rejectionId(projectId: string, messages: Buffer): Buffer {
+/** The id of a change of a profile, which is remembered in the lane of the profile. */
+export function changeId(projectId: string, stateKey: string, { text, keyClass }: ChangeName): SentIds {
+  const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
+  const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
+  return { sender: { projectId, keyClass }, digests: Buffer.from(hex, 'hex') }
+}
+
+/** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */
+export function rejectionId(sender: Sender, messages: Buffer): SentIds {
+  const { projectId } = sender
   const digest = hash(
     'sha256',
     Buffer.concat([Buffer.from(`rejected:${projectId.length}:${projectId}`), messages]),
     'hex',
   )
-  return Buffer.from(digest.slice(0, 2 * INSERT_ID_BYTES), 'hex')
+  return { sender, digests: Buffer.from(digest.slice(0, 2 * INSERT_ID_BYTES), 'hex') }
 }
 
 /** The lane in which the id at an index is remembered. */

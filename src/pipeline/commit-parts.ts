@@ -3,7 +3,9 @@ import { msUntilNextBucket } from '../journal/idempotency-memory.js'
 import type { Append, IdempotencyKey, Outcome, Write } from '../journal/journal.js'
 import { given } from '../lib/given.js'
 import type { Histogram } from '../lib/histogram.js'
+import type { SentIds } from '../model/insert-id.js'
 import { laterOf, type Position, START } from '../model/position.js'
+import { senderName } from '../model/sender.js'
 
 /** Where the events of an appended request are: the entry, and the index of the first event in it. */
 export interface Appended {
@@ -34,8 +36,8 @@ interface Waiting<Result> {
 export interface WaitingEvent extends Waiting<Appended | null> {
   projectId: string
   body: Buffer
-  /** INSERT_ID_BYTES; null if the event has none */
-  insertId: Buffer | null
+  /** its id; null if the event has none */
+  insertId: SentIds | null
   /** of its request; null if that has none, or the event has an insert_id */
   key: IdempotencyKey | null
 }
@@ -103,16 +105,22 @@ export function asRefusedWrite(error: unknown): unknown {
   return new ApiError(code, `${error.message}${NOTHING_STORED}`, { cause: error, ...given({ details, retryAfter }) })
 }
 
-/** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */
+/**
+ * Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see
+ * `isMovable`). In each, all have one sender.
+ */
 export function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
   const plain = new Map<string, WaitingEvent[]>()
   const identified = new Map<string, WaitingEvent[]>()
   const keyed = new Map<string, WaitingEvent[]>()
   for (const event of events) {
-    const groups = event.insertId ? identified : event.key ? keyed : plain
-    const group = groups.get(event.projectId)
+    const { projectId, insertId, key } = event
+    const groups = insertId ? identified : key ? keyed : plain
+    const { sender } = insertId ?? key ?? {}
+    const name = sender ? senderName(sender) : projectId
+    const group = groups.get(name)
     if (group) group.push(event)
-    else groups.set(event.projectId, [event])
+    else groups.set(name, [event])
   }
   return [...plain.values(), ...identified.values(), ...keyed.values()]
 }

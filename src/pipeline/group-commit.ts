@@ -5,6 +5,7 @@ import { ByteBudget } from '../lib/byte-budget.js'
 import { given } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
+import type { SentIds } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import {
   type Appended,
@@ -133,10 +134,10 @@ export class GroupCommit {
 
   /**
    * Appends one event, a JSON object. It shares its entry with other events of the moment.
-   * @param insertId the digest of its id
+   * @param insertId its id
    * @returns null if that is known, so that nothing was appended
    */
-  appendEvent(projectId: string, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
+  appendEvent(projectId: string, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
     return this.#enqueueEvent(projectId, body, insertId, null)
   }
 
@@ -151,7 +152,7 @@ export class GroupCommit {
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
     const append: Append = { type: 'append', projectId, body, count, ...given({ idempotencyKey }) }
-    const appended = await this.appendEntry(insertIds ? { ...append, insertIds: insertIds.digests } : append)
+    const appended = await this.appendEntry(insertIds ? { ...append, insertIds } : append)
     return appended ? [appended] : []
   }
 
@@ -169,7 +170,7 @@ export class GroupCommit {
     projectId: string,
     body: Buffer,
     idempotencyKey: IdempotencyKey,
-    insertId: Buffer | null = null,
+    insertId: SentIds | null = null,
   ): Promise<Appended | null> {
     if (!insertId) return this.#enqueueEvent(projectId, body, null, idempotencyKey)
     const entry = { body: this.#entryOf([body]), count: 1, idempotencyKey, insertIds: insertId }
@@ -177,7 +178,7 @@ export class GroupCommit {
   }
 
   /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */
-  async appendRejected(projectId: string, body: Buffer, id: Buffer | null): Promise<void> {
+  async appendRejected(projectId: string, body: Buffer, id: SentIds | null): Promise<void> {
     const append: Append = { type: 'append', kind: 'rejected', projectId, body, count: 1 }
     await this.appendEntry(id ? { ...append, insertIds: id } : append)
   }
@@ -210,7 +211,7 @@ export class GroupCommit {
   #enqueueEvent(
     projectId: string,
     body: Buffer,
-    insertId: Buffer | null,
+    insertId: SentIds | null,
     key: IdempotencyKey | null,
   ): Promise<Appended | null> {
     return new Promise((resolve, reject) => {
@@ -315,7 +316,9 @@ export class GroupCommit {
     const keys = group.map(({ key }) => key).filter((key) => key !== null)
     if (keys.length > 0) return { ...append, eventKeys: keys }
     const ids = group.map(({ insertId }) => insertId).filter((id) => id !== null)
-    return ids.length > 0 ? { ...append, insertIds: Buffer.concat(ids) } : append
+    const [first] = ids
+    if (!first) return append
+    return { ...append, insertIds: { ...first, digests: Buffer.concat(ids.map(({ digests }) => digests)) } }
   }
 
   /** Copies the events into one entry and releases them. */

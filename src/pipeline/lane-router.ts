@@ -4,7 +4,7 @@ import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
 import { type InsertIds, splitByLane } from '../model/identified-events.js'
-import { laneOfInsertId } from '../model/insert-id.js'
+import { laneOfInsertId, type SentIds } from '../model/insert-id.js'
 import { laneOf } from '../model/lane-of.js'
 import type { Position } from '../model/position.js'
 import { type Appended, NOTHING_STORED, refusalOf } from './commit-parts.js'
@@ -46,7 +46,7 @@ export class LaneRouter implements Appends {
     this.#pool = pool
   }
 
-  appendEvent(projectId: string, body: Buffer, insertId: Buffer | null = null): Promise<Appended | null> {
+  appendEvent(projectId: string, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
     const lane = insertId ? this.#ofId(insertId) : this.#free()
     return lane.commits.appendEvent(projectId, body, insertId)
   }
@@ -71,7 +71,7 @@ export class LaneRouter implements Appends {
     projectId: string,
     body: Buffer,
     key: IdempotencyKey,
-    insertId: Buffer | null = null,
+    insertId: SentIds | null = null,
   ): Promise<Appended | null> {
     const keyLane = this.of(key)
     const lane = insertId ? this.#ofId(insertId) : keyLane
@@ -79,7 +79,7 @@ export class LaneRouter implements Appends {
     return await lane.commits.appendKeyedEvent(projectId, body, key, insertId)
   }
 
-  appendRejected(projectId: string, body: Buffer, id: Buffer | null): Promise<void> {
+  appendRejected(projectId: string, body: Buffer, id: SentIds | null): Promise<void> {
     return (id ? this.#ofId(id) : this.#free()).commits.appendRejected(projectId, body, id)
   }
 
@@ -102,7 +102,7 @@ export class LaneRouter implements Appends {
     this.#pool.release(body)
     const append = (part: (typeof parts)[number]) => {
       const { commits } = part.lane === null ? (key ? this.of(key) : this.#free()) : this.#at(part.lane)
-      const ids = part.digests && { digests: part.digests, spans: null }
+      const ids = part.digests && { sender: insertIds.sender, digests: part.digests, spans: null }
       const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
       const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
       return commits.appendBatch(projectId, part.body, part.count, own)
@@ -150,8 +150,8 @@ export class LaneRouter implements Appends {
     }
   }
 
-  #ofId(insertId: Buffer): Lane {
-    return this.#at(laneOfInsertId(insertId, 0, this.#lanes.length))
+  #ofId({ digests }: SentIds): Lane {
+    return this.#at(laneOfInsertId(digests, 0, this.#lanes.length))
   }
 
   #free(): Lane {

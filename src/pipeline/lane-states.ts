@@ -37,7 +37,7 @@ export class LaneStates<Value> implements States<Value> {
     const sentKey = stateKeyOf(this.#kind, projectId, sentTo)
     const sentLane = this.#laneOf(sentKey)
     if (insertId !== undefined && sentLane !== lane) {
-      const known = await sentLane.journal.findInsertIds(changeId(sentKey, insertId))
+      const known = await sentLane.journal.ids.find(changeId(projectId, sentKey, insertId))
       if (known.length > 0) return
     }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)

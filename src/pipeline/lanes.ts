@@ -15,6 +15,7 @@ import { AliasProjects } from './alias-projects.js'
 import { Aliases } from './aliases.js'
 import { openQueueBudget } from './group-commit.js'
 import { type Lane, laneOn } from './lane.js'
+import { LaneIds } from './lane-ids.js'
 import { type Appends, LaneRouter } from './lane-router.js'
 import { LaneStates, type States } from './lane-states.js'
 import { type Barrier, LevelBarrier } from './level-barrier.js'
@@ -41,6 +42,7 @@ export interface Lanes {
   aliases: Aliases
   links: AliasLinks
   barrier: Barrier
+  ids: LaneIds
   /** by lane, see LevelBarrier */
   lateClockReads: readonly number[]
   /**
@@ -120,6 +122,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     aliases,
     links: new AliasLinks({ aliases, states, profiles, projects, barrier, log }),
     barrier,
+    ids: new LaneIds(all),
     lateClockReads,
     ofJournal: (id) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown),
     noteDeletion: (projectId) => noteDeletion(all, home, projectId),

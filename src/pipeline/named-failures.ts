@@ -8,10 +8,15 @@ import { given } from '../lib/given.js'
  * @param name see `Lane.name`
  */
 export function withNamedFailures(journal: Journal, name: string): Journal {
+  const ids = withNames(journal.ids, name)
+  return withNames(journal, name, (key) => (key === 'ids' ? ids : undefined))
+}
+
+function withNames<T extends object>(target: T, name: string, replaced = (_: unknown): unknown => undefined): T {
   const methods = new Map<unknown, unknown>()
-  return new Proxy(journal, {
+  return new Proxy(target, {
     get(target, key) {
-      const known = methods.get(key)
+      const known = methods.get(key) ?? replaced(key)
       if (known) return known
       const value: unknown = Reflect.get(target, key)
       if (typeof value !== 'function') return value

@@ -5,6 +5,7 @@ import type { Journal } from '../journal/journal.js'
 import type { LayoutGuard } from '../journal/layout.js'
 import type { LateStart } from '../journal/redis/late-start.js'
 import type { Relocation } from '../journal/relocation.js'
+import { maxIdsOf, maxKeysOf } from '../journal/sender-limits.js'
 import type { Log } from '../lib/log.js'
 import { isSentinelUrl, parseSentinelUrl } from '../lib/redis-url.js'
 import type { Position } from '../model/position.js'
@@ -30,7 +31,8 @@ export interface WhichJournal {
  */
 export async function openJournal(config: Config, log: Log, shards: Shards, which: WhichJournal): Promise<Journal> {
   const { lane, layout, home, late } = which
-  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys: config.MAX_IDEMPOTENCY_KEYS, layout }
+  const maxRequestKeys = maxKeysOf(config.MAX_IDEMPOTENCY_KEYS)
+  const limits = { maxBytes: config.JOURNAL_MAX_BYTES, maxRequestKeys, maxIds: maxIdsOf(config.MAX_INSERT_IDS), layout }
   if (config.REDIS_URL !== undefined) {
     const { openRedisJournal } = await import('../journal/redis/journal.js')
     const [url, otherPrefixes] = [await redisOf(config, lane), await prefixesElsewhere(config, lane)]

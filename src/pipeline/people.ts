@@ -1,4 +1,5 @@
 import { ApiError } from '../contract/errors.js'
+import type { KeyClass } from '../contract/key-class.js'
 import { isName } from '../contract/limits.js'
 import { given } from '../lib/given.js'
 import { inTurns } from '../lib/in-turns.js'
@@ -29,6 +30,8 @@ export interface PeopleOptions {
   byTime?: boolean
   /** whether an alias that was asked for, and names another user, is refused rather than only counted */
   tellsConflicts?: boolean
+  /** of the key that sent them: by the ids of one class, no message of the other is known */
+  keyClass: KeyClass
 }
 
 const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
@@ -236,7 +239,7 @@ async function apply(
   { links }: PeopleParts,
   projectId: string,
   { change, user }: { change: Change; user: string | undefined },
-  { byTime = false }: PeopleOptions,
+  { byTime = false, keyClass }: PeopleOptions,
 ): Promise<Fault | null> {
   const { distinctId: name, operations: texts, clears = false, identifies = false, insertId, time } = change
   try {
@@ -249,7 +252,7 @@ async function apply(
       return identifies ? identify(after, null, now) : ensure(after, now)
     }
     await links.changeProfile(projectId, { name, ...given({ user }) }, (profile) => readable(() => revise(profile)), {
-      insertId,
+      insertId: insertId === undefined ? undefined : { text: insertId, keyClass },
     })
     return null
   } catch (error) {

@@ -261,10 +261,10 @@ async function copyRequests(lane: number, source: Relocation, { to }: Change, pa
 async function copyInsertIds(lane: number, source: Relocation, { to }: Change, parts: Relayout): Promise<void> {
   const others = await openOthers(lane, to.lanes, parts)
   try {
-    for await (const { bucket, ids } of source.insertIds()) {
+    for await (const { ids, ...from } of source.insertIds()) {
       for (const [number, other] of others) {
         const its = insertIdsOfLane(ids, number, to.lanes)
-        if (its.length > 0) await other.addInsertIds({ bucket, ids: its })
+        if (its.length > 0) await other.addInsertIds({ ...from, ids: its })
       }
     }
   } finally {

@@ -1,9 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError, idempotencyConflict } from '../contract/errors.js'
+import type { KeyClass } from '../contract/key-class.js'
 import type { IdempotencyKey, Journal, StateReading } from '../journal/journal.js'
 import { batchLoader } from '../lib/batch-loader.js'
 import type { ByteBudget } from '../lib/byte-budget.js'
-import { changeId, NO_INSERT_ID } from '../model/insert-id.js'
+import { type ChangeName, changeId, type SentIds } from '../model/insert-id.js'
 import { type Position, START } from '../model/position.js'
 import { stateKeyOf } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
@@ -28,7 +29,7 @@ export interface Repetition {
   /** remembers the key where others look for it; called before each attempt to commit, so not for a change that is refused */
   reserveKey?: (() => Promise<void>) | undefined
   /** unique among the changes of one value */
-  insertId?: string | undefined
+  insertId?: ChangeName | undefined
   /** the name as it was sent, if that is another name of the value: the `insertId` belongs to it */
   sentTo?: string | undefined
 }
@@ -37,8 +38,8 @@ interface Waiting<Value> {
   change: Change<Value>
   idempotencyKey: IdempotencyKey | undefined
   reserveKey: (() => Promise<void>) | undefined
-  /** INSERT_ID_BYTES; null if the change has none */
-  insertId: Buffer | null
+  /** null if the change has none */
+  insertId: SentIds | null
   resolve(): void
   reject(error: unknown): void
 }
@@ -132,7 +133,7 @@ export class StateStore<Value> {
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
     const { idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
-    const insertId = id === undefined ? null : changeId(this.#key(projectId, sentTo).stateKey, id)
+    const insertId = id === undefined ? null : changeId(projectId, this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
       const waiting = { change, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
@@ -165,9 +166,9 @@ export class StateStore<Value> {
   /** Removes the refusals of changes that were made before: a repetition may be refused for what its first execution changed. */
   async #withoutKnown(waiting: Waiting<Value>[], refusals: unknown[]): Promise<unknown[]> {
     const refused = [...refusals.keys()].filter((i) => refusals[i] !== undefined && waiting[i]?.insertId)
-    if (refused.length === 0) return refusals
-    const ids = Buffer.concat(refused.map((i) => waiting[i]?.insertId ?? NO_INSERT_ID))
-    const known = new Set((await this.#journal.findInsertIds(ids)).map((index) => refused[index]))
+    const ids = together(refused.map((i) => waiting[i]?.insertId))
+    if (!ids) return refusals
+    const known = new Set((await this.#journal.ids.find(ids)).map((index) => refused[index]))
     return refusals.map((refusal, i) => (known.has(i) ? undefined : refusal))
   }
 
@@ -213,7 +214,7 @@ export class StateStore<Value> {
       return { status: 'done', refusals: isRepeated ? [undefined] : refusals }
     }
     const made = [...refusals.keys()].filter((i) => refusals[i] === undefined && waiting[i]?.insertId)
-    const insertIds = made.flatMap((i) => waiting[i]?.insertId ?? [])
+    const insertIds = together(made.map((i) => waiting[i]?.insertId))
     const state = value === null ? '' : this.#table.format(value)
     if (value !== null && this.#isTooLarge(state, value, before)) {
       return { status: 'too large', changes: refusals.length }
@@ -229,7 +230,7 @@ export class StateStore<Value> {
       state,
       row: this.#table.row(key.projectId, key.name, value),
       ...(idempotencyKey && { idempotencyKey }),
-      ...(insertIds.length > 0 && { insertIds: Buffer.concat(insertIds) }),
+      ...(insertIds && { insertIds }),
     })
     switch (committed.status) {
       case 'done':
@@ -381,16 +382,27 @@ function changeInTime<Value>(before: Value | null, waiting: Waiting<Value>[]) {
   return { value, refusals }
 }
 
+/** The ids of a batch, all of one sender; null if it has none. */
+function together(ids: (SentIds | null | undefined)[]): SentIds | null {
+  const some = ids.flatMap((id) => id ?? [])
+  const [first] = some
+  return first ? { ...first, digests: Buffer.concat(some.map(({ digests }) => digests)) } : null
+}
+
 /**
  * How many of the queued changes make the next batch. A change with an idempotency key is a batch of its own, so that the
  * key stands for this change alone. A batch has no id twice: the second change is only known after the first was committed.
+ * All its ids are of one sender.
  */
 function batchLength(queue: Pick<Waiting<unknown>, 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1
   const ids = new Set<string>()
+  let keyClass: KeyClass | undefined
   const end = queue.findIndex(({ idempotencyKey, insertId }) => {
-    const id = insertId?.toString('latin1')
+    const id = insertId?.digests.toString('latin1')
     if (idempotencyKey || (id !== undefined && ids.has(id))) return true
+    keyClass ??= insertId?.sender.keyClass
+    if (insertId && insertId.sender.keyClass !== keyClass) return true
     if (id !== undefined) ids.add(id)
     return false
   })

@@ -10,6 +10,7 @@ import type { Admission } from '../http/admission.js'
 import { hasMoreElements } from '../http/body-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
+import { senderOf } from '../http/sender.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
@@ -85,12 +86,12 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const { projectId, key, rawBody } = request
     const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = idempotencyKeyOf(request)
-    const insertId = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : [body])?.digests
+    const insertIds = insertIdsOf(senderOf(request), rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
-      ? await commits.appendKeyedEvent(projectId, event, idempotencyKey, insertId)
-      : await commits.appendEvent(projectId, event, insertId)
+      ? await commits.appendKeyedEvent(projectId, event, idempotencyKey, insertIds)
+      : await commits.appendEvent(projectId, event, insertIds)
     // An event that was known has the id of its first request, which is not remembered.
     if (appended) reply.header('x-event-id', idOf(appended))
     return { status: 1, error: null } as const
@@ -111,7 +112,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     if (storedBefore !== undefined) requireSecretKey(request)
     const idempotencyKey = idempotencyKeyOf(request)
     const count = body instanceof ScannedBody ? body.count : body.events.length
-    const found = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : body.events)
+    const found = insertIdsOf(senderOf(request), rawBody, body instanceof ScannedBody ? body : body.events)
     const warned = withWarnings(batchWarnings(request))
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found

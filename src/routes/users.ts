@@ -73,7 +73,10 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
       const idempotencyKey = idempotencyKeyOf(request)
       // The key belongs to the name, whoever it stands for when the request comes again.
-      const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
+      const repetition = idempotencyKey && {
+        idempotencyKey,
+        insertId: { text: `key:${idempotencyKey.key}`, keyClass: idempotencyKey.sender.keyClass },
+      }
       await links.changeProfile(projectId, { name: body.distinct_id }, change, repetition)
       return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
     },

@@ -1,12 +1,8 @@
-import { hash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { idBucketAt } from '../../src/journal/insert-id-memory.js'
 import { type Journal, STATE_MEMORY_MS } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
-import { openLmdbRelocation } from '../../src/journal/lmdb/relocation.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
-import { INSERT_ID_BYTES } from '../../src/model/insert-id.js'
 import { silent, startRedis, temporaryFolder } from '../helper.js'
 import { ALL, append, commit, key, request } from './writes.js'
 
@@ -50,30 +46,4 @@ t.test('requests that an earlier version remembered are known', async (t) => {
   await requests.put(Buffer.from(old.key, 'hex'), Buffer.concat([position, Buffer.from(old.fingerprint)]))
   await root.close()
   await check(await openLmdbJournal({ path, maxBytes: ALL }))
-})
-
-t.test('lmdb: ids that an earlier version remembered, in a record each, are known, and move with a lane', async (t) => {
-  const path = await temporaryFolder(t)
-  const { open } = await import('lmdb')
-  const root = open({ path, maxDbs: 8 })
-  const old = root.openDB({ name: 'insert-ids', encoding: 'binary', keyEncoding: 'binary' })
-  const ids = Array.from({ length: 25_000 }, (_, i) => hash('sha256', `${i}`, 'buffer').subarray(0, INSERT_ID_BYTES))
-  const bucket = Buffer.alloc(4)
-  bucket.writeUInt32BE(idBucketAt(Date.now()) - 1)
-  await root.transaction(() => {
-    for (const id of ids) old.put(Buffer.concat([bucket, id]), Buffer.alloc(0))
-  })
-  await root.close()
-
-  const journal = await openLmdbJournal({ path, maxBytes: ALL })
-  t.equal((await journal.findInsertIds(Buffer.concat(ids))).length, ids.length)
-  await journal.close()
-  const lane = openLmdbRelocation({ path })
-  t.teardown(() => lane.close())
-  let count = 0
-  for await (const piece of lane.insertIds()) {
-    t.equal(piece.bucket, idBucketAt(Date.now()) - 1)
-    count += piece.ids.length / INSERT_ID_BYTES
-  }
-  t.equal(count, ids.length)
 })

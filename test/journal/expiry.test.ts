@@ -6,7 +6,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { START } from '../../src/model/position.js'
 import { silent, startRedis, temporaryFolder } from '../helper.js'
-import { ALL, append, commit, idOf, key, positions, request } from './writes.js'
+import { ALL, append, commit, idOf, key, positions, request, sent } from './writes.js'
 
 t.test('lmdb: what the clock does', async (t) => {
   const path = await temporaryFolder(t)
@@ -89,11 +89,11 @@ t.test('lmdb: a clock that was 400 days ahead for an hour makes nothing forgotte
     if (block) await journal.acknowledge(block, [])
   }
   const repeated = async (name: string) => {
-    const ids = await journal.findInsertIds(idOf(name))
+    const ids = await journal.ids.find(sent(idOf(name)))
     return [ids.length, (await journal.findRequest(request(name, 'body')))?.status]
   }
   const send = (name: string) => {
-    return journal.write([append(name, { insertIds: idOf(name), idempotencyKey: request(name, 'body') })])
+    return journal.write([append(name, { insertIds: sent(idOf(name)), idempotencyKey: request(name, 'body') })])
   }
   await send('before')
   await settle()
@@ -169,21 +169,25 @@ t.test('lmdb: ids are remembered for a week, and then removed as fast as they co
   /** as many as come in some time, of which the store has heard */
   const send = async (from: number) => {
     const ids = Array.from({ length: 2000 }, (_, i) => idOf(`${from + i}`))
-    await journal.write([append('x', { count: ids.length, insertIds: Buffer.concat(ids) })])
+    await journal.write([append('x', { count: ids.length, insertIds: sent(ids) })])
     const block = await journal.claim(ALL)
     if (block) await journal.acknowledge(block, [])
   }
   await send(0)
   now += 7 * 24 * 3_600_000
-  t.strictSame(await journal.findInsertIds(idOf('0')), [0])
+  t.strictSame(await journal.ids.find(sent(idOf('0'))), [0])
   await send(2000)
   now += 84 * 3_600_000
-  t.strictSame(await journal.findInsertIds(idOf('0')), [])
+  t.strictSame(await journal.ids.find(sent(idOf('0'))), [])
   await send(4000)
   await journal.close()
   const { open } = await import('lmdb')
   const root = open({ path, maxDbs: 16 })
-  t.equal(root.openDB({ name: 'insert-id-pages', encoding: 'binary', keyEncoding: 'binary' }).getCount(), 2, 'records')
+  t.equal(
+    root.openDB({ name: 'insert-id-buckets', encoding: 'binary', keyEncoding: 'binary' }).getCount(),
+    2,
+    'records',
+  )
   await root.close()
 })
 
@@ -195,37 +199,30 @@ t.test('redis: ids are spread over more hashes as they become more, and removed 
   t.teardown(() => journal.close())
   const send = (from: number, count: number) => {
     const ids = Array.from({ length: count }, (_, i) => idOf(`${from + i}`))
-    return journal.write([append('x', { count: ids.length, insertIds: Buffer.concat(ids) })])
+    return journal.write([append('x', { count: ids.length, insertIds: sent(ids) })])
   }
   for (let from = 0; from < 8000; from += 1000) {
     await send(from, 1000)
     t.match(await send(0, from + 1000), [{ status: 'known' }], 'also while they are moved')
   }
   const bucket = idBucketAt(Date.now())
-  t.equal(await admin.hget('{j}:meta', 'ids'), `${bucket}.1:8:8000:0`, 'the first are moved')
-  t.equal((await admin.keys('{j}:ids:*')).length, 256)
-  t.equal(await admin.object('ENCODING', `{j}:ids:${bucket}.1:7`), 'listpack')
+  const tiers = async () => (await admin.hget('{j}:ids', 'secret:p'))?.split(' ').slice(1) ?? []
+  t.match(await tiers(), [new RegExp(`^1.3:${bucket}:[0-9]+:8:8000:0:0$`)], 'the first are moved')
+  t.equal((await admin.keys('{j}:ids:secret:p:*')).length, 256)
+  t.equal(await admin.object('ENCODING', '{j}:ids:secret:p:1.3:7'), 'listpack')
   t.match(await send(0, 8000), [{ status: 'known' }])
 
   // Its clock cannot be turned here, so they are made older: the next bucket begins with the hashes that this one needed.
-  const rename = async (by: number) => {
-    for (const key of await admin.keys('{j}:ids:*')) {
-      await admin.rename(key, key.replace(/:ids:\d+/, `:ids:${bucket - by}`))
-    }
-    await admin.hset('{j}:meta', 'ids', `${bucket - by}.1:8:8000:0`)
-  }
-  await rename(2)
+  const age = (by: number) => admin.hset('{j}:ids', 'secret:p', `0:1 1.3:${bucket - by}:0:8:8000:0:0`)
+  await age(2)
   t.match(await send(0, 8000), [{ status: 'known' }])
-  t.equal(await admin.hget('{j}:meta', 'ids'), `${bucket - 2}.1:8:8000:0`)
   await send(8000, 1)
-  t.match(await admin.hget('{j}:meta', 'ids'), `${bucket}.0:6:1:0`)
+  t.match(await tiers(), [/^1[.]3:/, new RegExp(`^2.1:${bucket}:[0-9]+:6:1:0:0$`)])
 
-  await admin.del(...(await admin.keys(`{j}:ids:${bucket}.*`)))
-  await rename(3)
+  await age(3)
   t.match(await send(0, 8000), [{ status: 'done', known: undefined }])
-  for (let i = 0; i < 5; i++) await send(9000, 1)
-  t.match(await admin.hget('{j}:meta', 'ids'), new RegExp(`^${bucket}.0:`))
-  t.strictSame(await admin.keys(`{j}:ids:${bucket - 3}.*`), [])
+  t.match(await tiers(), [new RegExp(`^2.1:${bucket}:`)], 'as fast as new ones come')
+  t.strictSame(await admin.keys('{j}:ids:secret:p:1.*'), [])
 })
 
 t.test('redis: a request is known for 24 hours, and if it came when the clock was hours ahead', async (t) => {

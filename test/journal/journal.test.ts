@@ -4,28 +4,33 @@ import { ApiError } from '../../src/contract/errors.js'
 import { type IdempotencyKey, type Journal, READING_MEMORY_MS, type Write } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import type { PerClass } from '../../src/journal/sender-limits.js'
 import { NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { millisecondsOf, nextPosition, type Position, START } from '../../src/model/position.js'
 import { randomName, silent, startRedis, temporaryFolder, until } from '../helper.js'
-import { ALL, append, commit, idOf, key, positions, request } from './writes.js'
+import { ALL, append, commit, idOf, key, positions, request, sent } from './writes.js'
 
 /** How a journal is opened: again on the same name, it is the same journal. */
-type Open = (t: Test, name: string, options?: { maxBytes?: number; maxRequestKeys?: number }) => Promise<Journal>
+type Open = (
+  t: Test,
+  name: string,
+  options?: { maxBytes?: number; maxRequestKeys?: PerClass; maxIds?: PerClass },
+) => Promise<Journal>
 
 async function openers(t: Test): Promise<Record<string, Open>> {
   const redis = await startRedis(t)
   const folder = await temporaryFolder(t)
   return {
-    lmdb: async (t, name, { maxBytes = ALL, maxRequestKeys = 0 } = {}) => {
-      const journal = await openLmdbJournal({ path: `${folder}/${name}`, maxBytes, maxRequestKeys })
+    lmdb: async (t, name, { maxBytes = ALL, ...limits } = {}) => {
+      const journal = await openLmdbJournal({ path: `${folder}/${name}`, maxBytes, ...limits })
       t.teardown(() => journal.close())
       return journal
     },
-    redis: async (t, name, { maxBytes = ALL, maxRequestKeys = 0 } = {}) => {
+    redis: async (t, name, { maxBytes = ALL, ...limits } = {}) => {
       const journal = await openRedisJournal({
         url: redis.url,
         maxBytes,
-        maxRequestKeys,
+        ...limits,
         prefix: `{${name}}`,
         log: silent,
       })
@@ -38,23 +43,23 @@ async function openers(t: Test): Promise<Record<string, Open>> {
 const opened = await openers(t)
 for (const [name, open] of Object.entries(opened)) {
   t.test(name, async (t) => {
-    const fresh = (t: Test, options?: { maxBytes?: number; maxRequestKeys?: number }) =>
+    const fresh = (t: Test, options?: { maxBytes?: number; maxRequestKeys?: PerClass; maxIds?: PerClass }) =>
       open(t, randomName('journal'), options)
 
     t.test('of all events with one id, the first is stored', async (t) => {
       const journal = await fresh(t)
       const [a, b] = [idOf('a'), idOf('b')]
-      const first = append('one', { count: 3, insertIds: Buffer.concat([a, NO_INSERT_ID, a]) })
-      t.match(await journal.write([first, append('two', { insertIds: b })]), [
+      const first = append('one', { count: 3, insertIds: sent([a, NO_INSERT_ID, a]) })
+      t.match(await journal.write([first, append('two', { insertIds: sent(b) })]), [
         { status: 'done', known: [2] },
         { status: 'done', known: undefined },
       ])
-      const again = append('three', { count: 4, insertIds: Buffer.concat([NO_INSERT_ID, b, idOf('c'), a]) })
-      t.match(await journal.write([again, append('four', { count: 2, insertIds: Buffer.concat([b, a]) })]), [
+      const again = append('three', { count: 4, insertIds: sent([NO_INSERT_ID, b, idOf('c'), a]) })
+      t.match(await journal.write([again, append('four', { count: 2, insertIds: sent([b, a]) })]), [
         { status: 'done', known: [1, 3] },
         { status: 'known', known: [0, 1] },
       ])
-      t.strictSame(await journal.findInsertIds(Buffer.concat([idOf('d'), a, NO_INSERT_ID, idOf('c')])), [1, 3])
+      t.strictSame(await journal.ids.find(sent([idOf('d'), a, NO_INSERT_ID, idOf('c')])), [1, 3])
       t.equal((await journal.progress('p')).pending, 5)
       const block = await journal.claim(ALL)
       t.strictSame(
@@ -71,7 +76,7 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a request whose events are all known is the same request again, or another one', async (t) => {
       const journal = await fresh(t)
-      const insertIds = idOf('a')
+      const insertIds = sent(idOf('a'))
       await journal.write([append('one', { insertIds })])
       const keyed = (body: string) => append('one', { insertIds, idempotencyKey: request('key', body) })
       t.match(await journal.write([keyed('one'), keyed('one'), keyed('another')]), [
@@ -83,10 +88,10 @@ for (const [name, open] of Object.entries(opened)) {
 
     t.test('a change whose id is known writes nothing, and one that conflicts leaves its id unknown', async (t) => {
       const journal = await fresh(t)
-      const insertIds = Buffer.concat([idOf('a'), idOf('b')])
+      const insertIds = sent([idOf('a'), idOf('b')])
       t.match(await journal.write([commit('ada', 7n, 'no', { insertIds, readAt: 0 })]), [{ status: 'conflict' }])
       const [version = START] = positions(await journal.write([commit('ada', START, 'one', { insertIds })]))
-      t.match(await journal.write([commit('ada', version, 'two', { insertIds: idOf('b') })]), [
+      t.match(await journal.write([commit('ada', version, 'two', { insertIds: sent(idOf('b')) })]), [
         { status: 'known', known: [0] },
       ])
       t.equal((await journal.readStates([key('ada')], ALL)).states[0]?.state, 'one')
@@ -293,7 +298,7 @@ for (const [name, open] of Object.entries(opened)) {
     })
 
     t.test('events of one entry have keys of their own', async (t) => {
-      const journal = await fresh(t, { maxRequestKeys: 4 })
+      const journal = await fresh(t, { maxRequestKeys: { secret: 4, page: 1 } })
       const of = (name: string) => request(name, 'body')
       const [a, b, c, d, e] = [of('a'), of('b'), of('c'), of('d'), of('e')]
       const keyed = (...eventKeys: IdempotencyKey[]) =>
@@ -319,7 +324,7 @@ for (const [name, open] of Object.entries(opened)) {
     })
 
     t.test('the maximum of idempotency keys is per project', async (t) => {
-      const journal = await fresh(t, { maxRequestKeys: 2 })
+      const journal = await fresh(t, { maxRequestKeys: { secret: 2, page: 1 } })
       const keyed = (name: string, projectId: string) =>
         append(name, { projectId, idempotencyKey: request(name, name, projectId) })
       const outcomes = await journal.write([
@@ -344,13 +349,13 @@ for (const [name, open] of Object.entries(opened)) {
     t.test(
       'a key that was reserved counts once, and its request is executed though the maximum is reached',
       async (t) => {
-        const journal = await fresh(t, { maxRequestKeys: 2 })
+        const journal = await fresh(t, { maxRequestKeys: { secret: 2, page: 1 } })
         const keyed = (name: string) => append(name, { idempotencyKey: request(name, name) })
         const reserve = (name: string) => ({ type: 'reserve', idempotencyKey: request(name, name) }) as const
         const statuses = async (...writes: Write[]) => (await journal.write(writes)).map(({ status }) => status)
         t.strictSame(await statuses(reserve('a'), keyed('a'), keyed('b')), ['done', 'done', 'done'])
         t.strictSame(await statuses(keyed('a'), keyed('b'), keyed('c')), ['repeated', 'repeated', 'limited'])
-        const other = await fresh(t, { maxRequestKeys: 1 })
+        const other = await fresh(t, { maxRequestKeys: { secret: 1, page: 1 } })
         await other.write([reserve('a')])
         t.match(await other.write([reserve('b'), reserve('a'), keyed('a')]), [
           { status: 'limited' },

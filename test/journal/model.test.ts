@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import t from 'tap'
+import { KEY_CLASSES } from '../../src/contract/key-class.js'
 import { bucketAt, OLD_BUCKETS } from '../../src/journal/idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../../src/journal/insert-id-memory.js'
 import {
@@ -25,6 +26,7 @@ import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
+import { parseSender, senderName } from '../../src/model/sender.js'
 import type { StateKind } from '../../src/model/state-key.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 
@@ -329,8 +331,9 @@ function command(
   return { check, run, toString: () => name }
 }
 
+const keyClass = fc.constantFrom(...KEY_CLASSES)
 const request = fc.record({
-  projectId: fc.constant('p'),
+  sender: fc.constant({ projectId: 'p', keyClass: 'secret' as const }),
   key: fc.constantFrom('a', 'b', 'c').map(digest),
   fingerprint: fc.constantFrom('x', 'y').map(digest),
 })
@@ -343,13 +346,15 @@ const append = fc
     type: fc.constant('append' as const),
     projectId: fc.constantFrom('p', 'é'),
     ids: fc.array(fc.option(insertId), { minLength: 1, maxLength: 3 }),
+    keyClass,
     kind: fc.constantFrom<'events' | 'rejected'>('events', 'events', 'rejected'),
     body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
     idempotencyKey,
   })
-  .map(({ ids, ...rest }) => {
+  .map(({ ids, keyClass, ...rest }) => {
     const hasIds = ids.some((id) => id !== null)
-    const insertIds = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
+    const digests = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
+    const insertIds = { sender: { projectId: rest.projectId, keyClass }, digests }
     return { ...rest, count: ids.length, ...(hasIds && { insertIds }) }
   })
 const appendKeyed = fc
@@ -371,7 +376,9 @@ const commit = fc.record({
   state: fc.constantFrom('', 'one', '{"two":"é\\n"}'),
   row: fc.constantFrom('{"r":1}', '{"row":"two"}'),
   idempotencyKey,
-  insertIds: fc.uniqueArray(insertId, { maxLength: 2, selector: String }).map((ids) => Buffer.concat(ids)),
+  insertIds: fc
+    .tuple(fc.uniqueArray(insertId, { maxLength: 2, selector: String }), keyClass)
+    .map(([ids, keyClass]) => ({ sender: { projectId: 'p', keyClass }, digests: Buffer.concat(ids) })),
 })
 
 const reserve = fc.record({
@@ -388,7 +395,7 @@ const write = fc
         if (rest.type === 'reserve') return { ...rest, idempotencyKey } as Reserve
         if (rest.type === 'append') return { ...rest, ...request }
         const { isCurrent, readAgo, insertIds, ...given } = rest
-        const commit = insertIds.length > 0 ? { ...given, insertIds } : given
+        const commit = insertIds.digests.length > 0 ? { ...given, insertIds } : given
         const expected = isCurrent ? (model.states.get(rest.stateKey)?.version ?? START) : START + 1n
         return { ...commit, expected, readAt: real.now() - readAgo, ...request }
       })
@@ -534,9 +541,12 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
     assert.deepEqual({ entries, bytes }, { entries: model.entries.length, bytes: bytesOf(model.entries) })
     for (const [id, buckets] of model.insertIds) {
       const isKnown = buckets.some((bucket) => bucket >= model.latestIdBucket - OLD_ID_BUCKETS)
-      if (isKnown) assert.deepEqual(await one.findInsertIds(Buffer.from(id, 'hex')), [0])
+      const [digits = '', name = ''] = id.split(' ')
+      const ids = { sender: parseSender(name), digests: Buffer.from(digits, 'hex') }
+      if (isKnown) assert.deepEqual(await one.ids.find(ids), [0])
     }
-    assert.deepEqual(await one.findInsertIds(Buffer.alloc(INSERT_ID_BYTES, 1)), [])
+    const unknown = Buffer.alloc(INSERT_ID_BYTES, 1)
+    assert.deepEqual(await one.ids.find({ sender: { projectId: 'p', keyClass: 'page' }, digests: unknown }), [])
     const names = ['ada', 'bob', 'eve', 'nobody'].map(digest)
     assert.deepEqual(
       (await one.readStates(names, 1000)).states,
@@ -545,7 +555,10 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
     for (const key of ['a', 'b', 'c', 'd'].map(digest)) {
       for (const fingerprint of ['x', 'y'].map(digest)) {
         const outcome = model.refusal({ key, fingerprint }, one.id, now())
-        assert.deepEqual(await one.findRequest({ projectId: 'p', key, fingerprint }), outcome)
+        assert.deepEqual(
+          await one.findRequest({ sender: { projectId: 'p', keyClass: 'secret' }, key, fingerprint }),
+          outcome,
+        )
       }
     }
   }
@@ -574,12 +587,12 @@ function limitedBy(position: Position, nowMs: number): Position {
 
 const EMPTY = Buffer.alloc(0)
 
-/** The ids of the events or changes of a write, in hexadecimal digits; null for one without. */
+/** The ids of the events or changes of a write, in hexadecimal digits, with their sender; null for one without. */
 function idsOf(write: Write): (string | null)[] {
-  const ids = (write.type !== 'reserve' && write.insertIds) || EMPTY
+  const { sender, digests: ids } = (write.type !== 'reserve' && write.insertIds) || { sender: null, digests: EMPTY }
   return Array.from({ length: ids.length / INSERT_ID_BYTES }, (_, i) => {
     const id = ids.subarray(i * INSERT_ID_BYTES, (i + 1) * INSERT_ID_BYTES)
-    return id.equals(NO_INSERT_ID) ? null : id.toString('hex')
+    return id.equals(NO_INSERT_ID) || !sender ? null : `${id.toString('hex')} ${senderName(sender)}`
   })
 }
 

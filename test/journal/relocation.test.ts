@@ -10,7 +10,9 @@ import { openRedisRelocation } from '../../src/journal/redis/relocation.js'
 import type { KeptState, Relocation, RememberedRequest } from '../../src/journal/relocation.js'
 import { INSERT_ID_BYTES, insertIdsOfLane } from '../../src/model/insert-id.js'
 import { laterOf, type Position, START } from '../../src/model/position.js'
+import { senderName } from '../../src/model/sender.js'
 import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
+import { SENDER, sent } from './writes.js'
 
 // A change of the layout takes a journal from the processes of one version, moves what it remembers, and gives it to those
 // of the next version; a command that was killed starts anew with the first step.
@@ -46,7 +48,7 @@ const KINDS: Record<string, (t: Test) => Promise<Place>> = {
 const insertIds = Buffer.concat(Array.from({ length: 200 }, (_, i) => hash('sha256', `${i}`, 'buffer').subarray(0, 16)))
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const keyOf = (key: string, body = 'body'): IdempotencyKey => {
-  return { projectId: 'p', key: digest(key), fingerprint: digest(body) }
+  return { sender: SENDER, key: digest(key), fingerprint: digest(body) }
 }
 
 function append(text: string, idempotencyKey?: IdempotencyKey): Append {
@@ -85,8 +87,9 @@ async function drain(journal: Journal, names: string[]): Promise<void> {
 /** Each with its bucket. */
 async function idsIn(lane: Relocation): Promise<string[]> {
   const found: string[] = []
-  for await (const { bucket, ids } of lane.insertIds()) {
-    for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) found.push(`${bucket} ${ids.toString('hex', at, at + 16)}`)
+  for await (const { sender, bucket, ids } of lane.insertIds()) {
+    const from = `${senderName(sender)} ${bucket}`
+    for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) found.push(`${from} ${ids.toString('hex', at, at + 16)}`)
   }
   return found
 }
@@ -125,8 +128,8 @@ async function split(place: Place, moved: string[], end = Number.POSITIVE_INFINI
       for await (const requests of one.requests()) await zero.addRequests(requests)
     },
     async () => {
-      for await (const { bucket, ids } of zero.insertIds()) {
-        await one.addInsertIds({ bucket, ids: insertIdsOfLane(ids, 1, 2) })
+      for await (const { ids, ...from } of zero.insertIds()) {
+        await one.addInsertIds({ ...from, ids: insertIdsOfLane(ids, 1, 2) })
       }
     },
     async () => {
@@ -190,7 +193,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
       const eventKeys = [keyOf('0'), keyOf('1'), keyOf('2')]
       const [shared] = await write(journal, { ...append('{}'), count: 3, eventKeys })
       await write(journal, { type: 'reserve', idempotencyKey: keyOf('reserved') })
-      await write(journal, { ...append('{}'), count: 200, insertIds })
+      await write(journal, { ...append('{}'), count: 200, insertIds: sent(insertIds) })
       const [dead, moved, stays] = await write(
         journal,
         commit('stored', 's'),
@@ -214,7 +217,7 @@ for (const [kind, start] of Object.entries(KINDS)) {
       }
       for (const [number, lane] of [zero, one].entries()) {
         const own = insertIdsOfLane(insertIds, number, 2)
-        t.equal((await lane.findInsertIds(own)).length, own.length / INSERT_ID_BYTES)
+        t.equal((await lane.ids.find(sent(own))).length, own.length / INSERT_ID_BYTES)
         t.equal(await lane.findRequest(keyOf('reserved')), null, 'a reserved one is executed')
         t.same(await lane.findRequest(keyOf('reserved', 'other')), { status: 'mismatch' }, 'as the same one')
       }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Append, Commit, IdempotencyKey, Outcome } from '../../src/journal/journal.js'
-import { INSERT_ID_BYTES } from '../../src/model/insert-id.js'
+import { INSERT_ID_BYTES, type SentIds } from '../../src/model/insert-id.js'
 import type { Position } from '../../src/model/position.js'
+import type { Sender } from '../../src/model/sender.js'
 
 /** More bytes than any test writes. */
 export const ALL = 1024 * 1024 * 1024
@@ -9,7 +10,15 @@ export const ALL = 1024 * 1024 * 1024
 export const key = (name: string) => createHash('sha256').update(name).digest('hex')
 
 export function request(name: string, body: string, projectId = 'p'): IdempotencyKey {
-  return { projectId, key: key(name), fingerprint: key(body) }
+  return { sender: { projectId, keyClass: 'secret' }, key: key(name), fingerprint: key(body) }
+}
+
+/** Who sends, where a test does not say. */
+export const SENDER: Sender = { projectId: 'p', keyClass: 'secret' }
+
+/** Ids of a sender. */
+export const sent = (digests: Buffer | Buffer[], sender = SENDER): SentIds => {
+  return { sender, digests: Buffer.concat([digests].flat()) }
 }
 
 /** The digest of an insert_id. */

@@ -7,6 +7,7 @@ import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { ByteBudget } from '../../src/lib/byte-budget.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { temporaryFolder, until } from '../helper.js'
+import { SENDER } from '../journal/writes.js'
 
 /** A journal whose writes wait for a gate, and a record, in order, of what happened to it and to its callers. */
 async function open(t: Test) {
@@ -87,7 +88,7 @@ t.test('a failed write refuses the requests that share it, and no others', async
 t.test('events with keys share an entry, and a repeated one gets the place of the first', async (t) => {
   const { commits, happened, gates, sent } = await open(t)
   const key = (name: string, fingerprint = '00') => {
-    return { projectId: 'p', key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
+    return { sender: SENDER, key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
   }
   const track = (...args: Parameters<typeof key>) => commits.appendKeyedEvent('p', Buffer.from('{}'), key(...args))
   const first = Promise.all([track('a'), track('b'), track('b')])
@@ -127,7 +128,7 @@ t.test('the buffers of events and of the entries built from them are reused', as
     })
     for (const { buffer } of bodies) pieces.add(buffer)
     const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
-    const idempotencyKey = { projectId: 'p', key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
+    const idempotencyKey = { sender: SENDER, key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
     await Promise.all([
       commits.appendKeyedEvent('p', keyed, idempotencyKey),
       ...shared.map((body) => commits.appendEvent('p', body)),
@@ -148,7 +149,7 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
   const commits = new GroupCommit(journal, pool)
   await commits.close()
   const take = (length: number, fill: string) => pool.concat([Buffer.alloc(length, fill)], length)
-  const idempotencyKey = { projectId: 'p', key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
+  const idempotencyKey = { sender: SENDER, key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
   const appends: ((body: Buffer) => Promise<unknown>)[] = [
     (body: Buffer) => commits.appendEvent('p', body),
     (body: Buffer) => commits.appendBatch('p', body, 1),
@@ -189,7 +190,7 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
     hasOpen: () => false,
   }
   const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
-  const key = { projectId: 'p', key: '00', fingerprint: '00' }
+  const key = { sender: SENDER, key: '00', fingerprint: '00' }
   for (const position of positions) {
     const [appended] = await commits.appendBatch('p', Buffer.from('{}'), 1, { idempotencyKey: key })
     t.equal(appended?.position, position)
@@ -218,7 +219,7 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
   t.teardown(() => commits.close())
   const keyed = (n: number) => {
     return commits.appendKeyedEvent('p', Buffer.from(`${n}`), {
-      projectId: 'p',
+      sender: SENDER,
       key: `${n}`.repeat(64),
       fingerprint: '00',
     })

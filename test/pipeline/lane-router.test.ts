@@ -4,6 +4,7 @@ import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { insertIdsOfParsed } from '../../src/model/identified-events.js'
 import type { Lane } from '../../src/pipeline/lane.js'
 import { LaneRouter } from '../../src/pipeline/lane-router.js'
+import { SENDER } from '../journal/writes.js'
 
 const MIB = 1024 * 1024
 
@@ -81,7 +82,7 @@ async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled |
   const events = users.map((distinct_id) => ({ event: 'e', distinct_id, insert_id: 'i' as string | null }))
   if (plain) events.push({ event: 'e', distinct_id: 'u', insert_id: null })
   const router = new LaneRouter(lanes as unknown as Lane[], 0, new BufferPool())
-  const insertIds = insertIdsOfParsed('p', events)
+  const insertIds = insertIdsOfParsed(SENDER, events)
   return await router.appendBatch('p', Buffer.from(JSON.stringify({ events })), events.length, { insertIds }).then(
     () => 'none',
     (error: Error) => error.message,

@@ -5,6 +5,7 @@ import { loadConfig } from '../../src/config.js'
 import { openLog } from '../../src/lib/log.js'
 import { openLanes } from '../../src/pipeline/lanes.js'
 import { startRedis, temporaryFolder, until } from '../helper.js'
+import { SENDER } from '../journal/writes.js'
 
 const MIB = 1024 * 1024
 const closing = new AbortController().signal
@@ -69,7 +70,7 @@ for (const journal of ['LMDB', 'Redis']) {
       t.equal((await home.journal.depth()).entries, full.entries)
       t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
       t.not(numberOf(await commits.appendEvent('p', event(1))), 1, 'and it is left alone for a while')
-      const key = { projectId: 'p', key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
+      const key = { sender: SENDER, key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
       await t.rejects(commits.appendBatch('p', batch(1), 1, { idempotencyKey: key }), {
         code: 'overloaded',
         message: /^In lane 1\b/,

@@ -12,6 +12,7 @@ import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { type StateLimits, StateStore } from '../../src/pipeline/state-store.js'
 import type { StateTable } from '../../src/store/tables.js'
 import { temporaryFolder } from '../helper.js'
+import { SENDER } from '../journal/writes.js'
 
 const MAX_BYTES = 8 * 1024 * 1024
 const HOUR_MS = 3_600_000
@@ -111,10 +112,11 @@ function after(
 
 const add = (n: number) => (value: number | null) => (value ?? 0) + n
 const request = (key: string, fingerprint = 'f'): IdempotencyKey => ({
-  projectId: 'p',
+  sender: SENDER,
   key: digest(key),
   fingerprint: digest(fingerprint),
 })
+const named = (text: string) => ({ text, keyClass: SENDER.keyClass })
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const all = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i))
 
@@ -366,15 +368,15 @@ t.test('a value that has expired in the journal is read from the store', async (
 t.test('a change with an id is executed once, also among others and by several processes', async (t) => {
   const { states, rows } = await openStates(t)
   const [one, other] = [states(), states()]
-  const with1 = (id: string) => one.change('p', 'a', add(1), { insertId: id })
+  const with1 = (id: string) => one.change('p', 'a', add(1), { insertId: named(id) })
   await Promise.all([with1('i'), with1('i'), one.change('p', 'a', add(10)), with1('j')])
   t.equal(await one.get('p', 'a'), 12)
-  await Promise.all([with1('j'), with1('k'), other.change('p', 'a', add(1), { insertId: 'k' }), with1('i')])
+  await Promise.all([with1('j'), with1('k'), other.change('p', 'a', add(1), { insertId: named('k') }), with1('i')])
   t.equal(await one.get('p', 'a'), 13)
   const before = await rows()
   await Promise.all(all(20, () => with1('k')))
   t.equal(await rows(), before, 'nothing is written')
-  await one.change('p', 'b', add(1), { insertId: 'i' })
+  await one.change('p', 'b', add(1), { insertId: named('i') })
   t.equal(await one.get('p', 'b'), 1, "another value's id is another id")
 })
 
@@ -384,10 +386,10 @@ t.test('a change with an id that is refused is one that was made, or is refused'
   const refuse = () => {
     throw new ApiError('not_numeric', 'The property n is not a number.')
   }
-  await one.change('p', 'a', add(1), { insertId: 'made' })
-  await t.resolves(one.change('p', 'a', refuse, { insertId: 'made' }))
-  await t.rejects(one.change('p', 'a', refuse, { insertId: 'new' }), { code: 'not_numeric' })
-  await one.change('p', 'a', add(1), { insertId: 'new' })
+  await one.change('p', 'a', add(1), { insertId: named('made') })
+  await t.resolves(one.change('p', 'a', refuse, { insertId: named('made') }))
+  await t.rejects(one.change('p', 'a', refuse, { insertId: named('new') }), { code: 'not_numeric' })
+  await one.change('p', 'a', add(1), { insertId: named('new') })
   t.equal(await one.get('p', 'a'), 2, 'a refused one is not remembered')
 })
 

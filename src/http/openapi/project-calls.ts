@@ -1,3 +1,4 @@
+import { ForgottenIds, RememberedIds } from '../../contract/id-schemas.js'
 import { KeyDescription, ProjectErased } from '../../contract/project-schemas.js'
 import type { Call } from './call.js'
 
@@ -15,6 +16,38 @@ export const PROJECT_CALLS: Record<string, Call> = {
       schema: KeyDescription,
       example: { status: 1, error: null, key: { kind: 'secret', project: 'default' } },
     },
+    errors: ['invalid_request'],
+  },
+  'GET /public/ids': {
+    id: 'countIds',
+    tag: 'Operation',
+    summary: 'Find out how many insert_ids of the project are remembered',
+    description:
+      'By kind of key and lane. If more came than `MAX_INSERT_IDS`, the oldest were forgotten before their seven days: `since` says ' +
+      'from when on all are known.',
+    access: 'manage',
+    response: {
+      schema: RememberedIds,
+      example: {
+        status: 1,
+        error: null,
+        ids: [
+          { kind: 'page', lane: 0, ids: 4_200_000, since: 1_733_788_800_000 },
+          { kind: 'secret', lane: 0, ids: 12_000, since: null },
+        ],
+      },
+    },
+    errors: ['invalid_request'],
+  },
+  'DELETE /public/ids': {
+    id: 'forgetIds',
+    tag: 'Operation',
+    summary: 'Forget the insert_ids of the project',
+    description:
+      'All, or those that came with one `kind` of key. An event that is sent again after it is stored again. It works while the ' +
+      'journal is full, and frees what the ids took before it responds.',
+    access: 'manage',
+    response: { schema: ForgottenIds, example: { status: 1, error: null, forgotten: 4_200_000 } },
     errors: ['invalid_request'],
   },
   'DELETE /public/projects/:project': {

@@ -17,7 +17,7 @@ export interface IdLimits {
  * A page of 160 ids fills most of one of LMDB's. The most recent ids, and those of the write that brings them past that
  * number, are fewer than 2^19: beyond it, an `IdTable` doubles to 32 MiB, which takes the main thread 50 ms.
  */
-const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page: 160 }
+export const ID_LIMITS: IdLimits = { recent: { min: 60_000, max: 480_000 }, page: 160 }
 const RECENT_SHARE = 1 / 8
 /** A merge is done when this share of as many ids as it merges have come. */
 const MERGE_SHARE = 2 / 3
@@ -57,11 +57,11 @@ interface Merging {
 }
 
 /**
- * The ids that came in one bucket of time. New ids are appended to a log, one record for each write, and kept in memory. When
+ * Ids of one sender that came in one bucket of time. New ids are appended to a log, one record for each write, and kept in memory. When
  * there are many they are merged into pages, some pages with each write: a write of 1000 random ids into a tree would rewrite
- * 1000 of its pages. After a write that took ids, `keep` or `drop` has to be called before the next one.
+ * 1000 of its pages. After a write that took ids, `keep` has to be called before the next one, if it was committed; otherwise the bucket has to be opened anew.
  *
- * Keys are the bucket, then
+ * Keys are its number, then
  *   LAYOUT                          → `Layout` as JSON
  *   LOG and the number of a record  → ids
  *   PAGE and the first id of a page → ids in any order; a page that is split leaves its key to its first part
@@ -69,7 +69,7 @@ interface Merging {
 export class IdBucket {
   readonly #table: LmdbTables['insertIds']
   readonly #number: number
-  readonly #limits: IdLimits
+  readonly #limits: () => IdLimits
   #layout: Layout
   /** the ids that are not in pages, except those of `#merging` */
   #recent = new IdTable()
@@ -77,8 +77,6 @@ export class IdBucket {
   #taken = new IdTable()
   #merging: Merging | null = null
   #filter: PageFilter
-  /** what `drop` restores; null if the write that is being made has not recorded yet */
-  #before: { layout: Layout; recent: IdTable; merging: Merging | null; filter: PageFilter } | null = null
   #nextRecord: number
   /** whether the log may have records that are merged */
   #hasMerged = true
@@ -86,7 +84,7 @@ export class IdBucket {
   #due = 0
 
   /** Reads what the table has of a bucket. */
-  constructor(table: LmdbTables['insertIds'], number: number, limits = ID_LIMITS) {
+  constructor(table: LmdbTables['insertIds'], number: number, limits = () => ID_LIMITS) {
     this.#table = table
     this.#number = number
     this.#limits = limits
@@ -106,6 +104,10 @@ export class IdBucket {
     if (merge) this.#merging = this.#startMerging(mergingIds, merge.bits)
   }
 
+  get size(): number {
+    return this.#layout.count + (this.#merging?.table.size ?? 0) + this.#recent.size + this.#taken.size
+  }
+
   has(ids: Buffer, at: number): boolean {
     return this.#taken.has(ids, at) || this.#recent.has(ids, at) || this.#hasMergedId(ids, at)
   }
@@ -120,7 +122,6 @@ export class IdBucket {
    * would come than are removed.
    */
   record(draft: Draft): void {
-    this.#before = { layout: this.#layout, recent: this.#recent, merging: this.#merging, filter: this.#filter }
     // Before the record: the ids of all that are in the log are in #recent then.
     if (this.#hasMerged && !this.#merging) this.#removeMerged(draft)
     else this.#merge(draft)
@@ -131,21 +132,6 @@ export class IdBucket {
   keep(): void {
     this.#addRecent(this.#taken.all())
     this.#taken = new IdTable()
-    this.#before = null
-  }
-
-  /** The write was not committed. */
-  drop(): void {
-    this.#taken = new IdTable()
-    if (!this.#before) return
-    // What the filters have noted since is more than their pages have, which does no harm.
-    const { layout, recent, merging, filter } = this.#before
-    this.#layout = layout
-    this.#recent = recent
-    this.#merging = merging
-    this.#filter = filter
-    this.#hasMerged = true
-    this.#before = null
   }
 
   /** All ids, in pieces; an id may come twice. */
@@ -198,7 +184,7 @@ export class IdBucket {
 
   /** Begins to merge the recent ids. @returns false if there are too few */
   #start(): boolean {
-    const { recent, page } = this.#limits
+    const { recent, page } = this.#limits()
     const { bits, count } = this.#layout
     const { size } = this.#recent
     if (size < Math.min(recent.max, Math.max(recent.min, count * RECENT_SHARE))) return false

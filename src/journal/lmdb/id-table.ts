@@ -4,7 +4,8 @@ const WORD_BYTES = 4
 const WORDS = INSERT_ID_BYTES / WORD_BYTES
 /** The word of an id that chooses its slot: the first one of its digest. */
 const PREFIX = 1
-const FIRST_BITS = 6
+/** Few: of most senders, a bucket gets a handful of ids. */
+const FIRST_BITS = 3
 
 /**
  * A set of ids in one array, which the garbage collector does not look into: 32 to 64 bytes for an id. Ids are in the order

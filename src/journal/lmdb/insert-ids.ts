@@ -1,166 +1,261 @@
-import { hasInsertId, INSERT_ID_BYTES } from '../../model/insert-id.js'
-import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
+import { KEY_CLASSES } from '../../contract/key-class.js'
+import type { Log } from '../../lib/log.js'
+import { INSERT_ID_BYTES, type SentIds } from '../../model/insert-id.js'
+import { parseSender, type Sender, senderName } from '../../model/sender.js'
+import { type IdUse, idBucketAt, OLD_ID_BUCKETS, shortenedSince, warnOfShortMemory } from '../insert-id-memory.js'
 import type { RememberedIds } from '../relocation.js'
-import { bucketStart, bucketsIn } from './buckets.js'
+import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
+import { bucketStart } from './buckets.js'
 import { Draft } from './draft.js'
-import { IdBucket, type IdLimits } from './id-bucket.js'
+import { ID_LIMITS, type IdLimits } from './id-bucket.js'
+import { dropFrom, IdSpace, type IdTime, type SpaceRecord } from './id-space.js'
 import type { MemoryClock } from './memory-clock.js'
 import type { LmdbTables } from './tables.js'
 
-/** Ids of an older version that are moved in one transaction. */
-const MOVED = 10_000
 /** Bytes of ids that are listed at once, or a little more: whoever adds them elsewhere waits for the disk after each piece. */
 const PIECE_BYTES = 10_000 * INSERT_ID_BYTES
+/** Senders whose ids are open: of the others, a look-up reads a few records first. */
+const MAX_OPEN = 500
+/** Senders that a sweep looks at. */
+const SWEPT = 50
+/** Records and pages that one step of `removeDropped` removes. */
+const REMOVED = 2000
+/** What the open senders may have in memory before it is merged into pages, see `IdLimits`: as much as one of them had. */
+const RECENT = { min: 480_000, max: 1_920_000 }
+const MIN_RECENT = 2_000
 
-/**
- * The ids of events and changes that the embedded journal remembers, by the bucket of time in which they arrived, so that
- * expired ones are removed together.
- */
+export interface InsertIdsOptions {
+  /** default: those of `limitsFor` */
+  limits?: IdLimits | undefined
+  /** by which ids expire; default: the time that each call has */
+  clock?: MemoryClock | null
+  max?: PerClass
+  /** ids of this sender are forgotten early from now on; called once, until for 7 days none was */
+  onShortened?(sender: Sender): void
+}
+
+/** The ids of events and changes that the embedded journal remembers, for each sender apart. */
 export class LmdbInsertIds {
-  readonly #table: LmdbTables['insertIds']
-  readonly #limits: IdLimits | undefined
-  readonly #clock: MemoryClock | null
-  readonly #buckets = new Map<number, IdBucket>()
-  /** whether the table may have ids of buckets that have expired */
-  #hasExpired = true
-  /** the last write that took ids, and the buckets that it took them for */
-  #last: { draft: Draft; buckets: Set<IdBucket> } | null = null
+  readonly #tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>
+  readonly #options: InsertIdsOptions
+  /** by name, the ones used last at the end */
+  readonly #open = new Map<string, IdSpace>()
+  #lastNumber: number
+  /** the last write that took ids, and whose */
+  #last: { draft: Draft; spaces: Map<string, IdSpace> } | null = null
+  /** the name after which the next sweep begins */
+  #sweptTo: Buffer | null = null
 
-  /** @param clock by which ids expire; default: the time that each call has */
-  constructor({ insertIds }: Pick<LmdbTables, 'insertIds'>, limits?: IdLimits, clock: MemoryClock | null = null) {
-    this.#table = insertIds
-    this.#clock = clock
-    this.#limits = limits
-    for (const bucket of bucketsIn(insertIds)) this.#bucketOf(bucket)
+  constructor(tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>, options: InsertIdsOptions = {}) {
+    this.#tables = tables
+    this.#options = options
+    const [lastKey] = tables.insertIds.getKeys({ reverse: true, limit: 1 })
+    this.#lastNumber = lastKey?.readUInt32BE() ?? 0
+    for (const { value } of tables.idSpaces.getRange()) {
+      const { buckets, dropped } = parse(value)
+      this.#lastNumber = Math.max(this.#lastNumber, ...dropped, ...buckets.map(({ number }) => number))
+    }
   }
 
   /** The indexes of the known ids among these. Call it only while no write is in flight, or before its `record`. */
-  find(insertIds: Buffer, now: number, draft = new Draft()): number[] {
+  find({ sender, digests }: SentIds, now: number, draft = new Draft()): number[] {
     this.#settle(draft)
-    const buckets = this.#living(now)
-    const known: number[] = []
-    for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
-      if (isId(insertIds, at) && buckets.some((bucket) => bucket.has(insertIds, at))) {
-        known.push(at / INSERT_ID_BYTES)
-      }
-    }
-    return known
+    return this.#space(senderName(sender)).find(digests, this.#time(now))
   }
 
   /** Remembers ids. Call `record` once all ids of a write are taken. @returns the indexes of those that were known */
-  take(insertIds: Buffer, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
+  take({ sender, digests }: SentIds, now: number, draft: Draft, bucket = idBucketAt(now)): number[] {
     this.#settle(draft)
-    const own = this.#bucketOf(bucket)
-    const others = this.#living(now).filter((other) => other !== own)
-    const known: number[] = []
-    let isTaken = false
-    for (let at = 0; at < insertIds.length; at += INSERT_ID_BYTES) {
-      if (!isId(insertIds, at)) continue
-      if (others.some((other) => other.has(insertIds, at)) || !own.take(insertIds, at)) {
-        known.push(at / INSERT_ID_BYTES)
-      } else {
-        isTaken = true
-      }
-    }
-    if (!isTaken) return known
-    this.#last ??= { draft, buckets: new Set() }
-    this.#last.buckets.add(own)
+    const { max = ANY_NUMBER } = this.#options
+    const name = senderName(sender)
+    const space = this.#space(name)
+    const known = space.take(digests, this.#time(now), bucket, max[sender.keyClass])
+    if (known.length * INSERT_ID_BYTES === digests.length) return known
+    this.#last ??= { draft, spaces: new Map() }
+    this.#last.spaces.set(name, space)
     return known
   }
 
   /** Records the ids that a write took, if it took any. */
   record(draft: Draft): void {
-    if (this.#last?.draft === draft) for (const bucket of this.#last.buckets) bucket.record(draft)
+    if (this.#last?.draft !== draft) return
+    for (const [name, space] of this.#last.spaces) {
+      space.write(draft)
+      draft.put(this.#tables.idSpaces, Buffer.from(name), format(space.record))
+    }
   }
 
-  /** Removes expired ids, up to `limit` records and pages. Call it within a transaction. */
+  /**
+   * Removes ids that have expired or were dropped, of some of the senders: up to `limit` records and pages. Call it within a
+   * transaction.
+   */
   forget(now: number, limit: number): void {
-    const first = this.#oldest(now)
-    for (const bucket of this.#buckets.keys()) {
-      if (bucket >= first) continue
-      this.#buckets.delete(bucket)
-      this.#hasExpired = true
-    }
-    if (!this.#hasExpired) return
+    const { oldest } = this.#time(now)
     let left = limit
-    for (const key of this.#table.getKeys({ end: bucketStart(first), limit })) {
-      this.#table.remove(key)
-      left--
+    const from = this.#sweptTo
+    const some = [
+      ...this.#tables.idSpaces.getRange({ ...(from && { start: from, exclusiveStart: true }), limit: SWEPT }),
+    ]
+    this.#sweptTo = some.length < SWEPT ? null : (some.at(-1)?.key ?? null)
+    for (const { key, value } of some) {
+      const space = this.#open.get(key.toString())
+      const record = space?.record ?? parse(value)
+      const isExpired = ({ time }: { time: number }) => time < oldest
+      const isChanged = space ? space.drop(isExpired) : dropFrom(record, isExpired)
+      const since = shortenedSince(record.since, now)
+      if (!isChanged && record.dropped.length === 0 && record.since === since) continue
+      record.since = since
+      if (left > 0) left -= this.#remove(record, left)
+      this.#put(key, record)
     }
-    // If the transaction is not committed, records of these buckets stay; they are removed with those of a later bucket.
-    this.#hasExpired = left === 0
+  }
+
+  /** Forgets all ids of a sender. Call it only while no write is in flight, and then `removeDropped`. */
+  drop(sender: Sender, now: number): void {
+    this.#settle(new Draft())
+    const space = this.#space(senderName(sender))
+    if (space.drop(() => true)) space.record.since = now
+  }
+
+  /** Frees what dropped ids of a sender take, in steps. @param transact executes one in a transaction */
+  async removeDropped(sender: Sender, transact: (step: () => void) => Promise<void>): Promise<void> {
+    const name = senderName(sender)
+    for (let isLeft = true; isLeft; ) {
+      await transact(() => {
+        const { record } = this.#space(name)
+        isLeft = this.#remove(record, REMOVED) === REMOVED
+        this.#put(Buffer.from(name), record)
+      })
+    }
+  }
+
+  /** What is remembered of each sender that has any. */
+  *use(now: number, projectId?: string): Generator<IdUse> {
+    const { oldest } = this.#time(now)
+    const own = projectId !== undefined && KEY_CLASSES.map((keyClass) => senderName({ projectId, keyClass }))
+    for (const name of own || this.#names()) {
+      const { buckets, since } = this.#open.get(name)?.record ?? this.#read(name)
+      let ids = 0
+      for (const bucket of buckets) if (bucket.time >= oldest) ids += bucket.ids
+      if (ids > 0) yield { sender: parseSender(name), ids, since: shortenedSince(since, now) }
+    }
   }
 
   /** The ids that have not expired, in pieces; an id may come twice. Call it only while no write is in flight. */
   *all(now: number): Generator<RememberedIds> {
     this.#settle(new Draft())
-    const first = this.#oldest(now)
-    for (const [number, bucket] of this.#buckets) {
-      if (number < first) continue
-      let pages: Buffer[] = []
+    const { oldest } = this.#time(now)
+    for (const name of this.#names()) {
+      const sender = parseSender(name)
+      const pages: Buffer[] = []
       let bytes = 0
-      for (const ids of bucket.all()) {
+      let last = 0
+      const piece = () => ({ sender, bucket: last, ids: Buffer.concat(pages.splice(0)) })
+      for (const { bucket, ids } of this.#space(name).all(oldest)) {
+        if (pages.length > 0 && (bucket !== last || bytes >= PIECE_BYTES)) {
+          yield piece()
+          bytes = 0
+        }
+        last = bucket
         pages.push(ids)
         bytes += ids.length
-        if (bytes < PIECE_BYTES) continue
-        yield { bucket: number, ids: Buffer.concat(pages) }
-        pages = []
-        bytes = 0
       }
-      if (bytes > 0) yield { bucket: number, ids: Buffer.concat(pages) }
+      if (bytes > 0) yield piece()
     }
   }
 
-  /** The buckets that have not expired, the latest first, because most repetitions come soon. */
-  #living(now: number): IdBucket[] {
-    const first = this.#oldest(now)
-    const living = [...this.#buckets].filter(([number]) => number >= first)
-    return living.sort(([a], [b]) => b - a).map(([, bucket]) => bucket)
+  /** Removes records and pages of dropped buckets. @returns how many, at most `limit` */
+  #remove(record: SpaceRecord, limit: number): number {
+    const { insertIds } = this.#tables
+    let removed = 0
+    for (let number = record.dropped[0]; number !== undefined; number = record.dropped[0]) {
+      const range = { start: bucketStart(number), end: bucketStart(number + 1), limit: limit - removed }
+      for (const key of [...insertIds.getKeys(range)]) {
+        insertIds.remove(key)
+        removed++
+      }
+      if (removed === limit) return removed
+      record.dropped.shift()
+    }
+    return removed
   }
 
-  /** The oldest bucket that has not expired. */
-  #oldest(now: number): number {
-    return idBucketAt(this.#clock?.at(now) ?? now) - OLD_ID_BUCKETS
+  #put(key: Buffer, record: SpaceRecord): void {
+    const { buckets, dropped, since } = record
+    const isEmpty = buckets.length === 0 && dropped.length === 0 && since === null
+    if (isEmpty) this.#tables.idSpaces.remove(key)
+    else this.#tables.idSpaces.put(key, format(record))
   }
 
-  #bucketOf(number: number): IdBucket {
-    const bucket = this.#buckets.get(number) ?? new IdBucket(this.#table, number, this.#limits)
-    this.#buckets.set(number, bucket)
-    return bucket
+  #time(now: number): IdTime {
+    return { now, oldest: idBucketAt(this.#options.clock?.at(now) ?? now) - OLD_ID_BUCKETS }
   }
 
-  /** Keeps or drops what the last write took, as it is known by now whether that was committed. */
+  #space(name: string): IdSpace {
+    let space = this.#open.get(name)
+    if (space) {
+      this.#open.delete(name)
+    } else {
+      const limits = () => this.#options.limits ?? limitsFor(this.#open.size)
+      space = new IdSpace(this.#tables.insertIds, this.#read(name), { limits, nextNumber: () => ++this.#lastNumber })
+    }
+    this.#open.set(name, space)
+    if (this.#open.size > MAX_OPEN) this.#closeOne()
+    return space
+  }
+
+  *#names(): Generator<string> {
+    for (const key of this.#tables.idSpaces.getKeys()) yield key.toString()
+  }
+
+  #read(name: string): SpaceRecord {
+    const value = this.#tables.idSpaces.get(Buffer.from(name))
+    return value ? parse(value) : { since: null, buckets: [], dropped: [] }
+  }
+
+  #closeOne(): void {
+    for (const name of this.#open.keys()) {
+      // What a write has taken is only in memory until it is committed.
+      if (this.#last?.spaces.has(name)) continue
+      this.#open.delete(name)
+      return
+    }
+  }
+
+  /** Keeps what the last write took, as it is known by now whether that was committed; if not, it is read anew. */
   #settle(draft: Draft): void {
     if (!this.#last || this.#last.draft === draft) return
-    for (const bucket of this.#last.buckets) {
-      if (this.#last.draft.isCommitted) bucket.keep()
-      else bucket.drop()
-    }
+    const { spaces, draft: last } = this.#last
     this.#last = null
-  }
-}
-
-/** Moves the ids of a version that had one record for each. */
-export async function moveOldInsertIds(tables: LmdbTables, now: number): Promise<void> {
-  const { root, oldInsertIds, states } = tables
-  const insertIds = new LmdbInsertIds(tables)
-  for (;;) {
-    const keys = [...oldInsertIds.getKeys({ limit: MOVED })]
-    if (keys.length === 0) return
-    const draft = new Draft()
-    const buckets = new Map<number, Buffer[]>()
-    for (const key of keys) {
-      const ids = buckets.get(key.readUInt32BE()) ?? []
-      ids.push(key.subarray(-INSERT_ID_BYTES))
-      buckets.set(key.readUInt32BE(), ids)
-      draft.remove(oldInsertIds, key)
+    for (const [name, space] of spaces) {
+      if (!last.isCommitted) this.#open.delete(name)
+      else if (space.keep()) this.#options.onShortened?.(parseSender(name))
     }
-    for (const [bucket, ids] of buckets) insertIds.take(Buffer.concat(ids), now, draft, bucket)
-    insertIds.record(draft)
-    await draft.commit(root, states)
   }
 }
 
-function isId(insertIds: Buffer, at: number): boolean {
-  return insertIds.readInt32LE(at) !== 0 || hasInsertId(insertIds, at / INSERT_ID_BYTES)
+/** Opens those of a journal. @param clock null: ids expire by the time that each call has */
+export function openInsertIds(
+  tables: Pick<LmdbTables, 'insertIds' | 'idSpaces'>,
+  clock: MemoryClock | null,
+  { maxIds, log }: { maxIds?: PerClass; log?: Pick<Log, 'warn'> | undefined },
+): LmdbInsertIds {
+  const onShortened = (sender: Sender) => log && warnOfShortMemory(log, sender)
+  return new LmdbInsertIds(tables, { clock, onShortened, ...(maxIds && { max: maxIds }) })
+}
+
+/** The more senders there are, the fewer ids each may have in memory. */
+function limitsFor(senders: number): IdLimits {
+  const share = (of: number, most: number) =>
+    Math.max(MIN_RECENT, Math.min(most, Math.floor(of / Math.max(1, senders))))
+  const { recent, page } = ID_LIMITS
+  return { recent: { min: share(RECENT.min, recent.min), max: share(RECENT.max, recent.max) }, page }
+}
+
+function format(record: SpaceRecord): Buffer {
+  return Buffer.from(JSON.stringify(record))
+}
+
+function parse(value: Buffer): SpaceRecord {
+  return JSON.parse(value.toString()) as SpaceRecord
 }

@@ -1,5 +1,6 @@
 import type { Database } from 'lmdb'
 import { ApiError } from '../../contract/errors.js'
+import { oneAtATime } from '../../lib/one-at-a-time.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
 import type {
   Block,
@@ -16,12 +17,14 @@ import type {
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
+import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
 import { execute, type Remembered, sweep } from './execute.js'
-import { LmdbInsertIds, moveOldInsertIds } from './insert-ids.js'
+import { LmdbIdMemory } from './id-memory.js'
+import { openInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
 import { newMeta, putMeta } from './meta.js'
 import { limitedBy, NewEntries } from './new-entries.js'
@@ -36,8 +39,10 @@ export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmen
   path: string
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
-  /** idempotency keys that a project may have remembered; 0, the default: any number */
-  maxRequestKeys?: number
+  /** idempotency keys that a sender may have remembered; default: any number */
+  maxRequestKeys?: PerClass
+  /** default: any number */
+  maxIds?: PerClass
   /** the version of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
 }
@@ -62,7 +67,6 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
     const found = tables.meta.get('meta')
     const meta = found ?? (await newMeta(path, now(), layout))
     if (!found) await transact(tables.root, () => putMeta(tables, meta))
-    await moveOldInsertIds(tables, now())
     const frozen = BigInt(meta.frozen?.[1] ?? START)
     const entries = await LmdbEntries.open(tables, { ...options, stored: BigInt(meta.stored), frozen })
     return new LmdbJournal(tables, entries, meta, options)
@@ -83,6 +87,7 @@ class LmdbJournal implements Journal {
   readonly id: number
   readonly era = 0
   isUp = true
+  readonly ids: LmdbIdMemory
   readonly #tables: LmdbTables
   readonly #entries: LmdbEntries
   readonly #remembered: Remembered
@@ -109,21 +114,23 @@ class LmdbJournal implements Journal {
   #foreignFloor = START
   #frozen: { first: Position; last: Position } | null
   #stateBytes: number
-  /** settles with the last write: writes run one after another, because each looks up what those before it changed */
-  #writing: Promise<unknown> = Promise.resolve()
+  /** writes run one after another, because each looks up what those before it changed */
+  readonly #inTurn = oneAtATime()
 
   constructor(tables: LmdbTables, entries: LmdbEntries, meta: Meta, options: LmdbJournalOptions) {
-    const { maxBytes, maxRequestKeys = 0, layout = FIRST_LAYOUT, now = Date.now } = options
+    const { maxBytes, maxRequestKeys = ANY_NUMBER, layout = FIRST_LAYOUT, now = Date.now } = options
     const clock = MemoryClock.of(tables, options)
     this.#tables = tables
     this.#entries = entries
     this.#meta = tables.meta
     this.#remembered = {
       requests: new LmdbRequests(tables, meta.id, maxRequestKeys, clock),
-      insertIds: new LmdbInsertIds(tables, undefined, clock),
+      insertIds: openInsertIds(tables, clock, options),
       states: new LmdbStates(tables),
       clock,
     }
+    const drain = (work: () => void) => this.#drain(work)
+    this.ids = new LmdbIdMemory(this.#remembered.insertIds, { now, inTurn: this.#inTurn, drain })
     this.#path = options.path
     this.#maxBytes = maxBytes
     this.#layout = layout
@@ -140,9 +147,7 @@ class LmdbJournal implements Journal {
   }
 
   write(writes: Write[]): Promise<Outcome[]> {
-    const written = this.#writing.then(() => this.#write(writes))
-    this.#writing = written.catch(() => undefined)
-    return written
+    return this.#inTurn(() => this.#write(writes))
   }
 
   async #write(writes: Write[]): Promise<Outcome[]> {
@@ -216,11 +221,6 @@ class LmdbJournal implements Journal {
 
   async findRequest(request: IdempotencyKey): Promise<Outcome | null> {
     return this.#remembered.requests.find(request, this.#now())
-  }
-
-  async findInsertIds(insertIds: Buffer): Promise<number[]> {
-    await this.#writing
-    return this.#remembered.insertIds.find(insertIds, this.#now())
   }
 
   async progress(projectId = ''): Promise<Progress> {

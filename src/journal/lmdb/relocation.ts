@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs'
 import { laterOf, type Position, START } from '../../model/position.js'
 import type { Entry } from '../journal.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
+import { ANY_NUMBER } from '../sender-limits.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
 import { readEntryLog } from './entry-log.js'
-import { LmdbInsertIds, moveOldInsertIds } from './insert-ids.js'
+import { LmdbInsertIds } from './insert-ids.js'
 import { newMeta, putMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
@@ -85,13 +86,13 @@ class LmdbRelocation implements Relocation {
   }
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
-    yield* (await this.#insertIds()).all(this.#now())
+    yield* this.#insertIds().all(this.#now())
   }
 
-  async addInsertIds({ bucket, ids }: RememberedIds): Promise<void> {
-    const here = await this.#insertIds()
+  async addInsertIds({ sender, bucket, ids }: RememberedIds): Promise<void> {
+    const here = this.#insertIds()
     const draft = new Draft()
-    here.take(ids, this.#now(), draft, bucket)
+    here.take({ sender, digests: ids }, this.#now(), draft, bucket)
     here.record(draft)
     await this.#apply(draft)
   }
@@ -131,14 +132,11 @@ class LmdbRelocation implements Relocation {
   }
 
   get #requests(): LmdbRequests {
-    return new LmdbRequests(this.#open(), this.#meta.id, 0)
+    return new LmdbRequests(this.#open(), this.#meta.id, ANY_NUMBER)
   }
 
-  async #insertIds(): Promise<LmdbInsertIds> {
-    if (!this.#ids) {
-      await moveOldInsertIds(this.#open(), this.#now())
-      this.#ids = new LmdbInsertIds(this.#open())
-    }
+  #insertIds(): LmdbInsertIds {
+    this.#ids ??= new LmdbInsertIds(this.#open())
     return this.#ids
   }
 

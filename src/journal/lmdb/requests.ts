@@ -1,4 +1,5 @@
 import { type Position, START } from '../../model/position.js'
+import { type Sender, senderName } from '../../model/sender.js'
 import {
   bucketAt,
   FINGERPRINT_BYTES,
@@ -13,6 +14,7 @@ import {
 } from '../idempotency-memory.js'
 import type { IdempotencyKey, Refused } from '../journal.js'
 import type { RememberedRequest } from '../relocation.js'
+import type { PerClass } from '../sender-limits.js'
 import { BUCKET_BYTES, bucketStart, bucketsIn } from './buckets.js'
 import { Draft } from './draft.js'
 import { positionKey, REQUEST } from './encoding.js'
@@ -28,7 +30,7 @@ const OLD_FINGERPRINT_AT = 8
  */
 export class LmdbRequests {
   readonly #tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>
-  readonly #maxOfProject: number
+  readonly #maxOfSender: PerClass
   readonly #clock: MemoryClock | null
   readonly #ownId: number
   /** those that may have requests, the latest first: most of the time, all but one or two are empty */
@@ -39,19 +41,18 @@ export class LmdbRequests {
 
   /**
    * @param ownId id of this journal
-   * @param maxOfProject 0: any number
    * @param clock by which requests expire; default: the time that each call has
    */
   constructor(
     tables: Pick<LmdbTables, 'requests' | 'counts' | 'oldRequests' | 'expiries'>,
     ownId: number,
-    maxOfProject: number,
+    maxOfSender: PerClass,
     clock: MemoryClock | null = null,
   ) {
     this.#clock = clock
     this.#tables = tables
     this.#ownId = ownId
-    this.#maxOfProject = maxOfProject
+    this.#maxOfSender = maxOfSender
     this.#buckets = [...bucketsIn(tables.requests)].reverse()
     const [old] = tables.oldRequests.getKeys({ limit: 1 })
     this.#hasOld = old !== undefined
@@ -62,7 +63,7 @@ export class LmdbRequests {
     return refusalOf(request, [...this.#found(request, now, new Draft())], this.#ownId)
   }
 
-  /** Why a request is not executed: it is known, or its project has reached its maximum. Null if it is executed. */
+  /** Why a request is not executed: it is known, or its sender has reached its maximum. Null if it is executed. */
   refusal(request: IdempotencyKey, now: number, draft: Draft): Refused | null {
     const found = [...this.#found(request, now, draft)]
     const known = refusalOf(request, found, this.#ownId)
@@ -82,11 +83,10 @@ export class LmdbRequests {
     if (old) yield parseOld(old, this.#ownId)
   }
 
-  #isLimited({ projectId }: IdempotencyKey, now: number, draft: Draft): boolean {
-    if (this.#maxOfProject === 0) return false
+  #isLimited({ sender }: IdempotencyKey, now: number, draft: Draft): boolean {
     let count = 0
-    for (const bucket of this.#living(now)) count += this.#count(bucket, projectId, draft)
-    return count >= this.#maxOfProject
+    for (const bucket of this.#living(now)) count += this.#count(bucket, sender, draft)
+    return count >= this.#maxOfSender[sender.keyClass]
   }
 
   /**
@@ -123,8 +123,8 @@ export class LmdbRequests {
     this.#added++
     if (!isNew) return
     const count = Buffer.allocUnsafe(8)
-    count.writeBigUInt64BE(BigInt(this.#count(bucket, request.projectId, draft) + 1))
-    draft.put(this.#tables.counts, keyAt(bucket, Buffer.from(request.projectId)), count)
+    count.writeBigUInt64BE(BigInt(this.#count(bucket, request.sender, draft) + 1))
+    draft.put(this.#tables.counts, countKey(bucket, request.sender), count)
   }
 
   /** Removes expired requests: up to `limit`, or twice as many as were added since the last time. */
@@ -170,9 +170,13 @@ export class LmdbRequests {
     this.#noteBucket(bucket)
   }
 
-  #count(bucket: number, projectId: string, draft: Draft): number {
-    return Number(draft.get(this.#tables.counts, keyAt(bucket, Buffer.from(projectId)))?.readBigUInt64BE() ?? 0)
+  #count(bucket: number, sender: Sender, draft: Draft): number {
+    return Number(draft.get(this.#tables.counts, countKey(bucket, sender))?.readBigUInt64BE() ?? 0)
   }
+}
+
+function countKey(bucket: number, sender: Sender): Buffer {
+  return keyAt(bucket, Buffer.from(senderName(sender)))
 }
 
 function keyAt(bucket: number, rest: Buffer): Buffer {

@@ -16,12 +16,12 @@ export interface LmdbTables {
   expiries: Database<Buffer, Buffer>
   /** bucket and key → position and fingerprint, then the id of the journal if it is another one */
   requests: Database<Buffer, Buffer>
-  /** bucket and project → number of that project's requests */
+  /** bucket and sender → number of that sender's requests */
   counts: Database<Buffer, Buffer>
   /** see `IdBucket` */
   insertIds: Database<Buffer, Buffer>
-  /** ids of a version that had no pages of them: bucket and id → nothing */
-  oldInsertIds: Database<Buffer, Buffer>
+  /** name of a sender → its `SpaceRecord` as JSON */
+  idSpaces: Database<Buffer, Buffer>
   /** requests of versions before 0.2: the whole key → position and fingerprint, in hexadecimal digits */
   oldRequests: Database<Buffer, Buffer>
 }
@@ -37,7 +37,7 @@ export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
 /** What the tables are called in the database. */
 export const TABLE_NAMES = [
   ...['meta', 'log', 'entries', 'states', 'expiries', 'requests-by-time', 'request-counts'],
-  ...['insert-id-pages', 'insert-ids', 'requests'],
+  ...['insert-id-buckets', 'insert-id-spaces', 'requests'],
 ] as const
 
 /** Opens a folder, creating it if there is none. */
@@ -56,8 +56,8 @@ export function openTables(path: string): LmdbTables {
     expiries: table('expiries'),
     requests: table('requests-by-time'),
     counts: table('request-counts'),
-    insertIds: table('insert-id-pages'),
-    oldInsertIds: table('insert-ids'),
+    insertIds: table('insert-id-buckets'),
+    idSpaces: table('insert-id-spaces'),
     oldRequests: table('requests'),
   }
 }

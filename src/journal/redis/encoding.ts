@@ -1,4 +1,6 @@
+import type { SentIds } from '../../model/insert-id.js'
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
+import { senderName } from '../../model/sender.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
 import {
   type Block,
@@ -19,14 +21,15 @@ import { SHARD_BYTES } from './scripts/requests.js'
  * @param at name of the key that holds the body of an append; null if its entry does
  */
 export function writeArguments(write: Write, at: string | null): (string | Buffer)[] {
-  const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '']
+  const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '', '']
+  const ids = write.type !== 'reserve' && write.insertIds ? idArguments(write.insertIds) : ['', '']
   if (write.type === 'append') {
-    const { kind = 'events', projectId, count, body, insertIds = '', eventKeys = [] } = write
+    const { kind = 'events', projectId, count, body, eventKeys = [] } = write
     const held = at === null ? ['body', body] : ['at', at]
-    const entry = ['append', projectId, String(count), String(body.length), ...held, ...request, kind, insertIds]
+    const entry = ['append', projectId, String(count), String(body.length), ...held, ...request, kind, ...ids]
     return [...entry, String(eventKeys.length), ...eventKeys.flatMap(requestArguments)]
   }
-  if (write.type === 'reserve') return ['reserve', write.idempotencyKey.projectId, ...request]
+  if (write.type === 'reserve') return ['reserve', ...request]
   const expected = write.expected === START ? '' : formatPosition(write.expected)
   return [
     'commit',
@@ -36,16 +39,21 @@ export function writeArguments(write: Write, at: string | null): (string | Buffe
     String(write.readAt),
     write.state,
     write.row,
-    write.idempotencyKey?.projectId ?? '',
     ...request,
-    write.insertIds ?? '',
+    ...ids,
   ]
 }
 
 /** The arguments of a script for one idempotency key. */
 export function requestArguments(request: IdempotencyKey): (string | Buffer)[] {
   const field = keyBytes(request).subarray(SHARD_BYTES)
-  return [request.key, request.fingerprint, Buffer.concat([field, fingerprintBytes(request)])]
+  const bytes = Buffer.concat([field, fingerprintBytes(request)])
+  return [request.key, request.fingerprint, bytes, senderName(request.sender)]
+}
+
+/** The arguments of a script for ids. */
+export function idArguments({ sender, digests }: SentIds): [string, Buffer] {
+  return [senderName(sender), digests]
 }
 
 /**

@@ -19,6 +19,7 @@ import type {
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
+import { ANY_NUMBER } from '../sender-limits.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
 import { assertCurrent, BlockReader } from './block-reader.js'
 import { CONNECTION_WAIT_MS, OPTIONS, RedisConnection } from './connection.js'
@@ -30,13 +31,13 @@ import {
   limitsOf,
   type Placed,
   parseClaimed,
-  parseIndexes,
   parseOutcome,
   requestArguments,
   type StreamEntry,
 } from './encoding.js'
 import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
+import { RedisInsertIds } from './insert-ids.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
 import { MemoryLimit } from './memory-limit.js'
@@ -44,7 +45,6 @@ import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'
 import { ADVANCE_PAST } from './scripts/history.js'
-import { FIND_INSERT_IDS } from './scripts/insert-ids.js'
 import { DEPTH, LEVEL, PROGRESS } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
 import { RedisStates } from './states.js'
@@ -93,9 +93,10 @@ class RedisJournal implements Journal {
   readonly #producer: Producer
   readonly #lease: WriterLease
   readonly #limit: MemoryLimit
+  readonly ids: RedisInsertIds
   readonly #states: RedisStates
   readonly #reader: BlockReader
-  readonly #late = new LateCheck(() => this.#limit.watch())
+  readonly #late = new LateCheck(() => this.watchMemory())
   /** names of the keys that hold the bodies of entries, of those that have one */
   readonly #bodyNames = new WeakMap<Entry, string>()
   readonly #replicas: number
@@ -107,7 +108,16 @@ class RedisJournal implements Journal {
   /** the era in which the unstored entries were written; those of another era may be lost */
   #unstoredEra = 0
   constructor(options: RedisJournalOptions) {
-    const { url, maxBytes, maxRequestKeys = 0, prefix = '{tallyhouse}', replicas = 0, lastStored, log } = options
+    const {
+      url,
+      maxBytes,
+      maxRequestKeys = ANY_NUMBER,
+      maxIds = ANY_NUMBER,
+      prefix = '{tallyhouse}',
+      replicas = 0,
+      lastStored,
+      log,
+    } = options
     const { otherPrefixes = [], maxBodyInEntry = MAX_BODY_IN_ENTRY } = options
     this.#replicas = replicas
     this.#layout = String(options.layout ?? FIRST_LAYOUT)
@@ -132,11 +142,15 @@ class RedisJournal implements Journal {
     const history = new RedisHistory({ meta, stream, others, layout: this.#layout, script, lastStored, log })
     this.#history = history
     const of = { name: this.#name, prefix, keys: this.#keys, connection: this.#connection, history }
-    this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxRequestKeys, maxBodyInEntry })
+    this.#producer = new Producer({ ...of, layout: this.#layout, replicas, maxBodyInEntry })
     this.#lease = new WriterLease(this.#name, (text, args) => script(text, [this.#keys.lease], args))
     this.#states = new RedisStates({ prefix, keys: this.#keys, redis, script })
     this.#reader = new BlockReader({ prefix, keys: this.#keys, redis, log })
-    this.#limit = new MemoryLimit({ redis, history, maxBytes, depth: () => this.#depth(), log })
+    const max = { ids: maxIds, keys: maxRequestKeys }
+    this.#limit = new MemoryLimit({ redis, history, maxBytes, max, depth: () => this.#depth(), log })
+    const maxmemory = () => this.#limit.maxmemory
+    const run = (text: string, args: (string | Buffer)[]) => this.#call(() => this.#script(text, [meta], args))
+    this.ids = new RedisInsertIds({ prefix, run, maxmemory, log })
     this.#subscriber = openRedis(url, { ...OPTIONS, autoResubscribe: false }, prefix)
     // autoResubscribe would do the same, but without a handler for its failure, which would end the process.
     this.#subscriber.on('ready', () => {
@@ -167,8 +181,9 @@ class RedisJournal implements Journal {
     await this.#connection.connected(CONNECTION_WAIT_MS)
   }
 
-  watchMemory(): Promise<void> {
-    return this.#limit.watch()
+  async watchMemory(): Promise<void> {
+    await this.#limit.watch()
+    this.ids.start()
   }
 
   /** Leaves the checks of a start to the connection, once it is established. */
@@ -177,7 +192,10 @@ class RedisJournal implements Journal {
   }
 
   async write(writes: Write[]): Promise<Outcome[]> {
-    const { era, before, outcomes, receivedAt, names } = await this.#producer.write(writes, this.#limit.bytes)
+    const { era, before, outcomes, receivedAt, names, shortened } = await this.#producer
+      .write(writes, this.#limit.current)
+      .catch((error) => Promise.reject(this.#limit.explain(error, this.ids.bytes)))
+    this.ids.warn(shortened)
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)
     const unstored = era === this.#unstoredEra ? this.#unstored : null
     const isKept = unstored?.add(before, this.#entriesIn(entriesOf(writes, outcomes, receivedAt, names))) ?? false
@@ -199,12 +217,6 @@ class RedisJournal implements Journal {
     const args = [this.#prefix, ...requestArguments(request)]
     const reply = await this.#call(() => this.#script(FIND_REQUEST, [this.#keys.meta], args))
     return reply === null ? null : parseOutcome(String(reply))
-  }
-
-  async findInsertIds(insertIds: Buffer): Promise<number[]> {
-    const args = [this.#prefix, insertIds]
-    const reply = await this.#call(() => this.#script(FIND_INSERT_IDS, [this.#keys.meta], args))
-    return parseIndexes(String(reply))
   }
 
   async progress(projectId = ''): Promise<Progress> {
@@ -356,6 +368,7 @@ class RedisJournal implements Journal {
 
   async close(): Promise<void> {
     this.#limit.close()
+    this.ids.close()
     this.#lease.rest()
     if (this.#redis.status === 'ready') await this.#lease.release()
     this.#connection.close()

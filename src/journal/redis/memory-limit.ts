@@ -1,7 +1,11 @@
 import type { Redis } from 'ioredis'
+import { ApiError } from '../../contract/errors.js'
+import { given } from '../../lib/given.js'
 import type { Depth } from '../journal.js'
+import type { PerClass } from '../sender-limits.js'
 import type { RedisHistory, RedisJournalLog } from './history.js'
-import { mayEvict, parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
+import { limitsWithin, mayEvict, parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
+import type { WriteLimits } from './producer.js'
 
 /** Interval at which the memory of Redis is read, ms. */
 const MEMORY_READ_MS = 1_000
@@ -11,6 +15,9 @@ const MEMORY_READ_MS = 1_000
  * need little memory only as listpacks.
  */
 const LISTPACK_FIELDS = 512
+
+/** If less than this share of Redis' memory waits for the store, that is not what fills it. */
+const WAITING_SHARE = 1 / 2
 
 /** Redis may delete accepted events to make room. */
 export class EvictionError extends Error {
@@ -27,6 +34,8 @@ export interface MemoryLimitOptions {
   history: RedisHistory
   /** configured limit of the journal, bytes */
   maxBytes: number
+  /** ids and idempotency keys that one sender may have remembered */
+  max: Record<'ids' | 'keys', PerClass>
   depth(): Promise<Depth>
   log: RedisJournalLog
 }
@@ -37,6 +46,10 @@ export interface MemoryLimitOptions {
  */
 export class MemoryLimit {
   bytes: number
+  /** of Redis, bytes; 0: none, or not known yet */
+  maxmemory = 0
+  /** the last time that the memory was read, bytes */
+  #use = { used: 0, waiting: 0 }
   readonly #options: MemoryLimitOptions
   #reads: NodeJS.Timeout | undefined
   #isFailing = false
@@ -45,6 +58,11 @@ export class MemoryLimit {
   constructor(options: MemoryLimitOptions) {
     this.#options = options
     this.bytes = options.maxBytes
+  }
+
+  /** What the next write may bring. */
+  get current(): WriteLimits {
+    return { bytes: this.bytes, ...limitsWithin(this.maxmemory, this.#options.max) }
   }
 
   /**
@@ -56,6 +74,19 @@ export class MemoryLimit {
     if (memory && mayEvict(memory)) throw new EvictionError(memory.policy)
     await this.#warnOfListpacks()
     this.#reads = setInterval(() => this.#tryRead(), MEMORY_READ_MS).unref()
+  }
+
+  /**
+   * The refusal of a write, which says what fills Redis if that is not what waits for the store.
+   * @param ids bytes of the remembered ids
+   */
+  explain(refusal: unknown, ids: number): unknown {
+    const { used, waiting } = this.#use
+    const isOther = this.maxmemory > 0 && waiting < used * WAITING_SHARE
+    if (!isOther || !(refusal instanceof ApiError) || refusal.code !== 'overloaded') return refusal
+    const share = (bytes: number) => `${Math.round((100 * bytes) / used)} %`
+    const message = `Redis has no memory left. What waits to be stored is ${share(waiting)} of what it holds, and remembered insert_ids are some ${share(ids)}: an operator has to raise its maxmemory, or to forget ids (tallyhouse ids).`
+    return new ApiError('overloaded', message, { cause: refusal, ...given({ retryAfter: refusal.retryAfter }) })
   }
 
   /** Warns if hash-max-listpack-entries is low. Some providers refuse CONFIG; then nothing is checked. */
@@ -97,6 +128,8 @@ export class MemoryLimit {
     // A replica may have become the master while nothing was written, so WRITE has not noticed.
     if (history.isAnother(/master_replid:(\w+)/.exec(info)?.[1])) await history.adopt()
     const memory = parseMemory(info)
+    this.maxmemory = memory.limit
+    this.#use = { used: memory.used, waiting: bytes + stateBytes }
     this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))
     const before = this.#mayEvict
     this.#mayEvict = mayEvict(memory)

@@ -1,4 +1,5 @@
 import type { Position } from '../../model/position.js'
+import type { PerClass } from '../sender-limits.js'
 import type { RedisJournalLog } from './history.js'
 import type { LateStart } from './late-start.js'
 
@@ -7,8 +8,10 @@ export interface RedisJournalOptions {
   url: string | readonly string[]
   /** above this many bytes of entries and states, writes are refused */
   maxBytes: number
-  /** idempotency keys that a project may have remembered; 0, the default: any number */
-  maxRequestKeys?: number
+  /** idempotency keys that a sender may have remembered; default: any number that does not fill Redis' maxmemory */
+  maxRequestKeys?: PerClass
+  /** ids that a sender may have remembered; default as of `maxRequestKeys` */
+  maxIds?: PerClass
   /** number of the layout that this process was started for; default FIRST_LAYOUT */
   layout?: number
   /** if there are several lanes: whether this process prefers this one; default: it is the only one */

@@ -1,6 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../../contract/errors.js'
+import { parseSender, type Sender } from '../../model/sender.js'
 import { type Outcome, READING_MEMORY_MS, type Write } from '../journal.js'
+import type { PerClass } from '../sender-limits.js'
 import { BinaryCommand } from './binary-command.js'
 import { CONNECTION_WAIT_MS, type RedisConnection } from './connection.js'
 import { parseOutcome, writeArguments } from './encoding.js'
@@ -19,10 +21,16 @@ export interface ProducerOptions {
   layout: string
   /** how many replicas must have a write before it resolves */
   replicas: number
-  /** idempotency keys that a project may have remembered; 0: any number */
-  maxRequestKeys: number
   /** a body up to this size, in bytes, is a part of its entry */
   maxBodyInEntry: number
+}
+
+export interface WriteLimits {
+  /** size of the journal above which writes are refused */
+  bytes: number
+  /** ids and idempotency keys that one sender may have remembered */
+  ids: PerClass
+  keys: PerClass
 }
 
 export interface Written {
@@ -35,6 +43,8 @@ export interface Written {
   receivedAt: number
   /** for each write, the name of the key that holds its body; null if its entry does, or if it has none */
   names: (string | null)[]
+  /** those whose ids are known for a shorter time from now on */
+  shortened: Sender[]
 }
 
 /** How long a write whose reply was lost is resent, ms. */
@@ -64,15 +74,20 @@ export class Producer {
 
   /**
    * Executes writes in one atomic step. Only one call may run at a time.
-   * @param limitBytes size of the journal above which writes are refused
    * @throws ApiError `overloaded` or `unavailable`: nothing was written; `internal`: the outcome is unknown
    */
-  async write(writes: Write[], limitBytes: number): Promise<Written> {
-    const { prefix, name, history, connection, layout, maxRequestKeys, maxBodyInEntry } = this.#options
+  async write(writes: Write[], { bytes, ids, keys }: WriteLimits): Promise<Written> {
+    const { prefix, name, history, connection, layout, maxBodyInEntry } = this.#options
     const sequence = String(++this.#sequence)
-    const limits = [String(limitBytes), String(maxRequestKeys)]
+    const limits = [String(bytes), String(keys.secret)]
     const args: (string | Buffer)[] = [prefix, sequence, ...limits, '', String(READING_MEMORY_MS)]
-    args.push(...Array<string>(HISTORY_ARGUMENTS).fill(''), layout)
+    args.push(
+      ...Array<string>(HISTORY_ARGUMENTS).fill(''),
+      layout,
+      String(ids.page),
+      String(ids.secret),
+      String(keys.page),
+    )
     const bodies: { key: string; body: Buffer }[] = []
     const names = writes.map((write, i) => {
       const isApart = write.type === 'append' && write.body.length > maxBodyInEntry
@@ -93,13 +108,14 @@ export class Producer {
         const reply = await this.#send(bodies, args, (error) => {
           bodyError = error
         })
-        const [before, outcomes = '', receivedAt] = String(reply).split(' ')
+        const [before, outcomes = '', receivedAt, shortened = ''] = String(reply).split(' ')
         return {
           era,
           before: Number(before),
           outcomes: outcomes.split(',').map(parseOutcome),
           receivedAt: Number(receivedAt),
           names,
+          shortened: sendersIn(shortened),
         }
       } catch (failure) {
         const fault = isGone(failure) ? await history.adopt().catch((error) => error) : failure
@@ -130,6 +146,12 @@ export class Producer {
       return connection.script(WRITE, this.#keys, args, replicas)
     })
   }
+}
+
+/** @param names in hexadecimal digits */
+function sendersIn(names: string): Sender[] {
+  if (names === '') return []
+  return names.split(',').map((name) => parseSender(Buffer.from(name, 'hex').toString()))
 }
 
 /** The key that holds the body of an entry of the stream. */

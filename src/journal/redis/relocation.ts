@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
 import { formatPosition, type Position, parsePosition } from '../../model/position.js'
+import { parseSender, senderName } from '../../model/sender.js'
 import {
   bucketAt,
   FINGERPRINT_BYTES,
@@ -143,22 +144,25 @@ class RedisRelocation implements Relocation {
 
   async *insertIds(): AsyncGenerator<RememberedIds> {
     const first = idBucketAt(Date.now()) - OLD_ID_BUCKETS
-    for await (const keys of this.#scan('ids:')) {
-      const found = new Map<number, Buffer[]>()
-      const hashes = await this.#call(() => Promise.all(keys.map((key) => this.#redis.hkeysBuffer(key))))
-      for (const [i, key] of keys.entries()) {
-        // <prefix>:ids:<bucket>.<step>:<number>
-        const bucket = Number(key.split(':').at(-2)?.split('.')[0])
-        if (bucket >= first) found.set(bucket, [...(found.get(bucket) ?? []), ...(hashes[i] ?? [])])
+    const index = await this.#call(() => this.#redis.hgetall(this.#key('ids')))
+    for (const [name, text] of Object.entries(index)) {
+      for (const { bucket, hashes } of tiersIn(text)) {
+        if (bucket < first) continue
+        for (const piece of pieces(hashes)) {
+          const keys = piece.map((hash) => this.#key(`ids:${name}:${hash}`))
+          const found = await this.#call(() => Promise.all(keys.map((key) => this.#redis.hkeysBuffer(key))))
+          const ids = Buffer.concat(found.flat())
+          if (ids.length > 0) yield { sender: parseSender(name), bucket, ids }
+        }
       }
-      for (const [bucket, ids] of found) yield { bucket, ids: Buffer.concat(ids) }
     }
   }
 
-  async addInsertIds({ bucket, ids }: RememberedIds): Promise<void> {
+  async addInsertIds({ sender, bucket, ids }: RememberedIds): Promise<void> {
     const step = PIECE * INSERT_ID_BYTES
     for (let at = 0; at < ids.length; at += step) {
-      await this.#script(ADD_INSERT_IDS, ['meta'], [this.#prefix, String(bucket), ids.subarray(at, at + step)])
+      const args = [this.#prefix, senderName(sender), String(bucket), ids.subarray(at, at + step)]
+      await this.#script(ADD_INSERT_IDS, ['meta'], args)
     }
   }
 
@@ -276,6 +280,19 @@ function oldRequest(key: string, [value, expiresAt]: [string | null, number], ow
       journalId: ownId,
     },
   ]
+}
+
+/** The tiers of a sender's ids that are kept, as INSERT_IDS records them: their buckets, and the names of their hashes. */
+function tiersIn(text: string): { bucket: number; hashes: string[] }[] {
+  return text
+    .split(' ')
+    .slice(1)
+    .flatMap((tier) => {
+      const [name, bucket, , bits, , removed, isDead] = tier.split(':')
+      if (isDead === '1') return []
+      const hashes = Array.from({ length: 2 ** Number(bits) }, (_, number) => `${name}:${number}`)
+      return { bucket: Number(bucket), hashes: hashes.slice(Number(removed)) }
+    })
 }
 
 function* pieces<T>(all: T[]): Generator<T[]> {

@@ -5,6 +5,7 @@ import { given } from '../../lib/given.js'
 import { type InsertIds, insertIdsOfParsed } from '../../model/identified-events.js'
 import { rejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
+import type { Sender } from '../../model/sender.js'
 import { isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
 import type { Appends } from '../../pipeline/lane-router.js'
@@ -68,7 +69,7 @@ const UNREADABLE = 'The event cannot be read.'
 type Identity = Pick<ParsedEvent, 'distinct_id' | 'insert_id'>
 
 /** Sorts the messages of a request; events that cannot be stored become faults. */
-export function planOf(projectId: string, messages: readonly SdkMessage[]): Plan {
+export function planOf(sender: Sender, messages: readonly SdkMessage[]): Plan {
   const people = new PeoplePlan(messages)
   const { placeholders } = people
   const faults: Fault[] = []
@@ -85,7 +86,7 @@ export function planOf(projectId: string, messages: readonly SdkMessage[]): Plan
   const plan: Plan = { batches: [], people: kept, faults, refused, placeholders, count: messages.length }
   for (let start = 0; start < texts.length; start += MAX_BATCH) {
     const some = texts.slice(start, start + MAX_BATCH)
-    const insertIds = insertIdsOfParsed(projectId, identities.slice(start, start + MAX_BATCH))
+    const insertIds = insertIdsOfParsed(sender, identities.slice(start, start + MAX_BATCH))
     plan.batches.push({ text: some.join(','), count: some.length, insertIds })
   }
   return plan
@@ -116,47 +117,49 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
  */
 export async function ingest(
   parts: IngestParts,
-  projectId: string,
+  sender: Sender,
   { batches, people, faults, refused, placeholders, count }: Plan,
   { isAllOrNone = false, ...may }: IngestOptions = {},
 ): Promise<Ingested> {
   if (isAllOrNone && faults.length > 0) {
-    await reject(parts, projectId, faults)
+    await reject(parts, sender, faults)
     return { taken: 0, faults, refused: [] }
   }
+  const { projectId, keyClass } = sender
   for (const batch of batches) await append(parts, projectId, batch)
   const { metrics } = parts.links
   for (const kind of ['event', 'link', 'change'] as const) metrics.placeholders[kind] += placeholders[kind]
-  const taken = await takePeople(parts, projectId, people, may)
+  const taken = await takePeople(parts, projectId, people, { ...may, keyClass })
   faults.push(...taken.faults)
-  await reject(parts, projectId, faults)
-  await reject(parts, projectId, refused)
-  await Promise.all(taken.refused.map((one) => rejectLink(parts, projectId, one)))
+  await reject(parts, sender, faults)
+  await reject(parts, sender, refused)
+  await Promise.all(taken.refused.map((one) => rejectLink(parts, sender, one)))
   return { taken: count - faults.length, faults, refused: [...refused, ...taken.refused] }
 }
 
 /** Lists a link that was refused, once: an SDK may repeat it with every page that loads. */
-async function rejectLink({ commits, links }: IngestParts, projectId: string, { reason, text }: Fault): Promise<void> {
+async function rejectLink({ commits, links }: IngestParts, sender: Sender, { reason, text }: Fault): Promise<void> {
+  const { projectId } = sender
   const key = `${projectId}\0${text}`
   if (links.listed.has(key)) return
   const body = formatRejected([{ reason, message: text }])
-  await commits.appendRejected(projectId, body, rejectionId(projectId, body))
+  await commits.appendRejected(projectId, body, rejectionId(sender, body))
   links.listed.add(key)
 }
 
 /** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
 async function append(parts: IngestParts, projectId: string, { text, count, insertIds }: Batch): Promise<void> {
   const { buffers, commits } = parts
-  if (count === 1) await commits.appendEvent(projectId, Buffer.from(text), insertIds?.digests)
+  if (count === 1) await commits.appendEvent(projectId, Buffer.from(text), insertIds)
   else await commits.appendBatch(projectId, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
 }
 
 /** Makes what cannot be stored durable; of a request that comes again, only once if every message at fault has an id. */
-async function reject({ commits }: IngestParts, projectId: string, faults: Fault[]): Promise<void> {
+async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[]): Promise<void> {
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
   const areKnown = faults.every(({ insertId }) => insertId !== undefined)
-  await commits.appendRejected(projectId, body, areKnown ? rejectionId(projectId, body) : null)
+  await commits.appendRejected(sender.projectId, body, areKnown ? rejectionId(sender, body) : null)
 }
 
 function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {

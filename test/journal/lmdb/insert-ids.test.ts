@@ -8,11 +8,12 @@ import { LmdbInsertIds } from '../../../src/journal/lmdb/insert-ids.js'
 import { type LmdbTables, openTables } from '../../../src/journal/lmdb/tables.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../../src/model/insert-id.js'
 import { temporaryFolder } from '../../helper.js'
+import { sent } from '../writes.js'
 
 /** So small that a hundred ids are merged several times, into pages that split. */
 const LIMITS: IdLimits = { recent: { min: 4, max: 12 }, page: 3 }
 const IDS = 300
-/** The kinds of keys in the table, after the bucket. */
+/** The kinds of keys in the table, after the number of a bucket. */
 const LAYOUT = 0
 const LOG = 1
 const WEEKS = 100 * OLD_ID_BUCKETS * INSERT_ID_BUCKET_MS
@@ -74,9 +75,9 @@ const failing = () => {
   throw new Error('the disk is full')
 }
 
-async function clear({ root, insertIds, oldInsertIds }: LmdbTables): Promise<void> {
+async function clear({ root, insertIds, idSpaces }: LmdbTables): Promise<void> {
   await root.transaction(() => {
-    for (const table of [insertIds, oldInsertIds]) for (const key of table.getKeys()) table.remove(key)
+    for (const table of [insertIds, idSpaces]) for (const key of table.getKeys()) table.remove(key)
   })
 }
 
@@ -99,18 +100,18 @@ t.test('each id is known for a week from when it first came, whatever fails and 
   const property = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60, size: 'max' }), async (steps) => {
     await clear(tables)
     const model = new Model()
-    let ids = new LmdbInsertIds(tables, LIMITS)
+    let ids = new LmdbInsertIds(tables, { limits: LIMITS })
     for (const step of steps) {
-      if (step.type === 'reopen') ids = new LmdbInsertIds(tables, LIMITS)
+      if (step.type === 'reopen') ids = new LmdbInsertIds(tables, { limits: LIMITS })
       if (step.type === 'wait') model.now += step.buckets * INSERT_ID_BUCKET_MS
       if (step.type === 'forget') await tables.root.transaction(() => ids.forget(model.now, step.limit))
       if (step.type !== 'write') continue
       const draft = new Draft()
-      const known = step.takes.map((take) => ids.take(idsOf(take), model.now, draft))
+      const known = step.takes.map((take) => ids.take(sent(idsOf(take)), model.now, draft))
       const all = Array.from({ length: IDS }, (_, n) => n)
       const taken = new Set(step.takes.flat())
       t.strictSame(
-        ids.find(idsOf(all), model.now, draft),
+        ids.find(sent(idsOf(all)), model.now, draft),
         all.filter((n) => taken.has(n) || model.isKnown(n)),
         'within the write',
       )
@@ -119,7 +120,7 @@ t.test('each id is known for a week from when it first came, whatever fails and 
       else await t.rejects(draft.commit(tables.root, tables.states, failing))
       t.strictSame(known, model.write(step.takes, step.isCommitted))
       t.strictSame(
-        ids.find(idsOf(all), model.now),
+        ids.find(sent(idsOf(all)), model.now),
         all.filter((n) => model.isKnown(n)),
       )
       for (const isSplit of mergesIn(tables)) merges.add(isSplit)
@@ -136,29 +137,31 @@ t.test('each id is known for a week from when it first came, whatever fails and 
 t.test('ids that a write took for several buckets are new again if it fails', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
-  const ids = new LmdbInsertIds(tables, LIMITS)
+  const ids = new LmdbInsertIds(tables, { limits: LIMITS })
   const take = (draft: Draft) => {
-    const known = [0, 1, 2].map((n) => ids.take(idOf(n), WEEKS, draft, Math.floor(WEEKS / INSERT_ID_BUCKET_MS) - n))
+    const known = [0, 1, 2].map((n) =>
+      ids.take(sent(idOf(n)), WEEKS, draft, Math.floor(WEEKS / INSERT_ID_BUCKET_MS) - n),
+    )
     ids.record(draft)
     return known
   }
   const failed = new Draft()
   t.strictSame(take(failed), [[], [], []])
   await t.rejects(failed.commit(tables.root, tables.states, failing))
-  t.strictSame(ids.find(idsOf([0, 1, 2]), WEEKS), [])
+  t.strictSame(ids.find(sent(idsOf([0, 1, 2])), WEEKS), [])
   const draft = new Draft()
   t.strictSame(take(draft), [[], [], []])
   await draft.commit(tables.root, tables.states)
-  t.strictSame(ids.find(idsOf([0, 1, 2]), WEEKS), [0, 1, 2])
+  t.strictSame(ids.find(sent(idsOf([0, 1, 2])), WEEKS), [0, 1, 2])
 })
 
 t.test('ids that are merged leave the log, and are listed in few pieces', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
-  const ids = new LmdbInsertIds(tables, LIMITS)
+  const ids = new LmdbInsertIds(tables, { limits: LIMITS })
   for (let from = 0; from < 1000; from += 5) {
     const draft = new Draft()
-    ids.take(idsOf(Array.from({ length: 5 }, (_, i) => from + i)), WEEKS, draft)
+    ids.take(sent(idsOf(Array.from({ length: 5 }, (_, i) => from + i))), WEEKS, draft)
     ids.record(draft)
     await draft.commit(tables.root, tables.states)
   }
@@ -172,10 +175,10 @@ t.test('ids that are merged leave the log, and are listed in few pieces', async 
 t.test('the log stays short if the ids of a write come from many requests', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
-  const ids = new LmdbInsertIds(tables, LIMITS)
+  const ids = new LmdbInsertIds(tables, { limits: LIMITS })
   for (let from = 0; from < 5000; from += 200) {
     const draft = new Draft()
-    for (let n = from; n < from + 200; n++) ids.take(idOf(n), WEEKS, draft)
+    for (let n = from; n < from + 200; n++) ids.take(sent(idOf(n)), WEEKS, draft)
     ids.record(draft)
     await draft.commit(tables.root, tables.states)
   }
@@ -185,10 +188,10 @@ t.test('the log stays short if the ids of a write come from many requests', asyn
 t.test('the log is short again soon after many single events, if batches follow', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
-  const ids = new LmdbInsertIds(tables, { recent: { min: 2000, max: 2000 }, page: 100 })
+  const ids = new LmdbInsertIds(tables, { limits: { recent: { min: 2000, max: 2000 }, page: 100 } })
   const write = async (from: number, count: number) => {
     const draft = new Draft()
-    ids.take(idsOf(Array.from({ length: count }, (_, i) => from + i)), WEEKS, draft)
+    ids.take(sent(idsOf(Array.from({ length: count }, (_, i) => from + i))), WEEKS, draft)
     ids.record(draft)
     await draft.commit(tables.root, tables.states)
   }
@@ -201,10 +204,10 @@ t.test('the log is short again soon after many single events, if batches follow'
 t.test('expired ids leave nothing behind', async (t) => {
   const tables = openTables(await temporaryFolder(t))
   t.teardown(() => tables.root.close())
-  const ids = new LmdbInsertIds(tables, LIMITS)
+  const ids = new LmdbInsertIds(tables, { limits: LIMITS })
   for (let from = 0; from < 1000; from += 50) {
     const draft = new Draft()
-    ids.take(idsOf(Array.from({ length: 50 }, (_, i) => from + i)), WEEKS, draft)
+    ids.take(sent(idsOf(Array.from({ length: 50 }, (_, i) => from + i))), WEEKS, draft)
     ids.record(draft)
     await draft.commit(tables.root, tables.states)
   }

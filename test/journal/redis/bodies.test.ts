@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { openRedisJournal } from '../../../src/journal/redis/journal.js'
 import { START } from '../../../src/model/position.js'
 import { randomName, silent, startRedis } from '../../helper.js'
-import { ALL, append, commit } from '../writes.js'
+import { ALL, append, commit, SENDER } from '../writes.js'
 
 const redis = await startRedis(t)
 const direct = new Redis(redis.url)
@@ -13,7 +13,14 @@ t.teardown(() => direct.disconnect())
 async function fresh(t: Test, more: Partial<Parameters<typeof openRedisJournal>[0]> = {}) {
   const prefix = `{${randomName('bodies')}}`
   const open = async () => {
-    const all = { url: redis.url, maxBytes: ALL, maxRequestKeys: 1, maxBodyInEntry: 0, prefix, log: silent }
+    const all = {
+      url: redis.url,
+      maxBytes: ALL,
+      maxRequestKeys: { secret: 1, page: 1 },
+      maxBodyInEntry: 0,
+      prefix,
+      log: silent,
+    }
     const journal = await openRedisJournal({ ...all, ...more })
     t.teardown(() => journal.close())
     return journal
@@ -52,7 +59,7 @@ t.test('a small body is a part of its entry, which another process reads as well
 
 t.test('a refused or repeated write leaves no body behind', async (t) => {
   const { journal, bodies } = await fresh(t, { maxBytes: 10 })
-  const idempotencyKey = { projectId: 'p', key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
+  const idempotencyKey = { sender: SENDER, key: '00'.repeat(32), fingerprint: 'ff'.repeat(32) }
   await journal.write([append('first', { idempotencyKey })])
   await journal.write([append('first', { idempotencyKey })])
   await journal.write([append('other', { idempotencyKey: { ...idempotencyKey, fingerprint: 'ee'.repeat(32) } })])

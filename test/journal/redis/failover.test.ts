@@ -8,6 +8,7 @@ import { WRITE } from '../../../src/journal/redis/scripts/write.js'
 import { formatPosition, millisecondsOf, type Position, START } from '../../../src/model/position.js'
 import { silent } from '../../helper.js'
 import { RedisPair } from '../../redis-pair.js'
+import { SENDER } from '../writes.js'
 
 const ALL = 1e9
 
@@ -125,7 +126,7 @@ t.test('a position of another lane, before which nothing was written, is no loss
   const kept = await write(journal, 'kept')
   journal.raiseFloor(kept + (30_000n << 16n))
   const key = createHash('sha256').update('key').digest('hex')
-  const reserved = await journal.write([{ type: 'reserve', idempotencyKey: { projectId: 'p', key, fingerprint: key } }])
+  const reserved = await journal.write([{ type: 'reserve', idempotencyKey: { sender: SENDER, key, fingerprint: key } }])
   t.strictSame(reserved, [{ status: 'done', position: kept }], 'the last one assigned')
   await pair.failOver()
   await write(journal, 'kept, too')

@@ -20,8 +20,8 @@ export const FIELD_BYTES = KEY_BYTES - SHARD_BYTES
  * stores them as listpacks, without a pointer to each, and never frees a large one when a bucket expires. The field is
  * the rest of the key's bytes, the value is what `formatRequest` makes.
  *
- * A request is passed as its key (hexadecimal, or "" for none), its fingerprint (hexadecimal) and both in bytes, the
- * field first. Versions before 0.2 stored it at `request:<key>`, which is still read.
+ * A request is passed as its key (hexadecimal, or "" for none), its fingerprint (hexadecimal), both in bytes, the field
+ * first, and the name of its sender. Versions before 0.2 stored it at `request:<key>`, which is still read.
  */
 export const REQUESTS = `
 local request_bucket = math.floor(now / ${IDEMPOTENCY_BUCKET_MS})
@@ -66,30 +66,30 @@ end
 `
 
 /**
- * Lua: remembers requests, at most `max_requests` of a project, or any number where that is 0. Needs `journal_id` as well.
+ * Lua: remembers requests, at most `max_requests` of a sender, by class of key. Needs `journal_id` as well.
  */
 export const REMEMBER_REQUESTS = `
 local request_counts = {}
-local function is_limited(key, project)
+local function is_limited(key, sender)
   if key == '' then return false end
-  local count = request_counts[project]
+  local count = request_counts[sender]
   if not count then
     count = { before = 0, added = 0 }
-    request_counts[project] = count
+    request_counts[sender] = count
     for bucket = request_bucket + 1, request_bucket - ${OLD_BUCKETS}, -1 do
-      count.before = count.before + tonumber(redis.call('HGET', request_counts_at(bucket), project) or 0)
+      count.before = count.before + tonumber(redis.call('HGET', request_counts_at(bucket), sender) or 0)
     end
   end
-  return max_requests > 0 and count.before + count.added >= max_requests
+  return count.before + count.added >= max_requests[string.match(sender, '^%a+')]
 end
 -- The outcome of a request that is not executed, else nil. What is reserved is counted already.
-local function refused(key, fingerprint, digest, project)
+local function refused(key, fingerprint, digest, sender)
   local outcome, is_reserved = known(key, fingerprint, digest)
   if outcome then return outcome end
-  return is_limited(key, project) and not is_reserved and 'limited' or nil
+  return is_limited(key, sender) and not is_reserved and 'limited' or nil
 end
 -- An index is of the event in its entry; nil is 0.
-local function remember(key, digest, project, position, index)
+local function remember(key, digest, sender, position, index)
   if key == '' then return end
   local ms, seq = string.match(position, '^(%d+)-(%d+)$')
   local requests = requests_at(request_bucket, key)
@@ -98,12 +98,12 @@ local function remember(key, digest, project, position, index)
   local added = redis.call('HSET', requests, string.sub(digest, 1, ${FIELD_BYTES}),
     struct.pack('>I6I2', tonumber(ms), tonumber(seq)) .. string.sub(digest, ${FIELD_BYTES + 1}) .. place)
   redis.call('PEXPIREAT', requests, request_expiry())
-  request_counts[project].added = request_counts[project].added + added
+  request_counts[sender].added = request_counts[sender].added + added
 end
 local function count_requests()
-  for project, count in pairs(request_counts) do
+  for sender, count in pairs(request_counts) do
     if count.added > 0 then
-      redis.call('HINCRBY', request_counts_at(request_bucket), project, count.added)
+      redis.call('HINCRBY', request_counts_at(request_bucket), sender, count.added)
       redis.call('PEXPIREAT', request_counts_at(request_bucket), request_expiry())
     end
   end

@@ -23,8 +23,8 @@
  * meta is a hash: id, history, ms and seq (the last position assigned), bytes (of the entries that are there), added and
  * settled (entries ever added and acknowledged), stored (a position), frozen (`<first> <last>`, absent where no block is
  * frozen), states (bytes of the states that are there, or were until they expired), layout (the version of the layout whose
- * processes may use it, then `>` and the next one while that is made and no writes are let in; absent: 1), ids (what
- * INSERT_IDS keeps).
+ * processes may use it, then `>` and the next one while that is made and no writes are let in; absent: 1), remembered (see
+ * REMEMBERED).
  *
  * Redis does not report when a key expires, so a hash of its own counts the bytes of the states that will expire, by the
  * minute in which they do.
@@ -39,6 +39,13 @@ export const STATES_MARK = 'mark'
 /** Lua: `now`, the clock of Redis in ms. */
 export const NOW = `local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)`
+
+/**
+ * Lua: `remembered`, the time in ms by which ids are forgotten. What is forgotten is gone, so a clock of Redis that is wrong
+ * for an hour must not decide it: this one is never ahead of that, and goes on only as SWEEP_INSERT_IDS is told that time
+ * passes. Where there is none yet, it is the clock of Redis.
+ */
+export const REMEMBERED = `local remembered = math.min(now, tonumber(redis.call('HGET', meta, 'remembered') or now))`
 
 /** Lua: a function for the bytes of states that have expired and are still counted; `now` is in ms. */
 export const EXPIRED_STATES = `

@@ -1,5 +1,5 @@
 import { MAX_LIFT_MS } from '../../journal.js'
-import { INSERT_IDS } from './insert-ids.js'
+import { CHANGE_INSERT_IDS, INSERT_IDS } from './insert-ids.js'
 import { REMEMBER_REQUESTS, REQUESTS } from './requests.js'
 import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
 
@@ -8,19 +8,22 @@ import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
  *
  * KEYS  stream, meta, pending, producer
  * ARGV  prefix, sequence number of this producer's call, bytes above which writes are refused, idempotency keys that a
- *       project may have remembered or 0 for no limit, the journal's number, ms for which a reading of an absent state is
+ *       sender may have remembered with a secret key, the journal's number, ms for which a reading of an absent state is
  *       valid, the history or "", ms and seq of the greatest position that the caller knows, ms and seq of the greatest
- *       one of other journals, the version of the layout, then for each write either
+ *       one of other journals, the version of the layout, ids that a sender may have remembered with a key of a page and with a
+ *       secret one, idempotency keys with a key of a page, then for each write either
  *         "append", project, count, bytes, "body" and the body, or "at" and the name of the body's key, the request, then
- *         "events" or "rejected", the ids of its events, as INSERT_IDS has them, the number of its events' own requests,
- *         then these
+ *         "events" or "rejected", who sent the ids of its events, these, as INSERT_IDS has them, the number of its events'
+ *         own requests, then these
  *       or
- *         "reserve", project, then the request
+ *         "reserve", then the request
  *       or
- *         "commit", kind, state key, expected version, ms at which it was read, state, row, project, the request, then the ids of its changes
+ *         "commit", kind, state key, expected version, ms at which it was read, state, row, the request, who sent the ids of
+ *         its changes, then these
  * Returns the number of entries ever added before, the outcomes joined by commas ("done:<position>", with
  * ":<indexes>" of events that are skipped, "known:<indexes>", "repeated:<position>", with ":<number>" of a journal and
- * ":<index>" as FIND_REQUEST, "mismatch", "limited" or "conflict"), and the ms of the clock, separated by spaces. Indexes are
+ * ":<index>" as FIND_REQUEST, "mismatch", "limited" or "conflict"), the ms of the clock, and in hexadecimal digits
+ * the names, separated by commas, of senders whose ids are known for a shorter time from now on, separated by spaces. Indexes are
  * joined by dots. Where the skipped events have requests of their own, ":" and their outcomes follow the indexes, joined by
  * ";", with "/" instead of ":".
  * A call with the sequence number of this producer's last one gets that call's reply again and writes nothing.
@@ -29,7 +32,8 @@ import { EXPIRED_STATES, NOW, REPLACED_STATES } from './shared.js'
  */
 export const WRITE = `${EXPIRED_STATES}
 local stream, meta, pending, producer = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local prefix, sequence, max_bytes, max_requests = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local prefix, sequence, max_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_requests = { page = tonumber(ARGV[15]), secret = tonumber(ARGV[4]) }
 local reading_ms = tonumber(ARGV[6])
 
 local before = redis.call('GET', producer)
@@ -43,7 +47,7 @@ if before then
   if tonumber(last) > sequence then return redis.error_reply('STALE a later call of this producer was executed') end
 end
 
-local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states', 'history', 'layout', 'ids')
+local head = redis.call('HMGET', meta, 'ms', 'seq', 'bytes', 'added', 'id', 'states', 'history', 'layout', 'remembered')
 if head[5] ~= ARGV[5] then return redis.error_reply('GONE this journal does not exist') end
 if ARGV[7] ~= '' and head[7] ~= ARGV[7] then return redis.error_reply('HISTORY the journal belongs to another history of Redis') end
 if (head[8] or '1') ~= ARGV[12] then return redis.error_reply('LAYOUT ' .. (head[8] or '1')) end
@@ -63,18 +67,18 @@ end
 local is_full = bytes + states > max_bytes and bytes + states - expired_states(expiries, now) > max_bytes
 
 local function body_key(name) return prefix .. ':body:' .. name end
-local i, lost = 13, false
+local i, lost = 16, false
 while ARGV[i] do
   if ARGV[i] == 'append' then
     if ARGV[i + 4] == 'at' then
       if is_full then redis.call('UNLINK', body_key(ARGV[i + 5]))
       elseif redis.call('EXISTS', body_key(ARGV[i + 5])) == 0 then lost = true end
     end
-    i = i + 12 + 3 * tonumber(ARGV[i + 11])
+    i = i + 14 + 4 * tonumber(ARGV[i + 13])
   elseif ARGV[i] == 'reserve' then
     i = i + 5
   else
-    i = i + 12
+    i = i + 13
   end
 end
 if is_full then return redis.error_reply('FULL the journal is over its limit') end
@@ -94,31 +98,31 @@ local entries, rows = {}, {}
 local outcomes = {}
 local journal_id = tonumber(head[5])
 ${REQUESTS}${REMEMBER_REQUESTS}${REPLACED_STATES}
-local id_text = head[9]
-${INSERT_IDS}
-forget_ids()
+local remembered = math.min(now, tonumber(head[9] or now))
+local max_ids = { page = tonumber(ARGV[13]), secret = tonumber(ARGV[14]) }
+${INSERT_IDS}${CHANGE_INSERT_IDS}
 
-i = 13
+i = 16
 while ARGV[i] do
   local outcome
   if ARGV[i] == 'append' then
     local project, count, size, field, value = ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
-    local key, fingerprint, digest = ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
-    local kind, ids, keys = ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
-    local requests = i + 12
-    i = requests + 3 * keys
-    outcome = refused(key, fingerprint, digest, project)
+    local key, fingerprint, digest, sender = ARGV[i + 6], ARGV[i + 7], ARGV[i + 8], ARGV[i + 9]
+    local kind, ids_of, ids, keys = ARGV[i + 10], ARGV[i + 11], ARGV[i + 12], tonumber(ARGV[i + 13])
+    local requests = i + 14
+    i = requests + 4 * keys
+    outcome = refused(key, fingerprint, digest, sender)
     local position, skipped, reasons = nil, {}, {}
-    if not outcome and ids ~= '' then skipped = take_ids(ids, id_generation) end
+    if not outcome and ids ~= '' then skipped = take_ids(ids_of, ids, id_bucket) end
     for index = 0, keys - 1 do
-      local at = requests + 3 * index
-      local reason = refused(ARGV[at], ARGV[at + 1], ARGV[at + 2], project)
+      local at = requests + 4 * index
+      local reason = refused(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
       if reason then
         skipped[#skipped + 1] = index
         reasons[#reasons + 1] = string.gsub(reason, ':', '/')
       else
         position = position or advance()
-        remember(ARGV[at], ARGV[at + 2], project, position, index)
+        remember(ARGV[at], ARGV[at + 2], ARGV[at + 3], position, index)
       end
     end
     local skip = #skipped > 0 and table.concat(skipped, '.') or nil
@@ -127,7 +131,7 @@ while ARGV[i] do
     if not outcome and count == 0 then
       outcome = 'known:' .. skip .. why
       -- A reservation: the same body is known again by its ids, and another one is a mismatch.
-      remember(key, digest, project, '0-0')
+      remember(key, digest, sender, '0-0')
     end
     if outcome then
       if field == 'at' then redis.call('UNLINK', body_key(value)) end
@@ -138,27 +142,28 @@ while ARGV[i] do
       }
       if field == 'at' then redis.call('PERSIST', body_key(value)) end
       if kind == 'events' then redis.call('HINCRBY', pending, project, count) end
-      remember(key, digest, project, position)
+      remember(key, digest, sender, position)
       outcome = 'done:' .. position
       if skip then outcome = outcome .. ':' .. skip .. why end
     end
   elseif ARGV[i] == 'reserve' then
-    local project, key, fingerprint, digest = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+    local key, fingerprint, digest, sender = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     i = i + 5
-    outcome = refused(key, fingerprint, digest, project)
+    outcome = refused(key, fingerprint, digest, sender)
     if not outcome then
-      remember(key, digest, project, '0-0')
+      remember(key, digest, sender, '0-0')
       -- Not the floor: it was never assigned, so after a failover it would look lost.
       outcome = 'done:' .. (#entries > 0 and string.format('%.0f-%.0f', ms, seq) or head[1] .. '-' .. head[2])
     end
   else
     local kind, name, expected, read_at = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])
-    local state, row, project = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-    local key, fingerprint, digest, ids = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], ARGV[i + 11]
-    i = i + 12
-    outcome = refused(key, fingerprint, digest, project)
+    local state, row = ARGV[i + 5], ARGV[i + 6]
+    local key, fingerprint, digest, sender = ARGV[i + 7], ARGV[i + 8], ARGV[i + 9], ARGV[i + 10]
+    local ids_of, ids = ARGV[i + 11], ARGV[i + 12]
+    i = i + 13
+    outcome = refused(key, fingerprint, digest, sender)
     if not outcome and ids ~= '' then
-      local found = find_ids(ids)
+      local found = find_ids(ids_of, ids)
       if #found > 0 then outcome = 'known:' .. table.concat(found, '.') end
     end
     if not outcome then
@@ -180,8 +185,8 @@ while ARGV[i] do
         local text = entry.position .. ' ' .. state
         redis.call('SET', state_key, text)
         states = states + #text
-        if ids ~= '' then take_ids(ids, id_generation) end
-        remember(key, digest, project, entry.position)
+        if ids ~= '' then take_ids(ids_of, ids, id_bucket) end
+        remember(key, digest, sender, entry.position)
         outcome = 'done:' .. entry.position
       end
     end
@@ -212,6 +217,9 @@ local added = before_these + #entries
 redis.call('HSET', meta, 'ms', string.format('%.0f', ms), 'seq', seq, 'bytes', bytes, 'added', string.format('%.0f', added),
   'states', string.format('%.0f', states))
 local reply = head[4] .. ' ' .. table.concat(outcomes, ',') .. ' ' .. received_at
+for i, name in ipairs(shortened) do
+  reply = reply .. (i == 1 and ' ' or ',') .. string.gsub(name, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
+end
 redis.call('SET', producer, ARGV[2] .. ' ' .. reply, 'PX', 3600000)
 return reply
 `

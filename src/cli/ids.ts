@@ -1,0 +1,100 @@
+import { Connection } from '../client/connection.js'
+import { KEY_CLASSES, type KeyClass } from '../contract/key-class.js'
+import type { RememberedIds } from '../contract/responses.js'
+import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
+import { checkService } from './first-call.js'
+import { counted } from './progress.js'
+import { readTarget, TARGET_USAGE } from './target.js'
+
+const USAGE = `Usage: tallyhouse ids list [options]
+       tallyhouse ids forget PROJECT [--kind page|secret] [options]
+
+Events with an insert_id are stored once within seven days, so a running service remembers the ids:
+those of each project, by the kind of the key that they came with, which is page for write and
+public keys, and in each lane, up to MAX_INSERT_IDS. If more come, the oldest are forgotten early.
+
+list    prints how many ids of the key's project are remembered, and since when all are.
+forget  forgets them, and frees their memory, also while the journal is full. An event that is sent
+        again after that is stored again. PROJECT must be the project of the key.
+
+  --kind KIND        only the ids that came with keys of a page, or with secret keys
+  --json             prints the lines as JSON
+${TARGET_USAGE}
+
+The exit code is 0 if the list was printed or the ids are forgotten.`
+
+/** Millions of ids take some seconds. */
+const TIMEOUT_MS = 120_000
+
+interface Options {
+  kind?: string
+  json?: boolean
+}
+
+const COMMON = { url: { type: 'string' }, 'key-file': { type: 'string' } } as const
+const ACTIONS = {
+  list: { ...COMMON, json: { type: 'boolean' } },
+  forget: { ...COMMON, kind: { type: 'string' } },
+} as const
+
+export const command: Command = {
+  summary: 'counts the insert_ids that are remembered, and forgets them',
+  usage: USAGE,
+  async run([name = '', ...args], io) {
+    if (name !== 'list' && name !== 'forget') throw new UsageError('Say what to do with the ids: list or forget.')
+    const { values, positionals } = parseOptions({ args, options: ACTIONS[name], allowPositionals: true })
+    const options = values as Options & { url?: string; 'key-file'?: string }
+    const kind = kindOf(options)
+    const [project, more] = positionals
+    if (name === 'forget' && project === undefined) throw new UsageError('Say whose ids: forget PROJECT.')
+    const extra = name === 'list' ? project : more
+    if (extra !== undefined) throw new UsageError(`Unexpected argument "${extra}".`)
+    const { url, secretKey } = await readTarget(options, io)
+    const connection = new Connection({ url, secretKey, timeoutMs: TIMEOUT_MS })
+    await checkService(connection, url, 'send', io.signal)
+    if (name === 'list') await list(connection, options, io)
+    else await forget(connection, project ?? '', kind, io)
+    return 0
+  },
+}
+
+async function list(connection: Connection, { json }: Options, io: CommandIo): Promise<void> {
+  const { value } = await connection.call({ method: 'GET', path: '/public/ids' }, { signal: io.signal })
+  const { ids } = value as unknown as { ids: RememberedIds[] }
+  io.stdout.write(json ? ids.map((one) => `${JSON.stringify(one)}\n`).join('') : table(ids))
+}
+
+async function forget(
+  connection: Connection,
+  project: string,
+  kind: KeyClass | undefined,
+  { signal, stderr }: CommandIo,
+): Promise<void> {
+  const { value: described } = await connection.call({ method: 'GET', path: '/public/key' }, { signal })
+  // So that no other one's are forgotten by mistake.
+  const { project: own } = described.key as { project: string }
+  if (own !== project) throw new Error(`The key is of project ${own}. Use a secret key of ${project}.`)
+  const path = kind === undefined ? '/public/ids' : `/public/ids?kind=${kind}`
+  const { value } = await connection.call({ method: 'DELETE', path }, { signal })
+  stderr.write(`${counted(Number(value.forgotten), 'id')} of ${project} forgotten.\n`)
+}
+
+function table(ids: readonly RememberedIds[]): string {
+  const rows = ids.map(({ kind, lane, ids, since }) => [
+    kind,
+    String(lane),
+    String(ids),
+    since === null ? '7 days' : `since ${new Date(since).toISOString().slice(0, 19)}Z`,
+  ])
+  return [['KIND', 'LANE', 'IDS', 'KNOWN'], ...rows]
+    .map(
+      ([kind = '', lane = '', ids = '', known = '']) => `${kind.padEnd(8)}${lane.padEnd(6)}${ids.padEnd(14)}${known}\n`,
+    )
+    .join('')
+}
+
+function kindOf({ kind }: Options): KeyClass | undefined {
+  const known = KEY_CLASSES.find((one) => one === kind)
+  if (kind !== undefined && !known) throw new UsageError(`--kind is page or secret, not "${kind}".`)
+  return known
+}

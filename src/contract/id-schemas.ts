@@ -1,0 +1,36 @@
+import { Type } from '@sinclair/typebox'
+import { KEY_CLASSES } from './key-class.js'
+import { query } from './query-schemas.js'
+import type * as responses from './responses.js'
+import { fieldsOf, withFields } from './schemas.js'
+
+/** The schemas of the calls about remembered `insert_id`s. */
+
+const Kind = Type.Union(
+  KEY_CLASSES.map((kind) => Type.Literal(kind)),
+  {
+    description: 'Of the keys that they came with: `page` for write and public keys',
+    message: 'must be page or secret',
+  },
+)
+
+export const IdsQuery = query({ kind: Type.Optional(Kind) })
+
+export const RememberedIds = withFields(
+  fieldsOf<{ ids: responses.RememberedIds[] }>({
+    ids: Type.Array(
+      Type.Object(
+        fieldsOf<responses.RememberedIds>({
+          kind: Kind,
+          lane: Type.Integer(),
+          ids: Type.Integer(),
+          since: Type.Union([Type.Integer(), Type.Null()], {
+            description: 'Milliseconds from which on all are known; null if those of seven days are.',
+          }),
+        }),
+      ),
+    ),
+  }),
+)
+
+export const ForgottenIds = withFields(fieldsOf<responses.ForgottenIds>({ forgotten: Type.Integer() }))

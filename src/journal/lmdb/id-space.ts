@@ -1,0 +1,176 @@
+import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../model/insert-id.js'
+import { shortenedSince } from '../insert-id-memory.js'
+import type { Draft } from './draft.js'
+import { IdBucket, type IdLimits } from './id-bucket.js'
+import type { LmdbTables } from './tables.js'
+
+/** What is stored of a sender besides the ids themselves. It may run ahead of them, if a write failed. */
+export interface SpaceRecord {
+  /** epoch ms: ids that came before were forgotten early; null if none ever was */
+  since: number | null
+  /** in the order in which they were begun */
+  buckets: {
+    /** of its `IdBucket`; no two have the same */
+    number: number
+    /** the bucket of time in which its ids came */
+    time: number
+    /** epoch ms at which the first one came */
+    startedAt: number
+    ids: number
+  }[]
+  /** numbers of buckets that are to be removed */
+  dropped: number[]
+}
+
+export interface SpaceOptions {
+  limits(): IdLimits
+  /** a number for a new bucket */
+  nextNumber(): number
+}
+
+/** When ids come, or are looked for. */
+export interface IdTime {
+  /** epoch ms */
+  now: number
+  /** the oldest bucket of time that has not expired */
+  oldest: number
+}
+
+/** The ids of one sender, by the bucket of time in which they arrived; one in which many arrived is several. */
+export class IdSpace {
+  readonly #table: LmdbTables['insertIds']
+  readonly #options: SpaceOptions
+  readonly record: SpaceRecord
+  readonly #buckets: Map<number, IdBucket>
+  /** buckets that the write which is being made has added to */
+  readonly #changed = new Set<number>()
+  /** whether that write is the first for long that had ids forgotten early */
+  #isShortened = false
+
+  constructor(table: LmdbTables['insertIds'], record: SpaceRecord, options: SpaceOptions) {
+    this.#table = table
+    this.#options = options
+    this.record = record
+    this.#buckets = new Map(record.buckets.map(({ number }) => [number, this.#open(number)]))
+    for (const bucket of record.buckets) bucket.ids = this.#buckets.get(bucket.number)?.size ?? 0
+  }
+
+  /** The indexes of the known ids among these. */
+  find(ids: Buffer, { oldest }: IdTime): number[] {
+    const buckets = this.#living(oldest)
+    const known: number[] = []
+    for (const at of placesIn(ids)) {
+      if (buckets.some((bucket) => bucket.has(ids, at))) known.push(at / INSERT_ID_BYTES)
+    }
+    return known
+  }
+
+  /**
+   * Adds ids, and forgets the oldest if there are too many then. Call `write` after the last `take` of a write.
+   * @param bucket of time in which they came
+   * @returns the indexes of those that were known
+   */
+  take(ids: Buffer, { now, oldest }: IdTime, bucket: number, max: number): number[] {
+    const to = this.#bucketFor(bucket, now, max)
+    const own = this.#buckets.get(to.number)
+    if (!own) throw new Error('a bucket of ids is not open')
+    const others = this.#living(oldest).filter((other) => other !== own)
+    const known: number[] = []
+    let added = 0
+    for (const at of placesIn(ids)) {
+      if (others.some((other) => other.has(ids, at)) || !own.take(ids, at)) known.push(at / INSERT_ID_BYTES)
+      else added++
+    }
+    if (added === 0) return known
+    to.ids += added
+    this.#changed.add(to.number)
+    this.#shorten(to.number, now, max)
+    return known
+  }
+
+  /** Records what a write has taken. */
+  write(draft: Draft): void {
+    for (const number of this.#changed) this.#buckets.get(number)?.record(draft)
+  }
+
+  /** The write was committed. @returns whether it had ids forgotten early, and no other one has for 7 days */
+  keep(): boolean {
+    for (const number of this.#changed) this.#buckets.get(number)?.keep()
+    this.#changed.clear()
+    const isShortened = this.#isShortened
+    this.#isShortened = false
+    return isShortened
+  }
+
+  /** Leaves buckets to be removed. @returns whether there were any */
+  drop(isDropped: (bucket: SpaceRecord['buckets'][number]) => boolean): boolean {
+    if (!dropFrom(this.record, isDropped)) return false
+    for (const number of this.record.dropped) this.#buckets.delete(number)
+    return true
+  }
+
+  /** All ids that have not expired, with the bucket of time in which they came; an id may come twice. */
+  *all(oldest: number): Generator<{ bucket: number; ids: Buffer }> {
+    for (const { number, time } of this.record.buckets) {
+      if (time < oldest) continue
+      for (const ids of this.#buckets.get(number)?.all() ?? []) yield { bucket: time, ids }
+    }
+  }
+
+  /** The latest first, because most repetitions come soon. */
+  #living(oldest: number): IdBucket[] {
+    const living: IdBucket[] = []
+    for (const { number, time } of this.record.buckets) {
+      const bucket = time >= oldest ? this.#buckets.get(number) : undefined
+      if (bucket) living.unshift(bucket)
+    }
+    return living
+  }
+
+  #bucketFor(time: number, now: number, max: number): SpaceRecord['buckets'][number] {
+    const { buckets } = this.record
+    const last = buckets.findLast((bucket) => bucket.time === time)
+    // So that half of what may be remembered stays when the oldest of them is forgotten.
+    if (last && last.ids < max / 2) return last
+    const next = { number: this.#options.nextNumber(), time, startedAt: now, ids: 0 }
+    buckets.push(next)
+    this.#buckets.set(next.number, this.#open(next.number))
+    return next
+  }
+
+  #shorten(own: number, now: number, max: number): void {
+    const { buckets } = this.record
+    let count = 0
+    for (const { ids } of buckets) count += ids
+    while (count > max) {
+      const first = buckets.find(({ number }) => number !== own)
+      if (!first) return
+      count -= first.ids
+      this.drop((bucket) => bucket === first)
+      if (shortenedSince(this.record.since, now) === null) this.#isShortened = true
+      this.record.since = buckets[0]?.startedAt ?? now
+    }
+  }
+
+  #open(number: number): IdBucket {
+    return new IdBucket(this.#table, number, this.#options.limits)
+  }
+}
+
+/** Leaves buckets of a record to be removed. @returns whether there were any */
+export function dropFrom(record: SpaceRecord, isDropped: (bucket: SpaceRecord['buckets'][number]) => boolean): boolean {
+  const dropped = record.buckets.filter(isDropped)
+  if (dropped.length === 0) return false
+  record.dropped.push(...dropped.map(({ number }) => number))
+  record.buckets = record.buckets.filter((bucket) => !dropped.includes(bucket))
+  return true
+}
+
+/** Where in the buffer the ids are; zeros stand for none. */
+function* placesIn(ids: Buffer): Generator<number> {
+  for (let at = 0; at < ids.length; at += INSERT_ID_BYTES) if (isId(ids, at)) yield at
+}
+
+function isId(ids: Buffer, at: number): boolean {
+  return ids.readInt32LE(at) !== 0 || ids.compare(NO_INSERT_ID, 0, INSERT_ID_BYTES, at, at + INSERT_ID_BYTES) !== 0
+}

@@ -1,0 +1,37 @@
+import { type IdUse, INSERT_ID_MEMORY_MS } from '../journal/insert-id-memory.js'
+import { gauge, type Metric, type Reading } from './metric.js'
+
+/** Senders that are listed, of those whose ids are forgotten early. */
+const MAX_LISTED = 100
+
+/**
+ * What is remembered of insert_ids: how many in all, and of those projects and kinds of key whose ids are forgotten early.
+ * @param lanes by their numbers; null for one that did not respond
+ * @param now epoch ms
+ */
+export function idMetrics(lanes: readonly (readonly IdUse[] | null)[], now: number): Metric[] {
+  const labels = (lane: number) => (lanes.length === 1 ? {} : { lane: String(lane) })
+  const sums = lanes.map(
+    (uses, lane): Reading<number> => [labels(lane), uses?.reduce((sum, { ids }) => sum + ids, 0) ?? null],
+  )
+  const short = lanes.flatMap((uses, lane) =>
+    (uses ?? []).flatMap(({ sender, ids, since }) => {
+      if (since === null) return []
+      return { ids, since, labels: { project: sender.projectId, kind: sender.keyClass, ...labels(lane) } }
+    }),
+  )
+  const listed = short.sort((a, b) => b.ids - a.ids).slice(0, MAX_LISTED)
+  return [
+    gauge('tallyhouse_remembered_insert_ids', 'Ids of events and changes that are remembered.', sums),
+    gauge(
+      'tallyhouse_insert_ids',
+      'Ids that are remembered, of projects and kinds of key that sent more than MAX_INSERT_IDS.',
+      listed.map(({ labels, ids }) => [labels, ids]),
+    ),
+    gauge(
+      'tallyhouse_insert_id_window_seconds',
+      'For how long the ids of these are known, instead of 7 days.',
+      listed.map(({ labels, since }) => [labels, Math.min(INSERT_ID_MEMORY_MS, Math.max(0, now - since)) / 1000]),
+    ),
+  ]
+}
