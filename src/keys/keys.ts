@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
+import type { KeyClass } from '../model/sender.js'
 
 export const KEY_KINDS = ['public', 'secret', 'write', 'read'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
@@ -15,6 +16,11 @@ export const ALLOWED: Record<Access, readonly KeyKind[]> = {
   send: ['secret', 'write'],
   read: ['secret', 'read'],
   manage: ['secret'],
+}
+
+/** Whether a key may be in a web page, where anybody can read it. */
+export function keyClassOf(kind: KeyKind): KeyClass {
+  return kind === 'secret' ? 'secret' : 'page'
 }
 
 /** What a key gives access to. */

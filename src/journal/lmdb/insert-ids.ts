@@ -157,7 +157,7 @@ export async function moveOldInsertIds(tables: LmdbTables, now: number): Promise
     }
     for (const [bucket, ids] of buckets) insertIds.take(Buffer.concat(ids), now, draft, bucket)
     insertIds.record(draft)
-    await draft.commit(root, states)
+    await draft.commit(root)
   }
 }
 

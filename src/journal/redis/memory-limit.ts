@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import type { Depth } from '../journal.js'
+import { CACHE_PART, type Depth } from '../journal.js'
 import type { RedisHistory, RedisJournalLog } from './history.js'
 import { mayEvict, parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
 
@@ -37,6 +37,8 @@ export interface MemoryLimitOptions {
  */
 export class MemoryLimit {
   bytes: number
+  /** bytes that the cached states may take in addition */
+  cacheBytes: number
   readonly #options: MemoryLimitOptions
   #reads: NodeJS.Timeout | undefined
   #isFailing = false
@@ -45,6 +47,7 @@ export class MemoryLimit {
   constructor(options: MemoryLimitOptions) {
     this.#options = options
     this.bytes = options.maxBytes
+    this.cacheBytes = Math.floor(options.maxBytes * CACHE_PART)
   }
 
   /**
@@ -90,14 +93,17 @@ export class MemoryLimit {
   async #read(): Promise<RedisMemory | undefined> {
     const { redis, history, maxBytes, depth, log } = this.#options
     if (redis.status !== 'ready') return undefined
-    const [{ bytes, stateBytes }, info] = await Promise.all([
+    const [{ bytes, stateBytes, cachedBytes }, info] = await Promise.all([
       depth(),
       redis.call('INFO', 'memory', 'replication').then(String),
     ])
     // A replica may have become the master while nothing was written, so WRITE has not noticed.
     if (history.isAnother(/master_replid:(\w+)/.exec(info)?.[1])) await history.adopt()
     const memory = parseMemory(info)
-    this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))
+    const room = bytes + stateBytes + roomIn(memory)
+    this.bytes = Math.min(maxBytes, room)
+    // Without the cache there would be as much more room.
+    this.cacheBytes = Math.max(0, Math.floor(Math.min(maxBytes, room + cachedBytes) * CACHE_PART))
     const before = this.#mayEvict
     this.#mayEvict = mayEvict(memory)
     if (this.#reads && this.#mayEvict && !before) {
