@@ -27,6 +27,6 @@ export function withNamedFailures(journal: Journal, name: string): Journal {
 
 function rethrow(error: unknown, name: string): never {
   if (!(error instanceof ApiError)) throw error
-  const { code, details, retryAfter } = error
-  throw new ApiError(code, `In ${name}: ${error.message}`, { cause: error, ...given({ details, retryAfter }) })
+  const { code, details, retryAfter, limit } = error
+  throw new ApiError(code, `In ${name}: ${error.message}`, { cause: error, ...given({ details, retryAfter, limit }) })
 }

@@ -4,6 +4,7 @@ import { given } from '../lib/given.js'
 import { inTurns } from '../lib/in-turns.js'
 import { applyOperations, clear, ensure, identify, type Profile } from '../model/profile.js'
 import { parseOperations } from '../model/profile-operations.js'
+import type { KeyClass } from '../model/sender.js'
 import { isPlaceholder, isReserved } from '../model/user-names.js'
 import type { SdkMessage } from '../vendors/message.js'
 import { type AliasLinks, REFUSALS } from './alias-links.js'
@@ -23,6 +24,8 @@ export type PersonMessage = Alias | Change | Delete
 
 /** What the key of a request allows its messages, and how they are taken. */
 export interface PeopleOptions {
+  /** of the request's key */
+  keyClass: KeyClass
   mayDelete?: boolean
   mayMerge?: boolean
   /** whether changes hold as of their times, if they have one: they come late, as those of an import do */
@@ -236,7 +239,7 @@ async function apply(
   { links }: PeopleParts,
   projectId: string,
   { change, user }: { change: Change; user: string | undefined },
-  { byTime = false }: PeopleOptions,
+  { byTime = false, keyClass }: PeopleOptions,
 ): Promise<Fault | null> {
   const { distinctId: name, operations: texts, clears = false, identifies = false, insertId, time } = change
   try {
@@ -249,6 +252,7 @@ async function apply(
       return identifies ? identify(after, null, now) : ensure(after, now)
     }
     await links.changeProfile(projectId, { name, ...given({ user }) }, (profile) => readable(() => revise(profile)), {
+      keyClass,
       insertId,
     })
     return null

@@ -10,6 +10,7 @@ import type { Admission } from '../http/admission.js'
 import { hasMoreElements } from '../http/body-key.js'
 import { batchWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
+import { senderOf } from '../http/sender.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
@@ -83,14 +84,15 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
   }
   app.post('/track', one, async (request, reply) => {
     const { projectId, key, rawBody } = request
+    const sender = senderOf(request)
     const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = idempotencyKeyOf(request)
     const insertId = insertIdsOf(projectId, rawBody, body instanceof ScannedBody ? body : [body])?.digests
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
-      ? await commits.appendKeyedEvent(projectId, event, idempotencyKey, insertId)
-      : await commits.appendEvent(projectId, event, insertId)
+      ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertId)
+      : await commits.appendEvent(sender, event, insertId)
     // An event that was known has the id of its first request, which is not remembered.
     if (appended) reply.header('x-event-id', idOf(appended))
     return { status: 1, error: null } as const
@@ -116,10 +118,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
-    const batch = { projectId, entry, count, insertIds, ...given({ idempotencyKey }) }
+    const sender = senderOf(request)
+    const batch = { sender, entry, count, insertIds, ...given({ idempotencyKey }) }
     const { appended, skipped } =
       storedBefore === undefined
-        ? { appended: await commits.appendBatch(projectId, entry, count, batch), skipped: undefined }
+        ? { appended: await commits.appendBatch(sender, entry, count, batch), skipped: undefined }
         : await appendNew({ commits, buffers, known }, batch, storedBefore)
     reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
     return { status: 1, error: null, accepted: count - (skipped ?? 0), ...given({ skipped }), ...warned } as const

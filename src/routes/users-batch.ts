@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isName, isTimestamp } from '../contract/limits.js'
 import { Changed, ChangesBody, messages } from '../contract/schemas.js'
+import { senderOf } from '../http/sender.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { elementTexts, isArray, memberText } from '../json/spans.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'
@@ -35,7 +36,8 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
       config: { maxWeight: MAX_BATCH_WEIGHT },
       schema: { body: ChangesBody, response: { 200: Changed } },
     },
-    async ({ projectId, body, rawBody }) => {
+    async (request) => {
+      const { body, rawBody } = request
       const texts = elementTexts(memberText(rawBody.toString(), 'changes') ?? '[]')
       const rejected: { index: number; message: string }[] = []
       const understood: Message[] = []
@@ -49,7 +51,8 @@ export const usersBatch: FastifyPluginAsyncTypebox<UsersBatchOptions> = async (a
       }
       const plan = new PeoplePlan(understood)
       for (const message of understood) plan.add(message)
-      const options = { mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
+      const { projectId, keyClass } = senderOf(request)
+      const options = { keyClass, mayDelete: true, mayMerge: true, byTime: true, tellsConflicts: true }
       const { faults, refused } = await takePeople(parts, projectId, plan.messages, options)
       for (const { index = 0, reason } of [...plan.faults, ...plan.refused, ...faults, ...refused]) {
         rejected.push({ index, message: reason })

@@ -142,7 +142,7 @@ export class LmdbInsertIds {
 
 /** Moves the ids of a version that had one record for each. */
 export async function moveOldInsertIds(tables: LmdbTables, now: number): Promise<void> {
-  const { root, oldInsertIds, states } = tables
+  const { root, oldInsertIds } = tables
   const insertIds = new LmdbInsertIds(tables)
   for (;;) {
     const keys = [...oldInsertIds.getKeys({ limit: MOVED })]

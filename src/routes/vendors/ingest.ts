@@ -5,6 +5,7 @@ import { given } from '../../lib/given.js'
 import { type InsertIds, insertIdsOfParsed } from '../../model/identified-events.js'
 import { rejectionId } from '../../model/insert-id.js'
 import { formatRejected } from '../../model/rejected.js'
+import type { Sender } from '../../model/sender.js'
 import { isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
 import type { Appends } from '../../pipeline/lane-router.js'
@@ -116,47 +117,49 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
  */
 export async function ingest(
   parts: IngestParts,
-  projectId: string,
+  sender: Sender,
   { batches, people, faults, refused, placeholders, count }: Plan,
   { isAllOrNone = false, ...may }: IngestOptions = {},
 ): Promise<Ingested> {
   if (isAllOrNone && faults.length > 0) {
-    await reject(parts, projectId, faults)
+    await reject(parts, sender, faults)
     return { taken: 0, faults, refused: [] }
   }
-  for (const batch of batches) await append(parts, projectId, batch)
+  const { projectId, keyClass } = sender
+  for (const batch of batches) await append(parts, sender, batch)
   const { metrics } = parts.links
   for (const kind of ['event', 'link', 'change'] as const) metrics.placeholders[kind] += placeholders[kind]
-  const taken = await takePeople(parts, projectId, people, may)
+  const taken = await takePeople(parts, projectId, people, { ...may, keyClass })
   faults.push(...taken.faults)
-  await reject(parts, projectId, faults)
-  await reject(parts, projectId, refused)
-  await Promise.all(taken.refused.map((one) => rejectLink(parts, projectId, one)))
+  await reject(parts, sender, faults)
+  await reject(parts, sender, refused)
+  await Promise.all(taken.refused.map((one) => rejectLink(parts, sender, one)))
   return { taken: count - faults.length, faults, refused: [...refused, ...taken.refused] }
 }
 
 /** Lists a link that was refused, once: an SDK may repeat it with every page that loads. */
-async function rejectLink({ commits, links }: IngestParts, projectId: string, { reason, text }: Fault): Promise<void> {
+async function rejectLink({ commits, links }: IngestParts, sender: Sender, { reason, text }: Fault): Promise<void> {
+  const { projectId } = sender
   const key = `${projectId}\0${text}`
   if (links.listed.has(key)) return
   const body = formatRejected([{ reason, message: text }])
-  await commits.appendRejected(projectId, body, rejectionId(projectId, body))
+  await commits.appendRejected(sender, body, rejectionId(projectId, body))
   links.listed.add(key)
 }
 
 /** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
-async function append(parts: IngestParts, projectId: string, { text, count, insertIds }: Batch): Promise<void> {
+async function append(parts: IngestParts, sender: Sender, { text, count, insertIds }: Batch): Promise<void> {
   const { buffers, commits } = parts
-  if (count === 1) await commits.appendEvent(projectId, Buffer.from(text), insertIds?.digests)
-  else await commits.appendBatch(projectId, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
+  if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds?.digests)
+  else await commits.appendBatch(sender, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
 }
 
 /** Makes what cannot be stored durable; of a request that comes again, only once if every message at fault has an id. */
-async function reject({ commits }: IngestParts, projectId: string, faults: Fault[]): Promise<void> {
+async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[]): Promise<void> {
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
   const areKnown = faults.every(({ insertId }) => insertId !== undefined)
-  await commits.appendRejected(projectId, body, areKnown ? rejectionId(projectId, body) : null)
+  await commits.appendRejected(sender, body, areKnown ? rejectionId(sender.projectId, body) : null)
 }
 
 function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {

@@ -6,6 +6,7 @@ import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, retryAfterOf } from '../../http/error-handler.js'
+import { senderOf } from '../../http/sender.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
 import { RowFault } from '../../vendors/row.js'
@@ -131,7 +132,7 @@ function registerCalls(scope: FastifyInstance, { calls, keyPaths }: SdkProtocol,
 /** Makes durable what a call sends. */
 async function take(request: FastifyRequest, call: SdkCall, path: string, options: VendorOptions): Promise<Answer> {
   const context = contextOf(request, call, path, options)
-  const ingested = await ingest(options, request.projectId, plan(request, call, context, options), {
+  const ingested = await ingest(options, senderOf(request), plan(request, call, context, options), {
     isAllOrNone: call.isAllOrNone?.(context) === true,
     mayDelete: request.keyKind === 'secret',
     mayMerge: request.keyKind === 'secret',
