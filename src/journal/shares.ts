@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.js'
 import { type KeyClass, parseSender, senderName } from '../model/sender.js'
-import type { Append, Commit, WaitingEntry, EntryKind } from './journal.js'
+import type { Append, Commit, EntryKind, WaitingEntry } from './journal.js'
 
 /** What a sender holds of the journal by one entry. */
 export interface Share {
@@ -125,7 +125,8 @@ export function journalFull(cause?: unknown): ApiError {
 
 /** The error of a write whose sender has too much of the journal already, while others may write. */
 export function shareFull(keyClass: KeyClass): ApiError {
-  const who = keyClass === 'page' ? 'What the keys of this project’s pages send' : 'What this project’s secret key sends'
+  const who =
+    keyClass === 'page' ? 'What the keys of this project’s pages send' : 'What this project’s secret key sends'
   const message = `${who} fills its share of the journal until the store has caught up. Try again later.`
   return new ApiError('overloaded', message, { limit: 'journal' })
 }

@@ -339,7 +339,8 @@ export class GroupCommit {
     if (write && outcome?.status === 'full') {
       const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
       // The journal has released its body, so no other lane can take it; where the share is full, none should.
-      return this.#refuse(group, i, asRefusedWrite(error), false)
+      this.#refuse(group, i, asRefusedWrite(error), false)
+      return
     }
     const journalId = this.#journal.id
     const count = write ? eventsOf(write) : 0
@@ -347,9 +348,9 @@ export class GroupCommit {
     if (!refused) this.metrics.repeated += known?.length ?? 0
     if (outcome?.status === 'done') this.metrics.accepted += count - (known?.length ?? 0)
     const sharers = events[i]
-    if (sharers) return settleEvents(sharers, outcome, journalId)
     const waiting = writes[i - events.length]
-    if (outcome) waiting?.resolve({ outcome, journalId })
+    if (sharers) settleEvents(sharers, outcome, journalId)
+    else if (outcome) waiting?.resolve({ outcome, journalId })
     else waiting?.reject(new Error('the journal returned no outcome for a write'))
   }
 

@@ -476,7 +476,7 @@ t.test('a full journal refuses the waiting changes', async (t) => {
   const { journal, states, store } = await openStates(t)
   const one = states()
   const big = Buffer.alloc(MAX_BYTES + 1)
-  await journal.write([{ type: 'append', projectId: 'p', count: 1, body: big }])
+  await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: big }])
   const results = await Promise.allSettled(all(5, () => one.change('p', 'a', add(1))))
   t.ok(results.every((result) => result.status === 'rejected' && result.reason.code === 'overloaded'))
   t.equal(await one.get('p', 'a'), null, 'and nothing was done')
@@ -544,7 +544,8 @@ t.test('a value may not grow over the limit, and one that is over it may shrink'
 
 t.test('changes that are executed one by one fail one by one', async (t) => {
   const { journal, states } = await openStates(t)
-  const fill = () => journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
+  const fill = () =>
+    journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
   // The value is read for the first change, for the others together, and then for each of them. The fifth reading is
   // that of the one after the change that is too large.
   const limited = states(after(journal, 'readStates', fill, 5), { maxBytes: 99 })

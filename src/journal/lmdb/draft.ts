@@ -41,14 +41,14 @@ export class Draft {
 
   /**
    * Makes the changes in one transaction.
-   * @param watched `onReplaced` is called within it with the earlier values of one of the tables
    * @param more work for the same transaction
+   * @param watched `onReplaced` is called within it with the earlier values of one of the tables
    * @throws as `transact`
    */
   async commit(
     root: RootDatabase,
-    watched?: { table: Table; onReplaced(value: Buffer): void },
     more?: () => void,
+    watched?: { table: Table; onReplaced(value: Buffer): void },
   ): Promise<void> {
     await transact(root, () => {
       if (watched) this.#tellReplaced(watched)

@@ -1,5 +1,5 @@
 import { millisecondsOf, type Position } from '../../model/position.js'
-import type { WaitingEntry, EntryKind } from '../journal.js'
+import type { EntryKind, WaitingEntry } from '../journal.js'
 import { FIRST_LAYOUT, type LayoutGuard } from '../layout.js'
 import { formatShares, parseShares, projectIn } from '../shares.js'
 

@@ -187,9 +187,10 @@ class LmdbJournal implements Journal {
     const { root, log, states } = this.#tables
     const { onReplaced, done } = this.#cache.replacing()
     try {
-      await draft.commit(root, { table: states, onReplaced }, () => {
+      const apply = () => {
         if (last !== undefined) log.put(APPLIED, positionKey(last))
-      })
+      }
+      await draft.commit(root, apply, { table: states, onReplaced })
     } catch (error) {
       if (last !== undefined) await this.#entries.takeBack(last).catch((unsure) => this.#stop(unsure))
       throw error

@@ -4,7 +4,6 @@ import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
 import {
   type Block,
   type Depth,
-  type WaitingEntry,
   type EntryKind,
   type IdempotencyKey,
   type Outcome,
@@ -12,9 +11,19 @@ import {
   STATE_MEMORY_MS,
   type State,
   type StoredState,
+  type WaitingEntry,
   type Write,
 } from '../journal.js'
-import { addShare, type Fullness, largestOf, parseShares, projectIn, type Share, shareOf, stateBytesOf } from '../shares.js'
+import {
+  addShare,
+  type Fullness,
+  largestOf,
+  parseShares,
+  projectIn,
+  type Share,
+  shareOf,
+  stateBytesOf,
+} from '../shares.js'
 import { SHARD_BYTES } from './scripts/requests.js'
 
 /**
@@ -26,7 +35,16 @@ export function writeArguments(write: Write, at: string | null): (string | Buffe
   if (write.type === 'append') {
     const { kind = 'events', count, body, insertIds = '', eventKeys = [] } = write
     const held = at === null ? ['body', body] : ['at', at]
-    const entry = ['append', senderName(write), String(count), String(body.length), ...held, ...request, kind, insertIds]
+    const entry = [
+      'append',
+      senderName(write),
+      String(count),
+      String(body.length),
+      ...held,
+      ...request,
+      kind,
+      insertIds,
+    ]
     return [...entry, String(eventKeys.length), ...eventKeys.flatMap(requestArguments)]
   }
   if (write.type === 'reserve') return ['reserve', write.idempotencyKey.projectId, ...request]

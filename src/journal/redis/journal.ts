@@ -6,7 +6,6 @@ import { formatPosition, type Position, parsePosition } from '../../model/positi
 import {
   type Block,
   type Depth,
-  type WaitingEntry,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
@@ -16,6 +15,7 @@ import {
   type StateReading,
   type StatesMark,
   type StoredState,
+  type WaitingEntry,
   type Write,
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
@@ -87,7 +87,10 @@ class RedisJournal implements Journal {
   readonly #redis: Redis
   readonly #subscriber: Redis
   readonly #prefix: string
-  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'wanted' | 'expiries' | 'cache' | 'held', string>
+  readonly #keys: Record<
+    'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'wanted' | 'expiries' | 'cache' | 'held',
+    string
+  >
   /** names this process as producer and as writer */
   readonly #name = randomUUID()
   readonly #listeners = new JournalListeners()
