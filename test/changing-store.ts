@@ -165,12 +165,21 @@ export class ChangingStore {
     const body = Buffer.from(
       JSON.stringify({ events: [{ event: name, distinct_id: 'u', timestamp: 1, properties: {} }] }),
     )
-    return { type: 'append', projectId: PROJECT, count: 1, body, ...(idempotencyKey && { idempotencyKey }) }
+    return {
+      type: 'append',
+      keyClass: 'secret',
+      projectId: PROJECT,
+      count: 1,
+      body,
+      ...(idempotencyKey && { idempotencyKey }),
+    }
   }
 
   commit(name: string, readAt: number, idempotencyKey: IdempotencyKey, isBad = false): Commit {
     return {
       type: 'commit',
+      keyClass: 'secret',
+      projectId: 'p',
       kind: 'profiles' satisfies StateKind,
       stateKey: stateKeyOf('profiles', PROJECT, name),
       expected: START,

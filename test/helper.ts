@@ -19,6 +19,9 @@ export { freePort }
 export const PUBLIC_KEY = 'pk_test_public_key'
 export const SECRET_KEY = 'sk_test_secret_key'
 
+/** What the secret key of a project sends. */
+export const fromServer = (projectId: string) => ({ projectId, keyClass: 'secret' as const })
+
 export const silent = { info() {}, warn() {}, error() {} }
 
 /** Of a wait that ends with a condition: what never comes true fails; a slow machine does not. */

@@ -108,11 +108,12 @@ export class Erasure {
     deleted: Map<string, number>,
   ): Promise<void> {
     let isThere = false
-    await this.#parts.sessions.change(projectId, sessionId, (session) => {
+    const remove = (session: Session | null) => {
       // It may have another owner by now, who has nothing to do with this.
       isThere = session?.distinctId === distinctId
       return isThere ? null : session
-    })
+    }
+    await this.#parts.sessions.change(projectId, sessionId, remove, { keyClass: 'secret' })
     if (isThere) deleted.set(distinctId, (deleted.get(distinctId) ?? 0) + 1)
   }
 
@@ -137,11 +138,12 @@ export class Erasure {
   async #deleteProfiles(projectId: string, distinctIds: string[]): Promise<Set<string>> {
     const deleted = new Set<string>()
     await inTurns(distinctIds, async (distinctId) => {
-      await this.#parts.profiles.change(projectId, distinctId, (profile) => {
+      const remove = (profile: Profile | null) => {
         if (profile) deleted.add(distinctId)
         else deleted.delete(distinctId)
         return null
-      })
+      }
+      await this.#parts.profiles.change(projectId, distinctId, remove, { keyClass: 'secret' })
     })
     return deleted
   }

@@ -93,7 +93,7 @@ export class ProjectErasure {
     const { sessions, profiles, aliases } = this.#parts
     if (kind === 'aliases') return await aliases.removeAny(projectId, names)
     const states = kind === 'sessions' ? sessions : profiles
-    await inTurns(names, (name) => states.change(projectId, name, () => null))
+    await inTurns(names, (name) => states.change(projectId, name, () => null, { keyClass: 'secret' }))
     return names.length
   }
 }

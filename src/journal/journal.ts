@@ -29,11 +29,13 @@
  * inserts anything.
  */
 
+import type { KeyClass } from '../contract/key-class.js'
 import type { SentIds } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import type { StateKind } from '../model/state-key.js'
 import type { IdUse } from './insert-id-memory.js'
+import type { Fullness, Share } from './shares.js'
 
 /** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
@@ -54,6 +56,8 @@ export interface Append {
   /** default: `events` */
   kind?: 'events' | 'rejected'
   projectId: string
+  /** of the key that it came with: whose share of the journal it takes */
+  keyClass: KeyClass
   /** how many events `body` holds, at least 1 */
   count: number
   /** JSON `{"events":[…]}`, verbatim from the client */
@@ -73,6 +77,9 @@ export interface Append {
 export interface Commit {
   type: 'commit'
   kind: StateKind
+  projectId: string
+  /** of the key that it came with: whose share of the journal it takes */
+  keyClass: KeyClass
   /** see `stateKeyOf` */
   stateKey: string
   /** the version that the new value was computed from; START if there was none */
@@ -111,6 +118,8 @@ export type Outcome =
   | Refused
   /** the state has, or may have had, another version than expected: nothing was written */
   | { status: 'conflict' }
+  /** there is no room: nothing was written */
+  | { status: 'full'; fullness: Fullness }
 
 /** Why a request with an idempotency key is not executed: nothing was written. */
 export type Refused =
@@ -126,8 +135,8 @@ export type Refused =
 
 export interface State {
   version: Position
-  /** empty: deleted */
-  state: string
+  /** empty: deleted; null: the store has this version, and the journal has only kept the number */
+  state: string | null
 }
 
 export interface StateReading {
@@ -168,13 +177,19 @@ export interface Entry {
   skip?: number[]
 }
 
+/** An entry that waits for the store. */
+export interface WaitingEntry extends Entry {
+  /** who holds how much of the journal by it: one sender, or those of the rows */
+  shares: readonly Share[]
+}
+
 /** A run of entries with fixed limits, so that a retry sends the same bytes. */
 export interface Block {
   /** it was frozen before this claim, so its INSERT may have been attempted */
   isRepeated: boolean
   first: Position
   last: Position
-  entries: Entry[]
+  entries: WaitingEntry[]
 }
 
 /** A version of a state that is in the store, so it may expire in the journal. */
@@ -194,18 +209,28 @@ export interface Progress {
   deletions: number
 }
 
-/** The size of the entries that wait for the store, and of the states. */
+/** The size of the entries that wait for the store, and of their states. */
 export interface Depth {
   entries: number
   /** of the entries' bodies */
   bytes: number
-  /** of the states, including those that are stored and have not expired */
+  /** of the states that their rows set */
   stateBytes: number
+  /** of the states that are stored and have not expired, which are kept as a cache */
+  cachedBytes: number
   /** how long the oldest entry has been waiting, ms; 0 if there is none */
   oldestMs: number
   /** writes are refused if `bytes` and `stateBytes` together exceed this; varies with what else is in Redis, and may be negative */
   limitBytes: number
+  /** the senders that hold more than LARGE_PART of the limit */
+  large: Share[]
 }
+
+/** Of the limit: a sender that holds more than this part of it is named. */
+export const LARGE_PART = 1 / 16
+
+/** Of the limit: so much of it the cached states may take in addition. */
+export const CACHE_PART = 1 / 8
 
 export interface JournalListener {
   /** a reader is waiting; only ever a hint */
@@ -258,7 +283,8 @@ export interface Journal {
 
   /**
    * Executes all writes in one atomic step and resolves when they are durable. If the reply is lost, the call is resent
-   * and never written twice. One call at a time: GroupCommit ensures that.
+   * and never written twice. One call at a time: GroupCommit ensures that. A write whose sender has its share of the journal
+   * already is `full`, and does not concern the others of the call.
    * @throws ApiError `internal` if the journal became unavailable and the outcome is unknown
    */
   write(writes: Write[]): Promise<Outcome[]>
@@ -298,7 +324,8 @@ export interface Journal {
   shrink(block: Block, last: Position): Promise<void>
 
   /**
-   * The block is stored: advances `stored`, removes the entries, and lets the states expire.
+   * The block is stored: advances `stored`, removes the entries, and lets the states expire. While the cached states take
+   * more than CACHE_PART of the limit, those that were stored first lose their text and keep their version.
    * @param block as it was claimed, or the first of its entries, if it was shrunk to them
    */
   acknowledge(block: Block, states: StoredState[]): Promise<void>
@@ -337,7 +364,7 @@ export interface Journal {
 export const MAX_LIFT_MS = 60_000
 
 /**
- * How long a state is kept after it is stored, ms. Longer than any read of the store may take: a change whose read began
+ * How long a state, or at least its version, is kept after it is stored, ms. Longer than any read of the store may take: a change whose read began
  * before another commit must still find that commit's state here, or it would overwrite it.
  */
 export const STATE_MEMORY_MS = 10 * 60 * 1000

@@ -1,4 +1,4 @@
-import type { Entry } from './journal.js'
+import type { WaitingEntry } from './journal.js'
 
 /** Bytes of the bodies kept at most; a writer that is further behind reads the rest from the journal. */
 const MAX_BYTES = 64 * 1024 * 1024
@@ -7,7 +7,7 @@ const MAX_BYTES = 64 * 1024 * 1024
 export interface Run {
   /** entries that the journal ever had before the first of these */
   before: number
-  entries: Entry[]
+  entries: WaitingEntry[]
 }
 
 /**
@@ -16,7 +16,7 @@ export interface Run {
  */
 export class UnstoredEntries {
   readonly #maxBytes: number
-  #entries: Entry[] = []
+  #entries: WaitingEntry[] = []
   #before = 0
   #bytes = 0
   /** an entry was not kept, so later ones do not continue the run */
@@ -30,7 +30,7 @@ export class UnstoredEntries {
    * @param before entries that the journal ever had before these
    * @returns whether they are kept
    */
-  add(before: number, entries: Entry[]): boolean {
+  add(before: number, entries: WaitingEntry[]): boolean {
     if (this.#entries.length === 0) {
       this.#before = before
       this.#hasGap = false
@@ -60,7 +60,7 @@ export class UnstoredEntries {
   }
 
   /** Removes the entries up to a position, or all. @returns the removed ones */
-  forget(upTo?: bigint): Entry[] {
+  forget(upTo?: bigint): WaitingEntry[] {
     let count = 0
     for (const { position, body } of this.#entries) {
       if (upTo !== undefined && position > upTo) break

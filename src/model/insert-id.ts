@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import type { KeyClass } from '../contract/key-class.js'
 import type { Sender } from './sender.js'
 
 /**
@@ -42,17 +41,11 @@ function routeOf(user: string): number {
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
-/** What a client calls a change of a profile, with a key of this class. */
-export interface ChangeName {
-  text: string
-  keyClass: KeyClass
-}
-
-/** The id of a change of a profile, which is remembered in the lane of the profile. */
-export function changeId(projectId: string, stateKey: string, { text, keyClass }: ChangeName): SentIds {
+/** The id of a change of a profile, which is remembered in the lane of the profile. @param text what the client calls it */
+export function changeId(sender: Sender, stateKey: string, text: string): SentIds {
   const digest = hash('sha256', `change:${stateKey}${text}`, 'hex')
   const hex = stateKey.slice(0, 2 * ROUTE_BYTES) + digest.slice(0, 2 * ID_BYTES)
-  return { sender: { projectId, keyClass }, digests: Buffer.from(hex, 'hex') }
+  return { sender, digests: Buffer.from(hex, 'hex') }
 }
 
 /** The id of rejected messages that all have ids, by which a repetition of their request is recognised. */

@@ -1,5 +1,6 @@
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { namedEventsOf, withoutEvents } from '../model/identified-events.js'
+import type { Sender } from '../model/sender.js'
 import type { Appended } from './commit-parts.js'
 import type { AppendOptions } from './group-commit.js'
 import type { KnownEvents } from './known-events.js'
@@ -14,7 +15,7 @@ export interface AppendNewParts {
 
 /** The events of a request. */
 export interface WholeBatch extends AppendOptions {
-  projectId: string
+  sender: Sender
   /** JSON `{"events":[…]}` */
   entry: Buffer
   count: number
@@ -27,25 +28,25 @@ export interface WholeBatch extends AppendOptions {
  */
 export async function appendNew(
   { commits, known, buffers }: AppendNewParts,
-  { projectId, entry, count, ...options }: WholeBatch,
+  { sender, entry, count, ...options }: WholeBatch,
   storedBefore: number,
 ): Promise<{ appended: Appended[]; skipped: number }> {
   const { insertIds } = options
   const find = async () =>
-    insertIds ? await known.find(projectId, storedBefore, () => namedEventsOf(entry, insertIds)) : NONE
+    insertIds ? await known.find(sender.projectId, storedBefore, () => namedEventsOf(entry, insertIds)) : NONE
   const stored = await find().catch((error: unknown) => {
     buffers.release(entry)
     throw error
   })
   if (!insertIds || stored.size === 0) {
-    return { appended: await commits.appendBatch(projectId, entry, count, options), skipped: 0 }
+    return { appended: await commits.appendBatch(sender, entry, count, options), skipped: 0 }
   }
   const rest = stored.size < count ? withoutEvents(entry, insertIds, stored) : null
   buffers.release(entry)
   if (!rest) return { appended: [], skipped: count }
   const others = { ...options, insertIds: rest.insertIds }
   return {
-    appended: await commits.appendBatch(projectId, rest.body, count - stored.size, others),
+    appended: await commits.appendBatch(sender, rest.body, count - stored.size, others),
     skipped: stored.size,
   }
 }

@@ -5,7 +5,7 @@ import { given } from '../lib/given.js'
 import type { Histogram } from '../lib/histogram.js'
 import type { SentIds } from '../model/insert-id.js'
 import { laterOf, type Position, START } from '../model/position.js'
-import { senderName } from '../model/sender.js'
+import { type Sender, senderName } from '../model/sender.js'
 
 /** Where the events of an appended request are: the entry, and the index of the first event in it. */
 export interface Appended {
@@ -34,7 +34,7 @@ interface Waiting<Result> {
 }
 
 export interface WaitingEvent extends Waiting<Appended | null> {
-  projectId: string
+  sender: Sender
   body: Buffer
   /** its id; null if the event has none */
   insertId: SentIds | null
@@ -54,17 +54,16 @@ export interface WaitingWrite extends Waiting<Written> {
 
 /** What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order. */
 export interface Group {
-  /** by project: the events of each become one entry */
+  /** by sender: the events of each become one entry */
   events: WaitingEvent[][]
   writes: WaitingWrite[]
   batch: Write[]
   written: Promise<Outcome[] | { error: unknown }>
 }
 
-export function bytesOf(waiting: readonly { bytes: number }[]): number {
-  let sum = 0
-  for (const { bytes } of waiting) sum += bytes
-  return sum
+/** Who sends a write. */
+export function senderOfWrite(write: Write): Sender {
+  return write.type === 'reserve' ? write.idempotencyKey.sender : write
 }
 
 export function eventsOf(write: Write): number {
@@ -101,23 +100,20 @@ export const NOTHING_STORED = ' Nothing was stored.'
 export function asRefusedWrite(error: unknown): unknown {
   if (!(error instanceof ApiError) || refusalOf(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
     return error
-  const { code, details, retryAfter } = error
-  return new ApiError(code, `${error.message}${NOTHING_STORED}`, { cause: error, ...given({ details, retryAfter }) })
+  const { code, details, retryAfter, limit } = error
+  const more = { cause: error, ...given({ details, retryAfter, limit }) }
+  return new ApiError(code, `${error.message}${NOTHING_STORED}`, more)
 }
 
-/**
- * Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see
- * `isMovable`). In each, all have one sender.
- */
-export function groupByProject(events: WaitingEvent[]): WaitingEvent[][] {
+/** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */
+export function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
   const plain = new Map<string, WaitingEvent[]>()
   const identified = new Map<string, WaitingEvent[]>()
   const keyed = new Map<string, WaitingEvent[]>()
   for (const event of events) {
-    const { projectId, insertId, key } = event
+    const { sender, insertId, key } = event
     const groups = insertId ? identified : key ? keyed : plain
-    const { sender } = insertId ?? key ?? {}
-    const name = sender ? senderName(sender) : projectId
+    const name = senderName(sender)
     const group = groups.get(name)
     if (group) group.push(event)
     else groups.set(name, [event])

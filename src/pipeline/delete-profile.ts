@@ -24,11 +24,12 @@ export async function deleteProfile(
   const levels = await aliases.storedNamesOf(projectId, user, barrier)
   const deleted = new Set<string>()
   await inTurns(levels.flat(), async (distinctId) => {
-    await profiles.change(projectId, distinctId, (profile) => {
+    const remove = (profile: Profile | null) => {
       if (profile) deleted.add(distinctId)
       else deleted.delete(distinctId)
       return null
-    })
+    }
+    await profiles.change(projectId, distinctId, remove, { keyClass: 'secret' })
   })
   await aliases.remove(projectId, levels)
   return deleted.size > 0 || levels.length > 1

@@ -1,34 +1,35 @@
 import { ApiError } from '../contract/errors.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
+import { journalFull, shareFull } from '../journal/shares.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
-import { ByteBudget } from '../lib/byte-budget.js'
 import { given } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
 import type { SentIds } from '../model/insert-id.js'
 import type { Position } from '../model/position.js'
+import type { Sender } from '../model/sender.js'
 import {
   type Appended,
   asRefusedWrite,
-  bytesOf,
   type CommitMetrics,
   eventsOf,
   type Group,
-  groupByProject,
+  groupBySender,
   isMovable,
   lastOf,
   placeOf,
   positionOf,
   refusalOf,
+  senderOfWrite,
   settleEvents,
   type WaitingEvent,
   type WaitingWrite,
   type Written,
 } from './commit-parts.js'
+import { entryOfEvents, joinEvents } from './event-entries.js'
 import { Gathering } from './gathering.js'
+import { QueueBudget } from './queue-budget.js'
 
-/** Bytes that may queue in memory for the journals of a process; beyond them requests are refused. */
-const MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
 
@@ -45,10 +46,6 @@ const REFUSALS = {
 /** What a reservation counts in the queue, about as much as it takes in the journal. */
 const RESERVE_BYTES = 100
 
-const OPEN = Buffer.from('{"events":[')
-const COMMA = Buffer.from(',')
-const CLOSE = Buffer.from(']}')
-
 export interface AppendOptions {
   idempotencyKey?: IdempotencyKey | undefined
   /** of the events; null if none has one */
@@ -57,11 +54,6 @@ export interface AppendOptions {
 
 /** What became of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
 export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
-
-/** What the group commits of a process share. */
-export function openQueueBudget(): ByteBudget {
-  return new ByteBudget(MAX_QUEUED_BYTES)
-}
 
 /** What a group commit that is one of several owes to the others. */
 export interface OtherLanes {
@@ -96,7 +88,7 @@ export class GroupCommit {
   readonly #journal: Journal
   readonly #pool: BufferPool
   readonly #others: OtherLanes | null
-  readonly #budget: ByteBudget
+  readonly #budget: QueueBudget
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   readonly #gathering = new Gathering(() => this.#events.length + this.#writes.length)
@@ -113,7 +105,7 @@ export class GroupCommit {
    * @param others null if this is the only lane
    * @param budget of all lanes
    */
-  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null, budget = openQueueBudget()) {
+  constructor(journal: Journal, pool: BufferPool, others: OtherLanes | null = null, budget = new QueueBudget()) {
     this.#journal = journal
     this.#pool = pool
     this.#others = others
@@ -137,8 +129,8 @@ export class GroupCommit {
    * @param insertId its id
    * @returns null if that is known, so that nothing was appended
    */
-  appendEvent(projectId: string, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
-    return this.#enqueueEvent(projectId, body, insertId, null)
+  appendEvent(sender: Sender, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
+    return this.#enqueueEvent(sender, body, insertId, null)
   }
 
   /**
@@ -146,12 +138,12 @@ export class GroupCommit {
    * @returns where the entries are that hold its events, and no others: one, or none if the ids of all are known
    */
   async appendBatch(
-    projectId: string,
+    sender: Sender,
     body: Buffer,
     count: number,
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
-    const append: Append = { type: 'append', projectId, body, count, ...given({ idempotencyKey }) }
+    const append: Append = { type: 'append', ...sender, body, count, ...given({ idempotencyKey }) }
     const appended = await this.appendEntry(insertIds ? { ...append, insertIds } : append)
     return appended ? [appended] : []
   }
@@ -167,19 +159,19 @@ export class GroupCommit {
    * @throws ApiError `idempotency_conflict` or `rate_limited` if the key says so
    */
   appendKeyedEvent(
-    projectId: string,
+    sender: Sender,
     body: Buffer,
     idempotencyKey: IdempotencyKey,
     insertId: SentIds | null = null,
   ): Promise<Appended | null> {
-    if (!insertId) return this.#enqueueEvent(projectId, body, null, idempotencyKey)
-    const entry = { body: this.#entryOf([body]), count: 1, idempotencyKey, insertIds: insertId }
-    return this.appendEntry({ type: 'append', projectId, ...entry })
+    if (!insertId) return this.#enqueueEvent(sender, body, null, idempotencyKey)
+    const entry = { body: joinEvents([body], this.#pool), count: 1, idempotencyKey, insertIds: insertId }
+    return this.appendEntry({ type: 'append', ...sender, ...entry })
   }
 
   /** Appends what of a request cannot be stored; it becomes a dead letter. @param id by which a repetition is known */
-  async appendRejected(projectId: string, body: Buffer, id: SentIds | null): Promise<void> {
-    const append: Append = { type: 'append', kind: 'rejected', projectId, body, count: 1 }
+  async appendRejected(sender: Sender, body: Buffer, id: SentIds | null): Promise<void> {
+    const append: Append = { type: 'append', kind: 'rejected', ...sender, body, count: 1 }
     await this.appendEntry(id ? { ...append, insertIds: id } : append)
   }
 
@@ -209,21 +201,21 @@ export class GroupCommit {
   }
 
   #enqueueEvent(
-    projectId: string,
+    sender: Sender,
     body: Buffer,
     insertId: SentIds | null,
     key: IdempotencyKey | null,
   ): Promise<Appended | null> {
     return new Promise((resolve, reject) => {
-      this.#admit(body.length, 1, body)
-      this.#events.push({ projectId, body, insertId, key, bytes: body.length, resolve, reject })
+      this.#admit(sender, body.length, 1, body)
+      this.#events.push({ sender, body, insertId, key, bytes: body.length, resolve, reject })
       this.#gathering.note()
     })
   }
 
   #enqueue(write: Write, bytes: number): Promise<Written> {
     return new Promise((resolve, reject) => {
-      this.#admit(bytes, eventsOf(write), write.type === 'append' ? write.body : null)
+      this.#admit(senderOfWrite(write), bytes, eventsOf(write), write.type === 'append' ? write.body : null)
       this.#writes.push({ write, bytes, resolve, reject })
       this.#gathering.note()
     })
@@ -233,11 +225,13 @@ export class GroupCommit {
    * @param body released if it is refused, as nothing has kept it yet
    * @throws ApiError `unavailable` or `overloaded`
    */
-  #admit(bytes: number, events: number, body: Buffer | null): void {
-    if (this.#closed || !this.#hasRoom(bytes) || !this.#budget.tryTake(bytes)) {
+  #admit(sender: Sender, bytes: number, events: number, body: Buffer | null): void {
+    const fullness = this.#closed ? null : this.#hasRoom(bytes) ? this.#budget.tryTake(sender, bytes) : 'all'
+    if (this.#closed || fullness) {
       const code = this.#closed ? 'unavailable' : 'overloaded'
       this.metrics.refused[code] += events
       if (body) this.#pool.release(body)
+      if (fullness === 'own') throw asRefusedWrite(shareFull(sender.keyClass))
       throw asRefusedWrite(new ApiError(code, `${this.#others?.prefix ?? ''}${REFUSALS[code]}`))
     }
     this.#queuedBytes += bytes
@@ -284,10 +278,10 @@ export class GroupCommit {
       while (taken < queue.length && (room > 0 || taken === 0)) room -= queue[taken++]?.bytes ?? 0
       return queue.splice(0, taken)
     }
-    const events = groupByProject(take(queuedEvents))
+    const events = groupBySender(take(queuedEvents))
     const writes = take(queuedWrites)
     if (events.length === 0 && writes.length === 0) return null
-    const batch = [...events.map((group) => this.#toAppend(group)), ...writes.map(({ write }) => write)]
+    const batch = [...events.map((group) => entryOfEvents(group, this.#pool)), ...writes.map(({ write }) => write)]
     return { events, writes, batch }
   }
 
@@ -310,31 +304,6 @@ export class GroupCommit {
     }
   }
 
-  #toAppend(group: WaitingEvent[]): Append {
-    const body = this.#entryOf(group.map(({ body }) => body))
-    const append: Append = { type: 'append', projectId: group[0]?.projectId ?? '', count: group.length, body }
-    const keys = group.map(({ key }) => key).filter((key) => key !== null)
-    if (keys.length > 0) return { ...append, eventKeys: keys }
-    const ids = group.map(({ insertId }) => insertId).filter((id) => id !== null)
-    const [first] = ids
-    if (!first) return append
-    return { ...append, insertIds: { ...first, digests: Buffer.concat(ids.map(({ digests }) => digests)) } }
-  }
-
-  /** Copies the events into one entry and releases them. */
-  #entryOf(events: Buffer[]): Buffer {
-    const parts: Buffer[] = [OPEN]
-    let length = OPEN.length + CLOSE.length - COMMA.length
-    for (const event of events) {
-      parts.push(event, COMMA)
-      length += event.length + COMMA.length
-    }
-    parts[parts.length - 1] = CLOSE
-    const entry = this.#pool.concat(parts, length)
-    for (const event of events) this.#pool.release(event)
-    return entry
-  }
-
   async #write(batch: Write[]): Promise<Outcome[] | { error: unknown }> {
     const startedAt = performance.now()
     try {
@@ -347,57 +316,71 @@ export class GroupCommit {
     }
   }
 
-  #resolve({ events, writes, batch }: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
-    const bytes = [...events, writes].reduce((sum, waiting) => sum + bytesOf(waiting), 0)
-    this.#queuedBytes -= bytes
-    this.#budget.give(bytes)
+  #resolve(group: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
+    for (const { sender, bytes } of group.events.flat()) this.#give(sender, bytes)
+    for (const { write, bytes } of group.writes) this.#give(senderOfWrite(write), bytes)
     if ('error' in written) {
-      this.#refuse({ events, writes, batch }, written.error)
+      this.#refusedAt = performance.now()
+      const refusal = asRefusedWrite(written.error)
+      for (const i of group.batch.keys()) this.#refuse(group, i, refusal, true)
+    } else {
+      for (const i of group.batch.keys()) this.#settle(group, i, written[i])
+    }
+  }
+
+  #give(sender: Sender, bytes: number): void {
+    this.#queuedBytes -= bytes
+    this.#budget.give(sender, bytes)
+  }
+
+  /** Tells those who wait for one write of a group what became of it. */
+  #settle(group: Omit<Group, 'written'>, i: number, outcome: Outcome | undefined): void {
+    const { events, writes, batch } = group
+    const write = batch[i]
+    if (write && outcome?.status === 'full') {
+      const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
+      // The journal has released its body, so no other lane can take it; where the share is full, none should.
+      this.#refuse(group, i, asRefusedWrite(error), false)
       return
     }
     const journalId = this.#journal.id
-    batch.forEach((write, i) => {
-      const outcome = written[i]
-      const events = eventsOf(write)
-      const { known, refused } = events > 0 && outcome && 'known' in outcome ? outcome : {}
-      if (!refused) this.metrics.repeated += known?.length ?? 0
-      if (outcome?.status === 'done') this.metrics.accepted += events - (known?.length ?? 0)
-    })
-    for (const [i, sharers] of events.entries()) settleEvents(sharers, written[i], journalId)
-    writes.forEach(({ resolve, reject }, i) => {
-      const outcome = written[events.length + i]
-      if (outcome) resolve({ outcome, journalId })
-      else reject(new Error('the journal returned no outcome for a write'))
-    })
+    const count = write ? eventsOf(write) : 0
+    const { known, refused } = count > 0 && outcome && 'known' in outcome ? outcome : {}
+    if (!refused) this.metrics.repeated += known?.length ?? 0
+    if (outcome?.status === 'done') this.metrics.accepted += count - (known?.length ?? 0)
+    const sharers = events[i]
+    const waiting = writes[i - events.length]
+    if (sharers) settleEvents(sharers, outcome, journalId)
+    else if (outcome) waiting?.resolve({ outcome, journalId })
+    else waiting?.reject(new Error('the journal returned no outcome for a write'))
   }
 
-  /** Rejects a group that failed, but for the entries that another lane takes. */
-  #refuse({ events, writes, batch }: Omit<Group, 'written'>, error: unknown): void {
-    const code = refusalOf(error)
-    const refusal = asRefusedWrite(error)
-    this.#refusedAt = performance.now()
-    batch.forEach((write, i) => {
-      const waiting = events[i] ?? [writes[i - events.length]].filter((one) => one !== undefined)
-      const moved = code === 'internal' || !isMovable(write) ? null : this.#others?.append(write)
-      if (!moved) {
-        this.metrics.refused[code] += eventsOf(write)
+  /** Rejects one write of a group, unless it is an entry that another lane takes. */
+  #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown, mayMove: boolean): void {
+    const write = batch[i]
+    if (!write) return
+    const code = refusalOf(refusal)
+    const sharers = events[i]
+    const own = writes[i - events.length]
+    const waiting = sharers ?? (own ? [own] : [])
+    const moved = mayMove && code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
+    if (!moved) {
+      this.metrics.refused[code] += eventsOf(write)
+      for (const { reject } of waiting) reject(refusal)
+      return
+    }
+    moved.then(
+      (appended) => {
+        if (!appended) throw new Error('an entry without ids has none that are known')
+        const { position, journalId } = appended
+        sharers?.forEach(({ resolve }, index) => {
+          resolve({ position, index, journalId })
+        })
+        own?.resolve({ outcome: { status: 'done', position }, journalId })
+      },
+      (refusal) => {
         for (const { reject } of waiting) reject(refusal)
-        return
-      }
-      const sharers = events[i]
-      moved.then(
-        (appended) => {
-          if (!appended) throw new Error('an entry without ids has none that are known')
-          const { position, journalId } = appended
-          sharers?.forEach(({ resolve }, index) => {
-            resolve({ position, index, journalId })
-          })
-          writes[i - events.length]?.resolve({ outcome: { status: 'done', position }, journalId })
-        },
-        (refusal) => {
-          for (const { reject } of waiting) reject(refusal)
-        },
-      )
-    })
+      },
+    )
   }
 }

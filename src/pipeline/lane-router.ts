@@ -7,6 +7,7 @@ import { type InsertIds, splitByLane } from '../model/identified-events.js'
 import { laneOfInsertId, type SentIds } from '../model/insert-id.js'
 import { laneOf } from '../model/lane-of.js'
 import type { Position } from '../model/position.js'
+import type { Sender } from '../model/sender.js'
 import { type Appended, NOTHING_STORED, refusalOf } from './commit-parts.js'
 import type { AppendOptions, GroupCommit, OtherLanes } from './group-commit.js'
 import type { Lane } from './lane.js'
@@ -46,21 +47,21 @@ export class LaneRouter implements Appends {
     this.#pool = pool
   }
 
-  appendEvent(projectId: string, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
+  appendEvent(sender: Sender, body: Buffer, insertId: SentIds | null = null): Promise<Appended | null> {
     const lane = insertId ? this.#ofId(insertId) : this.#free()
-    return lane.commits.appendEvent(projectId, body, insertId)
+    return lane.commits.appendEvent(sender, body, insertId)
   }
 
   /** A batch with ids is split by the lanes that remember them. If one lane refuses its part, others may store theirs. */
   appendBatch(
-    projectId: string,
+    sender: Sender,
     body: Buffer,
     count: number,
     { idempotencyKey, insertIds }: AppendOptions = {},
   ): Promise<Appended[]> {
-    if (insertIds) return this.#appendParts(projectId, body, insertIds, idempotencyKey)
+    if (insertIds) return this.#appendParts(sender, body, insertIds, idempotencyKey)
     const lane = idempotencyKey ? this.of(idempotencyKey) : this.#free()
-    return lane.commits.appendBatch(projectId, body, count, { idempotencyKey })
+    return lane.commits.appendBatch(sender, body, count, { idempotencyKey })
   }
 
   /**
@@ -68,7 +69,7 @@ export class LaneRouter implements Appends {
    * together with the event in the lane of the insert_id.
    */
   async appendKeyedEvent(
-    projectId: string,
+    sender: Sender,
     body: Buffer,
     key: IdempotencyKey,
     insertId: SentIds | null = null,
@@ -76,11 +77,11 @@ export class LaneRouter implements Appends {
     const keyLane = this.of(key)
     const lane = insertId ? this.#ofId(insertId) : keyLane
     if (lane !== keyLane) await keyLane.commits.reserve(key)
-    return await lane.commits.appendKeyedEvent(projectId, body, key, insertId)
+    return await lane.commits.appendKeyedEvent(sender, body, key, insertId)
   }
 
-  appendRejected(projectId: string, body: Buffer, id: SentIds | null): Promise<void> {
-    return (id ? this.#ofId(id) : this.#free()).commits.appendRejected(projectId, body, id)
+  appendRejected(sender: Sender, body: Buffer, id: SentIds | null): Promise<void> {
+    return (id ? this.#ofId(id) : this.#free()).commits.appendRejected(sender, body, id)
   }
 
   /**
@@ -91,7 +92,7 @@ export class LaneRouter implements Appends {
    * @throws ApiError `overloaded` or `unavailable`, whose message says whether a part may be stored
    */
   async #appendParts(
-    projectId: string,
+    sender: Sender,
     body: Buffer,
     insertIds: InsertIds,
     key: IdempotencyKey | undefined,
@@ -105,7 +106,7 @@ export class LaneRouter implements Appends {
       const ids = part.digests && { sender: insertIds.sender, digests: part.digests, spans: null }
       const idempotencyKey = key && part.lane !== null ? this.#keyOfPart(key, part.lane) : key
       const own = part.lane === null ? { idempotencyKey } : { idempotencyKey, insertIds: ids }
-      return commits.appendBatch(projectId, part.body, part.count, own)
+      return commits.appendBatch(sender, part.body, part.count, own)
     }
     const plain = parts.find(({ lane }) => lane === null)
     const identified = parts.filter((part) => part !== plain)
@@ -200,9 +201,9 @@ async function allOf(appending: Promise<Appended[]>[], hasStored = false): Promi
 /** An error of a batch of which a part is stored, or may be; one that is not for clients unchanged. */
 function inPart(error: unknown, is: 'is' | 'may be'): unknown {
   if (!(error instanceof ApiError)) return error
-  const { code, message, details, retryAfter } = error
+  const { code, message, details, retryAfter, limit } = error
   const text = `${message.replace(NOTHING_STORED, '')} A part of the batch ${is} stored. ${SEND_AGAIN}`
-  return new ApiError(code, text, { cause: error, ...given({ details, retryAfter }) })
+  return new ApiError(code, text, { cause: error, ...given({ details, retryAfter, limit }) })
 }
 
 function isOpen({ journal, commits }: Lane): boolean {

@@ -33,11 +33,11 @@ export class LaneStates<Value> implements States<Value> {
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
-    const { insertId, sentTo = name } = repetition
+    const { keyClass = 'page', insertId, sentTo = name } = repetition
     const sentKey = stateKeyOf(this.#kind, projectId, sentTo)
     const sentLane = this.#laneOf(sentKey)
     if (insertId !== undefined && sentLane !== lane) {
-      const known = await sentLane.journal.ids.find(changeId(projectId, sentKey, insertId))
+      const known = await sentLane.journal.ids.find(changeId({ projectId, keyClass }, sentKey, insertId))
       if (known.length > 0) return
     }
     const elsewhere = await this.#checkKey(lane, repetition.idempotencyKey)

@@ -18,6 +18,7 @@ import {
 } from '../store/tables.js'
 import { GroupCommit, type OtherLanes } from './group-commit.js'
 import { KnownStates } from './known-states.js'
+import type { QueueBudget } from './queue-budget.js'
 import { READ_BARRIER_MS, ReadBarrier } from './read-barrier.js'
 import { withRecentReads } from './recent-reads.js'
 import { StateStore } from './state-store.js'
@@ -65,7 +66,7 @@ export interface LaneOptions {
   others: OtherLanes | null
   buffers: BufferPool
   /** of the requests that wait for the journals */
-  queued: ByteBudget
+  queued: QueueBudget
   /** of the profiles and sessions that are in memory */
   memory: ByteBudget
   log: Log

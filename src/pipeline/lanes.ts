@@ -13,7 +13,6 @@ import type { Session } from '../model/session.js'
 import { AliasLinks } from './alias-links.js'
 import { AliasProjects } from './alias-projects.js'
 import { Aliases } from './aliases.js'
-import { openQueueBudget } from './group-commit.js'
 import { type Lane, laneOn } from './lane.js'
 import { LaneIds } from './lane-ids.js'
 import { type Appends, LaneRouter } from './lane-router.js'
@@ -21,6 +20,7 @@ import { LaneStates, type States } from './lane-states.js'
 import { type Barrier, LevelBarrier } from './level-barrier.js'
 import { withNamedFailures } from './named-failures.js'
 import { laneName, openJournal } from './open-journal.js'
+import { QueueBudget } from './queue-budget.js'
 
 /** Bytes of profiles and sessions that a process loads at a time. A change holds about four copies of each. */
 const STATE_MEMORY_BYTES = 32 * 1024 * 1024
@@ -85,7 +85,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const joining = new AbortController()
   if (areSeveral) await levelFloors(journals, joining.signal)
   const buffers = new BufferPool()
-  const shared = { buffers, queued: openQueueBudget(), memory: new ByteBudget(STATE_MEMORY_BYTES) }
+  const shared = { buffers, queued: new QueueBudget(), memory: new ByteBudget(STATE_MEMORY_BYTES) }
   let isOriginal = false
   const all: Lane[] = []
   const router = new LaneRouter(all, home, buffers)

@@ -32,6 +32,6 @@ function withNames<T extends object>(target: T, name: string, replaced = (_: unk
 
 function rethrow(error: unknown, name: string): never {
   if (!(error instanceof ApiError)) throw error
-  const { code, details, retryAfter } = error
-  throw new ApiError(code, `In ${name}: ${error.message}`, { cause: error, ...given({ details, retryAfter }) })
+  const { code, details, retryAfter, limit } = error
+  throw new ApiError(code, `In ${name}: ${error.message}`, { cause: error, ...given({ details, retryAfter, limit }) })
 }

@@ -24,14 +24,14 @@ export type PersonMessage = Alias | Change | Delete
 
 /** What the key of a request allows its messages, and how they are taken. */
 export interface PeopleOptions {
+  /** of the request's key: whose share of the journal they take, and among whose ids theirs are looked for */
+  keyClass: KeyClass
   mayDelete?: boolean
   mayMerge?: boolean
   /** whether changes hold as of their times, if they have one: they come late, as those of an import do */
   byTime?: boolean
   /** whether an alias that was asked for, and names another user, is refused rather than only counted */
   tellsConflicts?: boolean
-  /** of the key that sent them: by the ids of one class, no message of the other is known */
-  keyClass: KeyClass
 }
 
 const NO_NAME = 'distinct_id must be a string of 1 to 255 characters.'
@@ -252,7 +252,8 @@ async function apply(
       return identifies ? identify(after, null, now) : ensure(after, now)
     }
     await links.changeProfile(projectId, { name, ...given({ user }) }, (profile) => readable(() => revise(profile)), {
-      insertId: insertId === undefined ? undefined : { text: insertId, keyClass },
+      keyClass,
+      insertId,
     })
     return null
   } catch (error) {

@@ -27,25 +27,25 @@ export function withRecentReads<Value>(
 ): StateTable<Value> {
   let young = new Map<string, Read<Value>>()
   let old = new Map<string, Read<Value>>()
-  const isFresh = ({ at, dateAt, era }: Read<Value>) => {
+  const isYoung = ({ at, dateAt, era }: Read<Value>) => {
     const age = Math.max(now() - at, Math.abs(date() - dateAt))
     // In another era the journal may have lost changes that ClickHouse has.
     return age < MEMORY_MS && era === journal.era
   }
   return {
     ...table,
-    async read(projectId, names, maxBytes) {
+    async read(projectId, names, maxBytes, isFresh = false) {
       const results = new Map<string, StoredValue<Value>>()
       const missing: string[] = []
       for (const name of names) {
         const key = `${projectId}\0${name}`
         const known = young.get(key) ?? old.get(key)
-        if (!known || !isFresh(known)) missing.push(name)
+        if (isFresh || !known || !isYoung(known)) missing.push(name)
         else if (known.found) results.set(name, known.found)
       }
       if (missing.length === 0) return results
       const reading = { at: now(), dateAt: date(), era: journal.era }
-      const found = await table.read(projectId, missing, maxBytes)
+      const found = await table.read(projectId, missing, maxBytes, isFresh)
       for (const name of missing) {
         const value = found.get(name)
         if (value) results.set(name, value)

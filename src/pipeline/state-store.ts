@@ -1,41 +1,39 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError, idempotencyConflict } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
-import type { IdempotencyKey, Journal, StateReading } from '../journal/journal.js'
-import { batchLoader } from '../lib/batch-loader.js'
-import type { ByteBudget } from '../lib/byte-budget.js'
-import { type ChangeName, changeId, type SentIds } from '../model/insert-id.js'
-import { type Position, START } from '../model/position.js'
+import type { IdempotencyKey, Journal } from '../journal/journal.js'
+import { changeId, type SentIds } from '../model/insert-id.js'
 import { stateKeyOf } from '../model/state-key.js'
 import type { StateTable } from '../store/tables.js'
 import type { GroupCommit } from './group-commit.js'
 import type { KnownStates } from './known-states.js'
+import { type Loaded, type StateKey, type StateReadLimits, type StateReadMetrics, StateReads } from './state-reads.js'
 
-export interface StateLimits {
+export interface StateLimits extends StateReadLimits {
   /** largest properties of a value, bytes; a value that is already larger may change, but not grow */
   maxBytes: number
-  /** of the values that are in memory */
-  memory: ByteBudget
-  /** tells which states ClickHouse cannot have; default: it is asked for every state that the journal does not have */
   known?: Pick<KnownStates, 'isNew' | 'note'>
 }
 
 /** Computes the next value from the current one. Returning the same object changes nothing, null deletes, a throw refuses. */
 export type Change<Value> = (current: Value | null) => Value | null
 
-/** What identifies a repeated change, which is not made again. */
+/** What identifies a repeated change, which is not made again, and whose share of the journal the change takes. */
 export interface Repetition {
+  /** of the key that it came with; default: page, whose share is the smaller one */
+  keyClass?: KeyClass | undefined
   idempotencyKey?: IdempotencyKey | undefined
   /** remembers the key where others look for it; called before each attempt to commit, so not for a change that is refused */
   reserveKey?: (() => Promise<void>) | undefined
   /** unique among the changes of one value */
-  insertId?: ChangeName | undefined
+  insertId?: string | undefined
   /** the name as it was sent, if that is another name of the value: the `insertId` belongs to it */
   sentTo?: string | undefined
 }
 
 interface Waiting<Value> {
   change: Change<Value>
+  keyClass: KeyClass
   idempotencyKey: IdempotencyKey | undefined
   reserveKey: (() => Promise<void>) | undefined
   /** null if the change has none */
@@ -43,18 +41,6 @@ interface Waiting<Value> {
   resolve(): void
   reject(error: unknown): void
 }
-
-interface Loaded<Value> {
-  readAt: number
-  version: Position
-  value: Value | null
-  /** taken from the budget, and returned to it once the value is no longer needed */
-  bytes: number
-}
-
-type Stored<Value> = Omit<Loaded<Value>, 'readAt'>
-
-const NOT_STORED = { version: START, value: null, bytes: 0 }
 
 /**
  * What became of a batch. `done`: what each change threw, of the changes that fit the batch's time. Otherwise nothing was
@@ -66,20 +52,8 @@ type BatchResult =
   | { status: 'known'; changes: number[] }
   | { status: 'too large'; changes: number }
 
-interface Key {
-  projectId: string
-  name: string
-  stateKey: string
-}
-
 /** Counts since the start. */
-export interface StateMetrics {
-  /** values read from the journal */
-  inJournal: number
-  /** values that the journal did not have, so that the store was read */
-  inStore: number
-  /** values that the journal did not have, and of which the store was known to have none */
-  isNew: number
+export interface StateMetrics extends StateReadMetrics {
   /** commits that were retried because another process committed first */
   conflicts: number
 }
@@ -88,40 +62,36 @@ export interface StateMetrics {
 const MAX_CONFLICTS = 50
 /** How long the changes of one batch may block the event loop; the rest go into the next batch. */
 const MAX_BATCH_MS = 10
-/** Bytes of values that one read of the journal returns at most; a single value may be larger. */
-const READING_BYTES = 4 * 1024 * 1024
-/** Values of up to this many bytes are read from ClickHouse together; each larger one has a query of its own. */
-const SMALL_BYTES = 64 * 1024
-/** Concurrent queries to ClickHouse: further reads share the next query, which costs hardly more for many names. */
-const STORE_READS = 2
-/** Names in one query to the store. */
-const MAX_NAMES = 256
 
 /**
  * Profiles or sessions, each changed by compare-and-set: read the value, change it, commit it with the version that was
  * read, retry on a conflict. The changes of one value that wait in this process are committed as one batch.
  */
 export class StateStore<Value> {
-  readonly metrics: StateMetrics = { inJournal: 0, inStore: 0, isNew: 0, conflicts: 0 }
   readonly #journal: Journal
   readonly #commits: GroupCommit
   readonly #table: StateTable<Value>
   /** by state key: the changes that wait while a batch is in progress */
   readonly #queues = new Map<string, Waiting<Value>[]>()
   readonly #limits: StateLimits
-  readonly #load = batchLoader((keys: Key[]) => this.#read(keys))
-  readonly #loadStored = batchLoader((keys: Key[]) => this.#readStored(keys), { atOnce: STORE_READS })
+  readonly #reads: StateReads<Value>
+  #conflicts = 0
 
   constructor(journal: Journal, commits: GroupCommit, table: StateTable<Value>, limits: StateLimits) {
     this.#journal = journal
     this.#commits = commits
     this.#table = table
     this.#limits = limits
+    this.#reads = new StateReads(journal, table, limits)
+  }
+
+  get metrics(): StateMetrics {
+    return { ...this.#reads.metrics, conflicts: this.#conflicts }
   }
 
   /** The current value; null if there is none. */
   async get(projectId: string, name: string): Promise<Value | null> {
-    const { value, bytes } = await this.#load(this.#key(projectId, name))
+    const { value, bytes } = await this.#reads.load(this.#key(projectId, name))
     this.#limits.memory.give(bytes)
     return value
   }
@@ -132,10 +102,11 @@ export class StateStore<Value> {
    */
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
-    const { idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
-    const insertId = id === undefined ? null : changeId(projectId, this.#key(projectId, sentTo).stateKey, id)
+    const { keyClass = 'page', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
+    const sender = { projectId, keyClass }
+    const insertId = id === undefined ? null : changeId(sender, this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
-      const waiting = { change, idempotencyKey, reserveKey, insertId, resolve, reject }
+      const waiting = { change, keyClass, idempotencyKey, reserveKey, insertId, resolve, reject }
       const queue = this.#queues.get(key.stateKey)
       if (queue) {
         queue.push(waiting)
@@ -146,7 +117,7 @@ export class StateStore<Value> {
     })
   }
 
-  async #runBatches(key: Key): Promise<void> {
+  async #runBatches(key: StateKey): Promise<void> {
     for (let queue = this.#queues.get(key.stateKey); queue?.length; ) {
       const waiting = queue.splice(0, batchLength(queue))
       try {
@@ -173,11 +144,11 @@ export class StateStore<Value> {
   }
 
   /** @returns what each change threw, for one or more of the first changes; the rest are still to be executed */
-  async #runBatch(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
+  async #runBatch(key: StateKey, waiting: Waiting<Value>[]): Promise<unknown[]> {
     const idempotencyKey = waiting[0]?.idempotencyKey
     if (idempotencyKey && (await this.#isRepeated(idempotencyKey))) return [undefined]
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
-      const loaded = await this.#load(key)
+      const loaded = await this.#reads.load(key)
       let result: BatchResult
       try {
         result = await this.#change(key, waiting, loaded)
@@ -187,14 +158,14 @@ export class StateStore<Value> {
       if (result.status === 'done') return result.refusals
       if (result.status === 'known') return await this.#runRest(key, waiting, result.changes)
       if (result.status === 'too large') return await this.#tooLarge(key, waiting.slice(0, result.changes))
-      this.metrics.conflicts++
+      this.#conflicts++
       await wait(Math.random() * Math.min(conflicts, 10))
     }
     throw new ApiError('unavailable', 'Too many services change this at the same time. Try again in a moment.')
   }
 
   /** Executes the changes of a batch that are not known. The known ones were made before, so they succeed. */
-  async #runRest(key: Key, waiting: Waiting<Value>[], known: number[]): Promise<unknown[]> {
+  async #runRest(key: StateKey, waiting: Waiting<Value>[], known: number[]): Promise<unknown[]> {
     const rest = [...waiting.keys()].filter((i) => !known.includes(i))
     if (rest.length === 0) return waiting.map(() => undefined)
     const some = rest.flatMap((i) => waiting[i] ?? [])
@@ -204,7 +175,7 @@ export class StateStore<Value> {
   }
 
   /** Applies the changes of a batch to the loaded value and commits the result. */
-  async #change(key: Key, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<BatchResult> {
+  async #change(key: StateKey, waiting: Waiting<Value>[], loaded: Loaded<Value>): Promise<BatchResult> {
     const { readAt, version, value: before } = loaded
     const idempotencyKey = waiting[0]?.idempotencyKey
     const { value, refusals } = changeInTime(before, waiting)
@@ -224,6 +195,8 @@ export class StateStore<Value> {
     const committed = await this.#commits.commit({
       type: 'commit',
       kind: this.#table.kind,
+      projectId: key.projectId,
+      keyClass: waiting[0]?.keyClass ?? 'page',
       stateKey: key.stateKey,
       expected: version,
       readAt,
@@ -254,7 +227,7 @@ export class StateStore<Value> {
    * Refuses the change that makes the value too large, and executes the others of its batch one by one. If one fails,
    * those before it stay committed; those after it go into the next batch.
    */
-  async #tooLarge(key: Key, waiting: Waiting<Value>[]): Promise<unknown[]> {
+  async #tooLarge(key: StateKey, waiting: Waiting<Value>[]): Promise<unknown[]> {
     if (waiting.length === 1) {
       const message = `With this change the properties would be over ${this.#limits.maxBytes} bytes. Nothing was changed; send less, or remove some first.`
       return [new ApiError('payload_too_large', message)]
@@ -278,90 +251,8 @@ export class StateStore<Value> {
     return known !== null
   }
 
-  #key(projectId: string, name: string): Key {
+  #key(projectId: string, name: string): StateKey {
     return { projectId, name, stateKey: stateKeyOf(this.#table.kind, projectId, name) }
-  }
-
-  /** Loads the first keys, as many as one read of the journal returns. */
-  async #read(keys: Key[]): Promise<Promise<Loaded<Value>>[]> {
-    const { memory } = this.#limits
-    await memory.take(READING_BYTES)
-    let bytes = 0
-    try {
-      const reading = await this.#journal.readStates(
-        keys.map(({ stateKey }) => stateKey),
-        READING_BYTES,
-      )
-      bytes = reading.states.reduce((sum, state) => sum + (state?.state.length ?? 0), 0)
-      memory.force(bytes)
-      return this.#values(keys.slice(0, reading.states.length), reading)
-    } finally {
-      memory.give(READING_BYTES)
-    }
-  }
-
-  /** The values of a read of the journal; those of keys that the journal does not have are read from ClickHouse. */
-  #values(keys: Key[], { readAt, mark, states }: StateReading): Promise<Loaded<Value>>[] {
-    return keys.map(async (key, i) => {
-      const state = states[i]
-      if (state) {
-        this.metrics.inJournal++
-        const bytes = state.state.length
-        try {
-          return { readAt, version: state.version, value: state.state ? this.#table.parse(state.state) : null, bytes }
-        } catch (error) {
-          this.#limits.memory.give(bytes)
-          throw error
-        }
-      }
-      if (this.#limits.known?.isNew(key.stateKey, { readAt, mark })) {
-        this.metrics.isNew++
-        return { readAt, ...NOT_STORED }
-      }
-      this.metrics.inStore++
-      // A promise for each key, so that values from the journal neither wait for ClickHouse nor fail with it.
-      return { readAt, ...(await this.#loadStored(key)) }
-    })
-  }
-
-  /** Reads values from ClickHouse, with separate queries for each project, so that a failure affects only one. */
-  async #readStored(keys: Key[]): Promise<Promise<Stored<Value>>[]> {
-    const results = new Map<string, ReturnType<StateTable<Value>['read']>>()
-    for (const projectId of new Set(keys.map((key) => key.projectId))) {
-      const own = keys.filter((key) => key.projectId === projectId)
-      for (let start = 0; start < own.length; start += MAX_NAMES) {
-        const some = own.slice(start, start + MAX_NAMES)
-        const names = [...new Set(some.map(({ name }) => name))]
-        const result = this.#readWithin(names.length * SMALL_BYTES, projectId, names, SMALL_BYTES)
-        for (const { stateKey } of some) results.set(stateKey, result)
-      }
-    }
-    const counted = new Set<string>()
-    return keys.map(async ({ projectId, name, stateKey }) => {
-      const found = (await results.get(stateKey))?.get(name)
-      if (!found) return NOT_STORED
-      if (found.value !== null) {
-        // Each reader of the same name returns its bytes to the budget, so each one takes them.
-        if (counted.has(stateKey)) this.#limits.memory.force(found.bytes)
-        counted.add(stateKey)
-        return found
-      }
-      const alone = await this.#readWithin(found.bytes, projectId, [name], Number.MAX_SAFE_INTEGER)
-      return alone.get(name) ?? NOT_STORED
-    })
-  }
-
-  /** Reads from ClickHouse once the budget has room for it. The bytes of the values remain taken. */
-  async #readWithin(bytes: number, projectId: string, names: string[], maxBytes: number) {
-    const { memory } = this.#limits
-    await memory.take(bytes)
-    try {
-      const found = await this.#table.read(projectId, names, maxBytes)
-      for (const { value, bytes } of found.values()) if (value !== null) memory.force(bytes)
-      return found
-    } finally {
-      memory.give(bytes)
-    }
   }
 }
 
@@ -392,17 +283,14 @@ function together(ids: (SentIds | null | undefined)[]): SentIds | null {
 /**
  * How many of the queued changes make the next batch. A change with an idempotency key is a batch of its own, so that the
  * key stands for this change alone. A batch has no id twice: the second change is only known after the first was committed.
- * All its ids are of one sender.
+ * All of it came with one class of keys: it takes one share of the journal, and its ids are of one sender.
  */
-function batchLength(queue: Pick<Waiting<unknown>, 'idempotencyKey' | 'insertId'>[]): number {
+function batchLength(queue: Pick<Waiting<unknown>, 'keyClass' | 'idempotencyKey' | 'insertId'>[]): number {
   if (queue[0]?.idempotencyKey) return 1
   const ids = new Set<string>()
-  let keyClass: KeyClass | undefined
-  const end = queue.findIndex(({ idempotencyKey, insertId }) => {
+  const end = queue.findIndex(({ keyClass, idempotencyKey, insertId }) => {
     const id = insertId?.digests.toString('latin1')
-    if (idempotencyKey || (id !== undefined && ids.has(id))) return true
-    keyClass ??= insertId?.sender.keyClass
-    if (insertId && insertId.sender.keyClass !== keyClass) return true
+    if (keyClass !== queue[0]?.keyClass || idempotencyKey || (id !== undefined && ids.has(id))) return true
     if (id !== undefined) ids.add(id)
     return false
   })

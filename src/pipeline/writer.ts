@@ -218,7 +218,7 @@ export class Writer {
     return null
   }
 
-  async #insert(block: Block): Promise<void> {
+  async #insert(block: Omit<Block, 'entries'> & { entries: Entry[] }): Promise<void> {
     for (const kind of KINDS) {
       const entries = block.entries.filter((entry) => entry.kind === kind)
       if (entries.length === 0) continue
@@ -318,7 +318,7 @@ export class Writer {
     await this.#acknowledge(block, [])
   }
 
-  #token({ first, last }: Block): string {
+  #token({ first, last }: Pick<Block, 'first' | 'last'>): string {
     return `${this.#journal.id}:${formatPosition(first)}:${formatPosition(last)}`
   }
 

@@ -3,11 +3,13 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { NoQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
+import { senderOf } from '../http/sender.js'
 import type { SessionCalls } from '../http/session-calls.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
+import type { Sender } from '../model/sender.js'
 import { durationOf, endSession, type Session, sizeOf, startSession, updateSession } from '../model/session.js'
 import type { Aliases } from '../pipeline/aliases.js'
 import type { States } from '../pipeline/lane-states.js'
@@ -40,12 +42,12 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
         schema: { body: SessionBody, response: { 200: Done } },
       },
       async (request) => {
-        const { projectId, rawBody } = request
+        const { rawBody } = request
         const { session_id, distinct_id, properties, duration } = request.body
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null
         let bytes = 0
-        await changeSession(projectId, session_id, distinct_id, (session, distinctId) => {
+        await changeSession(senderOf(request), session_id, distinct_id, (session, distinctId) => {
           const changed = call(session, distinctId, merged, Date.now(), sent)
           bytes = sizeOf(changed)
           return changed
@@ -59,8 +61,9 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
   app.post(
     '/end',
     { config: { access: 'session' }, schema: { body: SessionEndBody, response: { 200: Done } } },
-    async ({ projectId, body: { session_id, distinct_id } }) => {
-      await changeSession(projectId, session_id, distinct_id, (session, distinctId) => {
+    async (request) => {
+      const { session_id, distinct_id } = request.body
+      await changeSession(senderOf(request), session_id, distinct_id, (session, distinctId) => {
         return endSession(session, distinctId, Date.now())
       })
       return { status: 1, error: null } as const
@@ -68,14 +71,15 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
   )
 
   /** A session may be started under one name of a user, and go on under another. */
-  async function changeSession(projectId: string, id: string, name: string, change: SessionChange): Promise<void> {
+  async function changeSession(sender: Sender, id: string, name: string, change: SessionChange): Promise<void> {
+    const { projectId, keyClass } = sender
     try {
-      await sessions.change(projectId, id, (session) => change(session, name))
+      await sessions.change(projectId, id, (session) => change(session, name), { keyClass })
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
       const owner = (await sessions.get(projectId, id))?.distinctId
       if (owner === undefined || !(await aliases.areSameUser(projectId, owner, name))) throw error
-      await sessions.change(projectId, id, (session) => change(session, owner))
+      await sessions.change(projectId, id, (session) => change(session, owner), { keyClass })
     }
   }
 }

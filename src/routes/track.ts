@@ -83,15 +83,16 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     schema: { body: TrackBody, response: { 200: Done } },
   }
   app.post('/track', one, async (request, reply) => {
-    const { projectId, key, rawBody } = request
+    const { key, rawBody } = request
+    const sender = senderOf(request)
     const body: typeof request.body | ScannedBody = request.body
     const idempotencyKey = idempotencyKeyOf(request)
     const insertIds = insertIdsOf(senderOf(request), rawBody, body instanceof ScannedBody ? body : [body])
     const event = verbatimEvent(rawBody, body, key)
     releaseUnless(event, rawBody)
     const appended = idempotencyKey
-      ? await commits.appendKeyedEvent(projectId, event, idempotencyKey, insertIds)
-      : await commits.appendEvent(projectId, event, insertIds)
+      ? await commits.appendKeyedEvent(sender, event, idempotencyKey, insertIds)
+      : await commits.appendEvent(sender, event, insertIds)
     // An event that was known has the id of its first request, which is not remembered.
     if (appended) reply.header('x-event-id', idOf(appended))
     return { status: 1, error: null } as const
@@ -107,7 +108,7 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     body: Static<typeof BatchBody> | ScannedBody,
     reply: Pick<FastifyReply, 'header'>,
   ) => {
-    const { projectId, key, rawBody } = request
+    const { key, rawBody } = request
     const { stored_before: storedBefore } = request.query as Static<typeof BatchQuery>
     if (storedBefore !== undefined) requireSecretKey(request)
     const idempotencyKey = idempotencyKeyOf(request)
@@ -117,10 +118,11 @@ export const track: FastifyPluginAsyncTypebox<TrackOptions> = async (
     const entry = verbatimBatch(rawBody, body, key)
     const insertIds = found && entry !== rawBody ? { ...found, spans: null } : found
     releaseUnless(entry, rawBody)
-    const batch = { projectId, entry, count, insertIds, ...given({ idempotencyKey }) }
+    const sender = senderOf(request)
+    const batch = { sender, entry, count, insertIds, ...given({ idempotencyKey }) }
     const { appended, skipped } =
       storedBefore === undefined
-        ? { appended: await commits.appendBatch(projectId, entry, count, batch), skipped: undefined }
+        ? { appended: await commits.appendBatch(sender, entry, count, batch), skipped: undefined }
         : await appendNew({ commits, buffers, known }, batch, storedBefore)
     reply.header('x-batch-ids', appended.length > 0 ? appended.map(formatBatchId).join(',') : NO_BATCH)
     return { status: 1, error: null, accepted: count - (skipped ?? 0), ...given({ skipped }), ...warned } as const

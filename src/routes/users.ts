@@ -11,6 +11,7 @@ import type { Purge } from '../erasure/purge.js'
 import { purgeAndReport } from '../erasure/purge-report.js'
 import { identifyWarnings, profileWarnings, withWarnings } from '../http/field-warnings.js'
 import { idempotencyKeyOf } from '../http/idempotency-key.js'
+import { senderOf } from '../http/sender.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
 import { applyOperations, identify, type Profile } from '../model/profile.js'
@@ -55,11 +56,12 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/identify',
     { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
     async (request) => {
-      const { projectId, body, rawBody } = request
+      const { body, rawBody } = request
+      const { projectId, keyClass } = senderOf(request)
       const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
       const properties = text === undefined ? null : parseProperties(text)
       const change = (profile: Profile | null) => identify(profile, properties, Date.now())
-      await links.changeProfile(projectId, { name: body.distinct_id }, change)
+      await links.changeProfile(projectId, { name: body.distinct_id }, change, { keyClass })
       return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
     },
   )
@@ -68,16 +70,15 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
     '/users/profile',
     { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
     async (request) => {
-      const { projectId, body, rawBody } = request
+      const { body, rawBody } = request
+      const { projectId, keyClass } = senderOf(request)
       const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
       const idempotencyKey = idempotencyKeyOf(request)
       // The key belongs to the name, whoever it stands for when the request comes again.
-      const repetition = idempotencyKey && {
-        idempotencyKey,
-        insertId: { text: `key:${idempotencyKey.key}`, keyClass: idempotencyKey.sender.keyClass },
-      }
-      await links.changeProfile(projectId, { name: body.distinct_id }, change, repetition)
+      const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
+      const of = { keyClass, ...repetition }
+      await links.changeProfile(projectId, { name: body.distinct_id }, change, of)
       return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
     },
   )

@@ -44,8 +44,16 @@ export interface StateTable<Value> {
   row(projectId: string, name: string, value: Value | null): string
   /** bytes of its properties, which are limited */
   sizeOf(value: Value): number
-  /** The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing. */
-  read(projectId: string, names: string[], maxBytes: number): Promise<Map<string, StoredValue<Value>>>
+  /**
+   * The stored values by name, those with more than `maxBytes` of properties as null; unknown names are missing.
+   * @param isFresh whether what was read before is not enough
+   */
+  read(
+    projectId: string,
+    names: string[],
+    maxBytes: number,
+    isFresh?: boolean,
+  ): Promise<Map<string, StoredValue<Value>>>
 }
 
 /** The state keys of all rows of one kind, see VersionedTable. */

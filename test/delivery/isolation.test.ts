@@ -37,7 +37,13 @@ async function store(t: Test, kind: JournalKind, count: number, spelling: (i: nu
     const properties = JSON.stringify({ number, padding })
     const event = `{"event":"numbered","distinct_id":"${producer}","properties":${properties}}`
     ledger.note(producer, number, 1, name === 'unreadable' || name === 'noJson' ? 'refused' : 'answered')
-    return { type: 'append' as const, projectId: PROJECT, count: 1, body: Buffer.from(SPELLINGS[name](event)) }
+    return {
+      type: 'append' as const,
+      keyClass: 'secret' as const,
+      projectId: PROJECT,
+      count: 1,
+      body: Buffer.from(SPELLINGS[name](event)),
+    }
   })
   await journal.write(writes)
 

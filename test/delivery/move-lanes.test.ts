@@ -80,7 +80,7 @@ async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   const { lanes, close } = await openWholeStore(loadConfig(env), { mustExist: true })
   for (const { number, journal } of lanes) {
     const body = Buffer.from(`{"events":[{"event":"late ${number}","distinct_id":"ada"}]}`)
-    await journal.write([{ type: 'append', projectId: 'default', count: 1, body }])
+    await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'default', count: 1, body }])
   }
   await close()
 }

@@ -102,7 +102,7 @@ async function leaveWaiting(env: NodeJS.ProcessEnv): Promise<void> {
   const { lanes, close } = await openWholeStore(loadConfig(env), { mustExist: true })
   const [{ journal }] = lanes as [BareLane]
   const body = Buffer.from('{"events":[{"event":"late","distinct_id":"ada"}]}')
-  await journal.write([{ type: 'append', projectId: 'default', count: 1, body }])
+  await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'default', count: 1, body }])
   t.equal((await journal.depth()).entries, 1)
   await close()
 }

@@ -6,7 +6,7 @@ import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { Writer } from '../../src/pipeline/writer.js'
 import { openTables } from '../../src/store/tables.js'
-import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { fromServer, silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 import { BLOCK } from './servers.js'
 import { TcpProxy } from './tcp-proxy.js'
 
@@ -39,7 +39,9 @@ t.test('whichever replica takes a block, and whenever the other takes over, each
     const lost = round % 2 === 0 ? proxies[former]?.loseReply(BLOCK) : proxies[former]?.loseRequest(BLOCK)
     const batch = Array.from({ length: 5 }, (_, i) => `event ${round} ${i}`)
     await Promise.all(
-      batch.map((name) => commits.appendEvent('project', Buffer.from(`{"event":"${name}","distinct_id":"u"}`))),
+      batch.map((name) =>
+        commits.appendEvent(fromServer('project'), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)),
+      ),
     )
     names.push(...batch)
     await lost

@@ -26,7 +26,7 @@ for (const kind of JOURNALS) {
     let next = 0
     const append = async () => {
       const body = Buffer.from(`{"events":[{"event":"e","distinct_id":"p","properties":{"number":${next}}}]}`)
-      await journal.write([{ type: 'append', projectId: 'p', count: 1, body }])
+      await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body }])
       ledger.note('p', next++, 1, 'answered')
     }
     const assertStored = async () => {

@@ -13,7 +13,7 @@ const dist = fileURLToPath(new URL('../../dist/', import.meta.url))
 
 /** A write of one entry of this many bytes. */
 const append = (bytes: number) => [
-  { type: 'append' as const, projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x') },
+  { type: 'append' as const, keyClass: 'secret' as const, projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x') },
 ]
 
 t.test('lmdb: a write beyond the file size limit is refused and changes nothing', async (t) => {
@@ -21,7 +21,7 @@ t.test('lmdb: a write beyond the file size limit is refused and changes nothing'
   const program = `
     import { openLmdbJournal } from '${dist}journal/lmdb/journal.js'
     const journal = await openLmdbJournal({ path: '${path}/journal', maxBytes: 1e9 })
-    const write = () => journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(200_000, 'x') }])
+    const write = () => journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(200_000, 'x') }])
     let taken = 0, refused = 0
     for (let i = 0; i < 60; i++) await write().then(() => taken++, ({ code }) => (code === 'unavailable' ? refused++ : 0))
     const { entries } = await journal.depth()
@@ -69,12 +69,12 @@ async function onSmallDisk(
     const journal = await openLmdbJournal({ path, maxBytes: 1e9, segmentBytes: 2e6, now: () => now })
     let n = 0
     const versions = []
-    const append = () => journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(50_000, 'x') }])
+    const append = () => journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(50_000, 'x') }])
     const stateKey = () => Buffer.from(String(++n).padStart(16, '0')).toString('hex')
     const commit = async () => {
       const keys = Array.from({ length: 100 }, stateKey)
       const [{ position: version }] = await journal.write(keys.map((stateKey) => (
-        { type: 'commit', kind: 'profiles', stateKey, expected: 0n, readAt: now, state: 'x'.repeat(900), row: '{}' })))
+        { type: 'commit', keyClass: 'secret', projectId: 'p', kind: 'profiles', stateKey, expected: 0n, readAt: now, state: 'x'.repeat(900), row: '{}' })))
       versions.push(...keys.map((stateKey) => ({ stateKey, version })))
     }
     const fill = async () => {

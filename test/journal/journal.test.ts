@@ -252,7 +252,7 @@ for (const [name, open] of Object.entries(opened)) {
       await journal.write(names.slice(0, 3).map((name) => commit(name, START, name.repeat(1000))))
       const read = async (maxBytes: number, from = 0) => {
         const { states } = await journal.readStates(names.slice(from).map(key), maxBytes)
-        return states.map((state) => state?.state[0] ?? null)
+        return states.map((state) => state?.state?.[0] ?? null)
       }
       t.strictSame(await read(ALL), ['a', 'b', 'c', null])
       t.strictSame(await read(2500), ['a', 'b'])

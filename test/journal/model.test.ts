@@ -9,6 +9,8 @@ import { idBucketAt, OLD_ID_BUCKETS } from '../../src/journal/insert-id-memory.j
 import {
   type Append,
   type Block,
+  CACHE_PART,
+  type Commit,
   type Entry,
   type IdempotencyKey,
   type Journal,
@@ -20,10 +22,12 @@ import {
   type Reserve,
   type State,
   type StoredState,
+  type WaitingEntry,
   type Write,
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
+import type { Share } from '../../src/journal/shares.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
 import { parseSender, senderName } from '../../src/model/sender.js'
@@ -36,6 +40,8 @@ import { randomName, silent, startRedis, temporaryFolder } from '../helper.js'
 const RUNS = 40
 const COMMANDS = 60
 const MIB = 1024 * 1024
+/** Some writes fill a journal of this many bytes. */
+const FEW = 400
 const HOUR = 3_600_000
 /** How long stored states are remembered, ms. */
 const STATE_MEMORY = 10 * 60_000
@@ -45,7 +51,7 @@ const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 /** What a journal is, without durability, batches and speed. */
 class Model {
   /** their times are the latest that they can be, until they are claimed */
-  entries: Entry[] = []
+  entries: WaitingEntry[] = []
   /** the earliest times that they can be */
   acceptedSince = new Map<Position, number>()
   stored: Position
@@ -56,7 +62,9 @@ class Model {
   held: Block | null = null
   /** the block that a process before it held when it was cut off */
   stale: Block | null = null
-  states = new Map<string, State>()
+  states = new Map<string, State & { state: string }>()
+  /** those that are stored, whose text may be gone */
+  cached = new Set<string>()
   /** whether states were kept though their block is done with, as those of a dead letter are */
   hasKept = false
   /** the latest last; of one key there may be several, where the clock was turned */
@@ -69,14 +77,19 @@ class Model {
   /** of each process, after positions of other journals */
   floors = new Map<Journal, Position>()
 
-  constructor(position: Position) {
+  constructor(
+    position: Position,
+    private readonly maxBytes: number,
+  ) {
     this.stored = position
     this.last = position
   }
 
   /** Takes over what the journal says it did, and throws where it should have done something else. */
   write(writes: Write[], outcomes: Outcome[], journalId: number, now: number, since: number, floor = START): void {
-    const groups = new Map<StateKind, { entry: Entry; rows: string[] }>()
+    const groups = new Map<StateKind, { entry: WaitingEntry & { shares: Share[] }; rows: string[] }>()
+    const held = this.holdings()
+    const fullness = (write: Append | Commit) => this.fullness(write, held)
     const next = (outcome: Outcome | undefined): Position => {
       if (outcome?.status !== 'done') throw new Error(`it should be done, but is ${outcome?.status}`)
       assert(outcome.position > this.last, 'positions rise')
@@ -93,7 +106,13 @@ class Model {
         assert.deepEqual(outcome, refusal)
         continue
       }
+      const full = write.type === 'append' && fullness(write)
+      if (full) {
+        assert.deepEqual(outcome, { status: 'full', fullness: full })
+        continue
+      }
       if (write.type === 'append' && write.eventKeys) {
+        if (outcome?.status === 'done') hold(held, write)
         this.writeKeyed(write, write.eventKeys, outcome, { journalId, now, next: () => next(outcome) })
         continue
       }
@@ -111,7 +130,9 @@ class Model {
       } else if (write.type === 'append') {
         position = next(outcome)
         const { projectId, count, body, kind = 'events' } = write
-        const entry = { position, kind, projectId, count: count - knownIds.length, receivedAt: now, body }
+        hold(held, write)
+        const shares = [{ holder: holderOf(write), bytes: body.length }]
+        const entry = { position, kind, projectId, count: count - knownIds.length, receivedAt: now, body, shares }
         this.entries.push(knownIds.length > 0 ? { ...entry, skip: knownIds } : entry)
         assert.deepEqual(outcome, { status: 'done', position, ...(knownIds.length > 0 && { known: knownIds }) })
       } else {
@@ -122,18 +143,27 @@ class Model {
           assert.deepEqual(outcome, { status: 'conflict' })
           continue
         }
+        const full = fullness(write)
+        if (full) {
+          assert.deepEqual(outcome, { status: 'full', fullness: full })
+          continue
+        }
+        hold(held, write)
         let group = groups.get(write.kind)
         if (!group) {
-          group = {
-            entry: { position: next(outcome), kind: write.kind, projectId: '', count: 0, receivedAt: now, body: EMPTY },
-            rows: [],
-          }
+          const of = { kind: write.kind, projectId: '', count: 0, receivedAt: now, body: EMPTY, shares: [] }
+          group = { entry: { position: next(outcome), ...of }, rows: [] }
           groups.set(write.kind, group)
           this.entries.push(group.entry)
         }
         position = group.entry.position
         assert.deepEqual(outcome, { status: 'done', position })
         group.rows.push(write.row)
+        const { shares } = group.entry
+        const own = shares.find(({ holder }) => holder === holderOf(write))
+        if (own) own.bytes += sizeOf(write)
+        else shares.push({ holder: holderOf(write), bytes: sizeOf(write) })
+        this.cached.delete(write.stateKey)
         this.states.set(write.stateKey, { version: position, state: write.state })
       }
       this.remember(write, knownIds, now)
@@ -153,11 +183,12 @@ class Model {
 
   /** An append whose events have keys of their own. */
   writeKeyed(
-    { projectId, count, body, kind = 'events' }: Append,
+    append: Append,
     eventKeys: IdempotencyKey[],
     outcome: Outcome | undefined,
     { journalId, now, next }: { journalId: number; now: number; next(): Position },
   ): void {
+    const { projectId, count, body, kind = 'events' } = append
     const skip: number[] = []
     const refused: Refused[] = []
     let position: Position | null = null
@@ -176,9 +207,34 @@ class Model {
       assert.deepEqual(outcome, { status: 'known', known: skip, refused })
       return
     }
-    const entry = { position, kind, projectId, count: count - skip.length, receivedAt: now, body }
+    const shares = [{ holder: holderOf(append), bytes: body.length }]
+    const entry = { position, kind, projectId, count: count - skip.length, receivedAt: now, body, shares }
     this.entries.push(skip.length > 0 ? { ...entry, skip } : entry)
     assert.deepEqual(outcome, { status: 'done', position, ...(skip.length > 0 && { known: skip, refused }) })
+  }
+
+  /** By sender, and of all together. */
+  holdings(): Map<string, number> {
+    const held = new Map<string, number>()
+    for (const { holder, bytes } of this.entries.flatMap(({ shares }) => shares)) {
+      held.set(holder, (held.get(holder) ?? 0) + bytes)
+    }
+    return held
+  }
+
+  get isFull(): boolean {
+    return sumOf(this.holdings()) > this.maxBytes
+  }
+
+  /** Whether there is room for a write beside what is held. */
+  fullness(write: Append | Commit, held: Map<string, number>): 'all' | 'own' | null {
+    const used = sumOf(held)
+    if (used > this.maxBytes) return 'all'
+    const before = held.get(holderOf(write)) ?? 0
+    const after = before + sizeOf(write)
+    const free = this.maxBytes - used - sizeOf(write)
+    const isAllowed = before === 0 || after * 64 <= this.maxBytes || after <= free * (write.keyClass === 'page' ? 1 : 8)
+    return isAllowed ? null : 'own'
   }
 
   /** Why a request is not executed. */
@@ -231,7 +287,7 @@ class Model {
   claim(block: Block | null, maxBytes: number): void {
     this.held = block
     if (this.frozen) {
-      assert.deepEqual(block, { ...this.frozen, isRepeated: true })
+      assert.deepEqual(sorted(block), sorted({ ...this.frozen, isRepeated: true }))
       return
     }
     if (this.entries.length === 0) {
@@ -247,7 +303,8 @@ class Model {
       assert(receivedAt >= since && receivedAt <= entry.receivedAt, 'the time is that of the acceptance')
       entry.receivedAt = receivedAt
     })
-    assert.deepEqual(block.entries, this.entries.slice(0, block.entries.length), 'the oldest entries, as they were')
+    const expected = { ...block, entries: this.entries.slice(0, block.entries.length) }
+    assert.deepEqual(sorted(block), sorted(expected), 'the oldest entries, as they were')
     assert.deepEqual([block.first, block.last], [block.entries[0]?.position, block.entries.at(-1)?.position])
     assert.equal(block.isRepeated, false)
     assert(bytesOf(block.entries.slice(0, -1)) < maxBytes, 'no larger than it has to be')
@@ -270,8 +327,11 @@ class Model {
     this.held = null
     if (states.length === 0 && entries.some(({ kind }) => kind !== 'events')) this.hasKept = true
     for (const { stateKey, version } of states) {
+      this.cached.add(stateKey)
       this.#expire(`state ${stateKey}`, now + STATE_MEMORY, () => {
-        if (this.states.get(stateKey)?.version === version) this.states.delete(stateKey)
+        if (this.states.get(stateKey)?.version !== version) return
+        this.states.delete(stateKey)
+        this.cached.delete(stateKey)
       })
     }
     this.requests = this.requests.filter(({ bucket }) => bucket >= bucketAt(now) - OLD_BUCKETS)
@@ -296,6 +356,7 @@ class Model {
     if (this.entries.length > 0) return
     this.stored = this.last
     this.states.clear()
+    this.cached.clear()
   }
 
   #expire(name: string, at: number, forget: () => void): void {
@@ -314,8 +375,11 @@ interface Real {
   /** the process is gone, and another one opens the journal */
   crash(): Promise<void>
   close(): Promise<void>
+  readonly maxBytes: number
   /** bytes that the journal keeps with a state to tell its version */
   versionBytes(version: Position): number
+  /** bytes that it keeps of a state which has lost its text */
+  cutBytes(version: Position): number
   /** names of the bodies that are kept beside the entries */
   bodies(): Promise<string[]>
 }
@@ -345,22 +409,23 @@ const append = fc
   .record({
     type: fc.constant('append' as const),
     projectId: fc.constantFrom('p', 'é'),
-    ids: fc.array(fc.option(insertId), { minLength: 1, maxLength: 3 }),
     keyClass,
+    ids: fc.array(fc.option(insertId), { minLength: 1, maxLength: 3 }),
     kind: fc.constantFrom<'events' | 'rejected'>('events', 'events', 'rejected'),
     body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
     idempotencyKey,
   })
-  .map(({ ids, keyClass, ...rest }) => {
+  .map(({ ids, ...rest }) => {
     const hasIds = ids.some((id) => id !== null)
     const digests = Buffer.concat(ids.map((id) => id ?? NO_INSERT_ID))
-    const insertIds = { sender: { projectId: rest.projectId, keyClass }, digests }
+    const insertIds = { sender: { projectId: rest.projectId, keyClass: rest.keyClass }, digests }
     return { ...rest, count: ids.length, ...(hasIds && { insertIds }) }
   })
 const appendKeyed = fc
   .record({
     type: fc.constant('append' as const),
     projectId: fc.constant('p'),
+    keyClass,
     eventKeys: fc.array(request, { minLength: 1, maxLength: 4 }),
     body: fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
     idempotencyKey: fc.constant(undefined),
@@ -368,6 +433,8 @@ const appendKeyed = fc
   .map((append) => ({ ...append, count: append.eventKeys.length }))
 const commit = fc.record({
   type: fc.constant('commit' as const),
+  projectId: fc.constantFrom('p', 'é'),
+  keyClass,
   kind: fc.constantFrom<StateKind>('profiles', 'sessions'),
   stateKey: fc.constantFrom('ada', 'bob', 'eve').map(digest),
   isCurrent: fc.boolean(),
@@ -402,6 +469,10 @@ const write = fc
       const given = writes.map((write) => ('body' in write ? { ...write, body: Buffer.from(write.body) } : write))
       const since = real.now()
       const journal = isOther ? real.other : real.journal
+      if (model.isFull) {
+        await assert.rejects(journal.write(given), { code: 'overloaded', limit: 'journal' })
+        return
+      }
       const outcomes = await journal.write(given)
       model.write(writes, outcomes, journal.id, real.now(), since, model.floors.get(journal))
     }),
@@ -436,6 +507,7 @@ const settle = fc.boolean().map((withStates) =>
       const states = withStates ? statesIn(model, held) : []
       await real.journal.acknowledge(held, states)
       model.settle(states, real.now())
+      await compareCache(model, real)
     },
     ({ held }) => held !== null,
   ),
@@ -512,7 +584,9 @@ const turnClock = fc.constantFrom(-HOUR, STATE_MEMORY + 1, 6 * HOUR, 24 * HOUR +
 
 const look = fc.constant(command('look', async (model, real) => compare(model, real)))
 
-async function compare(model: Model, { journal, other, now, versionBytes }: Real): Promise<void> {
+async function compare(model: Model, real: Real): Promise<void> {
+  const { journal, other, now, maxBytes } = real
+  await compareCache(model, real)
   for (const one of new Set([journal, other])) {
     assert.equal(one.id, journal.id)
     for (const projectId of ['p', 'é', 'nobody']) {
@@ -527,18 +601,13 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
       assert(progress.appended >= (model.entries.at(-1)?.position ?? START), 'a reader waits for all there is')
       assert(progress.appended <= (model.entries.length > 0 ? model.last : progress.stored), 'and for no more')
     }
-    const { entries, bytes, stateBytes } = await one.depth()
-    // Redis does not tell when a state expires, so the journal counts again when nothing waits.
-    if (other === journal || !model.hasKept) {
-      const sizes = [...model.states.values()].map(
-        ({ version, state }) => versionBytes(version) + Buffer.byteLength(state),
-      )
-      assert.equal(
-        stateBytes,
-        sizes.reduce((sum, size) => sum + size, 0),
-      )
-    }
+    const { entries, bytes, stateBytes, large } = await one.depth()
     assert.deepEqual({ entries, bytes }, { entries: model.entries.length, bytes: bytesOf(model.entries) })
+    const held = model.holdings()
+    const commas = model.entries.reduce((sum, { projectId, count }) => sum + (projectId === '' ? count - 1 : 0), 0)
+    assert.equal(stateBytes, sumOf(held) - bytes + commas)
+    const named = [...held].filter(([, bytes]) => bytes > maxBytes / 16)
+    assert.deepEqual(new Map(large.map(({ holder, bytes }) => [holder, bytes])), new Map(named))
     for (const [id, buckets] of model.insertIds) {
       const isKnown = buckets.some((bucket) => bucket >= model.latestIdBucket - OLD_ID_BUCKETS)
       const [digits = '', name = ''] = id.split(' ')
@@ -548,10 +617,12 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
     const unknown = Buffer.alloc(INSERT_ID_BYTES, 1)
     assert.deepEqual(await one.ids.find({ sender: { projectId: 'p', keyClass: 'page' }, digests: unknown }), [])
     const names = ['ada', 'bob', 'eve', 'nobody'].map(digest)
-    assert.deepEqual(
-      (await one.readStates(names, 1000)).states,
-      names.map((name) => model.states.get(name) ?? null),
-    )
+    const { states } = await one.readStates(names, 1000)
+    for (const [i, name] of names.entries()) {
+      const state = model.states.get(name) ?? null
+      const isCut = states[i]?.state === null && model.cached.has(name)
+      assert.deepEqual(states[i], state && isCut ? { ...state, state: null } : state)
+    }
     for (const key of ['a', 'b', 'c', 'd'].map(digest)) {
       for (const fingerprint of ['x', 'y'].map(digest)) {
         const outcome = model.refusal({ key, fingerprint }, one.id, now())
@@ -562,6 +633,24 @@ async function compare(model: Model, { journal, other, now, versionBytes }: Real
       }
     }
   }
+}
+
+/** The cache has what is stored, as far as it fits. */
+async function compareCache(model: Model, { journal, maxBytes, versionBytes, cutBytes }: Real): Promise<void> {
+  // The embedded journal takes a state of a dead letter that is replaced for one of the cache.
+  if (model.hasKept) return
+  const names = [...model.cached]
+  const { states } = await journal.readStates(names, MIB)
+  let [size, least] = [0, 0]
+  for (const [i, name] of names.entries()) {
+    const { version, state } = model.states.get(name) ?? { version: START, state: '' }
+    const whole = versionBytes(version) + Buffer.byteLength(state)
+    const cut = Math.min(whole, cutBytes(version))
+    size += states[i]?.state === null ? cut : whole
+    least += cut
+  }
+  assert.equal((await journal.depth()).cachedBytes, size)
+  assert(size <= Math.max(least, maxBytes * CACHE_PART), `the cache has ${size} bytes`)
 }
 
 /** What is left comes out once, in its order, and then there is nothing. */
@@ -596,6 +685,30 @@ function idsOf(write: Write): (string | null)[] {
   })
 }
 
+function holderOf(write: Append | Commit): string {
+  return senderName(write)
+}
+
+function sizeOf(write: Append | Commit): number {
+  return write.type === 'append' ? write.body.length : Buffer.byteLength(write.row) + Buffer.byteLength(write.state)
+}
+
+function hold(held: Map<string, number>, write: Append | Commit): void {
+  held.set(holderOf(write), (held.get(holderOf(write)) ?? 0) + sizeOf(write))
+}
+
+function sumOf(held: Map<string, number>): number {
+  return [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
+}
+
+/** A block whose shares are in one order. */
+function sorted(block: Block | null): Block | null {
+  const byHolder = (a: Share, b: Share) => (a.holder < b.holder ? -1 : 1)
+  return (
+    block && { ...block, entries: block.entries.map((one) => ({ ...one, shares: [...one.shares].sort(byHolder) })) }
+  )
+}
+
 function bytesOf(entries: Entry[]): number {
   return entries.reduce((sum, { body }) => sum + body.length, 0)
 }
@@ -625,11 +738,16 @@ function reuseBodies(journal: Journal): Journal {
 const usedTwice: Buffer[] = []
 
 const folder = await temporaryFolder(t)
-/** @param sizes of the log's files and of what is kept in memory, in bytes */
-const startLmdb = async (sizes: { segmentBytes?: number; memoryBytes?: number } = {}): Promise<Real> => {
+/** In bytes: of the journal, of the log's files, and of what is kept in memory. */
+interface LmdbSizes {
+  maxBytes?: number
+  segmentBytes?: number
+  memoryBytes?: number
+}
+const startLmdb = async ({ maxBytes = MIB, ...sizes }: LmdbSizes = {}): Promise<Real> => {
   const path = `${folder}/${randomName('journal')}`
   let now = Date.now()
-  const open = async () => reuseBodies(await openLmdbJournal({ path, maxBytes: MIB, now: () => now, ...sizes }))
+  const open = async () => reuseBodies(await openLmdbJournal({ path, maxBytes, now: () => now, ...sizes }))
   let journal = await open()
   return {
     get journal() {
@@ -647,7 +765,9 @@ const startLmdb = async (sizes: { segmentBytes?: number; memoryBytes?: number } 
       journal = await open()
     },
     close: () => journal.close(),
+    maxBytes,
     versionBytes: () => 8,
+    cutBytes: () => 9,
     bodies: async () => [],
   }
 }
@@ -655,9 +775,9 @@ const startLmdb = async (sizes: { segmentBytes?: number; memoryBytes?: number } 
 const redis = await startRedis(t)
 const admin = new Redis(redis.url)
 t.teardown(() => admin.disconnect())
-const startRedisJournal = async (maxBodyInEntry: number): Promise<Real> => {
+const startRedisJournal = async (maxBodyInEntry: number, maxBytes = MIB): Promise<Real> => {
   const prefix = `{${randomName('journal')}}`
-  const options = { url: redis.url, maxBytes: MIB, maxBodyInEntry, prefix, log: silent }
+  const options = { url: redis.url, maxBytes, maxBodyInEntry, prefix, log: silent }
   const open = async () => reuseBodies(await openRedisJournal(options))
   let journal = await open()
   let other = await open()
@@ -680,7 +800,9 @@ const startRedisJournal = async (maxBodyInEntry: number): Promise<Real> => {
     close: async () => {
       await Promise.all([journal.close(), other.close()])
     },
+    maxBytes,
     versionBytes: (version) => `${formatPosition(version)} `.length,
+    cutBytes: (version) => formatPosition(version).length,
     bodies: () => admin.keys(`${prefix}:body:*`),
   }
 }
@@ -688,7 +810,9 @@ const startRedisJournal = async (maxBodyInEntry: number): Promise<Real> => {
 const STARTS: Record<string, Start> = {
   lmdb: () => startLmdb(),
   'lmdb with small files': () => startLmdb({ segmentBytes: 300, memoryBytes: 60 }),
+  'lmdb that fills': () => startLmdb({ maxBytes: FEW }),
   redis: () => startRedisJournal(30),
+  'redis that fills': () => startRedisJournal(30, FEW),
 }
 
 for (const [name, start] of Object.entries(STARTS)) {
@@ -709,13 +833,13 @@ for (const [name, start] of Object.entries(STARTS)) {
       level,
       raiseFloor,
     ]
-    const arbitraries: fc.Arbitrary<Command>[] = name === 'redis' ? commands : [...commands, turnClock]
+    const arbitraries: fc.Arbitrary<Command>[] = name.startsWith('redis') ? commands : [...commands, turnClock]
     const property = fc.asyncProperty(
       fc.commands(arbitraries, { maxCommands: COMMANDS, size: 'max' }),
       async (commands) => {
         const real = await start()
         try {
-          const model = new Model((await real.journal.progress()).stored)
+          const model = new Model((await real.journal.progress()).stored, real.maxBytes)
           await fc.asyncModelRun(() => ({ model, real }), commands)
           await drain(model, real)
           assert.deepEqual(await real.bodies(), [], 'no body is left')

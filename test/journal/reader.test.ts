@@ -45,7 +45,7 @@ function at(ms: number): Position {
 }
 
 function append(text: string): Append {
-  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) }
+  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text) }
 }
 
 /** Several journals, the store behind them, and what is true of both. */

@@ -53,12 +53,29 @@ const keyOf = (key: string, body = 'body'): IdempotencyKey => {
 
 function append(text: string, idempotencyKey?: IdempotencyKey): Append {
   const body = Buffer.from(text)
-  return { type: 'append', projectId: 'p', count: 1, body, ...(idempotencyKey && { idempotencyKey }) }
+  return {
+    type: 'append',
+    keyClass: 'secret',
+    projectId: 'p',
+    count: 1,
+    body,
+    ...(idempotencyKey && { idempotencyKey }),
+  }
 }
 
 function commit(name: string, state: string, expected = START): Commit {
   const stateKey = digest(name)
-  return { type: 'commit', kind: 'profiles', stateKey, expected, readAt: Date.now(), state, row: '{}' }
+  return {
+    type: 'commit',
+    keyClass: 'secret',
+    projectId: 'p',
+    kind: 'profiles',
+    stateKey,
+    expected,
+    readAt: Date.now(),
+    state,
+    row: '{}',
+  }
 }
 
 async function write(journal: Journal, ...writes: Parameters<Journal['write']>[0]): Promise<Position[]> {

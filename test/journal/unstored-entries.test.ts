@@ -1,15 +1,16 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { Entry } from '../../src/journal/journal.js'
+import type { WaitingEntry } from '../../src/journal/journal.js'
 import { UnstoredEntries } from '../../src/journal/unstored-entries.js'
 
-const entry = (position: number, bytes = 1): Entry => ({
+const entry = (position: number, bytes = 1): WaitingEntry => ({
   position: BigInt(position),
   kind: 'events',
   projectId: 'p',
   count: 1,
   receivedAt: 0,
   body: Buffer.alloc(bytes),
+  shares: [],
 })
 const positions = (tail: UnstoredEntries, maxBytes = 1e9) =>
   tail.run(maxBytes, 100)?.entries.map(({ position }) => Number(position))

@@ -25,12 +25,13 @@ export const sent = (digests: Buffer | Buffer[], sender = SENDER): SentIds => {
 export const idOf = (name: string) => Buffer.from(key(name), 'hex').subarray(0, INSERT_ID_BYTES)
 
 export function append(text: string, more: Partial<Append> = {}): Append {
-  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text), ...more }
+  return { type: 'append', projectId: 'p', keyClass: 'secret', count: 1, body: Buffer.from(text), ...more }
 }
 
 export function commit(name: string, expected: Position, state: string, more: Partial<Commit> = {}): Commit {
   const row = `{"n":"${name}"}`
-  return { type: 'commit', kind: 'profiles', stateKey: key(name), expected, readAt: Date.now(), state, row, ...more }
+  const of = { projectId: 'p', keyClass: 'secret' as const, kind: 'profiles' as const, stateKey: key(name) }
+  return { type: 'commit', ...of, expected, readAt: Date.now(), state, row, ...more }
 }
 
 /** @throws Error if one of the writes was refused */

@@ -4,10 +4,9 @@ import { ApiError } from '../../src/contract/errors.js'
 import type { Append, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
-import { ByteBudget } from '../../src/lib/byte-budget.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
-import { temporaryFolder, until } from '../helper.js'
-import { SENDER } from '../journal/writes.js'
+import { QueueBudget } from '../../src/pipeline/queue-budget.js'
+import { fromServer, temporaryFolder, until } from '../helper.js'
 
 /** A journal whose writes wait for a gate, and a record, in order, of what happened to it and to its callers. */
 async function open(t: Test) {
@@ -24,7 +23,7 @@ async function open(t: Test) {
   const listen: Journal['listen'] = (listener) => journal.listen(listener)
   const commits = new GroupCommit({ id: journal.id, write, listen } as Journal, new BufferPool())
   const track = (name: string) =>
-    commits.appendEvent('p', Buffer.from('{}')).then(
+    commits.appendEvent(fromServer('p'), Buffer.from('{}')).then(
       () => happened.push(`${name} resolved`),
       () => happened.push(`${name} refused`),
     )
@@ -88,9 +87,10 @@ t.test('a failed write refuses the requests that share it, and no others', async
 t.test('events with keys share an entry, and a repeated one gets the place of the first', async (t) => {
   const { commits, happened, gates, sent } = await open(t)
   const key = (name: string, fingerprint = '00') => {
-    return { sender: SENDER, key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
+    return { sender: fromServer('p'), key: name.repeat(64), fingerprint: fingerprint.repeat(32) }
   }
-  const track = (...args: Parameters<typeof key>) => commits.appendKeyedEvent('p', Buffer.from('{}'), key(...args))
+  const track = (...args: Parameters<typeof key>) =>
+    commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key(...args))
   const first = Promise.all([track('a'), track('b'), track('b')])
   await sent(1)
   gates[0]?.()
@@ -101,7 +101,7 @@ t.test('events with keys share an entry, and a repeated one gets the place of th
     t.rejects(track('a', 'ff'), { code: 'idempotency_conflict' }),
     track('b'),
     track('c'),
-    commits.appendEvent('p', Buffer.from('{}')),
+    commits.appendEvent(fromServer('p'), Buffer.from('{}')),
   ])
   await sent(2)
   gates[1]?.()
@@ -128,10 +128,10 @@ t.test('the buffers of events and of the entries built from them are reused', as
     })
     for (const { buffer } of bodies) pieces.add(buffer)
     const [keyed, ...shared] = bodies as [Buffer, ...Buffer[]]
-    const idempotencyKey = { sender: SENDER, key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
+    const idempotencyKey = { sender: fromServer('p'), key: String(i).padStart(32, '0'), fingerprint: '00'.repeat(32) }
     await Promise.all([
-      commits.appendKeyedEvent('p', keyed, idempotencyKey),
-      ...shared.map((body) => commits.appendEvent('p', body)),
+      commits.appendKeyedEvent(fromServer('p'), keyed, idempotencyKey),
+      ...shared.map((body) => commits.appendEvent(fromServer('p'), body)),
     ])
   }
   t.ok(pieces.size <= 2, `8 MB of events needed ${pieces.size} slabs of the pool`)
@@ -149,11 +149,11 @@ t.test('the buffers of what is not admitted are released once', async (t) => {
   const commits = new GroupCommit(journal, pool)
   await commits.close()
   const take = (length: number, fill: string) => pool.concat([Buffer.alloc(length, fill)], length)
-  const idempotencyKey = { sender: SENDER, key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
+  const idempotencyKey = { sender: fromServer('p'), key: '0'.repeat(32), fingerprint: '00'.repeat(32) }
   const appends: ((body: Buffer) => Promise<unknown>)[] = [
-    (body: Buffer) => commits.appendEvent('p', body),
-    (body: Buffer) => commits.appendBatch('p', body, 1),
-    (body: Buffer) => commits.appendKeyedEvent('p', body, idempotencyKey),
+    (body: Buffer) => commits.appendEvent(fromServer('p'), body),
+    (body: Buffer) => commits.appendBatch(fromServer('p'), body, 1),
+    (body: Buffer) => commits.appendKeyedEvent(fromServer('p'), body, idempotencyKey),
   ]
   for (const append of appends) {
     const slabs = new Set<ArrayBufferLike>()
@@ -190,14 +190,14 @@ t.test('what is answered moves the other lanes on, repeated requests included', 
     hasOpen: () => false,
   }
   const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
-  const key = { sender: SENDER, key: '00', fingerprint: '00' }
+  const key = { sender: fromServer('p'), key: '00', fingerprint: '00' }
   for (const position of positions) {
-    const [appended] = await commits.appendBatch('p', Buffer.from('{}'), 1, { idempotencyKey: key })
+    const [appended] = await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 1, { idempotencyKey: key })
     t.equal(appended?.position, position)
   }
   await t.rejects(commits.reserve(key), { code: 'idempotency_conflict' })
   t.strictSame(floors, [...positions, 0n])
-  await Promise.all([1, 2].map(() => commits.appendKeyedEvent('p', Buffer.from('{}'), key)))
+  await Promise.all([1, 2].map(() => commits.appendKeyedEvent(fromServer('p'), Buffer.from('{}'), key)))
   t.equal(floors.at(-1), 11n)
 })
 
@@ -218,15 +218,15 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
   const commits = new GroupCommit(journal as unknown as Journal, new BufferPool(), others)
   t.teardown(() => commits.close())
   const keyed = (n: number) => {
-    return commits.appendKeyedEvent('p', Buffer.from(`${n}`), {
-      sender: SENDER,
+    return commits.appendKeyedEvent(fromServer('p'), Buffer.from(`${n}`), {
+      sender: fromServer('p'),
       key: `${n}`.repeat(64),
       fingerprint: '00',
     })
   }
   const refused = keyed(1)
   await until('the first write', () => gates.length === 1)
-  const [waiting, plain] = [keyed(2), commits.appendEvent('p', Buffer.from('3'))]
+  const [waiting, plain] = [keyed(2), commits.appendEvent(fromServer('p'), Buffer.from('3'))]
   await until('another lane to have the event without a key', () => moved.length === 1)
   t.match(await plain, { journalId: 2 })
   t.strictSame(moved, ['{"events":[3]}'])
@@ -239,7 +239,7 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
 })
 
 /** A group commit whose journal does not respond before `respond`. */
-function hanging(budget: ByteBudget, isOneOfSeveral: boolean) {
+function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
   let respond = () => {}
   const isReleased = new Promise<void>((resolve) => {
     respond = resolve
@@ -254,7 +254,7 @@ function hanging(budget: ByteBudget, isOneOfSeveral: boolean) {
   const sent: Promise<unknown>[] = []
   /** @returns whether it was taken */
   const send = async (bytes: number) => {
-    const appended = commits.appendBatch('p', Buffer.alloc(bytes), 1)
+    const appended = commits.appendBatch(fromServer('p'), Buffer.alloc(bytes), 1)
     const refusal = await Promise.race([appended.then(null, (error) => error), nextTurn(null)])
     if (refusal === null) sent.push(appended)
     else if (refusal.code !== 'overloaded') throw refusal
@@ -270,7 +270,7 @@ function hanging(budget: ByteBudget, isOneOfSeveral: boolean) {
 t.test(
   'the lanes of a process share the bytes that may queue, and one that hangs leaves some to each other',
   async (t) => {
-    const budget = new ByteBudget(8_000)
+    const budget = new QueueBudget(8_000)
     const [first, second, third] = [hanging(budget, true), hanging(budget, true), hanging(budget, true)]
     t.strictSame([await first.fill(), await second.fill(), await third.fill()], [4_000, 2_000, 1_000])
     t.notOk(await third.send(1_500), 'there is no room for more')
@@ -288,7 +288,7 @@ t.test(
 )
 
 t.test('a lane alone may queue all of them, and anything if nothing waits', async (t) => {
-  const budget = new ByteBudget(8_000)
+  const budget = new QueueBudget(8_000)
   const { send, fill, respond, settled } = hanging(budget, false)
   t.equal(await fill(), 8_000)
   respond()

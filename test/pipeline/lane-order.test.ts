@@ -18,7 +18,9 @@ t.test(
     for (const lane of [0, 1]) {
       const journal = await open(urls, lane)
       ids.push(journal.id)
-      await journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.from('{"events":[{}]}') }])
+      await journal.write([
+        { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from('{"events":[{}]}') },
+      ])
       await journal.close()
     }
     for (const lane of [0, 1]) await t.rejects(open(urls.toReversed(), lane), /order of REDIS_URL/, `lane ${lane}`)

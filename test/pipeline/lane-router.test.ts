@@ -4,7 +4,7 @@ import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { insertIdsOfParsed } from '../../src/model/identified-events.js'
 import type { Lane } from '../../src/pipeline/lane.js'
 import { LaneRouter } from '../../src/pipeline/lane-router.js'
-import { SENDER } from '../journal/writes.js'
+import { fromServer } from '../helper.js'
 
 const MIB = 1024 * 1024
 
@@ -16,14 +16,14 @@ function threeLanes() {
     number,
     journal: state,
     commits: Object.assign(state, {
-      appendBatch: async (_projectId: string, body: Buffer) => {
+      appendBatch: async (_sender: unknown, body: Buffer) => {
         taken[number] = (taken[number] ?? 0) + 1
         state.queuedBytes += body.length
       },
     }),
   }))
   const router = new LaneRouter(lanes as unknown as Lane[], 1, new BufferPool())
-  const append = (bytes: number) => router.appendBatch('default', Buffer.alloc(bytes), 1)
+  const append = (bytes: number) => router.appendBatch(fromServer('default'), Buffer.alloc(bytes), 1)
   return { taken, states, append }
 }
 
@@ -82,11 +82,13 @@ async function failureOf(outcomes: [Settled, Settled, Settled], plain: Settled |
   const events = users.map((distinct_id) => ({ event: 'e', distinct_id, insert_id: 'i' as string | null }))
   if (plain) events.push({ event: 'e', distinct_id: 'u', insert_id: null })
   const router = new LaneRouter(lanes as unknown as Lane[], 0, new BufferPool())
-  const insertIds = insertIdsOfParsed(SENDER, events)
-  return await router.appendBatch('p', Buffer.from(JSON.stringify({ events })), events.length, { insertIds }).then(
-    () => 'none',
-    (error: Error) => error.message,
-  )
+  const insertIds = insertIdsOfParsed(fromServer('p'), events)
+  return await router
+    .appendBatch(fromServer('p'), Buffer.from(JSON.stringify({ events })), events.length, { insertIds })
+    .then(
+      () => 'none',
+      (error: Error) => error.message,
+    )
 }
 
 t.test('a batch that is refused says what is stored of it', async (t) => {

@@ -4,8 +4,7 @@ import { Shards } from '../../src/clickhouse/shards.js'
 import { loadConfig } from '../../src/config.js'
 import { openLog } from '../../src/lib/log.js'
 import { openLanes } from '../../src/pipeline/lanes.js'
-import { startRedis, temporaryFolder, until } from '../helper.js'
-import { SENDER } from '../journal/writes.js'
+import { fromServer, startRedis, temporaryFolder, until } from '../helper.js'
 
 const MIB = 1024 * 1024
 const closing = new AbortController().signal
@@ -39,14 +38,14 @@ for (const journal of ['LMDB', 'Redis']) {
     })
 
     t.test('events without a key go to the home lane', async (t) => {
-      for (let i = 0; i < 5; i++) t.equal(numberOf(await commits.appendEvent('p', event(1))), 1)
+      for (let i = 0; i < 5; i++) t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1)
     })
 
     t.test('positions rise over the lanes for one after the other', async (t) => {
       let before = 0n
       for (let i = 0; i < 30; i++) {
         const lane = all[i % 3]
-        const { position } = (await lane?.commits.appendEvent('p', event(1))) ?? { position: 0n }
+        const { position } = (await lane?.commits.appendEvent(fromServer('p'), event(1))) ?? { position: 0n }
         t.ok(position > before)
         before = position
       }
@@ -55,11 +54,12 @@ for (const journal of ['LMDB', 'Redis']) {
     t.test('what a full lane refuses goes to another one, all of it, and is counted there', async (t) => {
       const home = all[1]
       if (!home) return t.fail('there are three')
-      while ((await home.journal.depth()).bytes <= MIB) await home.commits.appendBatch('p', batch(400 * 1024), 1)
+      while ((await home.journal.depth()).bytes <= MIB)
+        await home.commits.appendBatch(fromServer('p'), batch(400 * 1024), 1)
       const full = await home.journal.depth()
       const taken = await Promise.all([
-        ...Array.from({ length: 5 }, () => commits.appendEvent('p', event(1))),
-        commits.appendBatch('p', batch(10), 1).then(([first]) => first ?? null),
+        ...Array.from({ length: 5 }, () => commits.appendEvent(fromServer('p'), event(1))),
+        commits.appendBatch(fromServer('p'), batch(10), 1).then(([first]) => first ?? null),
       ])
       for (const appended of taken) t.not(numberOf(appended), 1)
       t.strictSame(
@@ -69,9 +69,9 @@ for (const journal of ['LMDB', 'Redis']) {
       )
       t.equal((await home.journal.depth()).entries, full.entries)
       t.strictSame(home.commits.metrics.refused, { overloaded: 0, unavailable: 0, internal: 0 })
-      t.not(numberOf(await commits.appendEvent('p', event(1))), 1, 'and it is left alone for a while')
-      const key = { sender: SENDER, key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
-      await t.rejects(commits.appendBatch('p', batch(1), 1, { idempotencyKey: key }), {
+      t.not(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'and it is left alone for a while')
+      const key = { sender: fromServer('p'), key: '00000001'.padEnd(64, '0'), fingerprint: '0'.repeat(64) }
+      await t.rejects(commits.appendBatch(fromServer('p'), batch(1), 1, { idempotencyKey: key }), {
         code: 'overloaded',
         message: /^In lane 1\b/,
       })
@@ -79,9 +79,9 @@ for (const journal of ['LMDB', 'Redis']) {
 
     t.test('if all are full, the last one says so', async (t) => {
       for (const { commits, journal } of all) {
-        while ((await journal.depth()).bytes <= MIB) await commits.appendBatch('p', batch(400 * 1024), 1)
+        while ((await journal.depth()).bytes <= MIB) await commits.appendBatch(fromServer('p'), batch(400 * 1024), 1)
       }
-      await t.rejects(commits.appendEvent('p', event(1)), { code: 'overloaded', message: /^In lane \d/ })
+      await t.rejects(commits.appendEvent(fromServer('p'), event(1)), { code: 'overloaded', message: /^In lane \d/ })
     })
   })
 }
@@ -91,10 +91,10 @@ t.test('a lane that is down is left out, until it is back', async (t) => {
   const { all, commits, numberOf } = await lanesOf(t, { REDIS_URL: `${first.url},${second.url}`, HOME_LANE: '0' })
   await first.kill()
   await until('the journal to notice', () => all[0]?.journal.isUp === false)
-  t.equal(numberOf(await commits.appendEvent('p', event(1))), 1)
-  t.equal(numberOf((await commits.appendBatch('p', batch(1), 1))[0] ?? null), 1)
+  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1)
+  t.equal(numberOf((await commits.appendBatch(fromServer('p'), batch(1), 1))[0] ?? null), 1)
   await first.restart()
-  await until('the lane to be used', async () => numberOf(await commits.appendEvent('p', event(1))) === 0)
+  await until('the lane to be used', async () => numberOf(await commits.appendEvent(fromServer('p'), event(1))) === 0)
 })
 
 t.test('while a lane hangs, what waits behind its write is taken by another one, once', async (t) => {
@@ -105,16 +105,16 @@ t.test('while a lane hangs, what waits behind its write is taken by another one,
   first.process.kill('SIGSTOP')
   t.teardown(() => first.process.kill('SIGCONT'))
   let isAnswered = false
-  const inFlight = commits.appendEvent('p', event(1)).finally(() => {
+  const inFlight = commits.appendEvent(fromServer('p'), event(1)).finally(() => {
     isAnswered = true
   })
   await new Promise((sent) => setImmediate(() => setImmediate(sent)))
   const taken = await Promise.all([
-    ...Array.from({ length: 5 }, () => commits.appendEvent('p', event(1))),
-    commits.appendBatch('p', batch(10), 1).then(([first]) => first ?? null),
+    ...Array.from({ length: 5 }, () => commits.appendEvent(fromServer('p'), event(1))),
+    commits.appendBatch(fromServer('p'), batch(10), 1).then(([first]) => first ?? null),
   ])
   for (const appended of taken) t.equal(numberOf(appended), 1)
-  t.equal(numberOf(await commits.appendEvent('p', event(1))), 1, 'new ones go there at once')
+  t.equal(numberOf(await commits.appendEvent(fromServer('p'), event(1))), 1, 'new ones go there at once')
   t.notOk(isAnswered, 'what was sent is not given away, and nothing waits for it')
   first.process.kill('SIGCONT')
   t.equal(numberOf(await inFlight), 0)

@@ -40,7 +40,9 @@ class Store {
 }
 
 async function append({ journal }: TestLane, projectId = 'p'): Promise<Position> {
-  const [outcome] = await journal.write([{ type: 'append', projectId, count: 1, body: Buffer.from('{"events":[1]}') }])
+  const [outcome] = await journal.write([
+    { type: 'append', keyClass: 'secret', projectId, count: 1, body: Buffer.from('{"events":[1]}') },
+  ])
   if (outcome?.status !== 'done') throw new Error(`an append was ${outcome?.status}`)
   return outcome.position
 }

@@ -116,7 +116,6 @@ const request = (key: string, fingerprint = 'f'): IdempotencyKey => ({
   key: digest(key),
   fingerprint: digest(fingerprint),
 })
-const named = (text: string) => ({ text, keyClass: SENDER.keyClass })
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const all = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i))
 
@@ -368,15 +367,15 @@ t.test('a value that has expired in the journal is read from the store', async (
 t.test('a change with an id is executed once, also among others and by several processes', async (t) => {
   const { states, rows } = await openStates(t)
   const [one, other] = [states(), states()]
-  const with1 = (id: string) => one.change('p', 'a', add(1), { insertId: named(id) })
+  const with1 = (id: string) => one.change('p', 'a', add(1), { insertId: id })
   await Promise.all([with1('i'), with1('i'), one.change('p', 'a', add(10)), with1('j')])
   t.equal(await one.get('p', 'a'), 12)
-  await Promise.all([with1('j'), with1('k'), other.change('p', 'a', add(1), { insertId: named('k') }), with1('i')])
+  await Promise.all([with1('j'), with1('k'), other.change('p', 'a', add(1), { insertId: 'k' }), with1('i')])
   t.equal(await one.get('p', 'a'), 13)
   const before = await rows()
   await Promise.all(all(20, () => with1('k')))
   t.equal(await rows(), before, 'nothing is written')
-  await one.change('p', 'b', add(1), { insertId: named('i') })
+  await one.change('p', 'b', add(1), { insertId: 'i' })
   t.equal(await one.get('p', 'b'), 1, "another value's id is another id")
 })
 
@@ -386,10 +385,10 @@ t.test('a change with an id that is refused is one that was made, or is refused'
   const refuse = () => {
     throw new ApiError('not_numeric', 'The property n is not a number.')
   }
-  await one.change('p', 'a', add(1), { insertId: named('made') })
-  await t.resolves(one.change('p', 'a', refuse, { insertId: named('made') }))
-  await t.rejects(one.change('p', 'a', refuse, { insertId: named('new') }), { code: 'not_numeric' })
-  await one.change('p', 'a', add(1), { insertId: named('new') })
+  await one.change('p', 'a', add(1), { insertId: 'made' })
+  await t.resolves(one.change('p', 'a', refuse, { insertId: 'made' }))
+  await t.rejects(one.change('p', 'a', refuse, { insertId: 'new' }), { code: 'not_numeric' })
+  await one.change('p', 'a', add(1), { insertId: 'new' })
   t.equal(await one.get('p', 'a'), 2, 'a refused one is not remembered')
 })
 
@@ -478,7 +477,7 @@ t.test('a full journal refuses the waiting changes', async (t) => {
   const { journal, states, store } = await openStates(t)
   const one = states()
   const big = Buffer.alloc(MAX_BYTES + 1)
-  await journal.write([{ type: 'append', projectId: 'p', count: 1, body: big }])
+  await journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: big }])
   const results = await Promise.allSettled(all(5, () => one.change('p', 'a', add(1))))
   t.ok(results.every((result) => result.status === 'rejected' && result.reason.code === 'overloaded'))
   t.equal(await one.get('p', 'a'), null, 'and nothing was done')
@@ -546,7 +545,8 @@ t.test('a value may not grow over the limit, and one that is over it may shrink'
 
 t.test('changes that are executed one by one fail one by one', async (t) => {
   const { journal, states } = await openStates(t)
-  const fill = () => journal.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
+  const fill = () =>
+    journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
   // The value is read for the first change, for the others together, and then for each of them. The fifth reading is
   // that of the one after the change that is too large.
   const limited = states(after(journal, 'readStates', fill, 5), { maxBytes: 99 })

@@ -99,10 +99,24 @@ function idOf({ id: journalId }: Journal, position: Position, index: number): st
 }
 
 function writeOf(kind: Kind, name: string, projectId: string): Write {
-  const entry = (body: string): Write => ({ type: 'append', projectId, count: 2, body: Buffer.from(body) })
+  const entry = (body: string): Write => ({
+    type: 'append',
+    keyClass: 'secret',
+    projectId,
+    count: 2,
+    body: Buffer.from(body),
+  })
   const commit = (row: string): Write => {
     const state = { expected: START, readAt: Date.now(), state: 'x' }
-    return { type: 'commit', kind: 'profiles', stateKey: digest(name), ...state, row }
+    return {
+      type: 'commit',
+      keyClass: 'secret',
+      projectId: 'p',
+      kind: 'profiles',
+      stateKey: digest(name),
+      ...state,
+      row,
+    }
   }
   switch (kind) {
     case 'plain':

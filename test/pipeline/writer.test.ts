@@ -18,7 +18,7 @@ import { openLanes } from '../../src/pipeline/lanes.js'
 import { Writer, type WriterOptions } from '../../src/pipeline/writer.js'
 import { lastPositionOfAll } from '../../src/store/journals.js'
 import { openTables, type Tables } from '../../src/store/tables.js'
-import { silent, startClickHouse, temporaryFolder, until } from '../helper.js'
+import { fromServer, silent, startClickHouse, temporaryFolder, until } from '../helper.js'
 import { RedisPair } from '../redis-pair.js'
 
 const engine = await startClickHouse(t)
@@ -70,7 +70,7 @@ function startOn(
     commits,
     writer,
     event: (name: string) =>
-      appended(commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`))),
+      appended(commits.appendEvent(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`))),
     stored: async () => {
       const rows = await clickhouse.rows<{ event: string; id: string }>(
         `SELECT event, toString(event_id) AS id FROM events WHERE project_id = {project:String} ORDER BY toUInt128(event_id)`,
@@ -130,7 +130,7 @@ t.test('events that arrive after the clock was fast have the time of their accep
   await journal.advancePast(nextPosition(START, fast))
   const from = Date.now()
   const { position } = await event('late')
-  await commits.appendBatch(projectId, Buffer.from('{"events":[{"event":1'), 1)
+  await commits.appendBatch(fromServer(projectId), Buffer.from('{"events":[{"event":1'), 1)
   const to = Date.now()
   t.equal(millisecondsOf(position), fast)
   writer.start()
@@ -224,9 +224,17 @@ t.test('an entry that ClickHouse cannot read is rewritten and stored, and affect
   const { commits, projectId, event, writer, stored, drained } = await start(t)
   const deep = '['.repeat(2000) + ']'.repeat(2000)
   await event('before')
-  await commits.appendBatch(projectId, Buffer.from('{"events":[{"event":"x","event":"twice","distinct_id":"u"}]}'), 1)
+  await commits.appendBatch(
+    fromServer(projectId),
+    Buffer.from('{"events":[{"event":"x","event":"twice","distinct_id":"u"}]}'),
+    1,
+  )
   await event('between')
-  await commits.appendBatch(projectId, Buffer.from(`{"deep":${deep},"events":[{"event":"deep","distinct_id":"u"}]}`), 1)
+  await commits.appendBatch(
+    fromServer(projectId),
+    Buffer.from(`{"deep":${deep},"events":[{"event":"deep","distinct_id":"u"}]}`),
+    1,
+  )
   await event('after')
   writer.start()
   await drained()
@@ -247,10 +255,10 @@ t.test('an entry that cannot be stored in any form becomes a dead letter, once',
   // No request can bring this; an entry that was damaged on its way could look like it.
   const damaged = Buffer.from('{"events":[{"event":"a","distinct_id":{"no":"text"},"timestamp":"never"}]}')
   await event('before')
-  const [place] = await commits.appendBatch(projectId, damaged, 1)
+  const [place] = await commits.appendBatch(fromServer(projectId), damaged, 1)
   const position = place?.position
   await event('between')
-  await commits.appendBatch(projectId, damaged.subarray(0, 20), 1)
+  await commits.appendBatch(fromServer(projectId), damaged.subarray(0, 20), 1)
   await event('after')
   writer.start()
   await drained()
@@ -333,7 +341,7 @@ t.test('no value of a refused entry reaches the log; the dead letter says why', 
     '{"events":[{"event":"a","distinct_id":"u","properties":private-2}]}',
     'private-3',
   ]
-  for (const body of refused) await commits.appendBatch(projectId, Buffer.from(body), 1)
+  for (const body of refused) await commits.appendBatch(fromServer(projectId), Buffer.from(body), 1)
   await event('after')
   writer.start()
   await drained()
@@ -364,10 +372,12 @@ t.test('an entry that is not JSON becomes a dead letter, and delays nothing', as
     '\0',
   ].map((text) => Buffer.from(text))
   await event('before')
-  for (const body of bodies) await commits.appendBatch(projectId, body, 1)
+  for (const body of bodies) await commits.appendBatch(fromServer(projectId), body, 1)
   const key = 'ab'.repeat(32)
   const row = {
     type: 'commit',
+    keyClass: 'secret',
+    projectId: 'p',
     kind: 'profiles',
     stateKey: key,
     expected: START,
@@ -443,7 +453,7 @@ async function appendBatches({ commits, projectId }: Pick<Started, 'commits' | '
   const names = Array.from({ length: count }, (_, n) => `batch${n}`)
   for (const name of names) {
     const events = Array.from({ length: 500 }, () => ({ event: name, distinct_id: 'u', properties: 'x'.repeat(200) }))
-    await commits.appendBatch(projectId, Buffer.from(JSON.stringify({ events })), 500)
+    await commits.appendBatch(fromServer(projectId), Buffer.from(JSON.stringify({ events })), 500)
   }
   return names.flatMap((name) => Array<string>(500).fill(name))
 }
@@ -582,7 +592,7 @@ async function startOnPair(t: Test, change?: (tables: Tables) => Partial<Tables>
   const commits = new GroupCommit(journal, new BufferPool())
   const { projectId } = writing
   const otherEvent = (name: string) =>
-    appended(commits.appendEvent(projectId, Buffer.from(`{"event":"${name}","distinct_id":"u"}`)))
+    appended(commits.appendEvent(fromServer(projectId), Buffer.from(`{"event":"${name}","distinct_id":"u"}`)))
   return { ...writing, pair, otherEvent, names: async () => (await writing.stored()).map(({ event }) => event) }
 }
 
@@ -642,7 +652,7 @@ t.test('after a change of the layout, what a lane has stored on another shard is
   lanes.noteLayout(false)
   const lane = lanes.all[1]
   if (!lane) return t.fail('there are two')
-  await lane.commits.appendEvent('p', Buffer.from('{"event":"e","distinct_id":"u"}'))
+  await lane.commits.appendEvent(fromServer('p'), Buffer.from('{"event":"e","distinct_id":"u"}'))
   const block = await lane.journal.claim(1e6)
   // It was stored when the lane had the first shard; the failover has forgotten that.
   const former = openTables(shards.first, lane.journal)

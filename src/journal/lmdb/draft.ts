@@ -41,19 +41,21 @@ export class Draft {
 
   /**
    * Makes the changes in one transaction.
-   * @param measured one of the tables
    * @param more work for the same transaction
-   * @returns by how many bytes the values of that table grow
+   * @param watched `onReplaced` is called within it with the earlier values of one of the tables
    * @throws as `transact`
    */
-  async commit(root: RootDatabase, measured: Table, more?: () => void): Promise<number> {
-    let grown = 0
+  async commit(
+    root: RootDatabase,
+    more?: () => void,
+    watched?: { table: Table; onReplaced(value: Buffer): void },
+  ): Promise<void> {
     await transact(root, () => {
-      grown = this.#apply(measured)
+      if (watched) this.#tellReplaced(watched)
+      this.#apply()
       more?.()
     })
     this.#isCommitted = true
-    return grown
   }
 
   #change(table: Table, change: Change): void {
@@ -62,15 +64,19 @@ export class Draft {
     changes.set(change.key.toString('latin1'), change)
   }
 
-  #apply(measured: Table): number {
-    let grown = 0
+  #tellReplaced({ table, onReplaced }: { table: Table; onReplaced(value: Buffer): void }): void {
+    for (const { key } of this.#changes.get(table)?.values() ?? []) {
+      const value = table.get(key)
+      if (value) onReplaced(value)
+    }
+  }
+
+  #apply(): void {
     for (const [table, changes] of this.#changes) {
       for (const { key, value } of changes.values()) {
-        if (table === measured) grown += (value?.length ?? 0) - (table.get(key)?.length ?? 0)
         if (value) table.put(key, value)
         else table.remove(key)
       }
     }
-    return grown
   }
 }

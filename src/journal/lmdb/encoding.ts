@@ -1,11 +1,12 @@
 import { millisecondsOf, type Position } from '../../model/position.js'
-import type { Entry, EntryKind } from '../journal.js'
+import type { EntryKind, WaitingEntry } from '../journal.js'
 import { FIRST_LAYOUT, type LayoutGuard } from '../layout.js'
+import { formatShares, parseShares, projectIn } from '../shares.js'
 
 /** An entry is stored with the index of its kind here, so new kinds must be added at the end. */
 const KINDS: EntryKind[] = ['events', 'profiles', 'sessions', 'aliases', 'rejected']
-/** Kind, count and length of the project id. */
-const ENTRY_HEADER_BYTES = 7
+/** Kind, count and length of the shares. */
+const ENTRY_HEADER_BYTES = 9
 /** Added to the kind of an entry whose position is ahead of the clock; the clock's time follows its header. */
 const HAS_TIME = 0x80
 /** Added to the kind of an entry with skipped events; their number and indexes follow. */
@@ -54,39 +55,41 @@ export function expiryKey(atMs: number, type: string, name: Buffer): Buffer {
 }
 
 /**
- * Encodes what precedes the body of an entry: kind (1 byte), count (4), length of the project id (2), the time of acceptance (8,
+ * Encodes what precedes the body of an entry: kind (1 byte), count (4), length of the shares (4), the time of acceptance (8,
  * only if the kind has HAS_TIME), the number of skipped events and the index of each (4 each, only if the kind has
- * HAS_SKIP), the project id. Without a time, the position's applies.
+ * HAS_SKIP), the shares, which name the project. Without a time, the position's applies.
  */
-export function encodeEntryHead({ position, kind, projectId, count, receivedAt, skip }: Entry): Buffer {
+export function encodeEntryHead({ position, kind, count, receivedAt, skip, shares }: WaitingEntry): Buffer {
   const hasTime = receivedAt !== millisecondsOf(position)
-  const project = Buffer.from(projectId)
+  const held = Buffer.from(formatShares(shares))
   const header = Buffer.allocUnsafe(ENTRY_HEADER_BYTES)
   header.writeUInt8(KINDS.indexOf(kind) + (hasTime ? HAS_TIME : 0) + (skip ? HAS_SKIP : 0), 0)
   header.writeUInt32BE(count, 1)
-  header.writeUInt16BE(project.length, 5)
+  header.writeUInt32BE(held.length, 5)
   const time = hasTime ? positionKey(BigInt(receivedAt)) : EMPTY
-  return Buffer.concat([header, time, skip ? encodeIndexes(skip) : EMPTY, project])
+  return Buffer.concat([header, time, skip ? encodeIndexes(skip) : EMPTY, held])
 }
 
 /** @param value the head and the body */
-export function decodeEntry(position: Position, value: Buffer): Entry {
+export function decodeEntry(position: Position, value: Buffer): WaitingEntry {
   const first = value.readUInt8(0)
   const kind = KINDS[first & ~HAS_TIME & ~HAS_SKIP]
   if (kind === undefined) throw new Error(`journal entry ${position} is of an unknown kind`)
   const hasTime = (first & HAS_TIME) !== 0
   const skipStart = ENTRY_HEADER_BYTES + (hasTime ? 8 : 0)
   const skip = (first & HAS_SKIP) !== 0 ? decodeIndexes(value, skipStart) : null
-  const projectStart = skipStart + (skip ? 4 + 4 * skip.length : 0)
-  const bodyStart = projectStart + value.readUInt16BE(5)
+  const sharesStart = skipStart + (skip ? 4 + 4 * skip.length : 0)
+  const bodyStart = sharesStart + value.readUInt32BE(5)
+  const shares = parseShares(value.toString('utf8', sharesStart, bodyStart))
   return {
     position,
     kind,
-    projectId: value.toString('utf8', projectStart, bodyStart),
+    projectId: projectIn(kind, shares),
     count: value.readUInt32BE(1),
     receivedAt: hasTime ? Number(value.readBigUInt64BE(ENTRY_HEADER_BYTES)) : millisecondsOf(position),
     body: value.subarray(bodyStart),
     ...(skip && { skip }),
+    shares,
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Log } from '../../lib/log.js'
 import { laterOf, type Position, START } from '../../model/position.js'
-import type { Entry } from '../journal.js'
+import type { WaitingEntry } from '../journal.js'
+import { Shares, stateBytesOf } from '../shares.js'
 import { UnstoredEntries } from '../unstored-entries.js'
 import { decodeEntry, positionKey } from './encoding.js'
 import { EntryLog, UnknownOutcome } from './entry-log.js'
@@ -26,7 +27,7 @@ export interface EntriesOptions {
   log?: Pick<Log, 'warn'> | undefined
 }
 
-type OldestEntry = Pick<Entry, 'position' | 'receivedAt'>
+type OldestEntry = Pick<WaitingEntry, 'position' | 'receivedAt'>
 
 /** The unstored entries of the embedded journal, and their sums. All are in the log, the oldest ones also in memory. */
 export class LmdbEntries {
@@ -34,12 +35,15 @@ export class LmdbEntries {
   readonly #log: EntryLog
   readonly #memory: UnstoredEntries
   readonly #pending = new Map<string, number>()
+  /** who holds them, and their states */
+  readonly shares = new Shares()
   #stored: Position
   #last: Position
   /** since the start, those that were in the log then included */
   #added = 0
   #removed = 0
   #bytes = 0
+  #stateBytes = 0
   #oldest: OldestEntry | null = null
   /** a search for the oldest entry, which concurrent callers share */
   #search: Promise<OldestEntry | null> | null = null
@@ -96,6 +100,11 @@ export class LmdbEntries {
     return this.#bytes
   }
 
+  /** Size of the states that their rows set. */
+  get stateBytes(): number {
+    return this.#stateBytes
+  }
+
   /** Bytes of the disk that a small write may take now. */
   get growth(): number {
     return this.#log.growth
@@ -110,7 +119,7 @@ export class LmdbEntries {
    * @param isConditional see `EntryLog.append`
    * @throws ApiError `unavailable` if nothing was written, `internal` if that is unknown
    */
-  async prepare(entries: Entry[], isConditional: boolean): Promise<void> {
+  async prepare(entries: WaitingEntry[], isConditional: boolean): Promise<void> {
     try {
       await this.#log.append(entries, isConditional)
     } catch (error) {
@@ -136,7 +145,7 @@ export class LmdbEntries {
   }
 
   /** Adds prepared entries. @returns whether their bodies stay in memory until `remove` */
-  add(entries: Entry[]): boolean {
+  add(entries: WaitingEntry[]): boolean {
     const isKept = this.#memory.add(this.#added, entries)
     this.#added += entries.length
     for (const entry of entries) this.#count(entry, 1)
@@ -145,12 +154,12 @@ export class LmdbEntries {
   }
 
   /** The oldest entries: up to `maxBytes`, at least one. */
-  async first(maxBytes: number): Promise<Entry[]> {
+  async first(maxBytes: number): Promise<WaitingEntry[]> {
     return this.#kept(maxBytes) ?? (await this.#read(this.#last, maxBytes))
   }
 
   /** All entries up to a position. */
-  async upTo(last: Position): Promise<Entry[]> {
+  async upTo(last: Position): Promise<WaitingEntry[]> {
     const kept = this.#kept(Number.POSITIVE_INFINITY) ?? []
     const isKept = (kept.at(-1)?.position ?? START) >= last
     return isKept ? kept.filter(({ position }) => position <= last) : await this.#read(last, Number.POSITIVE_INFINITY)
@@ -191,7 +200,7 @@ export class LmdbEntries {
   }
 
   /** Removes the entries of a block. @returns those that were kept in memory */
-  async remove(block: { last: Position; entries: Entry[] }): Promise<Entry[]> {
+  async remove(block: { last: Position; entries: WaitingEntry[] }): Promise<WaitingEntry[]> {
     this.#stored = block.last
     this.#removed += block.entries.length
     for (const entry of block.entries) this.#count(entry, -1)
@@ -205,13 +214,13 @@ export class LmdbEntries {
   }
 
   /** The oldest entries if they are in memory, else null. */
-  #kept(maxBytes: number): Entry[] | null {
+  #kept(maxBytes: number): WaitingEntry[] | null {
     const run = this.#memory.run(maxBytes, Number.POSITIVE_INFINITY)
     return run && run.before === this.#removed ? run.entries : null
   }
 
-  async #read(last: Position, maxBytes: number): Promise<Entry[]> {
-    const found: Entry[] = []
+  async #read(last: Position, maxBytes: number): Promise<WaitingEntry[]> {
+    const found: WaitingEntry[] = []
     let bytes = 0
     for await (const entries of this.#log.read(this.#stored)) {
       for (const entry of entries) {
@@ -223,8 +232,11 @@ export class LmdbEntries {
     return found
   }
 
-  #count({ kind, projectId, count, body }: Entry, sign: 1 | -1): void {
+  #count(entry: WaitingEntry, sign: 1 | -1): void {
+    const { kind, projectId, count, body } = entry
     this.#bytes += sign * body.length
+    this.#stateBytes += sign * stateBytesOf(entry)
+    for (const share of entry.shares) this.shares.add(share, sign)
     if (kind !== 'events') return
     const pending = this.pendingOf(projectId) + sign * count
     if (pending === 0) this.#pending.delete(projectId)
@@ -255,7 +267,7 @@ async function moveOld({ root, oldEntries }: LmdbTables, log: EntryLog, stored: 
   const { last } = log
   for (;;) {
     const keys: Buffer[] = []
-    const moved: Entry[] = []
+    const moved: WaitingEntry[] = []
     let bytes = 0
     for (const { key, value } of oldEntries.getRange()) {
       if (bytes >= MOVE_BYTES) break

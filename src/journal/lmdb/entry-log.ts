@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import type { Log } from '../../lib/log.js'
 import { type Position, START } from '../../model/position.js'
-import type { Entry } from '../journal.js'
+import type { WaitingEntry } from '../journal.js'
 import { decodeRecords, encodeHeader, encodeRecord, lengthOf } from './segment.js'
 import {
   fileNumber,
@@ -128,7 +128,7 @@ export class EntryLog {
    * @throws UnknownOutcome if the entries may be on disk or not
    * @throws the error of the system if nothing was appended
    */
-  async append(entries: Entry[], isConditional: boolean): Promise<void> {
+  async append(entries: WaitingEntry[], isConditional: boolean): Promise<void> {
     await this.#truncate()
     await this.#freeStored()
     this.#isAppending = true
@@ -216,7 +216,7 @@ export class EntryLog {
   }
 
   /** The entries after a position, in pieces; those of writes in flight may be missing. */
-  async *read(after: Position): AsyncGenerator<Entry[]> {
+  async *read(after: Position): AsyncGenerator<WaitingEntry[]> {
     let isFirst = true
     for (const segment of [...this.#live]) {
       if (segment.last <= after) continue
@@ -280,7 +280,7 @@ export class EntryLog {
  * Reads the current entries in a folder, which may be in use by another process.
  * @param applied see EntryLogOptions
  */
-export async function* readEntryLog(path: string, applied: Position): AsyncGenerator<Entry[]> {
+export async function* readEntryLog(path: string, applied: Position): AsyncGenerator<WaitingEntry[]> {
   for (const { path: file, end, salt } of await findSegments(path, applied)) {
     const bytes = await readFileUpTo(file, end)
     for (const { entries } of decodeRecords(bytes, salt)) yield entries

@@ -45,6 +45,8 @@ function executeOne(
   }
   switch (write.type) {
     case 'append': {
+      const fullness = entries.fullnessFor(write)
+      if (fullness) return { status: 'full', fullness }
       if (write.eventKeys) return appendKeyed(write, write.eventKeys, requests, entries, { now, draft })
       const known = write.insertIds ? insertIds.take(write.insertIds, now, draft) : []
       if (known.length === write.count) {
@@ -61,6 +63,8 @@ function executeOne(
       const known = write.insertIds ? insertIds.find(write.insertIds, now, draft) : []
       if (known.length > 0) return { status: 'known', known }
       if (!states.isExpected(write, now, draft)) return { status: 'conflict' }
+      const fullness = entries.fullnessFor(write)
+      if (fullness) return { status: 'full', fullness }
       if (write.insertIds) insertIds.take(write.insertIds, now, draft)
       const position = entries.commit(write)
       remember(position)
@@ -102,7 +106,7 @@ function appendKeyed(
 /**
  * Removes expired requests and ids, and states that have not changed since they were stored. Call it within a transaction.
  * @param limit how many of each
- * @returns by how many bytes the states grow: zero or less
+ * @returns by how many bytes the cached states grow: zero or less
  */
 export function sweep({ requests, insertIds, states, clock }: Remembered, now: number, limit: number): number {
   clock?.note(now)

@@ -1,28 +1,29 @@
 import type { Database } from 'lmdb'
-import { ApiError } from '../../contract/errors.js'
 import { oneAtATime } from '../../lib/one-at-a-time.js'
 import { laterOf, nextPosition, type Position, START } from '../../model/position.js'
-import type {
-  Block,
-  Depth,
-  IdempotencyKey,
-  Journal,
-  JournalListener,
-  Outcome,
-  Progress,
-  StateReading,
-  StatesMark,
-  StoredState,
-  Write,
+import {
+  type Block,
+  type Depth,
+  type IdempotencyKey,
+  type Journal,
+  type JournalListener,
+  LARGE_PART,
+  type Outcome,
+  type Progress,
+  type StateReading,
+  type StatesMark,
+  type StoredState,
+  type Write,
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
+import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
 import { type EntriesOptions, LmdbEntries } from './entries.js'
-import { execute, type Remembered, sweep } from './execute.js'
+import { execute, type Remembered } from './execute.js'
 import { LmdbIdMemory } from './id-memory.js'
 import { openInsertIds } from './insert-ids.js'
 import { type Clocks, MemoryClock } from './memory-clock.js'
@@ -30,6 +31,7 @@ import { newMeta, putMeta } from './meta.js'
 import { limitedBy, NewEntries } from './new-entries.js'
 import { LmdbRequests } from './requests.js'
 import { assertWritable } from './room.js'
+import { StateCache } from './state-cache.js'
 import { LmdbStates } from './states.js'
 import { APPLIED, type LmdbTables, openTables } from './tables.js'
 import { transact, transactWithRoom, unwritable } from './transact.js'
@@ -37,7 +39,7 @@ import { transact, transactWithRoom, unwritable } from './transact.js'
 export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
   /** the directory, which only this process may use */
   path: string
-  /** above this many bytes of entries and states, writes are refused */
+  /** above this many bytes of entries and their states, writes are refused */
   maxBytes: number
   /** idempotency keys that a sender may have remembered; default: any number */
   maxRequestKeys?: PerClass
@@ -47,8 +49,6 @@ export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmen
   layout?: number
 }
 
-/** An acknowledgement removes up to this many expired requests and states, or twice as many as it adds if that is more. */
-const MIN_SWEEP = 1000
 /**
  * A lift is recorded this far ahead, ms, so that one transaction a second is enough. After a restart, the journal may
  * continue this far ahead of its clock.
@@ -91,6 +91,7 @@ class LmdbJournal implements Journal {
   readonly #tables: LmdbTables
   readonly #entries: LmdbEntries
   readonly #remembered: Remembered
+  readonly #cache: StateCache
   readonly #meta: Database<Meta, string>
   readonly #path: string
   readonly #maxBytes: number
@@ -113,7 +114,6 @@ class LmdbJournal implements Journal {
   /** the greatest position of other journals; applied up to MAX_LIFT_MS ahead of the clock */
   #foreignFloor = START
   #frozen: { first: Position; last: Position } | null
-  #stateBytes: number
   /** writes run one after another, because each looks up what those before it changed */
   readonly #inTurn = oneAtATime()
 
@@ -140,7 +140,7 @@ class LmdbJournal implements Journal {
     this.#stored = BigInt(meta.stored)
     this.#frozen = meta.frozen && { first: BigInt(meta.frozen[0]), last: BigInt(meta.frozen[1]) }
     this.#appended = entries.last
-    this.#stateBytes = this.#remembered.states.size()
+    this.#cache = new StateCache(this.#remembered, tables.meta, maxBytes)
     this.#advancedPast = BigInt(meta.outranked ?? START)
     this.#recordedLift = this.#advancedPast
     this.#allocated = laterOf(this.#appended, this.#advancedPast)
@@ -153,17 +153,15 @@ class LmdbJournal implements Journal {
   async #write(writes: Write[]): Promise<Outcome[]> {
     this.#assertLayout(true)
     if (!this.isUp) throw unwritable(new Error('the outcome of an earlier write is unknown; restart the process'))
-    if (this.#isFull()) await this.#removeExpired()
-    if (this.#isFull()) {
-      throw new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.')
-    }
+    if (this.#entries.shares.total > this.#maxBytes) throw journalFull()
     const now = this.#now()
     const floor = limitedBy(this.#foreignFloor, now)
-    const entries = new NewEntries(now, () => {
+    const advance = () => {
       this.#allocated = nextPosition(laterOf(this.#allocated, floor), now)
       this.#inFlight ??= this.#allocated
       return this.#allocated
-    })
+    }
+    const entries = new NewEntries(now, advance, { waiting: this.#entries.shares, maxBytes: this.#maxBytes })
     const draft = new Draft()
     const outcomes = execute(writes, this.#remembered, entries, { now, last: () => this.#allocated, draft })
     const added = entries.all
@@ -192,16 +190,17 @@ class LmdbJournal implements Journal {
   /** @param last position of the last entry that was prepared for the draft, if there is one */
   async #apply(draft: Draft, last: Position | undefined): Promise<void> {
     const { root, log, states } = this.#tables
-    let grown = 0
+    const { onReplaced, done } = this.#cache.replacing()
     try {
-      grown = await draft.commit(root, states, () => {
+      const apply = () => {
         if (last !== undefined) log.put(APPLIED, positionKey(last))
-      })
+      }
+      await draft.commit(root, apply, { table: states, onReplaced })
     } catch (error) {
       if (last !== undefined) await this.#entries.takeBack(last).catch((unsure) => this.#stop(unsure))
       throw error
     }
-    this.#stateBytes += grown
+    done()
   }
 
   /** Refuses further writes, because one may be on disk or not. The next start finds out. */
@@ -297,17 +296,16 @@ class LmdbJournal implements Journal {
 
   async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     const now = this.#now()
-    let grown = 0
+    let done: (() => void) | undefined
     let stored = block.last
     await this.#drain(() => {
-      this.#remembered.states.letExpire(states, now)
-      grown = sweep(this.#remembered, now, Math.max(MIN_SWEEP, 2 * states.length))
+      done = this.#cache.settle(states, now)
       // If no entry is left, everything assigned counts as stored. After a lift, that is beyond the last entry.
       const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
       if (isLast) stored = laterOf(stored, this.#allocated)
       putMeta(this.#tables, this.#metaWith(stored, null))
     })
-    this.#stateBytes += grown
+    done?.()
     this.#stored = stored
     this.#appended = laterOf(this.#appended, stored)
     this.#frozen = null
@@ -320,19 +318,13 @@ class LmdbJournal implements Journal {
     if (version !== this.#layout || (isWrite && closedFor !== null)) throw new LayoutError(this.#guard)
   }
 
-  #isFull(): boolean {
-    return this.#entries.bytes + this.#stateBytes > this.#maxBytes
-  }
-
-  /** For a journal that is full of states: while it refuses writes, no block is acknowledged, which would remove them. */
+  /** While writes fail, no block is acknowledged, which would remove what has expired. */
   async #removeExpired(): Promise<void> {
-    const now = this.#now()
-    if (!this.#remembered.states.hasExpired(now)) return
-    let grown = 0
+    let done: (() => void) | undefined
     await transact(this.#tables.root, () => {
-      grown = sweep(this.#remembered, now, MIN_SWEEP)
+      done = this.#cache.settle([], this.#now())
     })
-    this.#stateBytes += grown
+    done?.()
   }
 
   async advancePast(position: Position): Promise<void> {
@@ -348,20 +340,22 @@ class LmdbJournal implements Journal {
     await (isEmpty ? this.#remembered.states.unmarked(work, () => this.#allocated) : work())
     this.#recordedLift = this.#advancedPast
     if (!isEmpty) return
-    this.#stateBytes = 0
+    this.#cache.clear()
     this.#stored = stored
     this.#appended = stored
   }
 
   async depth(): Promise<Depth> {
-    const { length: entries, bytes } = this.#entries
+    const { length: entries, bytes, stateBytes, shares } = this.#entries
     const oldest = await this.#entries.oldest()
     return {
       entries,
       bytes,
-      stateBytes: this.#stateBytes,
+      stateBytes,
+      cachedBytes: this.#cache.bytes,
       oldestMs: oldest ? Math.max(0, this.#now() - oldest.receivedAt) : 0,
       limitBytes: this.#maxBytes,
+      large: shares.above(this.#maxBytes * LARGE_PART),
     }
   }
 

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { laterOf, type Position, START } from '../../model/position.js'
-import type { Entry } from '../journal.js'
+import type { WaitingEntry } from '../journal.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { ANY_NUMBER } from '../sender-limits.js'
+import { stateBytesOf } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { decodeEntry, guardOf, type Meta } from './encoding.js'
@@ -45,13 +46,15 @@ class LmdbRelocation implements Relocation {
     if (!found) return null
     const { version: layout, closedFor } = guardOf(found)
     const stored = BigInt(found.stored)
-    const depth = { entries: 0, bytes: 0, stateBytes: this.#states.size(), oldestMs: 0 }
+    const depth = { entries: 0, bytes: 0, stateBytes: 0, oldestMs: 0 }
     let last = laterOf(stored, BigInt(found.outranked ?? START))
-    const count = ({ position, receivedAt, body }: Entry) => {
+    const count = (entry: WaitingEntry) => {
+      const { position, receivedAt, body } = entry
       if (position <= stored) return
       if (depth.entries === 0) depth.oldestMs = Math.max(0, this.#now() - receivedAt)
       depth.entries++
       depth.bytes += body.length
+      depth.stateBytes += stateBytesOf(entry)
       last = laterOf(last, position)
     }
     for await (const entries of readEntryLog(this.#path, appliedIn({ log }))) entries.forEach(count)
@@ -147,8 +150,7 @@ class LmdbRelocation implements Relocation {
   }
 
   async #apply(draft: Draft): Promise<void> {
-    const { root, states } = this.#open()
-    await draft.commit(root, states)
+    await draft.commit(this.#open().root)
   }
 
   async #put(meta: Meta): Promise<void> {

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import type { Position } from '../../model/position.js'
-import type { Entry } from '../journal.js'
+import type { WaitingEntry } from '../journal.js'
 import { decodeEntry, encodeEntryHead } from './encoding.js'
 
 /**
@@ -22,7 +22,7 @@ export interface SegmentHeader {
 
 /** What one write appended. */
 export interface LogRecord {
-  entries: Entry[]
+  entries: WaitingEntry[]
   /** whether it counts only if LMDB has the rest of its write */
   isConditional: boolean
   /** where it begins and ends */
@@ -53,7 +53,7 @@ export function decodeHeader(bytes: Buffer): SegmentHeader | null {
 }
 
 /** @returns the parts of the record in their order; bodies are not copied */
-export function encodeRecord(entries: Entry[], isConditional: boolean, salt: number): Buffer[] {
+export function encodeRecord(entries: WaitingEntry[], isConditional: boolean, salt: number): Buffer[] {
   const head = Buffer.allocUnsafe(RECORD_HEAD_BYTES)
   head.writeUInt8(isConditional ? 1 : 0, 8)
   const parts: Buffer[] = [head]
@@ -121,8 +121,8 @@ function isPlausible(segment: Buffer, start: number, after: Position): boolean {
   return at === end
 }
 
-function decodeEntries(bytes: Buffer): Entry[] {
-  const entries: Entry[] = []
+function decodeEntries(bytes: Buffer): WaitingEntry[] {
+  const entries: WaitingEntry[] = []
   for (let at = 0; at < bytes.length; ) {
     const end = at + ENTRY_HEAD_BYTES + bytes.readUInt32BE(at + 8)
     entries.push(decodeEntry(bytes.readBigUInt64BE(at), bytes.subarray(at + ENTRY_HEAD_BYTES, end)))

@@ -13,9 +13,15 @@ import type { Draft } from './draft.js'
 import { EMPTY, expiryKey, REQUEST, STATE, withPosition } from './encoding.js'
 import type { LmdbTables } from './tables.js'
 
+/** Follows the version of a state that has lost its text; no state begins with it. */
+const CUT = Buffer.from([0])
+/** A cut state has this many bytes. A tombstone has fewer and is never cut, as the store may remove its row. */
+const CUT_BYTES = 8 + CUT.length
+
 /**
- * The states of the embedded journal, and when they expire. Call the methods that change them within a transaction, except
- * those that take a draft. `sweep` returns by how many bytes the states grow once the transaction is committed.
+ * The states of the embedded journal, and when they expire. From when they are stored to when they expire they are a cache.
+ * Call the methods that change them within a transaction, except those that take a draft. `letExpire`, `sweep` and `cut`
+ * return by how many bytes the cache grows once the transaction is committed.
  */
 export class LmdbStates {
   readonly #tables: Pick<LmdbTables, 'states' | 'expiries' | 'oldRequests'>
@@ -43,10 +49,10 @@ export class LmdbStates {
     }
   }
 
-  /** The bytes of all states. */
-  size(): number {
+  /** The bytes of the cached states. */
+  cachedBytes(): number {
     let bytes = 0
-    for (const { value } of this.#tables.states.getRange()) bytes += value.length
+    for (const { state } of this.#expiringStates()) bytes += state.length
     return bytes
   }
 
@@ -58,7 +64,7 @@ export class LmdbStates {
       const value = this.#tables.states.get(Buffer.from(stateKey, 'hex'))
       bytes += value?.length ?? 0
       if (bytes > maxBytes && states.length > 0) break
-      states.push(value ? { version: value.readBigUInt64BE(), state: value.toString('utf8', 8) } : null)
+      states.push(value ? { version: value.readBigUInt64BE(), state: isCut(value) ? null : textOf(value) } : null)
     }
     return states
   }
@@ -74,15 +80,36 @@ export class LmdbStates {
   }
 
   /** Lets these versions expire, because the store has them. */
-  letExpire(stored: StoredState[], now: number): void {
+  letExpire(stored: StoredState[], now: number): number {
+    const { states, expiries } = this.#tables
+    let grown = 0
     for (const { stateKey, version } of stored) {
-      const key = expiryKey(now + STATE_MEMORY_MS, STATE, Buffer.from(stateKey, 'hex'))
-      this.#tables.expiries.put(key, withPosition(version, EMPTY))
+      const name = Buffer.from(stateKey, 'hex')
+      const state = states.get(name)
+      if (state?.readBigUInt64BE() !== version) continue
+      expiries.put(expiryKey(now + STATE_MEMORY_MS, STATE, name), withPosition(version, EMPTY))
+      grown += state.length
     }
+    return grown
   }
 
-  hasExpired(now: number): boolean {
-    return this.#tables.expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) > 0
+  /**
+   * Removes the texts of the cached states that expire first, up to `limit` of them, and keeps their versions.
+   * @param excess bytes to be removed
+   * @param after where the last cut ended; null if that is unknown
+   */
+  cut(excess: number, limit: number, after: Buffer | null): { grown: number; end: Buffer | null } {
+    const { states } = this.#tables
+    let grown = 0
+    let end = after
+    for (const { key, name, state } of this.#expiringStates({ limit, ...(after && { start: after }) })) {
+      if (-grown >= excess) break
+      end = key
+      if (state.length <= CUT_BYTES) continue
+      states.put(name, Buffer.concat([state.subarray(0, 8), CUT]))
+      grown -= state.length - CUT_BYTES
+    }
+    return { grown, end }
   }
 
   /** Removes old requests that have expired, and states that have not changed since they were stored. */
@@ -104,7 +131,7 @@ export class LmdbStates {
     for (const { key, value } of this.#tables.states.getRange()) {
       const stateKey = key.toString('hex')
       const version = value.readBigUInt64BE()
-      if (!expiring.has(`${stateKey} ${version}`)) yield { stateKey, version, state: value.toString('utf8', 8) }
+      if (!expiring.has(`${stateKey} ${version}`)) yield { stateKey, version, state: textOf(value) }
     }
   }
 
@@ -134,6 +161,21 @@ export class LmdbStates {
     return expiring
   }
 
+  /** The states that expire, in the order in which they do. */
+  *#expiringStates(range: { start?: Buffer; limit?: number } = {}): Generator<{
+    key: Buffer
+    name: Buffer
+    state: Buffer
+  }> {
+    const { states, expiries } = this.#tables
+    for (const { key, value } of expiries.getRange(range)) {
+      if (key.toString('latin1', 8, 9) !== STATE) continue
+      const name = key.subarray(9)
+      const state = states.get(name)
+      if (state?.readBigUInt64BE() === value.readBigUInt64BE()) yield { key, name, state }
+    }
+  }
+
   clear(): void {
     for (const key of this.#tables.states.getKeys()) this.#tables.states.remove(key)
   }
@@ -144,4 +186,12 @@ export class LmdbStates {
     this.#tables.states.remove(name)
     return -state.length
   }
+}
+
+function isCut(value: Buffer): boolean {
+  return value.length === CUT_BYTES && value[8] === CUT[0]
+}
+
+function textOf(value: Buffer): string {
+  return value.toString('utf8', 8)
 }

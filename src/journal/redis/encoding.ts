@@ -4,7 +4,7 @@ import { senderName } from '../../model/sender.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
 import {
   type Block,
-  type Entry,
+  type Depth,
   type EntryKind,
   type IdempotencyKey,
   type Outcome,
@@ -12,8 +12,19 @@ import {
   STATE_MEMORY_MS,
   type State,
   type StoredState,
+  type WaitingEntry,
   type Write,
 } from '../journal.js'
+import {
+  addShare,
+  type Fullness,
+  largestOf,
+  parseShares,
+  projectIn,
+  type Share,
+  shareOf,
+  stateBytesOf,
+} from '../shares.js'
 import { SHARD_BYTES } from './scripts/requests.js'
 
 /**
@@ -24,9 +35,9 @@ export function writeArguments(write: Write, at: string | null): (string | Buffe
   const request = write.idempotencyKey ? requestArguments(write.idempotencyKey) : ['', '', '', '']
   const ids = write.type !== 'reserve' && write.insertIds ? idArguments(write.insertIds) : ['', '']
   if (write.type === 'append') {
-    const { kind = 'events', projectId, count, body, eventKeys = [] } = write
+    const { kind = 'events', count, body, eventKeys = [] } = write
     const held = at === null ? ['body', body] : ['at', at]
-    const entry = ['append', projectId, String(count), String(body.length), ...held, ...request, kind, ...ids]
+    const entry = ['append', senderName(write), String(count), String(body.length), ...held, ...request, kind, ...ids]
     return [...entry, String(eventKeys.length), ...eventKeys.flatMap(requestArguments)]
   }
   if (write.type === 'reserve') return ['reserve', ...request]
@@ -39,6 +50,7 @@ export function writeArguments(write: Write, at: string | null): (string | Buffe
     String(write.readAt),
     write.state,
     write.row,
+    senderName(write),
     ...request,
     ...ids,
   ]
@@ -59,16 +71,31 @@ export function idArguments({ sender, digests }: SentIds): [string, Buffer] {
 /**
  * The arguments of ACKNOWLEDGE after the prefix.
  * @param names of the keys that hold bodies of the block
+ * @param cacheBytes that the cached states may take
  */
-export function acknowledgeArguments(block: Block, names: string[], states: StoredState[]): string[] {
+export function acknowledgeArguments(
+  block: Block,
+  names: string[],
+  states: StoredState[],
+  cacheBytes: number,
+): string[] {
   const bytes = block.entries.reduce((sum, { body }) => sum + body.length, 0)
   const events = new Map<string, number>()
-  for (const { kind, projectId, count } of block.entries) {
+  const held = new Map<string, number>()
+  let stateBytes = 0
+  for (const entry of block.entries) {
+    const { kind, projectId, count, shares } = entry
     if (kind === 'events') events.set(projectId, (events.get(projectId) ?? 0) + count)
+    for (const { holder, bytes } of shares) held.set(holder, (held.get(holder) ?? 0) + bytes)
+    stateBytes += stateBytesOf(entry)
   }
   const limits = [formatLimits(block), formatPosition(block.last + 1n)]
-  const args = [...limits, String(STATE_MEMORY_MS), String(bytes), String(names.length), ...names, String(events.size)]
-  for (const [projectId, count] of events) args.push(projectId, String(count))
+  const sizes = [bytes, stateBytes, cacheBytes, names.length].map(String)
+  const args = [...limits, String(STATE_MEMORY_MS), ...sizes, ...names]
+  for (const counts of [events, held]) {
+    args.push(String(counts.size))
+    for (const [name, count] of counts) args.push(name, String(count))
+  }
   for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
   return args
 }
@@ -87,6 +114,8 @@ export function parseOutcome(text: string): Outcome {
       return { status, known: parseIndexes(first), ...reasons(second) }
     case 'conflict':
       return { status }
+    case 'full':
+      return { status, fullness: first as Fullness }
     default:
       return parseRefused(text, ':')
   }
@@ -119,10 +148,18 @@ export function parseIndexes(text: string): number[] {
   return text === '' ? [] : text.split('.').map(Number)
 }
 
-/** Parses a stored state: its version, a space, its text. */
+/** Parses a stored state: its version, a space, its text; or only its version. */
 export function parseState(value: Buffer): State {
   const space = value.indexOf(' ')
+  if (space === -1) return { version: parsePosition(value.toString('latin1')), state: null }
   return { version: parsePosition(value.toString('latin1', 0, space)), state: value.toString('utf8', space + 1) }
+}
+
+/** Parses a reply of DEPTH. */
+export function parseDepth(reply: unknown): Omit<Depth, 'limitBytes'> {
+  const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0, cachedBytes = 0, ...held] = reply as number[]
+  const large = held.flatMap((holder, i) => (i % 2 === 0 ? { holder: String(holder), bytes: Number(held[i + 1]) } : []))
+  return { entries, bytes, oldestMs, stateBytes, cachedBytes, large: largestOf(large) }
 }
 
 /** A reply of CLAIM. */
@@ -147,7 +184,7 @@ export function parseClaimed(reply: unknown): Claimed | null {
 
 /** An entry of the stream; its body may be in a key of its own. */
 export interface Placed {
-  entry: Entry
+  entry: WaitingEntry
   /** name of the key that holds the body; null if the entry itself does */
   at: string | null
 }
@@ -159,18 +196,21 @@ export interface StreamEntry extends Placed {
 
 /** Parses an entry as XRANGE returns it: its id, then the names and values of its fields in the order of WRITE. */
 export function parseEntry([id, fields]: [Buffer, Buffer[]]): StreamEntry {
-  const [, kind, , projectId, , count, , size, field, value, , time, , skip] = fields
-  if (!kind || !projectId || !count || !size || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
+  const [, kind, , held, , count, , size, field, value, , time, , skip] = fields
+  if (!kind || !held || !count || !size || !field || !value) throw new Error(`journal entry ${id} is incomplete`)
   const isHere = field.toString() === 'body'
   const position = parsePosition(id.toString())
-  const entry: Entry = {
+  const kindName = kind.toString() as EntryKind
+  const shares = parseShares(held.toString())
+  const entry: WaitingEntry = {
     position,
-    kind: kind.toString() as EntryKind,
-    projectId: projectId.toString(),
+    kind: kindName,
+    projectId: projectIn(kindName, shares),
     count: Number(count),
     receivedAt: time ? Number(time) : millisecondsOf(position),
     body: isHere ? value : NOTHING,
     ...(skip && { skip: parseIndexes(skip.toString()) }),
+    shares,
   }
   return { entry, at: isHere ? null : value.toString(), size: Number(size) }
 }
@@ -187,7 +227,7 @@ export function entriesOf(
   names: (string | null)[],
 ): Placed[] {
   const entries: Placed[] = []
-  const rows = new Map<EntryKind, { entry: Entry; rows: string[] }>()
+  const rows = new Map<EntryKind, { entry: WaitingEntry & { shares: Share[] }; rows: string[] }>()
   writes.forEach((write, i) => {
     const outcome = outcomes[i]
     if (outcome?.status !== 'done') return
@@ -196,17 +236,20 @@ export function entriesOf(
     if (write.type === 'append') {
       const { kind = 'events', projectId, count, body } = write
       const { known } = outcome
-      const entry = { position, kind, projectId, count: count - (known?.length ?? 0), receivedAt, body }
+      const shares = [shareOf(write)]
+      const entry = { position, kind, projectId, count: count - (known?.length ?? 0), receivedAt, body, shares }
       entries.push({ entry: known ? { ...entry, skip: known } : entry, at: names[i] ?? null })
       return
     }
     let group = rows.get(write.kind)
     if (!group) {
-      group = { entry: { position, kind: write.kind, projectId: '', count: 0, receivedAt, body: NOTHING }, rows: [] }
+      const entry = { position, kind: write.kind, projectId: '', count: 0, receivedAt, body: NOTHING, shares: [] }
+      group = { entry, rows: [] }
       rows.set(write.kind, group)
       entries.push({ entry: group.entry, at: null })
     }
     group.rows.push(write.row)
+    addShare(group.entry.shares, shareOf(write))
   })
   for (const { entry, rows: texts } of rows.values()) {
     entry.count = texts.length
@@ -217,7 +260,7 @@ export function entriesOf(
 
 const NOTHING = Buffer.alloc(0)
 
-export function limitsOf(entries: Entry[]): { first: Position; last: Position } {
+export function limitsOf(entries: WaitingEntry[]): { first: Position; last: Position } {
   return { first: entries[0]?.position ?? START, last: entries.at(-1)?.position ?? START }
 }
 

@@ -2,10 +2,11 @@ import { ReplyError } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 import { isDatabaseRefused } from '../../lib/open-redis.js'
 import { LayoutError, parseGuard } from '../layout.js'
+import { journalFull } from '../shares.js'
 
 /** Error replies after which Redis certainly wrote nothing, and the error that the caller gets. */
 const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [
-  [/^(FULL|OOM)\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
+  [/^OOM\b/, 'overloaded', 'The journal is full until the store has caught up. Try again later.'],
   [
     /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|NOREPLICAS|TRYAGAIN|BUSY|NOAUTH|WRONGPASS|NOPERM)\b/,
     'unavailable',
@@ -23,6 +24,7 @@ export function asRefusal(error: unknown): ApiError | null {
   if (error instanceof ApiError) return error
   if (!isReply(error)) return null
   if (error.message.startsWith('LAYOUT ')) return new LayoutError(parseGuard(error.message.slice('LAYOUT '.length)))
+  if (error.message.startsWith('FULL')) return journalFull(error)
   for (const [pattern, code, message] of REFUSALS) {
     if (pattern.test(error.message)) return new ApiError(code, message, { cause: error })
   }

@@ -3,19 +3,20 @@ import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 import { openRedis } from '../../lib/open-redis.js'
 import { formatPosition, type Position, parsePosition } from '../../model/position.js'
-import type {
-  Block,
-  Depth,
-  Entry,
-  IdempotencyKey,
-  Journal,
-  JournalListener,
-  Outcome,
-  Progress,
-  StateReading,
-  StatesMark,
-  StoredState,
-  Write,
+import {
+  type Block,
+  type Depth,
+  type IdempotencyKey,
+  type Journal,
+  type JournalListener,
+  LARGE_PART,
+  type Outcome,
+  type Progress,
+  type StateReading,
+  type StatesMark,
+  type StoredState,
+  type WaitingEntry,
+  type Write,
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
@@ -31,6 +32,7 @@ import {
   limitsOf,
   type Placed,
   parseClaimed,
+  parseDepth,
   parseOutcome,
   requestArguments,
   type StreamEntry,
@@ -85,7 +87,10 @@ class RedisJournal implements Journal {
   readonly #redis: Redis
   readonly #subscriber: Redis
   readonly #prefix: string
-  readonly #keys: Record<'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'wanted' | 'expiries', string>
+  readonly #keys: Record<
+    'stream' | 'meta' | 'pending' | 'deletions' | 'lease' | 'wanted' | 'expiries' | 'cache' | 'held',
+    string
+  >
   /** names this process as producer and as writer */
   readonly #name = randomUUID()
   readonly #listeners = new JournalListeners()
@@ -98,7 +103,7 @@ class RedisJournal implements Journal {
   readonly #reader: BlockReader
   readonly #late = new LateCheck(() => this.watchMemory())
   /** names of the keys that hold the bodies of entries, of those that have one */
-  readonly #bodyNames = new WeakMap<Entry, string>()
+  readonly #bodyNames = new WeakMap<WaitingEntry, string>()
   readonly #replicas: number
   readonly #layout: string
   /** see CLAIM */
@@ -132,6 +137,8 @@ class RedisJournal implements Journal {
       lease: key('writer'),
       wanted: key('writer-wanted'),
       expiries: key('state-expiries'),
+      cache: key('state-cache'),
+      held: key('held'),
     }
     this.#connection = new RedisConnection({ url, prefix, prepare: () => this.#late.after(this.#history.adopt()), log })
     const redis = this.#connection.redis
@@ -308,7 +315,7 @@ class RedisJournal implements Journal {
   }
 
   /** The entries, of whose bodies it is known from then on which keys they have. */
-  #entriesIn(found: Placed[]): Entry[] {
+  #entriesIn(found: Placed[]): WaitingEntry[] {
     for (const { entry, at } of found) if (at !== null) this.#bodyNames.set(entry, at)
     return found.map(({ entry }) => entry)
   }
@@ -321,7 +328,7 @@ class RedisJournal implements Journal {
   async acknowledge(block: Block, states: StoredState[]): Promise<void> {
     this.#lease.rest()
     const names = block.entries.map((entry) => this.#bodyNames.get(entry)).filter((name) => name !== undefined)
-    const args = [this.#prefix, ...acknowledgeArguments(block, names, states)]
+    const args = [this.#prefix, ...acknowledgeArguments(block, names, states, this.#limit.cacheBytes)]
     const keys = [this.#keys.stream, this.#keys.meta, this.#keys.pending]
     assertCurrent((await this.#call(() => this.#script(ACKNOWLEDGE, keys, args))) === 1)
     this.#listeners.release(this.#unstored?.forget(block.last) ?? [])
@@ -330,7 +337,8 @@ class RedisJournal implements Journal {
   async advancePast(position: Position): Promise<void> {
     this.#history.note(position)
     const args = formatPosition(position).split('-')
-    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.expiries]
+    const { stream, meta, expiries, cache, held } = this.#keys
+    const keys = [stream, meta, expiries, cache, held]
     const isEmpty = await this.#call(() => this.#script(ADVANCE_PAST, keys, args))
     if (isEmpty === 1) await this.#call(() => this.#states.clear())
   }
@@ -340,10 +348,10 @@ class RedisJournal implements Journal {
   }
 
   async #depth(): Promise<Depth> {
-    const keys = [this.#keys.stream, this.#keys.meta, this.#keys.expiries]
-    const reply = await this.#script(DEPTH, keys, [String(this.id)])
-    const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0] = reply as number[]
-    return { entries, bytes, stateBytes, oldestMs, limitBytes: this.#limit.bytes }
+    const { stream, meta, expiries, held } = this.#keys
+    const limitBytes = this.#limit.bytes
+    const args = [String(this.id), String(Math.floor(limitBytes * LARGE_PART))]
+    return { ...parseDepth(await this.#script(DEPTH, [stream, meta, expiries, held], args)), limitBytes }
   }
 
   async noteDeletion(projectId: string): Promise<void> {

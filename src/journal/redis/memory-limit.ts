@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
 import { given } from '../../lib/given.js'
-import type { Depth } from '../journal.js'
+import { CACHE_PART, type Depth } from '../journal.js'
 import type { PerClass } from '../sender-limits.js'
 import type { RedisHistory, RedisJournalLog } from './history.js'
 import { limitsWithin, mayEvict, parseMemory, type RedisMemory, roomIn } from './maxmemory.js'
@@ -50,6 +50,8 @@ export class MemoryLimit {
   maxmemory = 0
   /** the last time that the memory was read, bytes */
   #use = { used: 0, waiting: 0 }
+  /** bytes that the cached states may take in addition */
+  cacheBytes: number
   readonly #options: MemoryLimitOptions
   #reads: NodeJS.Timeout | undefined
   #isFailing = false
@@ -58,6 +60,7 @@ export class MemoryLimit {
   constructor(options: MemoryLimitOptions) {
     this.#options = options
     this.bytes = options.maxBytes
+    this.cacheBytes = Math.floor(options.maxBytes * CACHE_PART)
   }
 
   /** What the next write may bring. */
@@ -121,7 +124,7 @@ export class MemoryLimit {
   async #read(): Promise<RedisMemory | undefined> {
     const { redis, history, maxBytes, depth, log } = this.#options
     if (redis.status !== 'ready') return undefined
-    const [{ bytes, stateBytes }, info] = await Promise.all([
+    const [{ bytes, stateBytes, cachedBytes }, info] = await Promise.all([
       depth(),
       redis.call('INFO', 'memory', 'replication').then(String),
     ])
@@ -130,7 +133,10 @@ export class MemoryLimit {
     const memory = parseMemory(info)
     this.maxmemory = memory.limit
     this.#use = { used: memory.used, waiting: bytes + stateBytes }
-    this.bytes = Math.min(maxBytes, bytes + stateBytes + roomIn(memory))
+    const room = bytes + stateBytes + roomIn(memory)
+    this.bytes = Math.min(maxBytes, room)
+    // Without the cache there would be as much more room.
+    this.cacheBytes = Math.max(0, Math.floor(Math.min(maxBytes, room + cachedBytes) * CACHE_PART))
     const before = this.#mayEvict
     this.#mayEvict = mayEvict(memory)
     if (this.#reads && this.#mayEvict && !before) {

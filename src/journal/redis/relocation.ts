@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { INSERT_ID_BYTES } from '../../model/insert-id.js'
-import { formatPosition, type Position, parsePosition } from '../../model/position.js'
+import { formatPosition, type Position, parsePosition, START } from '../../model/position.js'
 import { parseSender, senderName } from '../../model/sender.js'
 import {
   bucketAt,
@@ -89,7 +89,8 @@ class RedisRelocation implements Relocation {
     const [id, layout, last] = (reply as (Buffer | null)[]).map((text) => text && String(text))
     if (!id) return null
     const { version, closedFor } = parseGuard(layout)
-    const depth = (await this.#script(DEPTH, ['journal', 'meta', 'state-expiries'], [id])) as number[]
+    const keys = ['journal', 'meta', 'state-expiries', 'held']
+    const depth = (await this.#script(DEPTH, keys, [id, String(Number.MAX_SAFE_INTEGER)])) as number[]
     const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0] = depth
     return {
       id: Number(id),
@@ -171,7 +172,8 @@ class RedisRelocation implements Relocation {
       const values = await this.#call(() => this.#redis.mgetBuffer(keys))
       const found = keys.flatMap((key, i): KeptState[] => {
         const value = values[i]
-        return value ? [{ stateKey: lastPart(key), ...parseState(value) }] : []
+        const { version, state } = value ? parseState(value) : { version: START, state: null }
+        return state === null ? [] : [{ stateKey: lastPart(key), version, state }]
       })
       if (found.length > 0) yield found
     }

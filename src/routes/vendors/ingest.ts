@@ -126,7 +126,7 @@ export async function ingest(
     return { taken: 0, faults, refused: [] }
   }
   const { projectId, keyClass } = sender
-  for (const batch of batches) await append(parts, projectId, batch)
+  for (const batch of batches) await append(parts, sender, batch)
   const { metrics } = parts.links
   for (const kind of ['event', 'link', 'change'] as const) metrics.placeholders[kind] += placeholders[kind]
   const taken = await takePeople(parts, projectId, people, { ...may, keyClass })
@@ -143,15 +143,15 @@ async function rejectLink({ commits, links }: IngestParts, sender: Sender, { rea
   const key = `${projectId}\0${text}`
   if (links.listed.has(key)) return
   const body = formatRejected([{ reason, message: text }])
-  await commits.appendRejected(projectId, body, rejectionId(sender, body))
+  await commits.appendRejected(sender, body, rejectionId(sender, body))
   links.listed.add(key)
 }
 
 /** An event that comes alone shares its entry with others of the moment, as one of `/track` does. */
-async function append(parts: IngestParts, projectId: string, { text, count, insertIds }: Batch): Promise<void> {
+async function append(parts: IngestParts, sender: Sender, { text, count, insertIds }: Batch): Promise<void> {
   const { buffers, commits } = parts
-  if (count === 1) await commits.appendEvent(projectId, Buffer.from(text), insertIds)
-  else await commits.appendBatch(projectId, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
+  if (count === 1) await commits.appendEvent(sender, Buffer.from(text), insertIds)
+  else await commits.appendBatch(sender, buffers.encode(`{"events":[${text}]}`), count, { insertIds })
 }
 
 /** Makes what cannot be stored durable; of a request that comes again, only once if every message at fault has an id. */
@@ -159,7 +159,7 @@ async function reject({ commits }: IngestParts, sender: Sender, faults: Fault[])
   if (faults.length === 0) return
   const body = formatRejected(faults.map(({ reason, text }) => ({ reason, message: text })))
   const areKnown = faults.every(({ insertId }) => insertId !== undefined)
-  await commits.appendRejected(sender.projectId, body, areKnown ? rejectionId(sender, body) : null)
+  await commits.appendRejected(sender, body, areKnown ? rejectionId(sender, body) : null)
 }
 
 function textOf({ parts: { event, distinct_id, properties = '{}' } }: SdkEvent): string {

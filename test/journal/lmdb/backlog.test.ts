@@ -24,7 +24,7 @@ async function backlog({
   const positions: Position[] = []
   for (let i = 0; i < count; i++) {
     const [outcome] = await journal.write([
-      { type: 'append', projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x') },
+      { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x') },
     ])
     if (outcome?.status === 'done') positions.push(outcome.position)
   }

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import t from 'tap'
-import type { Append, Commit, Entry, Journal } from '../../../src/journal/journal.js'
+import type { Append, Commit, Journal, WaitingEntry } from '../../../src/journal/journal.js'
 import { encodeEntryHead, positionKey } from '../../../src/journal/lmdb/encoding.js'
 import { EntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
@@ -23,10 +23,18 @@ async function newFolder(): Promise<string> {
 }
 
 const openAt = (path: string) => openLmdbJournal({ path, maxBytes: ALL, segmentBytes: SEGMENT_BYTES })
-const append = (text: string): Append => ({ type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) })
+const append = (text: string): Append => ({
+  type: 'append',
+  keyClass: 'secret',
+  projectId: 'p',
+  count: 1,
+  body: Buffer.from(text),
+})
 const commit = (journal: Journal, name: string): Promise<unknown> => {
   const change: Commit = {
     type: 'commit',
+    keyClass: 'secret',
+    projectId: 'p',
     kind: 'profiles',
     stateKey: Buffer.from(name).toString('hex'),
     expected: START,
@@ -114,7 +122,15 @@ async function asEarlierVersion(
   const entries = root.openDB<Buffer, Buffer>({ name: 'entries', encoding: 'binary', keyEncoding: 'binary' })
   for (const position of left) {
     const body = Buffer.from('{}')
-    const entry: Entry = { position, kind: 'events', projectId: 'p', count: 1, receivedAt: 1, body }
+    const entry: WaitingEntry = {
+      position,
+      kind: 'events',
+      projectId: 'p',
+      count: 1,
+      receivedAt: 1,
+      body,
+      shares: [{ holder: 'secret:p', bytes: body.length }],
+    }
     await entries.put(positionKey(position), Buffer.concat([encodeEntryHead(entry), body]))
   }
   const found = meta.get('meta')
@@ -229,7 +245,20 @@ t.test('files that are not needed may stay where they cannot be removed', async 
   t.teardown(() => log.close())
   for (let position = 1n; position <= 20n; position++) {
     const body = Buffer.from('x')
-    await log.append([{ position, kind: 'events', projectId: 'p', count: 1, receivedAt: 0, body }], false)
+    await log.append(
+      [
+        {
+          position,
+          kind: 'events',
+          projectId: 'p',
+          count: 1,
+          receivedAt: 0,
+          body,
+          shares: [{ holder: 'secret:p', bytes: 1 }],
+        },
+      ],
+      false,
+    )
   }
   for (const file of await filesOf(path)) {
     await rm(file)

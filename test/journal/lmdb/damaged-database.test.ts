@@ -15,12 +15,21 @@ const whole = join(folder, 'whole')
 await mkdir(whole)
 const journal = await openLmdbJournal({ path: whole, maxBytes: 1e9 })
 for (let i = 0; i < ENTRIES; i++) {
-  await journal.write([{ type: 'append', projectId: 'shop', count: 2, body: Buffer.from('{"events":[]}') }])
+  await journal.write([
+    { type: 'append', keyClass: 'secret', projectId: 'shop', count: 2, body: Buffer.from('{"events":[]}') },
+  ])
 }
 for (let i = 0; i < STATES; i++) {
   const stateKey = Buffer.from(`user ${i}`).toString('hex')
   const state = JSON.stringify({ text: 'x'.repeat(2000) })
-  const commit = { type: 'commit', kind: 'profiles', projectId: 'shop', stateKey, expected: START } as const
+  const commit = {
+    type: 'commit',
+    keyClass: 'secret',
+    kind: 'profiles',
+    projectId: 'shop',
+    stateKey,
+    expected: START,
+  } as const
   await journal.write([{ ...commit, readAt: Date.now(), state, row: '{}' }])
 }
 await journal.close()
@@ -84,7 +93,9 @@ t.test('no damage to the first pages ends the process', async (t) => {
       refused++
       t.match(opened.message, /damaged|missing|journal/, opened.message)
     } else {
-      await opened.write([{ type: 'append', projectId: 'shop', count: 1, body: Buffer.from('{}') }]).catch(() => 0)
+      await opened
+        .write([{ type: 'append', keyClass: 'secret', projectId: 'shop', count: 1, body: Buffer.from('{}') }])
+        .catch(() => 0)
       await opened.close()
     }
     await rm(path, { recursive: true })

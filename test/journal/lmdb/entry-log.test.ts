@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { open } from 'lmdb'
 import t from 'tap'
-import type { Append, Entry, Journal } from '../../../src/journal/journal.js'
+import type { Append, Journal, WaitingEntry } from '../../../src/journal/journal.js'
 import { encodeEntryHead, positionKey } from '../../../src/journal/lmdb/encoding.js'
 import { EntryLog, readEntryLog } from '../../../src/journal/lmdb/entry-log.js'
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.js'
@@ -17,13 +17,14 @@ const SEGMENT_BYTES = 400
 const RUNS = 60
 const folder = await temporaryFolder(t)
 
-const entry = (position: Position, body: Uint8Array): Entry => ({
+const entry = (position: Position, body: Uint8Array): WaitingEntry => ({
   position,
   kind: 'events',
   projectId: 'p',
   count: 1,
   receivedAt: Number(position),
   body: Buffer.from(body),
+  shares: [{ holder: 'secret:p', bytes: body.length }],
 })
 
 async function newFolder(): Promise<string> {
@@ -32,14 +33,14 @@ async function newFolder(): Promise<string> {
   return path
 }
 
-async function collect(found: AsyncIterable<Entry[]>): Promise<Entry[]> {
-  const all: Entry[] = []
+async function collect(found: AsyncIterable<WaitingEntry[]>): Promise<WaitingEntry[]> {
+  const all: WaitingEntry[] = []
   for await (const entries of found) all.push(...entries)
   return all
 }
 
 /** The log as a process finds it that starts after a crash. */
-async function recovered(path: string, stored: Position, applied = START): Promise<Entry[]> {
+async function recovered(path: string, stored: Position, applied = START): Promise<WaitingEntry[]> {
   const log = await EntryLog.open({ path, stored, applied, segmentBytes: SEGMENT_BYTES })
   const entries = await collect(log.read(stored))
   await log.close()
@@ -69,7 +70,7 @@ t.test('what was appended and not forgotten is there, whatever of the last write
       const path = await newFolder()
       let position = 0n
       let stored = START
-      let expected: Entry[] = []
+      let expected: WaitingEntry[] = []
       const make = (bodies: Uint8Array[]) => bodies.map((body) => entry(++position, body))
       const start = () => EntryLog.open({ path, stored, applied: START, segmentBytes: SEGMENT_BYTES })
       let log = await start()
@@ -127,10 +128,10 @@ for (const segmentBytes of [1, SEGMENT_BYTES]) {
       const path = await newFolder()
       const start = (applied: Position) => EntryLog.open({ path, stored: START, applied, segmentBytes })
       const [one, two, three, four] = [1n, 2n, 3n, 4n].map((position) => entry(position, Buffer.from('x'))) as [
-        Entry,
-        Entry,
-        Entry,
-        Entry,
+        WaitingEntry,
+        WaitingEntry,
+        WaitingEntry,
+        WaitingEntry,
       ]
       let log = await start(START)
       await log.append([one], false)
@@ -167,7 +168,13 @@ t.test('bytes of a client are no record, and entries that are missing in the mid
   await t.rejects(EntryLog.open(options), /entries before .* are missing/)
 })
 
-const append = (text: string): Append => ({ type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) })
+const append = (text: string): Append => ({
+  type: 'append',
+  keyClass: 'secret',
+  projectId: 'p',
+  count: 1,
+  body: Buffer.from(text),
+})
 
 async function textsOf(journal: Journal): Promise<string[]> {
   const block = await journal.claim(ALL)

@@ -116,8 +116,8 @@ t.test('each id is known for a week from when it first came, whatever fails and 
         'within the write',
       )
       ids.record(draft)
-      if (step.isCommitted) await draft.commit(tables.root, tables.states)
-      else await t.rejects(draft.commit(tables.root, tables.states, failing))
+      if (step.isCommitted) await draft.commit(tables.root)
+      else await t.rejects(draft.commit(tables.root, failing))
       t.strictSame(known, model.write(step.takes, step.isCommitted))
       t.strictSame(
         ids.find(sent(idsOf(all)), model.now),
@@ -147,11 +147,11 @@ t.test('ids that a write took for several buckets are new again if it fails', as
   }
   const failed = new Draft()
   t.strictSame(take(failed), [[], [], []])
-  await t.rejects(failed.commit(tables.root, tables.states, failing))
+  await t.rejects(failed.commit(tables.root, failing))
   t.strictSame(ids.find(sent(idsOf([0, 1, 2])), WEEKS), [])
   const draft = new Draft()
   t.strictSame(take(draft), [[], [], []])
-  await draft.commit(tables.root, tables.states)
+  await draft.commit(tables.root)
   t.strictSame(ids.find(sent(idsOf([0, 1, 2])), WEEKS), [0, 1, 2])
 })
 
@@ -163,7 +163,7 @@ t.test('ids that are merged leave the log, and are listed in few pieces', async 
     const draft = new Draft()
     ids.take(sent(idsOf(Array.from({ length: 5 }, (_, i) => from + i))), WEEKS, draft)
     ids.record(draft)
-    await draft.commit(tables.root, tables.states)
+    await draft.commit(tables.root)
   }
   t.ok(keysOf(tables, LOG).length < 20, 'of 200 records')
   const listed = listedBy(ids, WEEKS)
@@ -180,7 +180,7 @@ t.test('the log stays short if the ids of a write come from many requests', asyn
     const draft = new Draft()
     for (let n = from; n < from + 200; n++) ids.take(sent(idOf(n)), WEEKS, draft)
     ids.record(draft)
-    await draft.commit(tables.root, tables.states)
+    await draft.commit(tables.root)
   }
   t.ok(keysOf(tables, LOG).length < 20, 'for 5000 requests')
 })
@@ -193,7 +193,7 @@ t.test('the log is short again soon after many single events, if batches follow'
     const draft = new Draft()
     ids.take(sent(idsOf(Array.from({ length: count }, (_, i) => from + i))), WEEKS, draft)
     ids.record(draft)
-    await draft.commit(tables.root, tables.states)
+    await draft.commit(tables.root)
   }
   for (let n = 0; n < 2000; n++) await write(n, 1)
   t.equal(keysOf(tables, LOG).length, 2000)
@@ -209,7 +209,7 @@ t.test('expired ids leave nothing behind', async (t) => {
     const draft = new Draft()
     ids.take(sent(idsOf(Array.from({ length: 50 }, (_, i) => from + i))), WEEKS, draft)
     ids.record(draft)
-    await draft.commit(tables.root, tables.states)
+    await draft.commit(tables.root)
   }
   t.ok(tables.insertIds.getCount() > 200)
   const later = WEEKS + (OLD_ID_BUCKETS + 1) * INSERT_ID_BUCKET_MS

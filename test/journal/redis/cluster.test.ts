@@ -13,7 +13,7 @@ import { RedisCluster } from '../../redis-cluster.js'
 const cluster = await RedisCluster.start(t, 3)
 
 function append(text: string): Append {
-  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) }
+  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text) }
 }
 
 async function open(t: Test, prefix: string, options: Partial<RedisJournalOptions> = {}): Promise<Journal> {

@@ -13,7 +13,7 @@ import { SENDER } from '../writes.js'
 const ALL = 1e9
 
 function append(text: string): Append {
-  return { type: 'append', projectId: 'p', count: 1, body: Buffer.from(text) }
+  return { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(text) }
 }
 
 async function write(journal: Journal, text: string): Promise<Position> {

@@ -15,7 +15,9 @@ t.test('a writer makes room for one that prefers the lane, and takes over when t
   const guest = await open(false)
   const home = await open(true)
   const write = (event: string) =>
-    guest.write([{ type: 'append', projectId: 'p', count: 1, body: Buffer.from(`{"events":[${event}]}`) }])
+    guest.write([
+      { type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.from(`{"events":[${event}]}`) },
+    ])
 
   await write('1')
   const first = await guest.claim(ALL)

@@ -1,4 +1,7 @@
-import { EXPIRED_STATES, NOW } from './shared.js'
+import { CACHED_STATES, NOW } from './shared.js'
+
+/** An acknowledgement cuts up to this many states, and two for each that it adds. */
+const MIN_CUT = 100
 
 /**
  * Takes the writer's lease and freezes the next block, or returns the frozen one. It leaves reading entries to the writer.
@@ -85,61 +88,88 @@ return 1
 
 /**
  * Deletes a block that the store has, with the bodies of its entries, and lets its states expire. It does not read the
- * entries, which would take some 2 µs for each: the writer has them.
+ * entries, which would take some 2 µs for each: the writer has them. The states that were stored first lose their text while
+ * all together take too much.
  *
  * KEYS  stream, meta, pending
  * ARGV  prefix, the frozen block "<first> <last>", the position after its last, ms until its states expire, bytes of its
- *       bodies, number of bodies that have keys, then their names, number of projects, then (project, events) for each,
+ *       bodies, bytes of its states, bytes that the cached states may take, number of bodies that have keys, then their
+ *       names, number of projects, then (project, events) for each, number of senders, then (sender, bytes held) for each,
  *       then (state key, version) for each state
  * Returns 1, or 0 where another writer has moved on.
  */
 export const ACKNOWLEDGE = `#!lua flags=allow-oom
-${EXPIRED_STATES}local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
+${CACHED_STATES}local stream, meta, pending = KEYS[1], KEYS[2], KEYS[3]
 local prefix, frozen = ARGV[1], ARGV[2]
 if redis.call('HGET', meta, 'frozen') ~= frozen then return 0 end
 local last = string.match(frozen, '%S+$')
-local projects = 7 + tonumber(ARGV[6])
-for i = 7, projects - 1 do redis.call('UNLINK', prefix .. ':body:' .. ARGV[i]) end
+local i = 9
+for _ = 1, tonumber(ARGV[8]) do
+  redis.call('UNLINK', prefix .. ':body:' .. ARGV[i])
+  i = i + 1
+end
 redis.call('HDEL', meta, 'frozen')
 local settled = redis.call('XTRIM', stream, 'MINID', ARGV[3])
 -- Subtracted from 0, because the negation of no bytes is "-0", which is no integer to Redis.
 local bytes = redis.call('HINCRBY', meta, 'bytes', 0 - tonumber(ARGV[5]))
+local states = redis.call('HINCRBY', meta, 'states', 0 - tonumber(ARGV[6]))
+local function subtract_from(hash)
+  local count = tonumber(ARGV[i])
+  i = i + 1
+  for _ = 1, count do
+    if redis.call('HINCRBY', hash, ARGV[i], 0 - tonumber(ARGV[i + 1])) <= 0 then redis.call('HDEL', hash, ARGV[i]) end
+    i = i + 2
+  end
+end
+subtract_from(pending)
+subtract_from(prefix .. ':held')
 -- Where nothing is left, everything assigned is stored: after ADVANCE_PAST that is later than any entry.
 if redis.call('XLEN', stream) == 0 then
   local head = redis.call('HMGET', meta, 'ms', 'seq')
   last = head[1] .. '-' .. head[2]
   -- A body that somebody deleted was counted in full.
-  if bytes ~= 0 then redis.call('HSET', meta, 'bytes', 0) end
+  if bytes ~= 0 or states ~= 0 then redis.call('HSET', meta, 'bytes', 0, 'states', 0) end
+  redis.call('DEL', prefix .. ':held')
 end
 redis.call('HSET', meta, 'stored', last)
 redis.call('HINCRBY', meta, 'settled', settled)
 ${NOW}
-local expiries = prefix .. ':state-expiries'
-local i = projects + 1
-for _ = 1, tonumber(ARGV[projects]) do
-  if redis.call('HINCRBY', pending, ARGV[i], -tonumber(ARGV[i + 1])) <= 0 then redis.call('HDEL', pending, ARGV[i]) end
-  i = i + 2
-end
-local expires, expiring = now + tonumber(ARGV[4]), 0
+local expiries, cache = prefix .. ':state-expiries', prefix .. ':state-cache'
+local expires = now + tonumber(ARGV[4])
+local minute, expiring, order = string.format('%.0f', math.floor(expires / 60000)), 0, {}
 while ARGV[i] do
-  local state_key = prefix .. ':state:' .. ARGV[i]
-  if string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == ARGV[i + 1]
+  local name, version = ARGV[i], ARGV[i + 1]
+  local state_key = prefix .. ':state:' .. name
+  if string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == version
     and redis.call('PEXPIRETIME', state_key) == -1 then
     redis.call('PEXPIREAT', state_key, string.format('%.0f', expires))
-    expiring = expiring + redis.call('STRLEN', state_key)
+    local size = redis.call('STRLEN', state_key)
+    expiring = expiring + size
+    -- A tombstone is no longer than a version alone, and the store may remove its row.
+    if size > #version + 1 then order[#order + 1] = minute .. ' ' .. version .. ' ' .. name end
   end
   i = i + 2
 end
-if expiring > 0 then
-  redis.call('HINCRBY', expiries, string.format('%.0f', math.floor(expires / 60000)), expiring)
+if expiring > 0 then redis.call('HINCRBY', expiries, minute, expiring) end
+for at = 1, #order, 1000 do redis.call('RPUSH', cache, unpack(order, at, math.min(at + 999, #order))) end
+if #order > 0 then redis.call('PEXPIREAT', cache, string.format('%.0f', expires + 60000)) end
+
+local cached, max_cached = cached_states(expiries, now), tonumber(ARGV[7])
+local done = 0
+for _, record in ipairs(redis.call('LRANGE', cache, 0, 2 * #order + ${MIN_CUT} - 1)) do
+  local of, version, name = string.match(record, '^(%S+) (%S+) (%S+)$')
+  local is_counted = (tonumber(of) + 1) * 60000 > now
+  if is_counted and cached <= max_cached then break end
+  local state_key = prefix .. ':state:' .. name
+  if is_counted and string.match(redis.call('GETRANGE', state_key, 0, 39), '^%S+') == version then
+    local cut = redis.call('STRLEN', state_key) - #version
+    redis.call('SET', state_key, version, 'KEEPTTL')
+    redis.call('HINCRBY', expiries, of, 0 - cut)
+    cached = cached - cut
+  end
+  done = done + 1
 end
-local states = tonumber(redis.call('HGET', meta, 'states') or 0) - expired_states(expiries, now, true)
-if redis.call('XLEN', stream) == 0 then
-  -- Now every state expires, so their sum corrects what an earlier version of the service, beside this one, miscounted.
-  states = 0
-  for _, bytes in ipairs(redis.call('HVALS', expiries)) do states = states + tonumber(bytes) end
-end
-redis.call('HSET', meta, 'states', string.format('%.0f', math.max(0, states)))
+if done > 0 then redis.call('LTRIM', cache, done, -1) end
 redis.call('PUBLISH', prefix .. ':stored', last)
 return 1
 `

@@ -69,7 +69,8 @@ return 0
 /**
  * Raises the positions past one that the store has, and marks everything up to it as stored where nothing waits.
  *
- * KEYS  stream, meta, the expiries of the states, which the caller has to delete then
+ * KEYS  stream, meta, then what is counted: the expiries of the states, which the caller has to delete then, the order of
+ *       the cached ones, and what senders hold
  * ARGV  the position's ms, its seq
  * Returns 1 where nothing waits, else 0.
  */
@@ -83,6 +84,6 @@ end
 if redis.call('XLEN', stream) > 0 then return 0 end
 head = redis.call('HMGET', meta, 'ms', 'seq')
 redis.call('HSET', meta, 'stored', head[1] .. '-' .. head[2], 'states', 0)
-redis.call('DEL', KEYS[3])
+redis.call('DEL', KEYS[3], KEYS[4], KEYS[5])
 return 1
 `

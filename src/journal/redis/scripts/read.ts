@@ -1,12 +1,13 @@
 import { MAX_LIFT_MS } from '../../journal.js'
-import { EXPIRED_STATES, NOW, STATES_MARK } from './shared.js'
+import { CACHED_STATES, NOW, STATES_MARK } from './shared.js'
 
 /**
  * Reads states: as many of the first keys as fit into the bytes, at least one.
  *
  * KEYS  meta, for the slot
  * ARGV  prefix, bytes, state keys
- * Returns { ms of the clock, the mark of the states or "", then for each key "<version> <state>", or nil where it has none }.
+ * Returns { ms of the clock, the mark of the states or "", then for each key "<version> <state>", "<version>" where the store
+ * has the state, or nil where it has none }.
  */
 export const READ_STATES = `#!lua flags=no-writes
 ${NOW}
@@ -96,12 +97,13 @@ return {
 /**
  * Measures what waits for the store.
  *
- * KEYS  stream, meta, the expiries of the states
- * ARGV  the journal's number
- * Returns { entries, bytes, ms since the oldest was accepted or 0, bytes of the states }.
+ * KEYS  stream, meta, the expiries of the states, what senders hold
+ * ARGV  the journal's number, bytes above which a sender is named
+ * Returns { entries, bytes, ms since the oldest was accepted or 0, bytes of their states, bytes of the cached states, then
+ * each sender that is named, and what it holds }.
  */
 export const DEPTH = `#!lua flags=allow-oom
-${EXPIRED_STATES}local head = redis.call('HMGET', KEYS[2], 'bytes', 'id', 'states')
+${CACHED_STATES}local head = redis.call('HMGET', KEYS[2], 'bytes', 'id', 'states')
 if head[2] ~= ARGV[1] then return redis.error_reply('GONE this journal does not exist') end
 local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
 ${NOW}
@@ -109,6 +111,13 @@ local waiting = 0
 if oldest then
   waiting = math.max(0, now - tonumber(oldest[2][12] or string.match(oldest[1], '^%d+')))
 end
-local states = math.max(0, tonumber(head[3] or 0) - expired_states(KEYS[3], now))
-return { redis.call('XLEN', KEYS[1]), tonumber(head[1]), waiting, states }
+local states, cached = tonumber(head[3] or 0), cached_states(KEYS[3], now)
+local reply, held = { redis.call('XLEN', KEYS[1]), tonumber(head[1]), waiting, states, cached }, redis.call('HGETALL', KEYS[4])
+for i = 1, #held, 2 do
+  if tonumber(held[i + 1]) > tonumber(ARGV[2]) then
+    reply[#reply + 1] = held[i]
+    reply[#reply + 1] = held[i + 1]
+  end
+end
+return reply
 `

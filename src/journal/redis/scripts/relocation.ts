@@ -1,5 +1,5 @@
 import { FIELD_BYTES } from './requests.js'
-import { NOW, REPLACED_STATES, STATES_MARK } from './shared.js'
+import { REPLACED_STATES, STATES_MARK } from './shared.js'
 
 /**
  * Reads a journal as a change of the layout finds it.
@@ -82,9 +82,7 @@ end
  */
 export const ADD_STATES = `
 local prefix = ARGV[1]
-${NOW}
 local expiries = prefix .. ':state-expiries'
-local states = tonumber(redis.call('HGET', KEYS[1], 'states') or 0)
 ${REPLACED_STATES}
 local function parts(version)
   local ms, seq = string.match(version, '^(%d+)-(%d+)')
@@ -100,12 +98,9 @@ for i = 2, #ARGV, 3 do
   end
   if is_newer then
     if here ~= '' then uncount(key) end
-    local text = ARGV[i + 1] .. ' ' .. ARGV[i + 2]
-    redis.call('SET', key, text)
-    states = states + #text
+    redis.call('SET', key, ARGV[i + 1] .. ' ' .. ARGV[i + 2])
   end
 end
-redis.call('HSET', KEYS[1], 'states', string.format('%.0f', states))
 `
 
 /**
@@ -117,7 +112,6 @@ redis.call('HSET', KEYS[1], 'states', string.format('%.0f', states))
 export const REMOVE_STATES = `#!lua flags=allow-oom
 local prefix = ARGV[1]
 local expiries = prefix .. ':state-expiries'
-local states = tonumber(redis.call('HGET', KEYS[1], 'states') or 0)
 ${REPLACED_STATES}
 redis.call('DEL', prefix .. ':state:${STATES_MARK}')
 for i = 2, #ARGV do
@@ -127,5 +121,4 @@ for i = 2, #ARGV do
     redis.call('DEL', key)
   end
 end
-redis.call('HSET', KEYS[1], 'states', string.format('%.0f', states))
 `

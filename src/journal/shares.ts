@@ -1,0 +1,133 @@
+import { ApiError } from '../contract/errors.js'
+import type { KeyClass } from '../contract/key-class.js'
+import { parseSender, senderName } from '../model/sender.js'
+import type { Append, Commit, EntryKind, WaitingEntry } from './journal.js'
+
+/** What a sender holds of the journal by one entry. */
+export interface Share {
+  /** see `senderName` */
+  holder: string
+  bytes: number
+}
+
+/**
+ * A sender may hold at most this many times the bytes that are free (a dynamic threshold, by Choudhury and Hahne). So whoever
+ * fills the journal is refused first, and there is always some of it left for others, without a limit for a sender that is
+ * alone: a secret key may fill eight ninths of an empty journal, the keys of a page half of it.
+ */
+export const WEIGHTS: Record<KeyClass, number> = { page: 1, secret: 8 }
+/** A sender that holds less than this part of the whole is only refused when nothing is left. */
+export const SMALL_PART = 1 / 64
+
+/** Senders that are named as those that hold the most. */
+const MAX_LARGE = 16
+
+/** Why a write is refused: `all` if everything is taken, `own` if only its sender has too much of it. */
+export type Fullness = 'all' | 'own'
+
+interface Holding {
+  /** bytes that the sender holds, and that all hold together */
+  held: number
+  used: number
+  limit: number
+}
+
+/** Whether a sender may add `bytes` to what it holds. SHARES in redis/scripts/shared.ts is the same rule. */
+export function fullnessFor(keyClass: KeyClass, bytes: number, { held, used, limit }: Holding): Fullness | null {
+  if (used > limit) return 'all'
+  // A sender that holds nothing may write one entry, however large.
+  if (held === 0 || held + bytes <= limit * SMALL_PART) return null
+  return held + bytes > WEIGHTS[keyClass] * (limit - used - bytes) ? 'own' : null
+}
+
+/** What each sender holds, in bytes. */
+export class Shares {
+  readonly #held = new Map<string, number>()
+  #total = 0
+
+  get total(): number {
+    return this.#total
+  }
+
+  of(holder: string): number {
+    return this.#held.get(holder) ?? 0
+  }
+
+  /** @param sign -1 takes off what was added before */
+  add({ holder, bytes }: Share, sign: 1 | -1 = 1): void {
+    const held = this.of(holder) + sign * bytes
+    if (held > 0) this.#held.set(holder, held)
+    else this.#held.delete(holder)
+    this.#total += sign * bytes
+  }
+
+  /** The largest of those that hold more than this. */
+  above(bytes: number): Share[] {
+    return largestOf([...this.#held].flatMap(([holder, held]) => (held > bytes ? { holder, bytes: held } : [])))
+  }
+}
+
+/** The first of these by their size: no more than a list of them is meant to have. */
+export function largestOf(shares: Share[]): Share[] {
+  return shares.sort((a, b) => b.bytes - a.bytes).slice(0, MAX_LARGE)
+}
+
+/** What the sender of a write holds by it until it is stored: an entry's body, or a row and the state. */
+export function shareOf(write: Append | Commit): Share {
+  return { holder: senderName(write), bytes: write.type === 'append' ? write.body.length : sizeOfCommit(write) }
+}
+
+function sizeOfCommit({ row, state }: Commit): number {
+  return Buffer.byteLength(row) + Buffer.byteLength(state)
+}
+
+/** Adds a share to those of the same entry: there is one for each sender of its rows. */
+export function addShare(shares: Share[], { holder, bytes }: Share): void {
+  const own = shares.find((share) => share.holder === holder)
+  if (own) own.bytes += bytes
+  else shares.push({ holder, bytes })
+}
+
+/** Shares as the journals store them: a line each. Names of projects have no line breaks. */
+export function formatShares(shares: readonly Share[]): string {
+  return shares.map(({ holder, bytes }) => `${bytes} ${holder}`).join('\n')
+}
+
+export function parseShares(text: string): Share[] {
+  return text.split('\n').map((line) => {
+    const space = line.indexOf(' ')
+    return { holder: line.slice(space + 1), bytes: Number(line.slice(0, space)) }
+  })
+}
+
+/** Bytes of the states that the rows of an entry set. */
+export function stateBytesOf({ kind, count, body, shares }: WaitingEntry): number {
+  if (!areRows(kind)) return 0
+  // The rows are joined by commas.
+  return shares.reduce((sum, { bytes }) => sum + bytes, 0) - (body.length - count + 1)
+}
+
+/** The project of an entry; empty for rows, which name theirs. */
+export function projectIn(kind: EntryKind, [share]: readonly Share[]): string {
+  return share && !areRows(kind) ? parseSender(share.holder).projectId : ''
+}
+
+function areRows(kind: EntryKind): boolean {
+  return kind !== 'events' && kind !== 'rejected'
+}
+
+/** The error of a write for which there is no room in the journal. */
+export function journalFull(cause?: unknown): ApiError {
+  return new ApiError('overloaded', 'The journal is full until the store has caught up. Try again later.', {
+    limit: 'journal',
+    ...(cause !== undefined && { cause }),
+  })
+}
+
+/** The error of a write whose sender has too much of the journal already, while others may write. */
+export function shareFull(keyClass: KeyClass): ApiError {
+  const who =
+    keyClass === 'page' ? 'What the keys of this project’s pages send' : 'What this project’s secret key sends'
+  const message = `${who} fills its share of the journal until the store has caught up. Try again later.`
+  return new ApiError('overloaded', message, { limit: 'journal' })
+}
