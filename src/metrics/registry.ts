@@ -2,8 +2,10 @@ import type { PartsWatch } from '../damage/parts-watch.js'
 import type { Admission } from '../http/admission.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
+import type { Share } from '../journal/shares.js'
 import { inTime } from '../lib/in-time.js'
 import type { LiveMetrics } from '../live/hub.js'
+import { parseSender } from '../model/sender.js'
 import type { LinkMetrics } from '../pipeline/alias-links.js'
 import type { Lane } from '../pipeline/lane.js'
 import type { StateMetrics } from '../pipeline/state-store.js'
@@ -33,7 +35,7 @@ export interface MetricsSources {
 
 /**
  * The metrics of this process. The parts count in plain fields; names and labels are made here, at
- * a scrape. Every label comes from a registered route or a list in the code, never from a request.
+ * a scrape. Every label comes from a registered route, a list in the code or the names of projects, never from a request.
  */
 export class Metrics {
   readonly #sources: MetricsSources
@@ -199,8 +201,18 @@ function journalMetrics(depths: (Depth | null)[]): Metric[] {
     ),
     gauge(
       'tallyhouse_journal_state_bytes',
-      'Bytes of profiles and sessions in the journal.',
+      'Bytes of changed profiles and sessions that are not stored in ClickHouse yet.',
       of(({ stateBytes }) => stateBytes),
+    ),
+    gauge(
+      'tallyhouse_journal_cached_state_bytes',
+      'Bytes of stored profiles and sessions that the journal keeps for some minutes. They do not count towards its limit.',
+      of(({ cachedBytes }) => cachedBytes),
+    ),
+    gauge(
+      'tallyhouse_journal_project_bytes',
+      'Bytes of the journal that a project holds with the keys of its pages or its secret ones, if that is over a sixteenth of the limit.',
+      numbered('lane', depths, (depth) => (depth?.large ?? []).map(sharesReading)),
     ),
     gauge(
       'tallyhouse_journal_limit_bytes',
@@ -333,4 +345,9 @@ function processMetrics(process: ProcessReading): Metric[] {
     counter('process_cpu_user_seconds_total', 'CPU time in user mode.', process.userCpuSeconds),
     counter('process_cpu_system_seconds_total', 'CPU time in the kernel.', process.systemCpuSeconds),
   ]
+}
+
+function sharesReading({ holder, bytes }: Share): Reading<number> {
+  const { projectId: project, keyClass: kind } = parseSender(holder)
+  return [{ project, kind }, bytes]
 }

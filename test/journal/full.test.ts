@@ -11,10 +11,12 @@ import { type RedisServer, randomName, silent, startRedis, temporaryFolder, unti
 const run = promisify(execFile)
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url))
 
-/** A write of one entry of this many bytes. */
-const append = (bytes: number) => [
-  { type: 'append' as const, keyClass: 'secret' as const, projectId: 'p', count: 1, body: Buffer.alloc(bytes, 'x') },
-]
+let projects = 0
+/** A write of one entry of this many bytes, of a project of its own, which no share keeps from it. */
+const append = (bytes: number) => {
+  const of = { projectId: `p${++projects}`, keyClass: 'secret' as const }
+  return [{ type: 'append' as const, ...of, count: 1, body: Buffer.alloc(bytes, 'x') }]
+}
 
 t.test('lmdb: a write beyond the file size limit is refused and changes nothing', async (t) => {
   const path = await temporaryFolder(t)
