@@ -84,30 +84,6 @@ export const ATTACKS: readonly Attack[] = [
       calls.call({ path: '/public/query', key: read, body: { ...SERIES, where: ['or', of(PATTERNS, turn)(turn)] } }),
   },
   {
-    name: 'large profiles',
-    row: 'c',
-    connections: 8,
-    step: (calls, { write }) =>
-      calls.call({
-        path: '/public/users/identify',
-        key: write,
-        gzip: zipped({ distinct_id: randomUUID(), properties: LARGE_PROFILE }),
-      }),
-  },
-  {
-    name: 'large sessions',
-    row: 'c',
-    connections: 16,
-    step: (calls, { public: key }) => {
-      const names = { distinct_id: randomUUID(), session_id: randomUUID() }
-      return calls.call({
-        path: '/public/sessions/start',
-        key,
-        gzip: zipped({ ...names, properties: profile(60_000) }),
-      })
-    },
-  },
-  {
     name: 'full exports',
     row: 'd',
     connections: 30,
@@ -125,7 +101,7 @@ export const ATTACKS: readonly Attack[] = [
     row: 'd',
     connections: 16,
     step: (calls, { read }, { turn }) => {
-      const filter = of(['distinct_id=nobody', 'event=nothing', 'distinct_id=nobody&event=a&order=desc'], turn)
+      const filter = of(['distinct_id=nobody', 'event=nothing', 'order=desc&event=a&distinct_id=nobody'], turn)
       return calls.call({ path: `/public/events?limit=100&${filter}-${turn}`, key: read })
     },
   },
@@ -204,6 +180,30 @@ export const ATTACKS: readonly Attack[] = [
     step: (calls, { write }) => {
       const headers = { 'idempotency-key': randomBytes(12).toString('hex') }
       return calls.call({ path: '/public/track', key: write, headers, body: { event: 'a', distinct_id: 'u' } })
+    },
+  },
+  {
+    name: 'large profiles',
+    row: 'c',
+    connections: 8,
+    step: (calls, { write }) =>
+      calls.call({
+        path: '/public/users/identify',
+        key: write,
+        gzip: zipped({ distinct_id: randomUUID(), properties: LARGE_PROFILE }),
+      }),
+  },
+  {
+    name: 'large sessions',
+    row: 'c',
+    connections: 16,
+    step: (calls, { public: key }) => {
+      const names = { distinct_id: randomUUID(), session_id: randomUUID() }
+      return calls.call({
+        path: '/public/sessions/start',
+        key,
+        gzip: zipped({ ...names, properties: profile(60_000) }),
+      })
     },
   },
 ]

@@ -33,6 +33,8 @@ interface Row {
   during: Seen
   /** of the loop of the service, ms */
   lagMs: number
+  /** of the service and of ClickHouse during the attack, s */
+  cpu: { service: number; engine: number }
   load: number
   /** answers that the attacker got, by status */
   statuses: Record<string, number>
@@ -72,10 +74,11 @@ async function replay(
   const leftBefore = await site.left()
   const refusedBefore = refusalsIn(await site.metrics())
   const before = await victim.phase(1000 * seconds)
-  await site.metrics()
+  const cpuBefore = await site.cpu()
   attacker.child.send('start')
   const during = await victim.phase(1000 * seconds)
   const metrics = await site.metrics()
+  const cpuAfter = await site.cpu()
   const statuses = await attacker.stop()
   const faults = [...slowed(before, during), ...refusedOthers(during), ...(await untilNothingIsLeft(site, leftBefore))]
   const refusals = [...refusalsIn(metrics)].flatMap(([who, count]) => {
@@ -83,7 +86,8 @@ async function replay(
     return more > 0 ? [`${who} ${more}`] : []
   })
   const lagMs = 1000 * (maxOf(metrics, 'nodejs_eventloop_lag_max_seconds') ?? 0)
-  return { attack, before, during, lagMs, load: loadavg()[0] ?? 0, statuses, refusals, faults }
+  const cpu = { service: cpuAfter.service - cpuBefore.service, engine: cpuAfter.engine - cpuBefore.engine }
+  return { attack, before, during, lagMs, cpu, load: loadavg()[0] ?? 0, statuses, refusals, faults }
 }
 
 async function startAttacker(scope: Scope, site: Site, { name }: Attack) {
@@ -150,18 +154,18 @@ function refusalsIn(samples: readonly Sample[]): Map<string, number> {
   return new Map(refusals.map(({ labels, value }) => [`${labels.limit} (${labels.project}, ${labels.kind})`, value]))
 }
 
-const WIDTHS = [28, 18, 18, 18, 8, 6]
+const WIDTHS = [28, 16, 16, 16, 7, 12, 6]
 const HEADING = columns(
-  ['attack', '/track', 'question', 'page', 'loop', 'load'],
+  ['attack', '/track', 'question', 'page', 'loop', 'CPU s', 'load'],
   'what the attacker got; limits met; faults',
 )
 
-function textOf({ attack, before, during, lagMs, load, statuses, refusals, faults }: Row): string {
+function textOf({ attack, before, during, lagMs, cpu, load, statuses, refusals, faults }: Row): string {
   const pairs = MEASURED.map((what) => `${ms(p99(before.times[what]))} → ${ms(p99(during.times[what]))}`)
   const got = Object.entries(statuses).map(([status, count]) => `${count} × ${status}`)
   const rest = [got.join(', '), refusals.join(', '), faults.length > 0 ? `FAILED: ${faults.join('; ')}` : 'good']
   return columns(
-    [`${attack.row}: ${attack.name}`, ...pairs, ms(lagMs), load.toFixed(1)],
+    [`${attack.row}: ${attack.name}`, ...pairs, ms(lagMs), `${ms(cpu.service)} + ${ms(cpu.engine)}`, load.toFixed(1)],
     rest.filter(Boolean).join('; '),
   )
 }

@@ -48,6 +48,8 @@ export interface Site {
   attacker: Keys
   service: Service
   metrics(): Promise<Sample[]>
+  /** CPU time so far, s */
+  cpu(): Promise<{ service: number; engine: number }>
   left(): Promise<Left>
 }
 
@@ -74,7 +76,7 @@ export async function openSite(scope: Scope, storage: Storage): Promise<Site> {
   const oldQueries = async () => {
     const rows = await store.clickhouse.rows<{ text: string }>(
       `SELECT concat(toString(round(elapsed)), ' s of ', replaceRegexpAll(substring(query, 1, 200), '\\s+', ' ')) AS text
-       FROM system.processes WHERE elapsed > ${OLD_QUERY_S} AND query NOT LIKE '%system.processes%'`,
+       FROM system.processes WHERE elapsed > ${OLD_QUERY_S} AND query NOT LIKE '%system.processes%' AND query NOT LIKE '%sleepEachRow%'`,
     )
     return rows.map(({ text }) => text)
   }
@@ -89,7 +91,13 @@ export async function openSite(scope: Scope, storage: Storage): Promise<Site> {
       engine: await count(`SELECT value AS n FROM system.metrics WHERE metric = 'MemoryTracking'`),
     }
   }
-  return { url: service.url, victim, attacker, service, metrics, left }
+  const cpu = async () => {
+    const samples = await metrics()
+    const [user, system] = ['user', 'system'].map((mode) => sumOf(samples, `process_cpu_${mode}_seconds_total`))
+    const us = await count(`SELECT value AS n FROM system.events WHERE event = 'OSCPUVirtualTimeMicroseconds'`)
+    return { service: (user ?? 0) + (system ?? 0), engine: us / 1e6 }
+  }
+  return { url: service.url, victim, attacker, service, metrics, cpu, left }
 }
 
 async function storesOf(scope: Scope, storage: Storage): Promise<Record<string, string>> {
