@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
+  isMemoryError,
   isTimeout,
   NoSlotError,
   ShardUnreachableError,
@@ -55,6 +56,8 @@ const NODE_ERRORS: Record<string, [status: number, message: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time. Send it again.'],
 }
 
+const NO_MEMORY =
+  'The store has too little memory for this now. Ask for fewer rows at a time (limit), or try again later.'
 const BUSY = 'Other reads of this project are still running. Try again in a moment, with fewer at a time.'
 
 /**
@@ -169,6 +172,7 @@ export function asApiError(
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
   if (error.cause instanceof NoSlotError) return new ApiError('overloaded', BUSY, { cause: error, limit: 'reads' })
+  if (isMemoryError(error)) return new ApiError('overloaded', NO_MEMORY, { cause: error, limit: 'reads' })
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }
