@@ -53,14 +53,17 @@ const VENDOR_BATCH = zipped({
   })),
 })
 
-/** Filters that cost ClickHouse far more than they cost who sends them. */
+/** Filters that cost ClickHouse far more than they cost who sends them: as much as is accepted, and more than that. */
 const PATTERNS = [
-  (n: number) =>
-    Array.from({ length: 20 }, (_, i) => ['matches', 'distinct_id', `${n}${i}(.?){200}(x{1,100}y*){9}${i}$`]),
-  (n: number) =>
-    Array.from({ length: 20 }, (_, i) => ['matches', 'distinct_id', `${i}((a|b|[0-9]){1,30}){1,30}z${n}$`]),
-  (n: number) => [['matches', 'distinct_id', Array.from({ length: 1000 }, (_, i) => `w${i}(.?){10}${n}$`)]],
+  (n: number) => patterns(20, (i) => `${n}${i}(.?){60}(x{1,100}y*){6}${i}$`),
+  (n: number) => patterns(20, (i) => `${i}((a|b|[0-9]){1,15}){1,15}z${n}$`),
+  (n: number) => [['matches', 'distinct_id', Array.from({ length: 1000 }, (_, i) => `w${i}(.?){2}${n}$`)]],
+  (n: number) => patterns(20, (i) => `${n}${i}(.?){200}(x{1,100}y*){9}${i}$`),
 ]
+
+function patterns(count: number, pattern: (i: number) => string): string[][] {
+  return Array.from({ length: count }, (_, i) => ['matches', 'distinct_id', pattern(i)])
+}
 
 export const ATTACKS: readonly Attack[] = [
   {
