@@ -122,7 +122,7 @@ async function open(
   config: Config,
   { onKeys, onClickHouse, onFatal = () => undefined, shareMetrics = (own) => own, ...options }: AppOptions,
   log: FastifyBaseLogger,
-  { server, requests, closing }: OpenServer,
+  { server, requests, limitCounts, closing }: OpenServer,
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
@@ -187,7 +187,17 @@ async function open(
   })
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
   const metrics = opened.add(
-    new Metrics({ ...lanes, lanes: lanes.all, role: config.ROLE, requests, admission, live, storage, parts }),
+    new Metrics({
+      ...lanes,
+      lanes: lanes.all,
+      role: config.ROLE,
+      requests,
+      limitCounts,
+      admission,
+      live,
+      storage,
+      parts,
+    }),
   )
   return { store, lanes, parts, purge, admission, live, closing, metrics: { read: shareMetrics(() => metrics.read()) } }
 }

@@ -1,9 +1,10 @@
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance, preValidationHookHandler } from 'fastify'
 import type { KeyRing } from '../keys/key-ring.js'
 import type { StoredKey } from '../keys/keys.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import { Turns } from '../lib/turns.js'
 import { Authentication } from './authenticate.js'
-import { acceptJson, type Intake } from './body.js'
+import { acceptJson, type Intake, ownerOf } from './body.js'
 import { BodyBudget } from './body-budget.js'
 import type { ClientLimits } from './connection-limits.js'
 import { acceptLines } from './line-body.js'
@@ -57,7 +58,8 @@ export class Admission {
     this.#keys = keys
     this.sessions = new PageSessions(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
-    this.#intake = { pool: buffers, budget: new BodyBudget(settings.BODY_MEMORY), clientLimits }
+    const budget = new BodyBudget(settings.BODY_MEMORY)
+    this.#intake = { pool: buffers, budget, clientLimits, turns: new Turns() }
     const limit = { ofAddress: settings.SESSION_ADDRESS_LIMIT, ofKey: settings.SESSION_KEY_LIMIT }
     this.#authentication = new Authentication(keys, this.#wrongKeys, this.sessions)
     this.sessionCalls = new SessionCalls(limit, log)
@@ -80,6 +82,7 @@ export class Admission {
     scope.addHook('preParsing', authentication.beforeBody)
     acceptJson(scope, contentTypes, this.#intake, authentication)
     scope.addHook('preValidation', authentication.afterBody)
+    scope.addHook('preValidation', waitForTurn(this.#intake.turns))
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
   }
 
@@ -106,6 +109,15 @@ export class Admission {
 
   close(): void {
     this.#counters?.disconnect()
+  }
+}
+
+/** Requests with a body have waited before it was parsed. */
+function waitForTurn(turns: Turns): preValidationHookHandler {
+  return (request, _reply, done) => {
+    const turn = request.rawBody ? null : turns.take(() => ownerOf(request, () => null))
+    if (turn) turn.then(() => done())
+    else done()
   }
 }
 

@@ -104,6 +104,11 @@ export class BodyAccount {
     this.#owner = owner
   }
 
+  /** Whose it is: a project, or an address as long as the key is not known. */
+  get owner(): string {
+    return this.#owner
+  }
+
   /** Whether the key is known. */
   get isKnown(): boolean {
     return this.#count === this.#budget.known

@@ -5,11 +5,13 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { MAX_WEIGHT, WEIGHT_BYTES, weigh } from '../json/complexity.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
+import type { Turns } from '../lib/turns.js'
 import type { ScannedBody } from '../model/scanned-body.js'
 import { type Authentication, UnreadBody } from './authenticate.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey } from './body-key.js'
 import { type BodyBounds, BodyWatch } from './body-watch.js'
+import { clientAddress } from './client-address.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -31,6 +33,8 @@ declare module 'fastify' {
 /** The resources and limits for reading bodies. */
 export interface Intake extends BodyBounds {
   pool: BufferPool
+  /** of the requests whose body is here */
+  turns: Turns
 }
 
 /** How bodies are read. */
@@ -64,7 +68,7 @@ export function acceptBodies(
   keys: Authentication,
   { frame, keyOf, parse }: BodyForm,
 ): void {
-  const { pool } = intake
+  const { pool, turns } = intake
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(contentTypes, async (request: FastifyRequest, payload: Payload) => {
     try {
@@ -82,6 +86,8 @@ export function acceptBodies(
   async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
     const raw = await readBody(request, payload, intake, keys, frame)
     const { account } = request
+    const turn = turns.take(() => ownerOf(request, () => keys.projectOf(request, keyOf(raw))))
+    if (turn) await turn
     const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (account && !account.isKnown) {
       const apiKey = scanned ? scanned.apiKey : keyOf(raw)
@@ -97,6 +103,13 @@ export function acceptBodies(
     if (raw.length === 0 && request.method === 'DELETE') return undefined
     return parse(raw, request)
   }
+}
+
+/** Whose turn a request takes: that of a project and kind of key as far as they are known. */
+export function ownerOf(request: FastifyRequest, projectInBody: () => string | null): string {
+  const { keyKind, projectId, account } = request
+  if (keyKind !== null) return `${projectId} ${keyKind}`
+  return account?.owner ?? projectInBody() ?? clientAddress(request)
 }
 
 function announcesBody({ headers }: FastifyRequest): boolean {

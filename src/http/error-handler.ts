@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
+  isMemoryError,
   isTimeout,
   NoSlotError,
   ShardUnreachableError,
@@ -11,6 +12,7 @@ import {
   unreadablePart,
 } from '../clickhouse/errors.js'
 import { ApiError, type ErrorCode } from '../contract/errors.js'
+import { countLimit } from './limit-counts.js'
 import { REQUEST_ID, type RequestLog } from './request-log.js'
 
 declare module 'fastify' {
@@ -54,6 +56,8 @@ const NODE_ERRORS: Record<string, [status: number, message: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time. Send it again.'],
 }
 
+const NO_MEMORY =
+  'The store has too little memory for this now. Ask for fewer rows at a time (limit), or try again later.'
 const BUSY = 'Other reads of this project are still running. Try again in a moment, with fewer at a time.'
 
 /**
@@ -84,7 +88,7 @@ export function sendError(
   conclude: () => void = () => undefined,
 ): FastifyReply {
   const known = request.is404 ? unknownCall() : asApiError(error, request.server.damagedPart)
-  request.failure = { code: known.code, error }
+  noteFailure(request, known, error)
   // The rest of the body is drained, so the connection can stay open. If it closed, a client that
   // is still sending might miss the response.
   if (LEAVES_BODY.has(known.code)) reply.removeHeader('connection')
@@ -95,6 +99,12 @@ export function sendError(
   return reply.send({ ...shape(known), error: messageFor(request, known.message) })
 }
 
+/** Notes why a request fails, for the log and the counts of limits. */
+export function noteFailure(request: FastifyRequest, known: ApiError, error: Error): void {
+  request.failure = { code: known.code, error }
+  countLimit(request, known)
+}
+
 /** What of an error's message the owner of the request's key may read. */
 export function messageFor({ keyKind }: FastifyRequest, message: string): string {
   return keyKind === 'secret' ? message : message.replace(PLACES, '$1')
@@ -103,7 +113,7 @@ export function messageFor({ keyKind }: FastifyRequest, message: string): string
 /** Responds to a request whose URL and headers are longer than its call has a use for. */
 export function refuseLongHead(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const error = new ApiError('invalid_request', 'The URL and the headers are over 16 KiB. Send less in them.')
-  request.failure = { code: error.code, error }
+  noteFailure(request, error, error)
   return reply.code(431).header('connection', 'close').send(shape(error))
 }
 
@@ -162,6 +172,7 @@ export function asApiError(
   if (error instanceof ApiError) return error
   if (error instanceof ShardUnreachableError) return new ApiError('unavailable', error.message)
   if (error.cause instanceof NoSlotError) return new ApiError('overloaded', BUSY, { cause: error, limit: 'reads' })
+  if (isMemoryError(error)) return new ApiError('overloaded', NO_MEMORY, { cause: error, limit: 'reads' })
   if (error instanceof StoreUnreachableError || error instanceof StoreError) {
     return new ApiError('unavailable', 'The store is unavailable. Try again in a moment.')
   }

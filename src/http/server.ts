@@ -10,6 +10,7 @@ import { type ClientLimits, endUnreadResponse, resetBrokenResponse, serverLimits
 import { Connections } from './connections.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
 import { HeadWatch, limitHeads, MAX_PARSED_HEAD, routedUrl } from './head-limits.js'
+import { countLimits, type LimitCounts } from './limit-counts.js'
 import { documentation } from './openapi/document.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
@@ -34,6 +35,7 @@ export interface ServerSettings {
 export interface OpenServer {
   server: FastifyInstance
   requests: RequestMetrics
+  limitCounts: LimitCounts
   /** aborted when the server begins to close */
   closing: AbortSignal
 }
@@ -90,6 +92,7 @@ export function openServer(
   server.decorateRequest('session', null)
   requestLog.watch(server)
   const requests = countRequests(server)
+  const limitCounts = countLimits(server)
   const connections = new Connections(server.server, log, { maxOpen: maxConnections(settings, log) })
   new HeadWatch(server.server, connections, log)
   limitHeads(server)
@@ -102,7 +105,7 @@ export function openServer(
   // Request bodies only: the body limit holds for the decompressed size.
   server.register(compress, { global: false, globalDecompression: true })
   server.after(() => acceptZstd(server))
-  return { server, requests, closing }
+  return { server, requests, limitCounts, closing }
 }
 
 /** As MAX_CONNECTIONS says, if the process may have as many files open; a warning says so if not. */

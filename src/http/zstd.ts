@@ -157,7 +157,9 @@ export class ZstdInflate extends Duplex {
     const window = isSingle ? sizeIn(given, length - sizeBytes, sizeBytes) : windowIn(given[5] ?? 0)
     if (dictionaryBytes > 0 || window > MAX_WINDOW) throw invalid()
     if (windows + window > ALL_WINDOWS) {
-      throw new ApiError('overloaded', 'Too many bodies with zstd are being read. Try again in a moment.')
+      throw new ApiError('overloaded', 'Too many bodies with zstd are being read. Try again in a moment.', {
+        limit: 'body_memory',
+      })
     }
     windows += window
     this.#window = window

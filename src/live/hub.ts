@@ -180,7 +180,7 @@ export class LiveHub {
     const { listeners, perProject } = this.#options.limits
     if (this.metrics.listeners >= listeners) {
       const message = 'As many live streams are open as this service allows. Try again later.'
-      throw new ApiError('overloaded', message, { retryAfter: RETRY_S })
+      throw new ApiError('overloaded', message, { retryAfter: RETRY_S, limit: 'live_streams' })
     }
     if ((this.#projects.get(projectId)?.listeners.size ?? 0) < perProject) return
     const message = `This project has its ${perProject} live streams open. Close one, or try again later.`

@@ -1,5 +1,6 @@
 import type { PartsWatch } from '../damage/parts-watch.js'
 import type { Admission } from '../http/admission.js'
+import type { LimitCounts } from '../http/limit-counts.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
 import type { Depth } from '../journal/journal.js'
 import type { Share } from '../journal/shares.js'
@@ -21,6 +22,7 @@ type MeteredLane = Pick<Lane, 'number' | 'journal' | 'commits' | 'writer' | 'pro
 export interface MetricsSources {
   role: string
   requests: RequestMetrics
+  limitCounts: Pick<LimitCounts, 'all'>
   admission: Pick<Admission, 'bodyBytes'>
   /** by their numbers; with several, the metrics of each have its number as a label */
   lanes: readonly MeteredLane[]
@@ -35,7 +37,7 @@ export interface MetricsSources {
 
 /**
  * The metrics of this process. The parts count in plain fields; names and labels are made here, at
- * a scrape. Every label comes from a registered route, a list in the code or the names of projects, never from a request.
+ * a scrape. Every label comes from a registered route, a list in the code or the operator's keys, never from a request.
  */
 export class Metrics {
   readonly #sources: MetricsSources
@@ -68,6 +70,7 @@ export class Metrics {
     ])
     return [
       ...requestMetrics(this.#sources.requests),
+      limitMetric(this.#sources.limitCounts),
       gauge(
         'tallyhouse_body_memory_bytes',
         'Memory of request bodies over 8 KiB, limited by BODY_MEMORY; by whether the key is known.',
@@ -121,6 +124,14 @@ function requestMetrics({ routes, unmatched }: RequestMetrics): Metric[] {
       all.map(({ method, route, seconds }) => [{ method, route }, seconds.count > 0 ? seconds : null]),
     ),
   ]
+}
+
+function limitMetric({ all }: MetricsSources['limitCounts']): Metric {
+  return counter(
+    'tallyhouse_limit_refusals_total',
+    'Requests that were refused by a limit, by the project and kind of their key; both are empty without a known key.',
+    all.map(({ limit, projectId, keyKind, count }) => [{ limit, project: projectId, kind: keyKind ?? '' }, count]),
+  )
 }
 
 /** The readings of each part, by its number where there are several. */

@@ -3,6 +3,7 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { ApiError } from '../contract/errors.js'
 import { asApiError, messageFor } from '../http/error-handler.js'
 import { hangUpSignal } from '../http/hang-up.js'
+import { countLimit } from '../http/limit-counts.js'
 import { given } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
 import type { EventReads } from '../pipeline/event-reads.js'
@@ -81,7 +82,9 @@ function dataOf(parts: McpOptions, request: FastifyRequest, onFailure: (error: u
     try {
       return await read()
     } catch (error) {
-      const { code, status, message, ...more } = asApiError(error as Error)
+      const known = asApiError(error as Error)
+      const { code, status, message, ...more } = known
+      countLimit(request, known)
       if (status >= 500) onFailure(error)
       throw new ApiError(code, messageFor(request, message), given(more))
     }

@@ -74,12 +74,14 @@ export const saved: FastifyPluginAsyncTypebox<SavedOptions> = async (app, { shar
     const changed = await putSaved(shards, place, value, { expected: revision ?? undefined, now: now() })
     if (typeof changed === 'object') return { status: 1, error: null, revision: changed.revision }
     if (changed === 'full') {
-      throw new ApiError('invalid_request', `A project has at most ${MAX_SAVED} ${place.kind}s. Delete one first.`)
+      throw new ApiError('invalid_request', `A project has at most ${MAX_SAVED} ${place.kind}s. Delete one first.`, {
+        limit: 'saved',
+      })
     }
     if (changed === 'large') {
       const most = `${MAX_SAVED_BYTES >> 20} MiB`
       const message = `The ${place.kind}s of a project have at most ${most} in all. Delete some, or make them shorter.`
-      throw new ApiError('invalid_request', message)
+      throw new ApiError('invalid_request', message, { limit: 'saved' })
     }
     const message = `The ${place.kind} was changed meanwhile. Read it again, and repeat the change.`
     throw new ApiError('revision_conflict', message)

@@ -2,13 +2,20 @@ import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import { JOURNALS, journalFor } from '../delivery/servers.js'
 import { type Scope, startService } from '../helper.js'
+import { runHostile } from './hostile/run.js'
+import { STORAGES } from './hostile/site.js'
 import { checkAll, LIMIT, PROPERTIES, Target } from './properties.js'
 import { VENDOR_PROPERTIES } from './vendor-properties.js'
 
 const USAGE = `usage: npm run fuzz -- [--minutes N] [--seed S]
+       npm run fuzz -- --hostile [--seconds N] [--storage NAME] [--only NAME]…
 
 Sends free-form requests to a service over each journal, for N minutes in all (1), and ends with 1 and the shortest request
-that it found where one is not answered as the contract has it, ends the process, or is not stored as it was sent.`
+that it found where one is not answered as the contract has it, ends the process, or is not stored as it was sent.
+
+With --hostile, one project attacks for N seconds (20) in each way that is known to have stopped others, while another one
+tracks, asks and reads. It ends with 1 if that one becomes more than three times slower, is refused, or anything is left a
+minute later. NAME is embedded or servers, or the name of an attack or its row; the figures need a machine that is idle.`
 
 /** Each property has its turn of so many requests. */
 const RUNS = 50
@@ -55,22 +62,38 @@ const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '1' },
     seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+    hostile: { type: 'boolean', default: false },
+    seconds: { type: 'string', default: '20' },
+    storage: { type: 'string', multiple: true, default: [...STORAGES] },
+    only: { type: 'string', multiple: true, default: [] },
     help: { type: 'boolean', default: false },
   },
 })
 const minutes = Number(values.minutes)
 const seed = Number(values.seed)
-if (values.help || !(minutes > 0) || !Number.isInteger(seed)) {
+const seconds = Number(values.seconds)
+const storages = STORAGES.filter((storage) => values.storage.includes(storage))
+if (values.help || !(minutes > 0) || !Number.isInteger(seed) || !(seconds > 0) || storages.length === 0) {
   console.log(USAGE)
   process.exit(values.help ? 0 : 2)
 }
-console.log(`seed ${seed}`)
 const closers: (() => unknown)[] = []
+const scope: Scope = { teardown: (close) => closers.unshift(close) }
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, async () => {
+    for (const close of closers) await close()
+    process.exit(1)
+  })
+}
 let isClean = true
 try {
-  for (const journal of JOURNALS) {
-    const ms = (minutes * 60_000) / JOURNALS.length
-    isClean = (await fuzz({ teardown: (close) => closers.unshift(close) }, journal, ms, seed)) && isClean
+  if (values.hostile) isClean = await runHostile(scope, { storages, seconds, only: values.only })
+  else {
+    console.log(`seed ${seed}`)
+    for (const journal of JOURNALS) {
+      const ms = (minutes * 60_000) / JOURNALS.length
+      isClean = (await fuzz(scope, journal, ms, seed)) && isClean
+    }
   }
 } finally {
   for (const close of closers) await close()

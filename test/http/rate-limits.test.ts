@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import t, { type Test } from 'tap'
 import { sendError } from '../../src/http/error-handler.js'
+import { countLimits } from '../../src/http/limit-counts.js'
 import { limitRate, openCounters, registerRateLimit } from '../../src/http/rate-limits.js'
 import { WrongKeys } from '../../src/http/wrong-keys.js'
 import {
@@ -201,6 +202,7 @@ async function limited(t: Test, url: string) {
   const stream = { write: (line: string) => warnings.push(JSON.parse(line).msg) }
   const app = Fastify({ logger: { level: 'warn', stream } })
   app.setErrorHandler(sendError)
+  countLimits(app)
   app.decorateRequest('key', 'k')
   const counters = await openCounters(url, app.log)
   t.teardown(async () => {

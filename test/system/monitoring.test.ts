@@ -33,10 +33,16 @@ function namesIn(query: string): { metrics: string[]; labels: string[] } {
 }
 
 t.test('the queries of the dashboard and the alerts read existing metrics', async (t) => {
-  const { app, call, browser } = await startApp(t, { ...(await settingsFor(t, 'embedded')), LANES: '2' })
+  const { app, call, browser } = await startApp(t, {
+    ...(await settingsFor(t, 'embedded')),
+    LANES: '2',
+    WRONG_KEY_LIMIT: '1',
+  })
   // Metrics labelled by route appear with the first request.
   await call('POST', '/public/track', { event: 'e', distinct_id: 'u' })
   await browser('/public/sessions/start', { distinct_id: 'u', session_id: 's' })
+  // One with the first refusal by a limit.
+  for (let i = 0; i < 2; i++) await call('GET', '/public/events', undefined, { 'x-api-key': `unknown-key-number-${i}` })
   // And one with the first block that is stored.
   await call('GET', '/public/events')
   const text = (await app.inject({ url: '/metrics' })).body

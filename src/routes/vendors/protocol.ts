@@ -5,7 +5,7 @@ import { deepProperties } from '../../contract/nesting.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
-import { asApiError, retryAfterOf } from '../../http/error-handler.js'
+import { asApiError, noteFailure, retryAfterOf } from '../../http/error-handler.js'
 import { senderOf } from '../../http/sender.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
@@ -250,7 +250,7 @@ function unknownCall(): ApiError {
 
 function fail(protocol: SdkProtocol, error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const known = request.is404 ? unknownCall() : asApiError(asRefusal(error))
-  request.failure = { code: known.code, error }
+  noteFailure(request, known, error)
   const retryAfter = retryAfterOf(known)
   if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
   // The rest of the body is drained, so the connection can stay open.

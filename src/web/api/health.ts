@@ -1,5 +1,5 @@
-import type { Reading } from '../lib/health.js'
 import { parseMetrics } from '../lib/prometheus.js'
+import type { Reading } from '../lib/readings.js'
 import { CallError, send } from './call.js'
 
 /** What the service measures now. @throws CallError */

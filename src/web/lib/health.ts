@@ -1,32 +1,16 @@
 import { agoText, bytesText, durationText, numberText, shareText } from './format.js'
+import { limits } from './health-limits.js'
 import { labelValues, maxOf, minOf, type Sample, sumOf, sumOfMost } from './prometheus.js'
-
-/** What the service measured at one time. */
-export interface Reading {
-  /** epoch ms */
-  at: number
-  samples: Sample[]
-  /** why the service is not ready; null if it is */
-  notReady: string | null
-}
-
-/** From nothing to do, by something to look at, to something that loses or refuses data if nobody acts. */
-export type Level = 'good' | 'watch' | 'bad'
-
-/** One part of the service, in words. */
-export interface Check {
-  title: string
-  level: Level
-  /** one sentence */
-  verdict: string
-  /** what to do about it; null if there is nothing */
-  advice: string | null
-  facts: [name: string, value: string][]
-  /** what this part is */
-  about: string
-  /** a view that has more */
-  link?: { text: string; to: string[] }
-}
+import {
+  type Check,
+  isSameRun,
+  type Level,
+  latelyText,
+  type Reading,
+  risen,
+  risenLabels,
+  type Times,
+} from './readings.js'
 
 /** As docs/monitoring/alerts.yml has them, with a step before. */
 const WAITING_S = { watch: 10, bad: 60 }
@@ -55,18 +39,6 @@ const REFUSALS: Record<string, string> = {
 /** What a lost table is called. */
 const LOST: Record<string, string> = { events: 'Events', dead_letters: 'Dead letters', api_keys: 'API keys' }
 
-/** How far back it counts as lately. */
-export const LATELY_MS = 5 * 60_000
-
-/** Readings, the last of which is the state now. Counts are judged by how much they have risen since an earlier one. */
-interface Times {
-  now: Reading
-  /** the reading before; null if there is none of the same processes */
-  last: Reading | null
-  /** the earliest of the last minutes; null if there is none of the same processes */
-  first: Reading | null
-}
-
 /** @param readings by time, of the last `LATELY_MS`; the last one is now */
 export function checksOf(readings: readonly Reading[]): Check[] {
   const now = readings.at(-1)
@@ -74,12 +46,7 @@ export function checksOf(readings: readonly Reading[]): Check[] {
   const same = readings.slice(0, -1).filter((before) => isSameRun(now, before))
   const times = { now, last: same.at(-1) ?? null, first: same[0] ?? null }
   const parts = [readiness(now), intake(times), backlog(now), store(times), damage(now), disk(now), letters(times)]
-  return [...parts, names(times), load(now)]
-}
-
-/** In words how long ago the earliest reading is that counts as lately. */
-function latelyText({ now, first }: Times): string {
-  return first ? `in the last ${durationText(now.at - first.at)}` : 'since this page was opened'
+  return [...parts, names(times), limits(times), load(now)]
 }
 
 /** The worst of all, and a sentence about the whole. */
@@ -371,21 +338,6 @@ function load({ samples }: Reading): Check {
     ],
     about: 'This is the process that answered; ClickHouse and Redis have memory of their own.',
   }
-}
-
-/** Whether no process was started or replaced in between, so that counts can be compared. */
-function isSameRun(now: Reading, before: Reading): boolean {
-  const starts = ({ samples }: Reading) => sumOf(samples, 'process_start_time_seconds')
-  return now.at > before.at && starts(now) === starts(before)
-}
-
-function risen(now: Reading, before: Reading, name: string, labels: Record<string, string> = {}): number {
-  return Math.max(0, sumOf(now.samples, name, labels) - sumOf(before.samples, name, labels))
-}
-
-/** The values of a label whose counts have risen. */
-function risenLabels(now: Reading, before: Reading, name: string, label: string): string[] {
-  return labelValues(now.samples, name, label).filter((value) => risen(now, before, name, { [label]: value }) > 0)
 }
 
 function listOf(reasons: string[], texts: Record<string, string>): string {

@@ -1,6 +1,7 @@
 import t from 'tap'
-import { checksOf, overall, type Reading } from '../../../src/web/lib/health.js'
+import { checksOf, overall } from '../../../src/web/lib/health.js'
 import { parseMetrics } from '../../../src/web/lib/prometheus.js'
+import type { Reading } from '../../../src/web/lib/readings.js'
 
 const CALM: Record<string, number> = {
   process_start_time_seconds: 1000,
@@ -50,6 +51,34 @@ t.test('events per second are those between two readings of the same processes',
     { at: 2_005_000 },
   )
   t.equal(part('Intake', before, restarted).verdict, 'Events are accepted.')
+})
+
+t.test('a limit that was met names the project, its kind of key, and what to do', async (t) => {
+  const reads = 'tallyhouse_limit_refusals_total{limit="reads",project="shop",kind="read"}'
+  const wrong = 'tallyhouse_limit_refusals_total{limit="requests",project="",kind=""}'
+  const before = reading({ [reads]: 3 })
+  const now = reading({ [reads]: 15, [wrong]: 1 }, { at: 2_005_000 })
+  const { level, verdict, advice, facts } = part('Limits', before, now)
+  t.equal(level, 'watch')
+  t.equal(
+    verdict,
+    'Refused in the last 5 s: project shop with a read key 12 times (reads at once); a client without a known key once (requests in a window).',
+  )
+  t.match(advice, /Let clients read less at a time; retries help\. .*RATE_LIMIT.* revoke it/)
+  t.strictSame(facts[0], ['Refused since the start', '16'])
+  t.strictSame(facts[1], ['reads, project shop with a read key', '12'])
+  t.equal(part('Limits', now, reading({ [reads]: 15, [wrong]: 1 }, { at: 2_006_000 })).level, 'good')
+
+  const shortened = reading({
+    'tallyhouse_insert_id_window_seconds{project="shop",kind="page",lane="0"}': 7200,
+    'tallyhouse_insert_id_window_seconds{project="shop",kind="page",lane="1"}': 3600,
+    'tallyhouse_insert_id_window_seconds{project="shop",kind="secret"}': 700_000,
+    'tallyhouse_journal_project_bytes{project="shop"}': 400,
+  })
+  t.equal(
+    part('Limits', shortened).verdict,
+    'Of project shop with a page key, repeated events are known for 1 h only. 40% of the journal is of project shop.',
+  )
 })
 
 t.test('each problem has its level and says what to do', async (t) => {

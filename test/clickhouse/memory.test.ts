@@ -1,0 +1,81 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { ClickHouse } from '../../src/clickhouse/client.js'
+import { openStore } from '../../src/clickhouse/open.js'
+import { makeKey, storedKey } from '../../src/keys/keys.js'
+import { insertKeys } from '../../src/store/api-keys.js'
+import { dataFolder, PUBLIC_KEY, SECRET_KEY, startApp, startClickHouse, temporaryFolder, until } from '../helper.js'
+
+/** Of ClickHouse: one page of the profiles takes more. */
+const SERVER_BYTES = 1_500_000_000
+const PROFILES = 400
+const READS = 6
+
+t.test('whoever fills the memory of ClickHouse is refused, and nobody else', async (t) => {
+  const folder = join(await dataFolder(t), 'clickhouse')
+  await mkdir(join(folder, 'conf.d'), { recursive: true })
+  const limit = `<clickhouse><max_server_memory_usage>${SERVER_BYTES}</max_server_memory_usage></clickhouse>`
+  await writeFile(join(folder, 'conf.d', 'memory.xml'), limit)
+  const { url } = await startClickHouse(t, folder)
+  const settings = { PUBLIC_API_KEY: PUBLIC_KEY, SECRET_KEY, LOG_LEVEL: 'silent', CLICKHOUSE_URL: url }
+  const { app, call, config } = await startApp(
+    t,
+    { ...settings, DATA_DIR: await temporaryFolder(t) },
+    { keysRefreshMs: 200 },
+  )
+  const other = { 'x-api-key': makeKey('secret') }
+  const store = await openStore(config)
+  const key = storedKey(other['x-api-key'], { projectId: 'other', kind: 'secret' })
+  await insertKeys(store.clickhouse, [key], Date.now())
+  await store.close()
+  const clickhouse = new ClickHouse({ url })
+  t.teardown(() => clickhouse.close())
+  await clickhouse.command(
+    `INSERT INTO profiles (project_id, distinct_id, properties, version, created_at, updated_at)
+     SELECT 'default', concat('p', toString(number)), concat('{"text":"', repeat('x', 1000000), '"}'), number + 1, 1, 1
+     FROM numbers(${PROFILES})`,
+    {},
+    { max_block_size: '16', min_insert_block_size_bytes: '50000000' },
+  )
+  await clickhouse.command(
+    `INSERT INTO events (project_id, event_id, event, distinct_id, timestamp, received_at, properties, insert_id)
+     SELECT 'other', reinterpret(bitOr(bitShiftLeft(toUInt128(number), 64), toUInt128(1)), 'UUID'), 'a', toString(number),
+       1760000000000 + number, 0, '{}', '' FROM numbers(300000)`,
+  )
+  await until('the key', async () => (await call('GET', '/public/users', undefined, other)).statusCode === 200)
+
+  let isOver = false
+  const statuses = Array.from({ length: READS }, async () => {
+    const { statusCode, body } = await call('GET', '/public/users?limit=1000')
+    return statusCode === 200 ? 200 : `${statusCode} ${JSON.parse(body).code}`
+  })
+  const victim = async (ask: () => Promise<{ statusCode: number; body: string }>) => {
+    let count = 0
+    for (; !isOver || count === 0; count++) {
+      const { statusCode, body } = await ask()
+      t.equal(statusCode, 200, body.slice(0, 300))
+    }
+    return count
+  }
+  // Counts users, which takes some memory.
+  const question = { kind: 'series', series: [{ event: 'a', metric: 'users' }], from: '2025-10-09', to: '2025-10-10' }
+  const asked = [
+    victim(() => call('POST', '/public/query', question, other)),
+    victim(() => call('POST', '/public/track', { event: 'b', distinct_id: 'u' }, other)),
+    victim(() => call('GET', '/public/events?order=desc&limit=10', undefined, other)),
+  ]
+  const answers = await Promise.all(statuses)
+  isOver = true
+  t.comment(`${await Promise.all(asked)} calls of the other project beside ${answers}`)
+  t.ok(answers.every((answer) => answer === 200 || answer === '503 overloaded'))
+  t.ok(answers.includes('503 overloaded'), 'the memory was short')
+  const { body } = await app.inject('/metrics')
+  t.match(body, /tallyhouse_limit_refusals_total\{limit="reads",project="default",kind="secret"\}/)
+  await until('the memory to be free', async () => {
+    const [row] = await clickhouse.rows<{ n: string }>(
+      `SELECT count() AS n FROM system.processes WHERE query LIKE '%distinct_id%' AND query NOT LIKE '%system.processes%'`,
+    )
+    return row?.n === '0'
+  })
+})

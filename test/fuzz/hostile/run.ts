@@ -1,0 +1,179 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { loadavg } from 'node:os'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { maxOf, type Sample } from '../../../src/web/lib/prometheus.js'
+import type { Scope } from '../../helper.js'
+import { ATTACKS, type Attack } from './attacks.js'
+import { type Left, openSite, type Site, type Storage } from './site.js'
+import { MEASURED, p99, type Seen, Victim } from './victim.js'
+
+/** The others may get so many times slower, or this slow, whichever is more. */
+const TIMES = 3
+const FAST_MS = 50
+/** After which nothing may be left. */
+const LEFT_MS = 60_000
+const POLL_MS = 1_000
+/** What a process may keep that has done much: its heap grows by what it has seen, once. */
+const KEPT = { service: 256 * 2 ** 20, engine: 512 * 2 ** 20, journal: 2 ** 20, states: 32 * 2 ** 20 }
+const PROGRAM = fileURLToPath(new URL('attacker.ts', import.meta.url))
+
+export interface HostileOptions {
+  storages: readonly Storage[]
+  /** how long each attack lasts; what comes before it is measured for as long */
+  seconds: number
+  /** names or rows of attacks; all if there are none */
+  only: readonly string[]
+}
+
+interface Row {
+  attack: Attack
+  before: Seen
+  during: Seen
+  /** of the loop of the service, ms */
+  lagMs: number
+  /** of the service and of ClickHouse during the attack, s */
+  cpu: { service: number; engine: number }
+  load: number
+  /** answers that the attacker got, by status */
+  statuses: Record<string, number>
+  refusals: string[]
+  /** what is wrong; empty if nothing is */
+  faults: string[]
+}
+
+/** Replays each attack beside a project that must not notice it. @returns whether none did it harm */
+export async function runHostile(scope: Scope, { storages, seconds, only }: HostileOptions): Promise<boolean> {
+  const attacks = ATTACKS.filter(({ name, row }) => only.length === 0 || only.includes(name) || only.includes(row))
+  let isHarmless = true
+  for (const storage of storages) {
+    const site = await openSite(scope, storage)
+    const victim = new Victim(site.url, site.victim)
+    scope.teardown(() => victim.close())
+    // What a service does for the first time takes longer.
+    await victim.phase(3_000)
+    console.log(`\n${storage}, each attack for ${seconds} s, p99 in ms before → during`)
+    console.log(HEADING)
+    for (const attack of attacks) {
+      const row = await replay(scope, { site, victim, attack, seconds })
+      console.log(textOf(row))
+      isHarmless &&= row.faults.length === 0
+    }
+    await victim.close()
+  }
+  return isHarmless
+}
+
+async function replay(
+  scope: Scope,
+  { site, victim, attack, seconds }: { site: Site; victim: Victim; attack: Attack; seconds: number },
+): Promise<Row> {
+  const attacker = await startAttacker(scope, site, attack)
+  await untilNothingIsLeft(site, null)
+  const leftBefore = await site.left()
+  const refusedBefore = refusalsIn(await site.metrics())
+  const before = await victim.phase(1000 * seconds)
+  const cpuBefore = await site.cpu()
+  attacker.child.send('start')
+  const during = await victim.phase(1000 * seconds)
+  const metrics = await site.metrics()
+  const cpuAfter = await site.cpu()
+  const statuses = await attacker.stop()
+  const faults = [...slowed(before, during), ...refusedOthers(during), ...(await untilNothingIsLeft(site, leftBefore))]
+  const refusals = [...refusalsIn(metrics)].flatMap(([who, count]) => {
+    const more = count - (refusedBefore.get(who) ?? 0)
+    return more > 0 ? [`${who} ${more}`] : []
+  })
+  const lagMs = 1000 * (maxOf(metrics, 'nodejs_eventloop_lag_max_seconds') ?? 0)
+  const cpu = { service: cpuAfter.service - cpuBefore.service, engine: cpuAfter.engine - cpuBefore.engine }
+  return { attack, before, during, lagMs, cpu, load: loadavg()[0] ?? 0, statuses, refusals, faults }
+}
+
+async function startAttacker(scope: Scope, site: Site, { name }: Attack) {
+  const given = JSON.stringify({ url: site.url, name, keys: site.attacker })
+  const child = fork(PROGRAM, [given], { execArgv: ['--import=tsx'] })
+  const ended = once(child, 'exit')
+  scope.teardown(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  const next = async () => {
+    const [message] = await Promise.race([
+      once(child, 'message'),
+      ended.then(() => {
+        throw new Error(`the attacker of ${name} ended early`)
+      }),
+    ])
+    return message
+  }
+  await next()
+  const stop = async (): Promise<Record<string, number>> => {
+    child.send('stop')
+    const { statuses } = await next()
+    await ended
+    return statuses
+  }
+  return { child, stop }
+}
+
+function slowed(before: Seen, during: Seen): string[] {
+  return MEASURED.flatMap((what) => {
+    const [was, is] = [p99(before.times[what]), p99(during.times[what])]
+    return is > Math.max(FAST_MS, TIMES * was) ? [`${what} took ${ms(is)} ms instead of ${ms(was)}`] : []
+  })
+}
+
+function refusedOthers({ refused }: Seen): string[] {
+  return Object.entries(refused).map(([what, count]) => `refused: ${what}, ${count} times`)
+}
+
+/** @param before null: only queries and entries count. @returns what is still there after a minute */
+async function untilNothingIsLeft(site: Site, before: Left | null): Promise<string[]> {
+  const deadline = Date.now() + LEFT_MS
+  for (;;) {
+    const found = leftovers(await site.left(), before)
+    if (found.length === 0 || Date.now() > deadline) return found
+    await wait(POLL_MS)
+  }
+}
+
+function leftovers(now: Left, before: Left | null): string[] {
+  return [
+    ...now.queries.map((query) => `left: a query, ${query}`),
+    ...(now.mutations > 0 ? [`left: ${now.mutations} mutations`] : []),
+    ...(['journal', 'states', 'service', 'engine'] as const).flatMap((what) => {
+      const grown = before ? now[what] - before[what] : what === 'journal' ? now.journal : 0
+      return grown > KEPT[what] ? [`left: ${Math.round(grown / 2 ** 20)} MiB more in ${what}`] : []
+    }),
+  ]
+}
+
+function refusalsIn(samples: readonly Sample[]): Map<string, number> {
+  const refusals = samples.filter(({ name }) => name === 'tallyhouse_limit_refusals_total')
+  return new Map(refusals.map(({ labels, value }) => [`${labels.limit} (${labels.project}, ${labels.kind})`, value]))
+}
+
+const WIDTHS = [28, 16, 16, 16, 7, 12, 6]
+const HEADING = columns(
+  ['attack', '/track', 'question', 'page', 'loop', 'CPU s', 'load'],
+  'what the attacker got; limits met; faults',
+)
+
+function textOf({ attack, before, during, lagMs, cpu, load, statuses, refusals, faults }: Row): string {
+  const pairs = MEASURED.map((what) => `${ms(p99(before.times[what]))} → ${ms(p99(during.times[what]))}`)
+  const got = Object.entries(statuses).map(([status, count]) => `${count} × ${status}`)
+  const rest = [got.join(', '), refusals.join(', '), faults.length > 0 ? `FAILED: ${faults.join('; ')}` : 'good']
+  return columns(
+    [`${attack.row}: ${attack.name}`, ...pairs, ms(lagMs), `${ms(cpu.service)} + ${ms(cpu.engine)}`, load.toFixed(1)],
+    rest.filter(Boolean).join('; '),
+  )
+}
+
+function columns(texts: string[], rest: string): string {
+  return `${texts.map((text, i) => text.padEnd(WIDTHS[i] ?? 0)).join('')} ${rest}`
+}
+
+function ms(value: number): string {
+  return value < 10 ? value.toFixed(1) : value.toFixed(0)
+}

@@ -1,0 +1,64 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import { Turns } from '../../src/lib/turns.js'
+
+/** Requests that each hold the event loop for a millisecond of a clock that only they move. */
+function loop() {
+  let now = 0
+  const done: string[] = []
+  const turns = new Turns({ clock: () => now })
+  const request = async (owner: string) => {
+    const turn = turns.take(() => owner)
+    if (turn) {
+      await turn
+      // Then it goes through some steps that wait for nothing.
+      await undefined
+      await undefined
+    }
+    now += 1
+    done.push(owner)
+  }
+  return { turns, request, done, at: () => now }
+}
+
+t.test('owners take turns, however many requests one of them has', async (t) => {
+  const { request, done } = loop()
+  const all = Array.from({ length: 20 }, () => request('many'))
+  const few = [request('few'), request('few'), request('other')]
+  await Promise.all(few)
+  const before = done.length
+  t.equal(done.filter((owner) => owner === 'few').length, 2)
+  t.ok(before <= 10, `${done}`)
+  await Promise.all(all)
+  t.equal(done.length, 23)
+})
+
+t.test('one who comes while others wait does not wait for all of them', async (t) => {
+  const { request, done } = loop()
+  const all = Array.from({ length: 50 }, () => request('many'))
+  while (done.length < 5) await wait(0)
+  const before = done.length
+  await request('late')
+  t.ok(done.length - before <= 6, `${done.length - before}`)
+  await Promise.all(all)
+})
+
+t.test('the loop looks for new requests after each slice', async (t) => {
+  const { request, done } = loop()
+  const all = Array.from({ length: 30 }, () => request('many'))
+  const seen: number[] = []
+  while (done.length < 30) {
+    seen.push(done.length)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await Promise.all(all)
+  const steps = seen.slice(1).map((count, i) => count - (seen[i] ?? 0))
+  t.ok(Math.max(...steps.slice(1)) <= 4, `${seen}`)
+})
+
+t.test('where there is time, nobody waits, and nothing is asked about the owner', async (t) => {
+  const turns = new Turns({ clock: () => 0 })
+  const ownerOf = () => t.fail('asked for the owner')
+  for (let i = 0; i < 1000; i++) t.equal(turns.take(ownerOf as never), null)
+  t.end()
+})
