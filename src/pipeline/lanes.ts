@@ -12,6 +12,7 @@ import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
 import { AliasLinks } from './alias-links.js'
 import { AliasProjects } from './alias-projects.js'
+import { AliasSettling } from './alias-settling.js'
 import { Aliases } from './aliases.js'
 import { openQueueBudget } from './group-commit.js'
 import { type Lane, laneOn } from './lane.js'
@@ -40,6 +41,7 @@ export interface Lanes {
   sessions: States<Session>
   aliases: Aliases
   links: AliasLinks
+  settling: Pick<AliasSettling, 'start'>
   barrier: Barrier
   /** by lane, see LevelBarrier */
   lateClockReads: readonly number[]
@@ -110,6 +112,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const { aliases: states } = parts
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   const aliases = new Aliases({ states, projects, shards })
+  const settling = new AliasSettling({ aliases, states, barrier, shards, log })
   return {
     all,
     home,
@@ -118,7 +121,8 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     profiles,
     sessions,
     aliases,
-    links: new AliasLinks({ aliases, states, profiles, projects, barrier, log }),
+    links: new AliasLinks({ aliases, states, profiles, projects, settling, barrier, log }),
+    settling,
     barrier,
     lateClockReads,
     ofJournal: (id) => all.find(({ journal }) => journal.id === id) ?? all.find(isUnknown),
@@ -126,9 +130,10 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     noteLayout: (original) => {
       isOriginal = original
     },
-    close: () => {
+    close: async () => {
       joining.abort()
-      return closeAll(all)
+      await settling.close()
+      await closeAll(all)
     },
   }
 }
