@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { StoreUnreachableError } from '../clickhouse/errors.js'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
+import { inTurns } from '../lib/in-turns.js'
 import type { Log } from '../lib/log.js'
 import { type Alias, isLink } from '../model/alias.js'
 import { projectsWithSteps, type Step } from '../store/aliases.js'
@@ -14,9 +15,9 @@ const GATHER_MS = 1_000
 /** How often the store is asked for steps that a process which ended has left, ms. */
 const SWEEP_MS = 60_000
 /** Names that are made to lead to their users at a time. */
-const AT_ONCE = 100
+const AT_ONCE = 500
 /** The pause after that, as a multiple of the time it took: requests go first. */
-const PAUSE_SHARE = 4
+const PAUSE_SHARE = 1
 
 export interface AliasSettlingOptions {
   aliases: Pick<Aliases, 'stepsOf' | 'aliasesOf' | 'settle'>
@@ -100,15 +101,14 @@ export class AliasSettling {
   /** Notes of steps that nothing leads to them, unless something does again. @returns of how many */
   async #end(projectId: string, steps: readonly Step[]): Promise<number> {
     let ended = 0
-    for (const { alias, stepAt } of steps) {
-      if (this.#stop.signal.aborted) break
+    await inTurns(steps, async ({ alias, stepAt }) => {
       await this.#options.states.change(projectId, alias, (current) => {
         // One that is pending may be about to be taken back, which leads its names to it again.
         if (!isLink(current) || current.isPending || current.stepAt !== stepAt) return current
         ended++
         return { ...current, stepAt: 0 }
       })
-    }
+    })
     return ended
   }
 

@@ -47,17 +47,18 @@ export function aliasEnds(statement: Statement): string {
   const links = `SELECT alias, distinct_id FROM ${shards.newest('aliases', { keys, columns: ['distinct_id'] })}
     WHERE ${keys} AND ${ARE_LINKS}`
   const steps = stepsSql(shards, project)
-  const count = `(SELECT count() FROM (${steps}))`
   return `WITH RECURSIVE ways AS (
-      SELECT alias, distinct_id AS user, (created_at, alias) AS latest, toUInt64(1) AS length FROM (${steps})
+      SELECT alias, distinct_id AS user, (created_at, alias) AS latest, toUInt64(1) AS length, count() OVER () AS all_steps
+      FROM (${steps})
       UNION ALL
       SELECT
         w.alias,
-        multiIf(n.alias = '', w.user, w.length >= ${count}, n.latest.2, n.user),
+        multiIf(n.alias = '', w.user, w.length >= w.all_steps, n.latest.2, n.user),
         if(n.alias != '' AND n.latest > w.latest, n.latest, w.latest),
-        2 * w.length
+        2 * w.length,
+        w.all_steps
       FROM ways AS w LEFT JOIN ways AS n ON n.alias = w.user
-      WHERE w.length < 2 * ${count}
+      WHERE w.length < 2 * w.all_steps
     )
     SELECT l.alias AS alias, if(e.alias = '', l.distinct_id, e.user) AS user
     FROM (${links}) AS l
