@@ -9,3 +9,6 @@ ALTER TABLE aliases ADD COLUMN IF NOT EXISTS said String DEFAULT distinct_id AFT
 ALTER TABLE aliases ADD COLUMN IF NOT EXISTS given_to String DEFAULT '' AFTER created_at;
 ALTER TABLE aliases ADD COLUMN IF NOT EXISTS given Array(String) DEFAULT [] AFTER given_to;
 ALTER TABLE aliases ADD COLUMN IF NOT EXISTS is_pending UInt8 DEFAULT 0 AFTER given;
+-- Epoch ms. Other names may lead to a user that has become an alias, until they were made to lead to the user of both. Zero for
+-- every other alias: nothing leads to it.
+ALTER TABLE aliases ADD COLUMN IF NOT EXISTS step_at Int64 DEFAULT 0 AFTER is_pending;

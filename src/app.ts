@@ -162,7 +162,10 @@ async function open(
     })
     // The lanes of a shard that is down follow when it is back.
     if (failure) throw failure
-    if (isWriter) purge.start()
+    if (isWriter) {
+      purge.start()
+      lanes.settling.start()
+    }
     // So do those that are down themselves.
     if (missing) throw missing
   }

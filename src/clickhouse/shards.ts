@@ -25,7 +25,10 @@ export const VERSIONED = {
     key: 'session_id',
     columns: ['distinct_id', 'state', 'properties', 'duration', 'started_at', 'updated_at', 'ended_at'],
   },
-  aliases: { key: 'alias', columns: ['distinct_id', 'said', 'created_at', 'given_to', 'given', 'is_pending'] },
+  aliases: {
+    key: 'alias',
+    columns: ['distinct_id', 'said', 'created_at', 'given_to', 'given', 'is_pending', 'step_at'],
+  },
 }
 
 export type VersionedName = keyof typeof VERSIONED

@@ -4,8 +4,8 @@
  */
 export interface Alias {
   /**
-   * the user, or a name that leads to it: shortened when a chain of names was followed. Empty for a user that has other
-   * names: whatever would make it an alias itself finds that in one look-up
+   * the user, or a name that has become an alias since (see `stepAt`). Empty for a user that has other names: whatever would
+   * make it an alias itself finds that in one look-up
    */
   distinctId: string
   /** the name that it was said to be another name of; taking back another alias finds there whom this one belongs to then */
@@ -21,10 +21,24 @@ export interface Alias {
    * other name is
    */
   isPending: boolean
+  /**
+   * epoch ms: when other names were last known to lead to this one although it is an alias, as those of a user that became one
+   * do until they have been made to lead to the user of both (`AliasSettling`). 0 if none can: following names takes a second
+   * step only from an alias with another value
+   */
+  stepAt: number
 }
 
 /** A user that has other names. */
-export const HAS_NAMES: Alias = { distinctId: '', said: '', createdAt: 0, givenTo: '', given: [], isPending: false }
+export const HAS_NAMES: Alias = {
+  distinctId: '',
+  said: '',
+  createdAt: 0,
+  givenTo: '',
+  given: [],
+  isPending: false,
+  stepAt: 0,
+}
 
 /**
  * How much a call that links two names knows. `inferred`: the other name is only an earlier id of somebody, so it must not be
@@ -41,6 +55,16 @@ export function formatAlias(alias: Alias): string {
 /** Parses the result of `formatAlias`. */
 export function parseAlias(state: string): Alias {
   return JSON.parse(state) as Alias
+}
+
+/**
+ * What is known of a name once other names lead to it.
+ * @param now epoch ms
+ */
+export function ledTo(current: Alias | null, now: number): Alias {
+  if (current === null) return HAS_NAMES
+  if (current.distinctId !== '') return { ...current, stepAt: Math.max(now, current.stepAt + 1) }
+  return current.isPending ? HAS_NAMES : current
 }
 
 /** Whether a name is another name of a user. */

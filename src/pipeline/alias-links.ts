@@ -2,10 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../contract/errors.js'
 import type { Log } from '../lib/log.js'
 import { RecentNames } from '../lib/recent-names.js'
-import { type Alias, HAS_NAMES, isLink, type LinkStrength } from '../model/alias.js'
+import { type Alias, HAS_NAMES, isLink, type LinkStrength, ledTo } from '../model/alias.js'
 import { type Profile, takeAway } from '../model/profile.js'
 import { canLink } from '../model/user-names.js'
 import type { AliasProjects } from './alias-projects.js'
+import type { AliasSettling } from './alias-settling.js'
 import { type Aliases, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 import type { States } from './lane-states.js'
@@ -46,6 +47,7 @@ export interface AliasLinksOptions {
   states: States<Alias>
   profiles: States<Profile>
   projects: Pick<AliasProjects, 'announce'>
+  settling: Pick<AliasSettling, 'note'>
   barrier: Pick<Barrier, 'waitForAll'>
   log: Pick<Log, 'warn'>
 }
@@ -206,7 +208,7 @@ export class AliasLinks {
     projectId: string,
     { user, said, alias, isMerge }: { user: string; said: string; alias: string; isMerge: boolean },
   ): Promise<'again' | null> {
-    const { states, profiles, aliases } = this.#parts
+    const { states, profiles, aliases, settling } = this.#parts
     const mark = { ...HAS_NAMES, createdAt: this.#now(), isPending: true }
     if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
     const own = await profiles.get(projectId, alias)
@@ -217,18 +219,26 @@ export class AliasLinks {
       givenTo: own ? user : '',
       given: [],
       isPending: own !== null,
+      stepAt: 0,
     }
     let isMade = false
+    let isStep = false
     await states.change(projectId, alias, (current) => {
       isMade = !isLink(current) && (isMerge || current === null || isYielding(current, { user, alias }))
-      return isMade ? made : current
+      isStep = current !== null
+      if (!isMade) return current
+      return isStep ? ledTo(made, made.createdAt) : made
     })
     if (!isMade) {
       const isMine = (current: Alias | null) => current?.isPending === true && current.createdAt === mark.createdAt
       await this.#mark(projectId, user, (current) => (isMine(current) ? null : current))
       return 'again'
     }
-    await this.#mark(projectId, user, () => HAS_NAMES)
+    await states.change(projectId, user, (current) => {
+      isStep ||= isLink(current)
+      return ledTo(current, Date.now())
+    })
+    if (isStep) settling.note(projectId)
     if (own) await this.#give(projectId, alias, made)
     const { closing, links } = await aliases.chainOf(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
@@ -248,9 +258,7 @@ export class AliasLinks {
     let isUser = true
     await this.#parts.states.change(projectId, user, (current) => {
       isUser = !isLink(current)
-      if (!isUser) return current
-      const next = to(current)
-      return next === HAS_NAMES && current && !current.isPending ? current : next
+      return isUser ? to(current) : current
     })
     return isUser
   }

@@ -2,13 +2,11 @@ import type { Shards } from '../clickhouse/shards.js'
 import { inTurns } from '../lib/in-turns.js'
 import { type Alias, isLink } from '../model/alias.js'
 import { isReserved } from '../model/user-names.js'
-import { aliasesOf, type NamedAlias } from '../store/aliases.js'
+import { aliasesOf, type NamedAlias, type Step, stepsOf } from '../store/aliases.js'
 import type { AliasProjects } from './alias-projects.js'
 import type { States } from './lane-states.js'
 import type { Barrier } from './level-barrier.js'
 
-/** A chain of more aliases than this is shortened: each name on it is made an alias of the user itself. */
-const MAX_CHAIN = 1
 /** Names in one query. */
 const MAX_NAMES = 1000
 /** How often at most a name is followed again as its chain has changed meanwhile. */
@@ -32,8 +30,9 @@ export interface Chain {
 }
 
 /**
- * The other names of users. An alias points at one name, which may become an alias itself, so chains are followed to
- * their end. What is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
+ * The other names of users. An alias points at its user. A user may become an alias itself: until its names have been made to
+ * point at the new user (`AliasSettling`), it is a step, and chains of steps are followed to their end, however long they are.
+ * What is stored under a name is never rewritten. `AliasLinks` makes aliases and takes them back.
  */
 export class Aliases {
   readonly #states: States<Alias>
@@ -78,19 +77,13 @@ export class Aliases {
   async namesOf(projectId: string, users: readonly string[]): Promise<Map<string, string[][]>> {
     const names = new Map(users.map((user) => [user, [[user]]]))
     if ((await this.#projects.look(projectId)) === 'none') return names
-    const userOf = new Map(users.map((user) => [user, user]))
-    for (let level = [...names.keys()]; level.length > 0; ) {
-      const next = new Map<string, string[]>()
-      for (const { alias, distinctId } of await this.#aliasesOf(projectId, level)) {
-        const user = userOf.get(distinctId)
-        if (user === undefined || userOf.has(alias)) continue
-        userOf.set(alias, user)
-        const its = next.get(user)
-        if (its) its.push(alias)
-        else next.set(user, [alias])
-      }
-      for (const [user, its] of next) names.get(user)?.push(its)
-      level = [...next.values()].flat()
+    const places = stepsBehind(users, await this.stepsOf(projectId))
+    for (const { alias, distinctId } of await this.aliasesOf(projectId, [...places.keys()])) {
+      const place = places.get(distinctId)
+      if (!place || alias === place.user) continue
+      const levels = names.get(place.user) ?? []
+      while (levels.length <= place.level + 1) levels.push([])
+      levels[place.level + 1]?.push(alias)
     }
     return names
   }
@@ -147,7 +140,6 @@ export class Aliases {
       links.set(at, alias)
       at = alias.distinctId
     }
-    if (links.size > MAX_CHAIN) await this.#shorten(projectId, links, at)
     return { user: at, links, hasNames, closing: null }
   }
 
@@ -165,8 +157,11 @@ export class Aliases {
         known.set(name, reading)
         return reading
       }
+      // All at once, rather than one after another along each chain.
+      await inTurns(left, async (name) => void (await read(name)))
+      const endOf = endFinder(read)
       await inTurns(left, async (name) => {
-        const user = await endOf(name, read)
+        const user = await endOf(name)
         const alias = await read(name)
         if (user === null || !isLink(alias) || alias.distinctId === user) return
         changed.push(name)
@@ -178,33 +173,62 @@ export class Aliases {
     }
   }
 
-  /** Makes every name of a chain an alias of the user itself, so that the next look-up takes one step. */
-  async #shorten(projectId: string, links: Map<string, Alias>, user: string): Promise<void> {
-    const long = [...links].filter(([, { distinctId }]) => distinctId !== user)
-    await this.settle(
-      projectId,
-      long.map(([name]) => name),
-    )
+  /** The aliases in ClickHouse that others may lead to. */
+  stepsOf(projectId: string): Promise<Step[]> {
+    return stepsOf(this.#shards, projectId)
   }
 
-  async #aliasesOf(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
-    const found: NamedAlias[] = []
+  /** The aliases in ClickHouse that point at one of these names. */
+  async aliasesOf(projectId: string, names: readonly string[]): Promise<NamedAlias[]> {
+    const found: NamedAlias[][] = []
     for (let start = 0; start < names.length; start += MAX_NAMES) {
-      found.push(...(await aliasesOf(this.#shards, projectId, names.slice(start, start + MAX_NAMES))))
+      found.push(await aliasesOf(this.#shards, projectId, names.slice(start, start + MAX_NAMES)))
     }
-    return found
+    return found.flat()
   }
 }
 
-/** The user of a name, by what was said of it and of the names behind it; null if these make a cycle. */
-export async function endOf(name: string, read: (name: string) => Promise<Alias | null>): Promise<string | null> {
-  const seen = new Set<string>()
-  for (let at = name; ; ) {
-    if (seen.has(at)) return null
-    seen.add(at)
-    const alias = await read(at)
-    if (!isLink(alias) || isReserved(alias.said)) return at
-    at = alias.said
+/** Where the names of each user are to be sought: at the user, and at each step that leads to it, by the number of steps. */
+function stepsBehind(
+  users: readonly string[],
+  steps: readonly NamedAlias[],
+): Map<string, { user: string; level: number }> {
+  const behind = new Map<string, string[]>()
+  for (const { alias, distinctId } of steps) {
+    const its = behind.get(distinctId)
+    if (its) its.push(alias)
+    else behind.set(distinctId, [alias])
+  }
+  const places = new Map(users.map((user) => [user, { user, level: 0 }]))
+  for (const [name, { user, level }] of places) {
+    for (const alias of behind.get(name) ?? []) if (!places.has(alias)) places.set(alias, { user, level: level + 1 })
+  }
+  return places
+}
+
+/**
+ * Finds the user of a name by what was said of it and of the names behind it; null if these make a cycle. What was found is
+ * remembered, so that many names of one user are followed in as many steps as there are names.
+ */
+export function endFinder(read: (name: string) => Promise<Alias | null>): (name: string) => Promise<string | null> {
+  const ends = new Map<string, string | null>()
+  return async (name) => {
+    const path = new Set<string>()
+    let at = name
+    let end: string | null | undefined
+    for (;;) {
+      end = path.has(at) ? null : ends.get(at)
+      if (end !== undefined) break
+      path.add(at)
+      const alias = await read(at)
+      if (!isLink(alias) || isReserved(alias.said)) {
+        end = at
+        break
+      }
+      at = alias.said
+    }
+    for (const passed of path) ends.set(passed, end)
+    return end
   }
 }
 

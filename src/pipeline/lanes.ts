@@ -12,6 +12,7 @@ import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
 import { AliasLinks } from './alias-links.js'
 import { AliasProjects } from './alias-projects.js'
+import { AliasSettling } from './alias-settling.js'
 import { Aliases } from './aliases.js'
 import { type Lane, laneOn } from './lane.js'
 import { LaneIds } from './lane-ids.js'
@@ -41,6 +42,7 @@ export interface Lanes {
   sessions: States<Session>
   aliases: Aliases
   links: AliasLinks
+  settling: Pick<AliasSettling, 'start'>
   barrier: Barrier
   ids: LaneIds
   /** by lane, see LevelBarrier */
@@ -112,6 +114,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
   const { aliases: states } = parts
   const projects = new AliasProjects({ lanes: all, home, shards, isShared: config.REDIS_URL !== undefined })
   const aliases = new Aliases({ states, projects, shards })
+  const settling = new AliasSettling({ aliases, states, barrier, shards, log })
   return {
     all,
     home,
@@ -120,7 +123,8 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     profiles,
     sessions,
     aliases,
-    links: new AliasLinks({ aliases, states, profiles, projects, barrier, log }),
+    links: new AliasLinks({ aliases, states, profiles, projects, settling, barrier, log }),
+    settling,
     barrier,
     ids: new LaneIds(all),
     lateClockReads,
@@ -129,9 +133,10 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
     noteLayout: (original) => {
       isOriginal = original
     },
-    close: () => {
+    close: async () => {
       joining.abort()
-      return closeAll(all)
+      await settling.close()
+      await closeAll(all)
     },
   }
 }

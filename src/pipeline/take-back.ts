@@ -1,9 +1,9 @@
 import { ApiError } from '../contract/errors.js'
 import { inTurns } from '../lib/in-turns.js'
-import { type Alias, HAS_NAMES, isLink } from '../model/alias.js'
+import { type Alias, HAS_NAMES, isLink, ledTo } from '../model/alias.js'
 import { type Profile, takeAway } from '../model/profile.js'
 import type { Properties } from '../model/properties.js'
-import { type Aliases, endOf, isSame } from './aliases.js'
+import { type Aliases, endFinder, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 import type { States } from './lane-states.js'
 import type { Barrier } from './level-barrier.js'
@@ -46,12 +46,15 @@ async function tryToTakeBack(parts: TakeBackParts, projectId: string, alias: str
   const parting = await partingOf(parts, projectId, user, alias)
   const known = parting.links.get(alias)
   if (!known) return true
-  await states.change(projectId, alias, (current) => (isLink(current) ? { ...current, isPending: true } : current))
+  const others = [...parting.leaving].filter((name) => name !== alias)
+  await states.change(projectId, alias, (current) => {
+    if (!isLink(current)) return current
+    return { ...(others.length > 0 ? ledTo(current, Date.now()) : current), isPending: true }
+  })
   const taken = await takeGiven(parts, parting)
   await giveAgain(parts, parting, taken)
   await giveToAlias(parts, parting, alias)
   await dropDerived(parts, parting)
-  const others = [...parting.leaving].filter((name) => name !== alias)
   // Until the alias is gone, a name that leads to it leads to the user.
   await inTurns(others, (name) => lead(parts, projectId, name, alias))
   let isGone = false
@@ -81,10 +84,8 @@ async function partingOf(
     if (isLink(link)) links.set(name, link)
   })
   const leaving = new Set<string>([alias])
-  for (const name of links.keys()) {
-    const read = async (at: string) => (at === alias ? null : (links.get(at) ?? null))
-    if ((await endOf(name, read)) === alias) leaving.add(name)
-  }
+  const endOf = endFinder(async (at) => (at === alias ? null : (links.get(at) ?? null)))
+  for (const name of links.keys()) if ((await endOf(name)) === alias) leaving.add(name)
   return { projectId, user, links, leaving }
 }
 
@@ -211,7 +212,7 @@ async function unmark({ aliases, states, barrier }: TakeBackParts, { projectId, 
   await aliases.settle(projectId, left)
   if (left.length > 0) return
   await states.change(projectId, user, (current) => (isLink(current) ? current : null))
-  if ((await namesNow()).length > 0) await states.change(projectId, user, (current) => current ?? HAS_NAMES)
+  if ((await namesNow()).length > 0) await states.change(projectId, user, (current) => ledTo(current, Date.now()))
 }
 
 function pick(properties: Properties, names: Iterable<string>): Properties {

@@ -1,4 +1,4 @@
-import { ARE_LINKS } from '../store/aliases.js'
+import { ARE_LINKS, stepsSql } from '../store/aliases.js'
 import type { Statement } from './statement.js'
 
 /** The distinct_id that SDKs send for an unknown user. */
@@ -35,21 +35,33 @@ export function usersJoin(statement: Statement, profile: ProfileTokens | null, e
   return `${aliases} ${global}ANY LEFT JOIN (${profiles}) AS u ON u.name = ${userOf(statement)}`
 }
 
-/** Maximum number of steps by which a chain of aliases is followed. */
-const MAX_CHAIN = 900
-
-/** Rows `alias` and `user`: each alias with the user at the end of its chain. */
+/**
+ * Rows `alias` and `user`: each alias with its user. One step, unless users have become aliases just now. Those are followed to
+ * the end of their chain, of which each round of the recursion doubles the part that was followed. Of a cycle, which two calls
+ * at once can make until the later one undoes it, the alias that was made last is the user, as `Aliases` has it.
+ */
 export function aliasEnds(statement: Statement): string {
-  const keys = `project_id = ${statement.project}`
-  const newest = statement.asked.shards.newest('aliases', { keys, columns: ['distinct_id'] })
-  const links = `SELECT alias, distinct_id FROM ${newest} WHERE ${keys} AND ${ARE_LINKS}`
-  // Few aliases point at another alias.
-  const further = `SELECT alias, distinct_id FROM (${links}) WHERE alias ${statement.global}IN (SELECT distinct_id FROM (${links}))`
+  const { asked, project, global } = statement
+  const { shards } = asked
+  const keys = `project_id = ${project}`
+  const links = `SELECT alias, distinct_id FROM ${shards.newest('aliases', { keys, columns: ['distinct_id'] })}
+    WHERE ${keys} AND ${ARE_LINKS}`
+  const steps = stepsSql(shards, project)
   return `WITH RECURSIVE ways AS (
-      SELECT alias, distinct_id AS user, 1 AS steps FROM (${links})
+      SELECT alias, distinct_id AS user, (created_at, alias) AS latest, toUInt64(1) AS length, count() OVER () AS all_steps
+      FROM (${steps})
       UNION ALL
-      SELECT ways.alias, further.distinct_id, ways.steps + 1
-      FROM ways INNER JOIN (${further}) AS further ON further.alias = ways.user WHERE ways.steps < ${MAX_CHAIN}
+      SELECT
+        w.alias,
+        multiIf(n.alias = '', w.user, w.length >= w.all_steps, n.latest.2, n.user),
+        if(n.alias != '' AND n.latest > w.latest, n.latest, w.latest),
+        2 * w.length,
+        w.all_steps
+      FROM ways AS w LEFT JOIN ways AS n ON n.alias = w.user
+      WHERE w.length < 2 * w.all_steps
     )
-    SELECT alias, argMax(user, steps) AS user FROM ways GROUP BY alias`
+    SELECT l.alias AS alias, if(e.alias = '', l.distinct_id, e.user) AS user
+    FROM (${links}) AS l
+    ${global}ANY LEFT JOIN (SELECT alias, argMax(user, length) AS user FROM ways GROUP BY alias) AS e
+      ON e.alias = l.distinct_id`
 }

@@ -14,6 +14,7 @@ const INSERT = insertOf('aliases', {
   given_to: 'String',
   given: 'Array(String)',
   is_pending: 'UInt8',
+  step_at: 'Int64',
   is_deleted: 'UInt8',
 })
 
@@ -38,6 +39,7 @@ export const ALIASES: VersionedTable<Alias> = {
       given_to: value?.givenTo ?? '',
       given: value?.given ?? [],
       is_pending: value?.isPending ? 1 : 0,
+      step_at: value?.stepAt ?? 0,
       is_deleted: value ? 0 : 1,
     }),
 
@@ -47,7 +49,7 @@ export const ALIASES: VersionedTable<Alias> = {
     const fields = new QueryParameters()
     const keys = `project_id = ${fields.text(projectId)} AND alias IN ${fields.array(names)}`
     const rows = await shards.rows<AliasRow>(
-      `SELECT alias, distinct_id, said, created_at, given_to, given, is_pending, version
+      `SELECT alias, distinct_id, said, created_at, given_to, given, is_pending, step_at, version
        FROM ${shards.newest('aliases', { keys })} WHERE ${keys}`,
       fields.parameters,
       BY_KEY,
@@ -64,10 +66,11 @@ interface AliasRow {
   given_to: string
   given: string[]
   is_pending: number
+  step_at: string
   version: string
 }
 
-function toAlias({ distinct_id, said, created_at, given_to, given, is_pending }: AliasRow): Alias {
+function toAlias({ distinct_id, said, created_at, given_to, given, is_pending, step_at }: AliasRow): Alias {
   return {
     distinctId: distinct_id,
     said,
@@ -75,6 +78,7 @@ function toAlias({ distinct_id, said, created_at, given_to, given, is_pending }:
     givenTo: given_to,
     given,
     isPending: is_pending === 1,
+    stepAt: Number(step_at),
   }
 }
 
@@ -106,4 +110,39 @@ export async function aliasesOf(shards: Shards, projectId: string, distinctIds: 
     `SELECT alias, distinct_id AS distinctId FROM ${shards.newest('aliases', { keys })} WHERE ${keys} AND ${named} AND ${ARE_LINKS}`,
     fields.parameters,
   )
+}
+
+/** An alias that others may lead to. */
+export interface Step extends NamedAlias {
+  stepAt: number
+}
+
+/**
+ * SQL: the project's aliases that others may lead to, with the columns of their table. Hardly ever any, so they are found by
+ * any version, which costs next to nothing, and then filtered by the newest one.
+ * @param project placeholder of its name
+ */
+export function stepsSql(shards: Pick<Shards, 'versionsOf' | 'newest'>, project: string): string {
+  const found = `SELECT alias FROM ${shards.versionsOf('aliases')} WHERE project_id = ${project} AND step_at > 0`
+  const keys = `project_id = ${project} AND alias GLOBAL IN (${found})`
+  const newest = shards.newest('aliases', { keys, columns: ['distinct_id', 'created_at', 'step_at'] })
+  return `SELECT alias, distinct_id, created_at, step_at FROM ${newest} WHERE ${keys} AND step_at > 0 AND ${ARE_LINKS}`
+}
+
+/** The aliases of a project in ClickHouse that others may lead to. */
+export async function stepsOf(shards: Shards, projectId: string): Promise<Step[]> {
+  const fields = new QueryParameters()
+  const rows = await shards.rows<{ alias: string; distinct_id: string; step_at: string }>(
+    stepsSql(shards, fields.text(projectId)),
+    fields.parameters,
+  )
+  return rows.map(({ alias, distinct_id, step_at }) => ({ alias, distinctId: distinct_id, stepAt: Number(step_at) }))
+}
+
+/** The projects that have, or had, aliases that others lead to. */
+export async function projectsWithSteps(shards: Shards): Promise<string[]> {
+  const rows = await shards.rows<{ project_id: string }>(
+    `SELECT DISTINCT project_id FROM ${shards.versionsOf('aliases')} WHERE step_at > 0`,
+  )
+  return rows.map(({ project_id }) => project_id)
 }

@@ -4,13 +4,14 @@ import { isStoreError } from '../../src/clickhouse/errors.js'
 import { openShards } from '../../src/clickhouse/open-shards.js'
 import { prepareShards } from '../../src/clickhouse/prepare-shards.js'
 import type { Shards } from '../../src/clickhouse/shards.js'
-import { HAS_NAMES } from '../../src/model/alias.js'
+import { type Alias, HAS_NAMES } from '../../src/model/alias.js'
 import { formatEventId, lastIdAt } from '../../src/model/event-id.js'
 import { kindOf } from '../../src/questions/kinds.js'
 import { eventNames, fieldValues, type IdRange, propertyNames } from '../../src/questions/names.js'
 import { parseQuestion } from '../../src/questions/parse.js'
 import { Questions } from '../../src/questions/run.js'
-import type { Asked } from '../../src/questions/statement.js'
+import { type Asked, Statement } from '../../src/questions/statement.js'
+import { aliasEnds } from '../../src/questions/users-join.js'
 import { ALIASES } from '../../src/store/aliases.js'
 import { EventEdits } from '../../src/store/event-edits.js'
 import { countEvents, type EventFilter, readEvent, readEventsOfUser } from '../../src/store/event-pages.js'
@@ -89,6 +90,24 @@ function wanted(given: Partial<WantedPage>): WantedPage {
 async function page(shards: Shards, format: 'json' | 'ndjson' | 'csv' | 'parquet', given: Partial<WantedPage>) {
   const { rows, next } = await new EventWalks(shards).read(format, wanted(given), SIGNAL)
   return { rows: await text(rows), next }
+}
+
+/** The same aliases in both stores, each the only version unless `later` says that it is a later one. */
+async function storeAliases(
+  projectId: string,
+  links: readonly (Pick<Alias, 'distinctId' | 'createdAt' | 'stepAt'> & { name: string })[],
+  later = 0,
+): Promise<void> {
+  const entries = links.map(({ name, ...link }, i) => {
+    const body = Buffer.from(ALIASES.row(projectId, name, { ...HAS_NAMES, ...link, said: link.distinctId }))
+    return { kind: ALIASES.kind, projectId, position: BigInt(900 + later + i), receivedAt: 1, count: 1, body }
+  })
+  for (const shards of both) {
+    for (const { number, clickhouse } of shards.all) {
+      const own = entries.filter((_, i) => i % shards.all.length === number)
+      if (own.length > 0) await ALIASES.insert(clickhouse, own, SIGNAL)
+    }
+  }
 }
 
 t.before(fill)
@@ -314,19 +333,46 @@ t.test('a shard keeps the events with arrays that a negated filter matches', asy
   }
 })
 
+t.test('an alias leads to its user, however many steps it takes, and of a cycle to one user', async (t) => {
+  const long = Array.from({ length: 2_500 }, (_, i) => {
+    return { name: `long ${i}`, distinctId: `long ${i + 1}`, createdAt: i, stepAt: 1 }
+  })
+  const leaves = [0, 1, 1249, 2499, 2500].map((i) => {
+    return { name: `leaf of ${i}`, distinctId: `long ${i}`, createdAt: 9_000 + i, stepAt: 0 }
+  })
+  const cycle = ['b', 'c', 'a'].map((next, i) => ({
+    name: 'abc'.charAt(i),
+    distinctId: next,
+    createdAt: i % 2,
+    stepAt: 1,
+  }))
+  const before = { name: 'before', distinctId: 'a', createdAt: 99, stepAt: 1 }
+  const ended = { name: 'ended', distinctId: 'flat', createdAt: 1, stepAt: 1 }
+  await storeAliases('chains', [...long, ...leaves, ...cycle, before, ended])
+  // A step that nothing leads to any more.
+  await storeAliases('chains', [{ ...ended, stepAt: 0 }], 5_000)
+  const expected = new Map([
+    ...[...long, ...leaves].map(({ name }) => [name, 'long 2500'] as const),
+    ...['a', 'b', 'c', 'before'].map((name) => [name, 'b'] as const),
+    ['ended', 'flat'],
+  ])
+  for (const shards of both) {
+    const statement = new Statement({ projectId: 'chains', now: 0, shards, hasAliases: true, repairsTexts: false })
+    const sql = `SELECT alias, user FROM (${aliasEnds(statement)})`
+    const rows = await shards.rows<{ alias: string; user: string }>(sql, statement.parameters)
+    t.equal(rows.length, expected.size)
+    t.same(new Map(rows.map(({ alias, user }) => [alias, user])), expected)
+  }
+})
+
 // The last one: a query that fails on a shard may end libchdb, which is each server here, when its peer leaves.
 t.test('questions have the answers over all shards that they have over one', async (t) => {
   const chain = [
     ['u6', 'u0'],
     ['u5', 'u6'],
   ] as const
-  for (const shards of both) {
-    for (const [i, [alias, distinctId]] of chain.entries()) {
-      const body = Buffer.from(ALIASES.row('p', alias, { ...HAS_NAMES, distinctId, said: distinctId, createdAt: i }))
-      const entry = { kind: ALIASES.kind, projectId: 'p', position: 900n + BigInt(i), receivedAt: 1, count: 1, body }
-      await ALIASES.insert(shards.at(i % shards.all.length).clickhouse, [entry], SIGNAL)
-    }
-  }
+  const links = chain.map(([name, distinctId], i) => ({ name, distinctId, createdAt: i, stepAt: i === 0 ? 1 : 0 }))
+  await storeAliases('p', links)
   // Events before have been changed on several shards only.
   const common = { from: 40, to: 1000 }
   const series = [

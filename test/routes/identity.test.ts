@@ -324,13 +324,18 @@ for (const storage of LAYOUTS) {
           const prefix = randomName('said')
           const own = new Map(names.slice(0, 4).map((name) => [`${prefix}-${name}`, { [name]: 1, all: name }]))
           await Promise.all([...own].map(([name, properties]) => identify(name, properties)))
+          await Promise.all(names.map((name) => track(`${prefix}-${name}`, { event: prefix })))
           const model = new AliasModel(own)
           for (const { call, a, b } of steps) {
             const [x, y] = [`${prefix}-${names[a]}`, `${prefix}-${names[b]}`]
             if (call === 'takeBack') t.equal((await takeBack(x, y)).statusCode, model.takeBack(x, y) ? 200 : 404)
             else if (x !== y) t.equal((await alias(x, y)).statusCode, model.link(x, y) ? 200 : 409)
           }
-          for (const name of names.map((name) => `${prefix}-${name}`)) {
+          const all = names.map((name) => `${prefix}-${name}`)
+          const users = new Set(all.map((name) => model.userOf(name)))
+          const question = { kind: 'series', from: 0, series: [{ event: prefix, metric: 'users' }], interval: 'none' }
+          t.match((await call('POST', '/public/query', question)).json(), { results: [{ total: users.size }] })
+          for (const name of all) {
             const found = await user(name)
             const properties = model.profiles().get(model.userOf(name))
             t.same(
