@@ -5,22 +5,20 @@ import type { BufferPool } from '../lib/buffer-pool.js'
 import { Authentication } from './authenticate.js'
 import { acceptJson, type Intake } from './body.js'
 import { BodyBudget } from './body-budget.js'
+import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
 import type { ClientLimits } from './connection-limits.js'
 import { acceptLines } from './line-body.js'
 import { PageSessions } from './page-sessions.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
-import { SessionCalls } from './session-calls.js'
 import { WrongKeys } from './wrong-keys.js'
 
 /** Settings of the service, by their names. */
-export interface AdmissionSettings {
+export interface AdmissionSettings extends BrowserLimitSettings {
   RATE_LIMIT: number
   /** s */
   RATE_LIMIT_WINDOW: number
   WRONG_KEY_LIMIT: number
-  SESSION_ADDRESS_LIMIT: number
-  SESSION_KEY_LIMIT: number
   /** signs the sessions of the page, together with the hash of the key */
   SESSION_SECRET?: string | undefined
   /** bytes of the bodies in memory */
@@ -40,12 +38,11 @@ export interface AdmissionOptions {
 
 /** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
 export class Admission {
-  /** the limits of the calls that browsers make */
-  readonly sessionCalls: SessionCalls
   /** of the page */
   readonly sessions: PageSessions
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
+  readonly #browserLimits: BrowserLimits
   readonly #authentication: Authentication
   readonly #intake: Intake
   readonly #isRateLimited: boolean
@@ -57,10 +54,10 @@ export class Admission {
     this.#keys = keys
     this.sessions = new PageSessions(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
-    this.#intake = { pool: buffers, budget: new BodyBudget(settings.BODY_MEMORY), clientLimits }
-    const limit = { ofAddress: settings.SESSION_ADDRESS_LIMIT, ofKey: settings.SESSION_KEY_LIMIT }
-    this.#authentication = new Authentication(keys, this.#wrongKeys, this.sessions)
-    this.sessionCalls = new SessionCalls(limit, log)
+    this.#browserLimits = new BrowserLimits(settings, log)
+    const budget = new BodyBudget(settings.BODY_MEMORY)
+    this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits }
+    this.#authentication = new Authentication(keys, this.#wrongKeys, this.#browserLimits, this.sessions)
     this.#isRateLimited = settings.RATE_LIMIT > 0
     this.#counters = counters
     this.#log = log
@@ -90,7 +87,8 @@ export class Admission {
 
   /** As `guard`, for the requests of another vendor's SDKs. */
   guardSdk(scope: FastifyInstance, format: SdkFormat): void {
-    acceptSdkRequests(scope, this.#intake, new Authentication(this.#keys, this.#wrongKeys, null), format)
+    const authentication = new Authentication(this.#keys, this.#wrongKeys, this.#browserLimits, null)
+    acceptSdkRequests(scope, this.#intake, authentication, format)
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
   }
 

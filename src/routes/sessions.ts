@@ -3,15 +3,15 @@ import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { NoQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
-import type { SessionCalls } from '../http/session-calls.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
-import { durationOf, endSession, type Session, sizeOf, startSession, updateSession } from '../model/session.js'
+import { durationOf, endSession, type Session, startSession, updateSession } from '../model/session.js'
 import type { Aliases } from '../pipeline/aliases.js'
 import type { States } from '../pipeline/lane-states.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
+import { type Toll, tolled } from '../pipeline/toll.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/session-pages.js'
 
@@ -21,17 +21,17 @@ interface SessionsOptions {
 
 export interface SessionCallsOptions extends SessionsOptions {
   aliases: Aliases
-  calls: SessionCalls
+}
+
+interface Caller {
+  projectId: string
+  toll: Toll | null
 }
 
 type SessionChange = (session: Session | null, distinctId: string) => Session
 
 /** Called by browsers, with the public key. */
-export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (
-  app,
-  { sessions, aliases, calls },
-) => {
-  app.addHook('preValidation', calls.limit)
+export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (app, { sessions, aliases }) => {
   for (const [path, call] of Object.entries({ '/start': startSession, '/update': updateSession })) {
     app.post(
       path,
@@ -40,17 +40,13 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
         schema: { body: SessionBody, response: { 200: Done } },
       },
       async (request) => {
-        const { projectId, rawBody } = request
+        const { rawBody } = request
         const { session_id, distinct_id, properties, duration } = request.body
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null
-        let bytes = 0
-        await changeSession(projectId, session_id, distinct_id, (session, distinctId) => {
-          const changed = call(session, distinctId, merged, Date.now(), sent)
-          bytes = sizeOf(changed)
-          return changed
+        await changeSession(request, session_id, distinct_id, (session, distinctId) => {
+          return call(session, distinctId, merged, Date.now(), sent)
         })
-        calls.charge(request, bytes)
         return { status: 1, error: null } as const
       },
     )
@@ -59,8 +55,9 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
   app.post(
     '/end',
     { config: { access: 'session' }, schema: { body: SessionEndBody, response: { 200: Done } } },
-    async ({ projectId, body: { session_id, distinct_id } }) => {
-      await changeSession(projectId, session_id, distinct_id, (session, distinctId) => {
+    async (request) => {
+      const { session_id, distinct_id } = request.body
+      await changeSession(request, session_id, distinct_id, (session, distinctId) => {
         return endSession(session, distinctId, Date.now())
       })
       return { status: 1, error: null } as const
@@ -68,14 +65,15 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
   )
 
   /** A session may be started under one name of a user, and go on under another. */
-  async function changeSession(projectId: string, id: string, name: string, change: SessionChange): Promise<void> {
+  async function changeSession({ projectId, toll }: Caller, id: string, name: string, change: SessionChange) {
+    const changeOf = (owner: string) => tolled<Session>((session) => change(session, owner), toll)
     try {
-      await sessions.change(projectId, id, (session) => change(session, name))
+      await sessions.change(projectId, id, changeOf(name))
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
       const owner = (await sessions.get(projectId, id))?.distinctId
       if (owner === undefined || !(await aliases.areSameUser(projectId, owner, name))) throw error
-      await sessions.change(projectId, id, (session) => change(session, owner))
+      await sessions.change(projectId, id, changeOf(owner))
     }
   }
 }

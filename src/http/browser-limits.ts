@@ -1,0 +1,216 @@
+import { normalizeIP } from '@fastify/rate-limit'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { type LimitName, rateLimited } from '../contract/errors.js'
+import { isBrowserKey, type StoredKey } from '../keys/keys.js'
+import { oncePerMinute } from '../lib/once-per-minute.js'
+import { TokenBuckets } from '../lib/token-buckets.js'
+import { SMALL_BODY } from './body-budget.js'
+import { clientAddress } from './client-address.js'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** bytes of the body that have arrived, as they were sent */
+    sentBytes: number
+    /** what the request costs, if it has a browser key, or may have one and is costly; null otherwise */
+    toll: Toll | null
+  }
+}
+
+/** Settings of the service, by their names; 0 for no limit. */
+export interface BrowserLimitSettings {
+  /** requests per minute */
+  ADDRESS_LIMIT: number
+  /** bytes per second */
+  WORK_ADDRESS_LIMIT: number
+  /** bytes per second */
+  WORK_KEY_LIMIT: number
+  /** profiles and aliases per hour */
+  NEW_USERS_LIMIT: number
+  /** bytes */
+  BATCH_BODY_LIMIT: number
+}
+
+const MINUTE_S = 60
+const HOUR_S = 3600
+/** How many seconds' worth of work may be done at once. */
+const WORK_BURST_S = 4
+/**
+ * Bytes beyond those that it sends which each request may have handled for nothing, as bodies of this size are not counted
+ * either: what pages usually send, and usual profiles, cost nothing.
+ */
+const FREE_BYTES = SMALL_BODY
+
+/** One limit: a bucket for each address or key. */
+class Limit {
+  readonly #max: number
+  readonly #buckets: TokenBuckets
+  readonly #refusal: { limit: LimitName; reason: string }
+  readonly #warn: (name: string) => void
+
+  constructor(max: number, { seconds, burst = max, refusal, log }: LimitOptions) {
+    this.#max = max
+    this.#buckets = new TokenBuckets(max / seconds, burst)
+    this.#refusal = refusal
+    this.#warn = oncePerMinute((name) =>
+      log.warn({ name, limit: refusal.limit }, 'calls with browser keys are refused'),
+    )
+  }
+
+  /** @throws ApiError `rate_limited` while nothing is left */
+  check(name: string, now: number): void {
+    const wait = this.#max === 0 ? 0 : this.#buckets.wait(name, now)
+    if (wait > 0) throw this.#refuse(name, wait)
+  }
+
+  /** @throws ApiError `rate_limited` if that leaves a larger debt than `maxDebt`; it is spent all the same */
+  spend(name: string, amount: number, now: number, maxDebt = Number.POSITIVE_INFINITY): void {
+    if (this.#max === 0) return
+    const left = this.#buckets.spend(name, amount, now)
+    if (left < -maxDebt) throw this.#refuse(name, this.#buckets.wait(name, now))
+  }
+
+  #refuse(name: string, wait: number): Error {
+    this.#warn(name)
+    const { limit, reason } = this.#refusal
+    return rateLimited(limit, reason, wait, this.#max)
+  }
+}
+
+interface LimitOptions {
+  /** in which a bucket gets `max` tokens */
+  seconds: number
+  burst?: number
+  refusal: { limit: LimitName; reason: string }
+  log: FastifyBaseLogger
+}
+
+/**
+ * What calls with a browser key may cost, by address and by key, in this process. Such a key is in a page, so strangers
+ * have it, and a request of a few bytes can make the service inflate megabytes, or write a profile of one anew.
+ */
+export class BrowserLimits {
+  readonly #requests: Limit
+  readonly #workOfAddress: Limit
+  readonly #workOfKey: Limit
+  readonly #newUsers: Limit
+  readonly #now: () => number
+  /** bytes by which a name may be in debt before work that has begun is broken off, so that any body fits by itself */
+  readonly #maxDebt: { ofAddress: number; ofKey: number }
+
+  constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
+    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT, BATCH_BODY_LIMIT } = settings
+    const limit = (max: number, limit: LimitName, seconds: number, reason: string, burst = max) => {
+      return new Limit(max, { seconds, burst, refusal: { limit, reason }, log })
+    }
+    const work = (max: number, of: string) => {
+      const reason = `This ${of} may have ${max} bytes a second handled beyond those that it sends: inflated bodies, and large profiles and sessions that it changes.`
+      return limit(max, 'work', 1, reason, WORK_BURST_S * max)
+    }
+    this.#now = now
+    const requests = `This address may make ${ADDRESS_LIMIT} requests in a minute with keys that are in pages.`
+    this.#requests = limit(ADDRESS_LIMIT, 'requests', MINUTE_S, requests)
+    this.#workOfAddress = work(WORK_ADDRESS_LIMIT, 'address')
+    this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
+    const users = `This address may make ${NEW_USERS_LIMIT} new users and aliases in an hour with keys that are in pages.`
+    this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_S, users)
+    const maxDebt = (max: number) => Math.max(WORK_BURST_S * max, BATCH_BODY_LIMIT)
+    this.#maxDebt = { ofAddress: maxDebt(WORK_ADDRESS_LIMIT), ofKey: maxDebt(WORK_KEY_LIMIT) }
+  }
+
+  /**
+   * Counts a request whose key is verified.
+   * @throws ApiError `rate_limited`
+   */
+  admit(request: FastifyRequest, { kind, hash }: StoredKey): void {
+    if (!isBrowserKey(kind)) {
+      request.toll?.cancel()
+      request.toll = null
+      return
+    }
+    const now = this.#now()
+    request.toll ??= this.open(request)
+    this.#requests.check(request.toll.address, now)
+    this.#requests.spend(request.toll.address, 1, now)
+    this.#workOfKey.check(hash, now)
+    request.toll.bill(hash)
+  }
+
+  /**
+   * Begins to count what a request costs whose key is verified, or not known yet.
+   * @throws ApiError `rate_limited` while its address has nothing left
+   */
+  open(request: FastifyRequest): Toll {
+    const address = normalizeIP(clientAddress(request))
+    this.#workOfAddress.check(address, this.#now())
+    return new Toll(this, request, address)
+  }
+
+  /**
+   * What is refused for its address must not use up what all visitors of a page share.
+   * @param key the hash of the key; null if it is not known yet
+   * @throws ApiError `rate_limited`
+   */
+  spendWork(address: string, key: string | null, bytes: number): void {
+    const now = this.#now()
+    this.#workOfAddress.spend(address, bytes, now, this.#maxDebt.ofAddress)
+    if (key !== null) this.#workOfKey.spend(key, bytes, now, this.#maxDebt.ofKey)
+  }
+
+  /** Charges a key what its request had cost before the key was known. */
+  spendKey(key: string, bytes: number): void {
+    this.#workOfKey.spend(key, bytes, this.#now())
+  }
+
+  /** @throws ApiError `rate_limited` */
+  spendNewUser(address: string): void {
+    const now = this.#now()
+    this.#newUsers.check(address, now)
+    this.#newUsers.spend(address, 1, now)
+  }
+}
+
+/** Counts what one request makes the service handle. */
+export class Toll {
+  /** of the client, as the limits count it */
+  readonly address: string
+  readonly #limits: BrowserLimits
+  readonly #request: FastifyRequest
+  #key: string | null = null
+  #touched = 0
+  #charged = 0
+
+  constructor(limits: BrowserLimits, request: FastifyRequest, address: string) {
+    this.#limits = limits
+    this.#request = request
+    this.address = address
+  }
+
+  /**
+   * Charges bytes that the service handles for the request, as far as they exceed those that it sent.
+   * @throws ApiError `rate_limited` if what has begun must not go on
+   */
+  touch(bytes: number): void {
+    this.#touched += bytes
+    const due = this.#touched - this.#request.sentBytes - FREE_BYTES - this.#charged
+    if (due <= 0) return
+    this.#charged += due
+    this.#limits.spendWork(this.address, this.#key, due)
+  }
+
+  /** Counts a profile or an alias that the request makes. @throws ApiError `rate_limited` */
+  newUser(): void {
+    this.#limits.spendNewUser(this.address)
+  }
+
+  /** Charges the key, once it is known. @param key its hash */
+  bill(key: string): void {
+    this.#key = key
+    if (this.#charged > 0) this.#limits.spendKey(key, this.#charged)
+  }
+
+  /** Takes back what was charged: the key is none of a page. */
+  cancel(): void {
+    if (this.#charged > 0) this.#limits.spendWork(this.address, null, -this.#charged)
+    this.#charged = 0
+  }
+}

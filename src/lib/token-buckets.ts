@@ -1,0 +1,71 @@
+/** The most buckets that are not full. While there are as many, further names are not limited. */
+const MAX_BUCKETS = 10_000
+/** How often at most the buckets are looked through for those that are full again, ms. */
+const SWEEP_MS = 1_000
+
+interface Bucket {
+  /** tokens at `at`; below 0 for a debt */
+  level: number
+  /** ms */
+  at: number
+}
+
+/**
+ * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into debt:
+ * what is spent is often known only afterwards. Unlike a count per minute, it lets nobody have the tokens of two minutes
+ * at once.
+ */
+export class TokenBuckets {
+  readonly #perMs: number
+  readonly #burst: number
+  readonly #buckets = new Map<string, Bucket>()
+  #sweptAt = Number.NEGATIVE_INFINITY
+
+  /**
+   * @param perSecond by how many tokens a bucket fills, above 0
+   * @param burst how many a full bucket holds
+   */
+  constructor(perSecond: number, burst: number) {
+    this.#perMs = perSecond / 1000
+    this.#burst = burst
+  }
+
+  /** @returns ms until the name's bucket holds a token; 0 if it does */
+  wait(name: string, now: number): number {
+    const bucket = this.#buckets.get(name)
+    if (!bucket) return 0
+    const missing = Math.min(1, this.#burst) - this.#levelOf(bucket, now)
+    return missing <= 0 ? 0 : Math.ceil(missing / this.#perMs)
+  }
+
+  /**
+   * Takes tokens out of the name's bucket, whether or not it holds them.
+   * @param amount negative to put tokens back
+   * @returns what it holds then; negative for a debt
+   */
+  spend(name: string, amount: number, now: number): number {
+    const bucket = this.#buckets.get(name)
+    if (!bucket && this.#isCrowded(now)) return this.#burst
+    const level = Math.min(this.#burst, (bucket ? this.#levelOf(bucket, now) : this.#burst) - amount)
+    if (bucket) Object.assign(bucket, { level, at: now })
+    else this.#buckets.set(name, { level, at: now })
+    return level
+  }
+
+  #levelOf({ level, at }: Bucket, now: number): number {
+    // A clock that was set back fills no bucket, and empties none.
+    return Math.min(this.#burst, level + Math.max(0, now - at) * this.#perMs)
+  }
+
+  /** Whether there is no room for another bucket, even without those that are full again. */
+  #isCrowded(now: number): boolean {
+    if (this.#buckets.size < MAX_BUCKETS) return false
+    if (Math.abs(now - this.#sweptAt) >= SWEEP_MS) {
+      this.#sweptAt = now
+      for (const [name, bucket] of this.#buckets) {
+        if (this.#levelOf(bucket, now) >= this.#burst) this.#buckets.delete(name)
+      }
+    }
+    return this.#buckets.size >= MAX_BUCKETS
+  }
+}

@@ -1,0 +1,49 @@
+import t from 'tap'
+import { TokenBuckets } from '../../src/lib/token-buckets.js'
+
+t.test('a bucket begins full, and fills at its rate up to the burst', async (t) => {
+  const buckets = new TokenBuckets(10, 40)
+  t.equal(buckets.wait('a', 0), 0)
+  t.equal(buckets.spend('a', 39, 0), 1)
+  t.equal(buckets.wait('a', 0), 0)
+  t.equal(buckets.spend('a', 1, 0), 0)
+  t.equal(buckets.wait('a', 0), 100)
+  t.equal(buckets.wait('a', 60), 40)
+  t.equal(buckets.wait('a', 100), 0)
+  t.equal(buckets.spend('a', 0, 2_000), 20)
+  t.equal(buckets.spend('a', 0, 3_600_000), 40, 'and no further')
+  t.equal(buckets.spend('b', 1, 3_600_000), 39, 'another name has its own')
+})
+
+t.test('what is known only afterwards is a debt', async (t) => {
+  const buckets = new TokenBuckets(10, 40)
+  t.equal(buckets.spend('a', 100, 0), -60)
+  t.equal(buckets.wait('a', 0), 6_100)
+  t.equal(buckets.wait('a', 6_099), 1)
+  t.equal(buckets.wait('a', 6_100), 0)
+})
+
+t.test('what is put back does not exceed the burst', async (t) => {
+  const buckets = new TokenBuckets(10, 40)
+  t.equal(buckets.spend('a', 30, 0), 10)
+  t.equal(buckets.spend('a', -30, 0), 40)
+  t.equal(buckets.spend('a', -30, 0), 40)
+})
+
+t.test('a clock that was set back changes nothing', async (t) => {
+  const buckets = new TokenBuckets(10, 40)
+  buckets.spend('a', 40, 10_000)
+  t.equal(buckets.wait('a', 0), 100)
+  t.equal(buckets.spend('a', 0, 0), 0)
+  t.equal(buckets.wait('a', 100), 0)
+})
+
+t.test('buckets that are full again make room for others', async (t) => {
+  const buckets = new TokenBuckets(1, 2)
+  for (let i = 0; i < 10_000; i++) buckets.spend(`early-${i}`, 2, 0)
+  buckets.spend('late', 2, 0)
+  t.equal(buckets.wait('late', 0), 0, 'ten thousand are not full, so another one is not limited')
+  t.equal(buckets.wait('early-9999', 0), 1_000, 'and takes no place')
+  buckets.spend('late', 2, 2_000)
+  t.equal(buckets.wait('late', 2_000), 1_000)
+})
