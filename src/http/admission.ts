@@ -54,7 +54,7 @@ export class Admission {
     this.#keys = keys
     this.sessions = new PageSessions(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
-    this.#browserLimits = new BrowserLimits(settings, log)
+    this.#browserLimits = new BrowserLimits(settings, log, options.now)
     const budget = new BodyBudget(settings.BODY_MEMORY)
     this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits }
     this.#authentication = new Authentication(keys, this.#wrongKeys, this.#browserLimits, this.sessions)

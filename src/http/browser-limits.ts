@@ -30,8 +30,9 @@ export interface BrowserLimitSettings {
   BATCH_BODY_LIMIT: number
 }
 
-const MINUTE_S = 60
-const HOUR_S = 3600
+const SECOND_MS = 1_000
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
 /** How many seconds' worth of work may be done at once. */
 const WORK_BURST_S = 4
 /**
@@ -47,9 +48,9 @@ class Limit {
   readonly #refusal: { limit: LimitName; reason: string }
   readonly #warn: (name: string) => void
 
-  constructor(max: number, { seconds, burst = max, refusal, log }: LimitOptions) {
+  constructor(max: number, { inMs, burst, refusal, log }: LimitOptions) {
     this.#max = max
-    this.#buckets = new TokenBuckets(max / seconds, burst)
+    this.#buckets = new TokenBuckets({ tokens: max, inMs }, burst)
     this.#refusal = refusal
     this.#warn = oncePerMinute((name) =>
       log.warn({ name, limit: refusal.limit }, 'calls with browser keys are refused'),
@@ -78,8 +79,8 @@ class Limit {
 
 interface LimitOptions {
   /** in which a bucket gets `max` tokens */
-  seconds: number
-  burst?: number
+  inMs: number
+  burst: number
   refusal: { limit: LimitName; reason: string }
   log: FastifyBaseLogger
 }
@@ -99,20 +100,20 @@ export class BrowserLimits {
 
   constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
     const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT, BATCH_BODY_LIMIT } = settings
-    const limit = (max: number, limit: LimitName, seconds: number, reason: string, burst = max) => {
-      return new Limit(max, { seconds, burst, refusal: { limit, reason }, log })
+    const limit = (max: number, limit: LimitName, inMs: number, reason: string, burst = max) => {
+      return new Limit(max, { inMs, burst, refusal: { limit, reason }, log })
     }
     const work = (max: number, of: string) => {
       const reason = `This ${of} may have ${max} bytes a second handled beyond those that it sends: inflated bodies, and large profiles and sessions that it changes.`
-      return limit(max, 'work', 1, reason, WORK_BURST_S * max)
+      return limit(max, 'work', SECOND_MS, reason, WORK_BURST_S * max)
     }
     this.#now = now
     const requests = `This address may make ${ADDRESS_LIMIT} requests in a minute with keys that are in pages.`
-    this.#requests = limit(ADDRESS_LIMIT, 'requests', MINUTE_S, requests)
+    this.#requests = limit(ADDRESS_LIMIT, 'requests', MINUTE_MS, requests)
     this.#workOfAddress = work(WORK_ADDRESS_LIMIT, 'address')
     this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
     const users = `This address may make ${NEW_USERS_LIMIT} new users and aliases in an hour with keys that are in pages.`
-    this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_S, users)
+    this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
     const maxDebt = (max: number) => Math.max(WORK_BURST_S * max, BATCH_BODY_LIMIT)
     this.#maxDebt = { ofAddress: maxDebt(WORK_ADDRESS_LIMIT), ofKey: maxDebt(WORK_KEY_LIMIT) }
   }

@@ -4,7 +4,7 @@ import { rateLimited } from '../contract/errors.js'
 import { oncePerMinute } from '../lib/once-per-minute.js'
 import { TokenBuckets } from '../lib/token-buckets.js'
 
-const MINUTE_S = 60
+const MINUTE_MS = 60_000
 
 /**
  * Limits the wrong keys that an address may send, in this process. Only requests with a wrong key are refused, so that
@@ -18,7 +18,7 @@ export class WrongKeys {
   /** @param max wrong keys per minute; 0 for no limit */
   constructor(max: number, log: FastifyBaseLogger) {
     this.#max = max
-    this.#buckets = new TokenBuckets(max / MINUTE_S, max)
+    this.#buckets = new TokenBuckets({ tokens: max, inMs: MINUTE_MS }, max)
     this.#warn = oncePerMinute((address) => log.warn({ address }, 'an address sends many wrong keys'))
   }
 

@@ -2,6 +2,15 @@
 const MAX_BUCKETS = 10_000
 /** How often at most the buckets are looked through for those that are full again, ms. */
 const SWEEP_MS = 1_000
+/** What fractions of tokens may be wrong by: a wait that is longer by that becomes another second for a client. */
+const ROUNDING_MS = 1e-6
+
+/** By how many tokens a bucket fills in a time. */
+export interface Rate {
+  /** above 0 */
+  tokens: number
+  inMs: number
+}
 
 interface Bucket {
   /** tokens at `at`; below 0 for a debt */
@@ -16,17 +25,14 @@ interface Bucket {
  * at once.
  */
 export class TokenBuckets {
-  readonly #perMs: number
+  readonly #rate: Rate
   readonly #burst: number
   readonly #buckets = new Map<string, Bucket>()
   #sweptAt = Number.NEGATIVE_INFINITY
 
-  /**
-   * @param perSecond by how many tokens a bucket fills, above 0
-   * @param burst how many a full bucket holds
-   */
-  constructor(perSecond: number, burst: number) {
-    this.#perMs = perSecond / 1000
+  /** @param burst how many tokens a full bucket holds */
+  constructor(rate: Rate, burst: number) {
+    this.#rate = rate
     this.#burst = burst
   }
 
@@ -35,7 +41,7 @@ export class TokenBuckets {
     const bucket = this.#buckets.get(name)
     if (!bucket) return 0
     const missing = Math.min(1, this.#burst) - this.#levelOf(bucket, now)
-    return missing <= 0 ? 0 : Math.ceil(missing / this.#perMs)
+    return Math.max(0, Math.ceil((missing * this.#rate.inMs) / this.#rate.tokens - ROUNDING_MS))
   }
 
   /**
@@ -54,7 +60,7 @@ export class TokenBuckets {
 
   #levelOf({ level, at }: Bucket, now: number): number {
     // A clock that was set back fills no bucket, and empties none.
-    return Math.min(this.#burst, level + Math.max(0, now - at) * this.#perMs)
+    return Math.min(this.#burst, level + (Math.max(0, now - at) * this.#rate.tokens) / this.#rate.inMs)
   }
 
   /** Whether there is no room for another bucket, even without those that are full again. */

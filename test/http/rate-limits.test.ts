@@ -215,11 +215,7 @@ t.test('wrong keys are forgotten within a minute, and those of ten thousand addr
   t.equal(warnings.length, 1, 'one line per address and minute')
   wrong.count('10.0.0.1', 60_000)
   wrong.count('2001:db8::1', 60_000)
-  t.throws(
-    () => wrong.count('2001:db8::2', 60_000),
-    { code: 'rate_limited' },
-    'an IPv6 network counts as one address',
-  )
+  t.throws(() => wrong.count('2001:db8::2', 60_000), { code: 'rate_limited' }, 'an IPv6 network counts as one address')
   for (let i = 0; i < 10_000; i++) wrong.count(`10.1.${i >> 8}.${i & 255}`, 60_000)
   t.throws(() => wrong.count('10.1.0.1', 60_000), { code: 'rate_limited' })
   for (let i = 0; i < 10; i++) wrong.count('10.2.0.1', 60_000)

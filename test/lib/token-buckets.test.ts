@@ -1,8 +1,10 @@
 import t from 'tap'
 import { TokenBuckets } from '../../src/lib/token-buckets.js'
 
+const TEN_A_SECOND = { tokens: 10, inMs: 1_000 }
+
 t.test('a bucket begins full, and fills at its rate up to the burst', async (t) => {
-  const buckets = new TokenBuckets(10, 40)
+  const buckets = new TokenBuckets(TEN_A_SECOND, 40)
   t.equal(buckets.wait('a', 0), 0)
   t.equal(buckets.spend('a', 39, 0), 1)
   t.equal(buckets.wait('a', 0), 0)
@@ -16,22 +18,30 @@ t.test('a bucket begins full, and fills at its rate up to the burst', async (t) 
 })
 
 t.test('what is known only afterwards is a debt', async (t) => {
-  const buckets = new TokenBuckets(10, 40)
+  const buckets = new TokenBuckets(TEN_A_SECOND, 40)
   t.equal(buckets.spend('a', 100, 0), -60)
   t.equal(buckets.wait('a', 0), 6_100)
   t.equal(buckets.wait('a', 6_099), 1)
   t.equal(buckets.wait('a', 6_100), 0)
 })
 
+t.test('a wait is exact for rates that are no whole numbers', async (t) => {
+  const buckets = new TokenBuckets({ tokens: 7, inMs: 3_600_000 }, 7)
+  buckets.spend('a', 7, 0)
+  const wait = buckets.wait('a', 0)
+  t.equal(wait, 514_286)
+  t.equal(buckets.wait('a', wait), 0)
+})
+
 t.test('what is put back does not exceed the burst', async (t) => {
-  const buckets = new TokenBuckets(10, 40)
+  const buckets = new TokenBuckets(TEN_A_SECOND, 40)
   t.equal(buckets.spend('a', 30, 0), 10)
   t.equal(buckets.spend('a', -30, 0), 40)
   t.equal(buckets.spend('a', -30, 0), 40)
 })
 
 t.test('a clock that was set back changes nothing', async (t) => {
-  const buckets = new TokenBuckets(10, 40)
+  const buckets = new TokenBuckets(TEN_A_SECOND, 40)
   buckets.spend('a', 40, 10_000)
   t.equal(buckets.wait('a', 0), 100)
   t.equal(buckets.spend('a', 0, 0), 0)
@@ -39,7 +49,7 @@ t.test('a clock that was set back changes nothing', async (t) => {
 })
 
 t.test('buckets that are full again make room for others', async (t) => {
-  const buckets = new TokenBuckets(1, 2)
+  const buckets = new TokenBuckets({ tokens: 1, inMs: 1_000 }, 2)
   for (let i = 0; i < 10_000; i++) buckets.spend(`early-${i}`, 2, 0)
   buckets.spend('late', 2, 0)
   t.equal(buckets.wait('late', 0), 0, 'ten thousand are not full, so another one is not limited')
