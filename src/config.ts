@@ -213,13 +213,13 @@ const Settings = Type.Object({
     message: 'a number of requests, 0 for no limit',
   }),
   WORK_ADDRESS_LIMIT: Type.Integer({
-    default: 8 * MIB,
+    default: MIB / 2,
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
     message: 'bytes per second, 0 for no limit',
   }),
   WORK_KEY_LIMIT: Type.Integer({
-    default: 32 * MIB,
+    default: 2 * MIB,
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
     message: 'bytes per second, 0 for no limit',

@@ -26,15 +26,13 @@ export interface BrowserLimitSettings {
   WORK_KEY_LIMIT: number
   /** profiles and aliases per hour */
   NEW_USERS_LIMIT: number
-  /** bytes */
-  BATCH_BODY_LIMIT: number
 }
 
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 /** How many seconds' worth of work may be done at once. */
-const WORK_BURST_S = 4
+const WORK_BURST_S = 8
 /**
  * Bytes beyond those that it sends which each request may have handled for nothing, as bodies of this size are not counted
  * either: what pages usually send, and usual profiles, cost nothing.
@@ -63,11 +61,18 @@ class Limit {
     if (wait > 0) throw this.#refuse(name, wait)
   }
 
-  /** @throws ApiError `rate_limited` if that leaves a larger debt than `maxDebt`; it is spent all the same */
-  spend(name: string, amount: number, now: number, maxDebt = Number.POSITIVE_INFINITY): void {
+  /**
+   * @param spender one may run into debt, so that whatever was begun while something was left can be finished
+   * @throws ApiError `rate_limited` if that adds to another one's debt; it is spent all the same
+   */
+  spend(name: string, amount: number, now: number, spender?: number): void {
     if (this.#max === 0) return
-    const left = this.#buckets.spend(name, amount, now)
-    if (left < -maxDebt) throw this.#refuse(name, this.#buckets.wait(name, now))
+    const mayGoOn = this.#buckets.spend(name, amount, now, spender)
+    if (!mayGoOn) throw this.#refuse(name, this.#buckets.wait(name, now))
+  }
+
+  refund(name: string, amount: number, now: number, spender: number): void {
+    if (this.#max > 0) this.#buckets.spend(name, -amount, now, spender)
   }
 
   #refuse(name: string, wait: number): Error {
@@ -95,11 +100,9 @@ export class BrowserLimits {
   readonly #workOfKey: Limit
   readonly #newUsers: Limit
   readonly #now: () => number
-  /** bytes by which a name may be in debt before work that has begun is broken off, so that any body fits by itself */
-  readonly #maxDebt: { ofAddress: number; ofKey: number }
 
   constructor(settings: BrowserLimitSettings, log: FastifyBaseLogger, now: () => number = Date.now) {
-    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT, BATCH_BODY_LIMIT } = settings
+    const { ADDRESS_LIMIT, WORK_ADDRESS_LIMIT, WORK_KEY_LIMIT, NEW_USERS_LIMIT } = settings
     const limit = (max: number, limit: LimitName, inMs: number, reason: string, burst = max) => {
       return new Limit(max, { inMs, burst, refusal: { limit, reason }, log })
     }
@@ -114,8 +117,6 @@ export class BrowserLimits {
     this.#workOfKey = work(WORK_KEY_LIMIT, 'key')
     const users = `This address may make ${NEW_USERS_LIMIT} new users and aliases in an hour with keys that are in pages.`
     this.#newUsers = limit(NEW_USERS_LIMIT, 'new_users', HOUR_MS, users)
-    const maxDebt = (max: number) => Math.max(WORK_BURST_S * max, BATCH_BODY_LIMIT)
-    this.#maxDebt = { ofAddress: maxDebt(WORK_ADDRESS_LIMIT), ofKey: maxDebt(WORK_KEY_LIMIT) }
   }
 
   /**
@@ -151,15 +152,20 @@ export class BrowserLimits {
    * @param key the hash of the key; null if it is not known yet
    * @throws ApiError `rate_limited`
    */
-  spendWork(address: string, key: string | null, bytes: number): void {
+  spendWork({ address, id }: Toll, key: string | null, bytes: number): void {
     const now = this.#now()
-    this.#workOfAddress.spend(address, bytes, now, this.#maxDebt.ofAddress)
-    if (key !== null) this.#workOfKey.spend(key, bytes, now, this.#maxDebt.ofKey)
+    this.#workOfAddress.spend(address, bytes, now, id)
+    if (key !== null) this.#workOfKey.spend(key, bytes, now, id)
   }
 
-  /** Charges a key what its request had cost before the key was known. */
-  spendKey(key: string, bytes: number): void {
-    this.#workOfKey.spend(key, bytes, this.#now())
+  /** Charges a key what its request had cost before the key was known. @throws ApiError `rate_limited` */
+  spendKey({ id }: Toll, key: string, bytes: number): void {
+    this.#workOfKey.spend(key, bytes, this.#now(), id)
+  }
+
+  /** Takes back what was charged to an address. */
+  refund({ address, id }: Toll, bytes: number): void {
+    this.#workOfAddress.refund(address, bytes, this.#now(), id)
   }
 
   /** @throws ApiError `rate_limited` */
@@ -170,8 +176,12 @@ export class BrowserLimits {
   }
 }
 
+let tolls = 0
+
 /** Counts what one request makes the service handle. */
 export class Toll {
+  /** of this process */
+  readonly id = ++tolls
   /** of the client, as the limits count it */
   readonly address: string
   readonly #limits: BrowserLimits
@@ -195,7 +205,7 @@ export class Toll {
     const due = this.#touched - this.#request.sentBytes - FREE_BYTES - this.#charged
     if (due <= 0) return
     this.#charged += due
-    this.#limits.spendWork(this.address, this.#key, due)
+    this.#limits.spendWork(this, this.#key, due)
   }
 
   /** Counts a profile or an alias that the request makes. @throws ApiError `rate_limited` */
@@ -203,15 +213,15 @@ export class Toll {
     this.#limits.spendNewUser(this.address)
   }
 
-  /** Charges the key, once it is known. @param key its hash */
+  /** Charges the key, once it is known. @param key its hash @throws ApiError `rate_limited` */
   bill(key: string): void {
     this.#key = key
-    if (this.#charged > 0) this.#limits.spendKey(key, this.#charged)
+    if (this.#charged > 0) this.#limits.spendKey(this, key, this.#charged)
   }
 
   /** Takes back what was charged: the key is none of a page. */
   cancel(): void {
-    if (this.#charged > 0) this.#limits.spendWork(this.address, null, -this.#charged)
+    if (this.#charged > 0) this.#limits.refund(this, this.#charged)
     this.#charged = 0
   }
 }

@@ -17,12 +17,14 @@ interface Bucket {
   level: number
   /** ms */
   at: number
+  /** who made the debt; null without one */
+  debtor: number | null
 }
 
 /**
  * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into debt:
- * what is spent is often known only afterwards. Unlike a count per minute, it lets nobody have the tokens of two minutes
- * at once.
+ * what is spent is often known only afterwards. A debt is one spender's, however many spend at the same time. Unlike a
+ * count per minute, it lets nobody have the tokens of two minutes at once.
  */
 export class TokenBuckets {
   readonly #rate: Rate
@@ -47,15 +49,22 @@ export class TokenBuckets {
   /**
    * Takes tokens out of the name's bucket, whether or not it holds them.
    * @param amount negative to put tokens back
-   * @returns what it holds then; negative for a debt
+   * @param spender who may make a debt, and go on with it
+   * @returns whether the spender may go on: false if the bucket is in a debt that another one made
    */
-  spend(name: string, amount: number, now: number): number {
-    const bucket = this.#buckets.get(name)
-    if (!bucket && this.#isCrowded(now)) return this.#burst
-    const level = Math.min(this.#burst, (bucket ? this.#levelOf(bucket, now) : this.#burst) - amount)
-    if (bucket) Object.assign(bucket, { level, at: now })
-    else this.#buckets.set(name, { level, at: now })
-    return level
+  spend(name: string, amount: number, now: number, spender = 0): boolean {
+    let bucket = this.#buckets.get(name)
+    if (!bucket) {
+      if (this.#isCrowded(now)) return true
+      bucket = { level: this.#burst, at: now, debtor: null }
+      this.#buckets.set(name, bucket)
+    }
+    const before = this.#levelOf(bucket, now)
+    if (before >= 0) bucket.debtor = null
+    bucket.level = Math.min(this.#burst, before - amount)
+    bucket.at = now
+    if (bucket.level < 0) bucket.debtor ??= spender
+    return bucket.level >= 0 || bucket.debtor === spender
   }
 
   #levelOf({ level, at }: Bucket, now: number): number {
