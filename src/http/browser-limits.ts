@@ -123,7 +123,7 @@ export class BrowserLimits {
    * Counts a request whose key is verified.
    * @throws ApiError `rate_limited`
    */
-  admit(request: FastifyRequest, { kind, hash }: StoredKey): void {
+  admit(request: FastifyRequest, { kind, id }: StoredKey): void {
     if (!isBrowserKey(kind)) {
       request.toll?.cancel()
       request.toll = null
@@ -133,8 +133,8 @@ export class BrowserLimits {
     request.toll ??= this.open(request)
     this.#requests.check(request.toll.address, now)
     this.#requests.spend(request.toll.address, 1, now)
-    this.#workOfKey.check(hash, now)
-    request.toll.bill(hash)
+    this.#workOfKey.check(id, now)
+    request.toll.bill(id)
   }
 
   /**
@@ -149,7 +149,7 @@ export class BrowserLimits {
 
   /**
    * What is refused for its address must not use up what all visitors of a page share.
-   * @param key the hash of the key; null if it is not known yet
+   * @param key its id; null if it is not known yet
    * @throws ApiError `rate_limited`
    */
   spendWork({ address, id }: Toll, key: string | null, bytes: number): void {
@@ -213,7 +213,7 @@ export class Toll {
     this.#limits.spendNewUser(this.address)
   }
 
-  /** Charges the key, once it is known. @param key its hash @throws ApiError `rate_limited` */
+  /** Charges the key, once it is known. @param key its id @throws ApiError `rate_limited` */
   bill(key: string): void {
     this.#key = key
     if (this.#charged > 0) this.#limits.spendKey(this, key, this.#charged)
