@@ -166,7 +166,9 @@ for (const storage of STORAGES) {
           { kind: 'public', origins: ['http://localhost:8080'], eventsOnly: false },
           { kind: 'write', origins: [], eventsOnly: false },
           { kind: 'write', origins, eventsOnly: true },
-        ].map((grant) => JSON.stringify(grant)),
+        ]
+          .map((grant) => JSON.stringify(grant))
+          .sort(),
       )
       const old = all.filter(({ revokedAt }) => revokedAt !== null)
       t.equal(old.length, 4)
