@@ -284,7 +284,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
       allowOrigins(browser, splitList(config.CORS_ORIGIN))
       // navigator.sendBeacon can send nothing but text/plain without a preflight.
       admission.guard(browser, ['application/json', 'text/plain'])
-      browser.register(sessionCalls, { ...data, calls: admission.sessionCalls })
+      browser.register(sessionCalls, data)
     },
     { prefix: '/public/sessions' },
   )

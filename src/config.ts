@@ -4,6 +4,7 @@ import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { MAX_SCAN_DEPTH } from './contract/limits.js'
 import { VENDOR_PREFIXES, type VendorPrefix } from './contract/vendor-prefixes.js'
+import { isOrigin } from './lib/origin.js'
 import { isSentinelUrl, parseSentinelUrl } from './lib/redis-url.js'
 
 const MIB = 1024 * 1024
@@ -33,9 +34,7 @@ function isNetwork(text: string): boolean {
   return length > 0 && length <= bits
 }
 
-/** An origin exactly as browsers send it: one that can never match fails the start. */
-const isOrigin = (text: string) => URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text
-
+/** One that can never match fails the start. */
 TypeRegistry.Set('OriginList', (_schema, value) => {
   return typeof value === 'string' && (value === '*' || splitList(value).every(isOrigin))
 })
@@ -213,17 +212,29 @@ const Settings = Type.Object({
   }),
   RATE_LIMIT: Type.Integer({ default: 0, minimum: 0, maximum: 1e9, message: 'a number of requests, 0 for no limit' }),
   RATE_LIMIT_WINDOW: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, message: 'seconds, 1 to 86400' }),
-  SESSION_ADDRESS_LIMIT: Type.Integer({
+  ADDRESS_LIMIT: Type.Integer({
     default: 300_000,
     minimum: 0,
     maximum: 1e9,
-    message: 'a number of calls, 0 for no limit',
+    message: 'a number of requests, 0 for no limit',
   }),
-  SESSION_KEY_LIMIT: Type.Integer({
-    default: 1_200_000,
+  WORK_ADDRESS_LIMIT: Type.Integer({
+    default: MIB / 2,
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    message: 'bytes per second, 0 for no limit',
+  }),
+  WORK_KEY_LIMIT: Type.Integer({
+    default: 2 * MIB,
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    message: 'bytes per second, 0 for no limit',
+  }),
+  NEW_USERS_LIMIT: Type.Integer({
+    default: 10_000,
     minimum: 0,
     maximum: 1e9,
-    message: 'a number of calls, 0 for no limit',
+    message: 'a number of users and aliases, 0 for no limit',
   }),
   WRONG_KEY_LIMIT: Type.Integer({
     default: 10_000,

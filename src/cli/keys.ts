@@ -1,11 +1,13 @@
 import type { ParseArgsConfig } from 'node:util'
 import type { ClickHouse } from '../clickhouse/client.js'
-import { hashKey, KEY_KINDS, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
+import { type Grant, hashKey, KEY_KINDS, type KeyKind, makeKey, type StoredKey, storedKey } from '../keys/keys.js'
+import { isOrigin } from '../lib/origin.js'
 import { insertKeys, type KeyRecord, listKeys, readKeys, revokeKeys } from '../store/api-keys.js'
 import { type Command, type CommandIo, parseOptions, UsageError } from './command.js'
 import { withStore } from './store.js'
 
 const USAGE = `Usage: tallyhouse keys create --project NAME [--kind KIND]
+                              [--origin https://SITE]... [--events-only]
        tallyhouse keys list [--project NAME] [--kind KIND] [--json]
        tallyhouse keys rotate --project NAME [--kind KIND] [--grace 24h]
        tallyhouse keys revoke ID...
@@ -14,8 +16,13 @@ create  makes a public and a secret key, or one key of the given kind. A project
         with its first key, and may have any number of each kind: public keys make session calls,
         write keys send events and profile changes and may be in a browser, read keys read, and
         secret keys do everything but session calls.
+          --origin       of a write or public key: only pages of this origin may use it; may be
+                         given several times. It keeps other sites' pages out, but not a program
+                         that pretends to be a page.
+          --events-only  of a write key: it sends events and session calls, and changes no users.
 list    lists the stored keys; it never shows a key itself.
-rotate  makes a new key of each kind that the project has. The old keys stay valid for --grace
+rotate  makes a new key of each kind that the project has, for the same origins and calls: one for
+        each of them where the project has several. The old keys stay valid for --grace
         (for example 30m, 24h or 7d; 0 for no time), so that clients can switch without a gap.
 revoke  revokes keys, named by their ID in the list or by the whole key.
 
@@ -45,7 +52,12 @@ interface Options {
   kind?: string
   grace: string
   json: boolean
+  origin: string[]
+  'events-only': boolean
 }
+
+/** What a key may do, and where. */
+type Limits = Pick<Grant, 'origins' | 'eventsOnly'>
 
 interface Action {
   run(clickhouse: ClickHouse, options: Options, ids: string[], io: CommandIo): Promise<number>
@@ -55,7 +67,10 @@ interface Action {
 
 const OF_PROJECT = { project: { type: 'string' }, kind: { type: 'string' } } as const
 const ACTIONS: Record<string, Action> = {
-  create: { run: create, takes: OF_PROJECT },
+  create: {
+    run: create,
+    takes: { ...OF_PROJECT, origin: { type: 'string', multiple: true }, 'events-only': { type: 'boolean' } },
+  },
   list: { run: list, takes: { ...OF_PROJECT, json: { type: 'boolean' } } },
   rotate: { run: rotate, takes: { ...OF_PROJECT, grace: { type: 'string' } } },
   revoke: { run: revoke, takes: {} },
@@ -72,6 +87,7 @@ export const command: Command = {
     if (name === 'create' || name === 'rotate') projectOf(options)
     kindsOf(options)
     graceOf(options)
+    limitsOf(options)
     if ((name === 'revoke') !== ids.length > 0) {
       throw new UsageError(name === 'revoke' ? 'Name the keys to revoke.' : `Unexpected argument "${ids[0]}".`)
     }
@@ -80,7 +96,13 @@ export const command: Command = {
 }
 
 async function create(clickhouse: ClickHouse, options: Options, _ids: string[], io: CommandIo): Promise<number> {
-  await make(clickhouse, projectOf(options), options.kind === undefined ? PAIR : kindsOf(options), io)
+  const kinds = options.kind === undefined ? PAIR : kindsOf(options)
+  const projectId = projectOf(options)
+  await make(
+    clickhouse,
+    kinds.map((kind) => ({ projectId, kind, ...limitsOf(options) })),
+    io,
+  )
   return 0
 }
 
@@ -101,8 +123,7 @@ async function rotate(clickhouse: ClickHouse, options: Options, _ids: string[], 
   if (earlier.length === 0) throw new Error(`Project ${project} has no such key to rotate. Make one: keys create.`)
   await make(
     clickhouse,
-    project,
-    wanted.filter((kind) => earlier.some((key) => key.kind === kind)),
+    wanted.flatMap((kind) => distinct(earlier.filter((key) => key.kind === kind))),
     io,
   )
   await revokeKeys(clickhouse, earlier, graceOf(options))
@@ -128,32 +149,53 @@ async function revoke(clickhouse: ClickHouse, _options: Options, ids: string[], 
 }
 
 /** Prints the new keys on stdout, in the format of a settings file. */
-async function make(clickhouse: ClickHouse, projectId: string, kinds: KeyKind[], io: CommandIo): Promise<void> {
+async function make(clickhouse: ClickHouse, grants: Grant[], io: CommandIo): Promise<void> {
   const lines: string[] = []
   const made: StoredKey[] = []
-  for (const kind of kinds) {
+  for (const { projectId, kind, origins, eventsOnly } of grants) {
     const key = makeKey(kind)
-    made.push(storedKey(key, { projectId, kind }))
+    made.push(storedKey(key, { projectId, kind, origins, eventsOnly }))
     lines.push(`${VARIABLE[kind]}=${key}\n`)
   }
   await insertKeys(clickhouse, made, Date.now())
   io.stdout.write(lines.join(''))
-  io.stderr.write(`New in project ${projectId}, shown only this once: ${made.map(({ id }) => id).join(', ')}.\n`)
+  const names = made.map((key) => `${key.id}${limitsText(key) && ` (${limitsText(key)})`}`)
+  io.stderr.write(`New in project ${grants[0]?.projectId}, shown only this once: ${names.join(', ')}.\n`)
+}
+
+/** The keys without those that may do the same as one before them. */
+function distinct(keys: StoredKey[]): StoredKey[] {
+  const seen = new Set<string>()
+  return keys.filter((key) => {
+    const limits = limitsText(key)
+    return !seen.has(limits) && seen.add(limits)
+  })
+}
+
+/** Empty for a key that has none. */
+function limitsText({ origins, eventsOnly }: Limits): string {
+  return [...origins, ...(eventsOnly ? ['events only'] : [])].join(', ')
 }
 
 function table(keys: KeyRecord[]): string {
   const time = (ms: number | null) => (ms === null ? '-' : `${new Date(ms).toISOString().slice(0, 19)}Z`)
-  const rows = keys.map((key) => [key.id, key.kind, time(key.createdAt), time(key.revokedAt), key.projectId])
-  return [['ID', 'KIND', 'CREATED', 'REVOKED', 'PROJECT'], ...rows]
-    .map(([id = '', kind = '', created = '', revoked = '', project = '']) => {
-      return `${id.padEnd(13)}${kind.padEnd(8)}${created.padEnd(22)}${revoked.padEnd(22)}${project}\n`
+  const rows = keys.map((key) => {
+    return [key.id, key.kind, time(key.createdAt), time(key.revokedAt), key.projectId, limitsText(key)]
+  })
+  const head = ['ID', 'KIND', 'CREATED', 'REVOKED', 'PROJECT', ...(keys.some(limitsText) ? ['LIMITS'] : [])]
+  const width = Math.max(...[head, ...rows].map(([, , , , project = '']) => project.length)) + 2
+  return [head, ...rows]
+    .map(([id = '', kind = '', created = '', revoked = '', project = '', limits = '']) => {
+      const line = `${id.padEnd(13)}${kind.padEnd(8)}${created.padEnd(22)}${revoked.padEnd(22)}${project.padEnd(width)}${limits}`
+      return `${line.trimEnd()}\n`
     })
     .join('')
 }
 
 function parse({ takes }: Action, args: string[]): { options: Options; ids: string[] } {
   const { values, positionals } = parseOptions({ args, allowPositionals: true, options: takes })
-  return { options: { grace: '24h', json: false, ...(values as Partial<Options>) }, ids: positionals }
+  const defaults = { grace: '24h', json: false, origin: [], 'events-only': false }
+  return { options: { ...defaults, ...(values as Partial<Options>) }, ids: positionals }
 }
 
 function projectOf({ project }: Options): string {
@@ -168,6 +210,19 @@ function kindsOf({ kind }: Options): KeyKind[] {
   const kinds = KEY_KINDS.filter((known) => kind === undefined || kind === known)
   if (kinds.length === 0) throw new UsageError(`--kind is ${KINDS}, not "${kind}".`)
   return kinds
+}
+
+/** @throws UsageError if the kind of key takes no such limits */
+function limitsOf({ kind, origin, 'events-only': eventsOnly }: Options): Limits {
+  if (eventsOnly && kind !== 'write') throw new UsageError('--events-only is for write keys: add --kind write.')
+  if (origin.length > 0 && kind !== 'write' && kind !== 'public') {
+    throw new UsageError('--origin is for keys that are in pages: add --kind write or --kind public.')
+  }
+  const other = origin.find((text) => !isOrigin(text))
+  if (other !== undefined) {
+    throw new UsageError(`--origin is an origin as browsers send it, such as https://shop.example, not "${other}".`)
+  }
+  return { origins: [...new Set(origin)].sort(), eventsOnly }
 }
 
 /** in ms */

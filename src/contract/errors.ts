@@ -29,7 +29,7 @@ export type ErrorCode = keyof typeof STATUS_OF
 /** A share of what all projects use, by which a caller that takes too much is refused before the others are. */
 export type LimitName =
   | 'requests'
-  | 'session_calls'
+  | 'wrong_keys'
   | 'work'
   | 'new_users'
   | 'live_streams'
@@ -58,23 +58,26 @@ export class ApiError extends Error {
   readonly retryAfter: number | undefined
   /** the limit that refused the call, for the metrics and Health; never sent */
   readonly limit: LimitName | undefined
+  /** what that limit allows, for the header `ratelimit-limit`, if it fills again with time */
+  readonly quota: number | undefined
 
   /**
    * @param message a sentence that tells a person what to do; never contains a key, SQL or a path
    * of the server
    * @param more `details` for the caller; `cause` for the log only; `retryAfter` in seconds;
-   * `limit` if one was met
+   * `limit` if one was met, and its `quota`
    */
   constructor(
     code: ErrorCode,
     message: string,
-    more: { details?: ErrorDetail[]; cause?: unknown; retryAfter?: number; limit?: LimitName } = {},
+    more: { details?: ErrorDetail[]; cause?: unknown; retryAfter?: number; limit?: LimitName; quota?: number } = {},
   ) {
     super(message, 'cause' in more ? { cause: more.cause } : undefined)
     this.code = code
     this.details = more.details
     this.retryAfter = more.retryAfter
     this.limit = more.limit
+    this.quota = more.quota
   }
 
   get status(): number {
@@ -85,9 +88,11 @@ export class ApiError extends Error {
 /**
  * @param reason a sentence that names the limit
  * @param ms until the limit is lifted
+ * @param quota what the limit allows
  */
-export function rateLimited(limit: LimitName, reason: string, ms: number): ApiError {
-  return new ApiError('rate_limited', `${reason} Try again in ${Math.ceil(ms / 1000)} s.`, { limit })
+export function rateLimited(limit: LimitName, reason: string, ms: number, quota: number): ApiError {
+  const retryAfter = Math.ceil(ms / 1000)
+  return new ApiError('rate_limited', `${reason} Try again in ${retryAfter} s.`, { limit, retryAfter, quota })
 }
 
 /** @param ms until some of the project's keys expire */

@@ -6,22 +6,20 @@ import { Turns } from '../lib/turns.js'
 import { Authentication } from './authenticate.js'
 import { acceptJson, type Intake, ownerOf } from './body.js'
 import { BodyBudget } from './body-budget.js'
+import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
 import type { ClientLimits } from './connection-limits.js'
 import { acceptLines } from './line-body.js'
 import { PageSessions } from './page-sessions.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
-import { SessionCalls } from './session-calls.js'
 import { WrongKeys } from './wrong-keys.js'
 
 /** Settings of the service, by their names. */
-export interface AdmissionSettings {
+export interface AdmissionSettings extends BrowserLimitSettings {
   RATE_LIMIT: number
   /** s */
   RATE_LIMIT_WINDOW: number
   WRONG_KEY_LIMIT: number
-  SESSION_ADDRESS_LIMIT: number
-  SESSION_KEY_LIMIT: number
   /** signs the sessions of the page, together with the hash of the key */
   SESSION_SECRET?: string | undefined
   /** bytes of the bodies in memory */
@@ -41,12 +39,11 @@ export interface AdmissionOptions {
 
 /** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
 export class Admission {
-  /** the limits of the calls that browsers make */
-  readonly sessionCalls: SessionCalls
   /** of the page */
   readonly sessions: PageSessions
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
+  readonly #browserLimits: BrowserLimits
   readonly #authentication: Authentication
   readonly #intake: Intake
   readonly #isRateLimited: boolean
@@ -58,11 +55,10 @@ export class Admission {
     this.#keys = keys
     this.sessions = new PageSessions(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
+    this.#browserLimits = new BrowserLimits(settings, log, options.now)
     const budget = new BodyBudget(settings.BODY_MEMORY)
-    this.#intake = { pool: buffers, budget, clientLimits, turns: new Turns() }
-    const limit = { ofAddress: settings.SESSION_ADDRESS_LIMIT, ofKey: settings.SESSION_KEY_LIMIT }
-    this.#authentication = new Authentication(keys, this.#wrongKeys, this.sessions)
-    this.sessionCalls = new SessionCalls(limit, log)
+    this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits, turns: new Turns() }
+    this.#authentication = new Authentication(keys, this.#wrongKeys, this.#browserLimits, this.sessions)
     this.#isRateLimited = settings.RATE_LIMIT > 0
     this.#counters = counters
     this.#log = log
@@ -93,7 +89,8 @@ export class Admission {
 
   /** As `guard`, for the requests of another vendor's SDKs. */
   guardSdk(scope: FastifyInstance, format: SdkFormat): void {
-    acceptSdkRequests(scope, this.#intake, new Authentication(this.#keys, this.#wrongKeys, null), format)
+    const authentication = new Authentication(this.#keys, this.#wrongKeys, this.#browserLimits, null)
+    acceptSdkRequests(scope, this.#intake, authentication, format)
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
   }
 

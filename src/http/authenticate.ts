@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidation
 import { ApiError } from '../contract/errors.js'
 import type { KeyRing } from '../keys/key-ring.js'
 import { type Access, ALLOWED, type KeyKind, type StoredKey } from '../keys/keys.js'
+import type { BrowserLimits } from './browser-limits.js'
 import { clientAddress } from './client-address.js'
 import type { PageSessions } from './page-sessions.js'
 import type { WrongKeys } from './wrong-keys.js'
@@ -10,6 +11,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** default: `read` for a GET, else `manage` */
     access?: Access
+    /** whether a key that is for events only may not make the call */
+    changesUsers?: boolean
   }
   interface FastifyRequest {
     /** the project of the request's key; empty until the key is known */
@@ -18,6 +21,8 @@ declare module 'fastify' {
     keyId: string
     /** of the request's key; null until it is known */
     keyKind: KeyKind | null
+    /** why the key in the header may not make the call; null if it may, or if there is no known key in it */
+    keyRefusal: ApiError | null
     /** what the request was admitted by: a key, or a session that was begun with it; null until it has been verified */
     grant: StoredKey | null
     /** the key of the page's session that came with the request, in case that it has no other key */
@@ -36,6 +41,24 @@ function wrongKind(access: Access, kind: KeyKind): ApiError {
   )
 }
 
+function otherOrigin(origins: readonly string[]): ApiError {
+  return new ApiError(
+    'wrong_key_kind',
+    `This key is for pages of ${origins.join(', ')} only, and this is no request of one.`,
+  )
+}
+
+function eventsOnly(): ApiError {
+  return new ApiError('wrong_key_kind', 'This key may send events and session calls, but change no users.')
+}
+
+/** The origin of the page that makes a request; undefined if the request does not say. */
+function originOf({ headers: { origin, referer } }: FastifyRequest): string | undefined {
+  if (origin !== undefined || referer === undefined) return origin
+  // An image is loaded without an Origin.
+  return URL.canParse(referer) ? new URL(referer).origin : undefined
+}
+
 const ALLOWED_ORIGIN = 'access-control-allow-origin'
 const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
@@ -43,34 +66,39 @@ const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 export class Authentication {
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
+  readonly #limits: BrowserLimits
   readonly #sessions: PageSessions | null
 
   /** @param sessions of the page, if they admit requests, too */
-  constructor(keys: KeyRing, wrongKeys: WrongKeys, sessions: PageSessions | null) {
+  constructor(keys: KeyRing, wrongKeys: WrongKeys, limits: BrowserLimits, sessions: PageSessions | null) {
     this.#keys = keys
     this.#wrongKeys = wrongKeys
+    this.#limits = limits
     this.#sessions = sessions
   }
 
   /**
    * Checks the header before any of the body is read or inflated, and refuses a request with an
-   * unknown key there. A key of the wrong kind is refused only after the body has been read, as
-   * the body may hold another key.
+   * unknown key there, or with one that is over its limits. A key that may not make the call is
+   * refused only after the body has been read, as the body may hold another key.
    */
   readonly beforeBody: preParsingHookHandler = (request, reply, payload, done) => {
     request.rawResponse = reply.raw
     const header = request.headers['x-api-key']
     const grant = typeof header === 'string' ? this.#keys.find(header) : null
     const proceed = (grant: StoredKey | null) => {
-      if (grant) identify(request, reply, grant)
-      if (grant && this.#mayCall(request, grant)) admitBy(request, grant, header as string)
+      try {
+        if (grant) this.#recognize(request, reply, grant, header as string)
+      } catch (refusal) {
+        return done(refusal as ApiError)
+      }
       continueBody(request, reply)
       done(null, payload)
     }
     // A beacon of another page brings the cookie too, and its key in the body, so nothing is refused before that is read.
     if (header === undefined) request.session = this.#sessions?.findOfPage(request) ?? null
     if (typeof header !== 'string' || grant) proceed(grant)
-    else this.#find(header, request, reply).then(proceed, done)
+    else this.#find(header, request).then(proceed, done)
   }
 
   /** Runs before anything else of the request is checked. */
@@ -90,24 +118,20 @@ export class Authentication {
     if (header !== undefined && inBody !== undefined && header !== inBody) throw differing()
     const key = inBody ?? header
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
-    const grant = this.#keys.find(key) ?? (await this.#find(key, request, reply))
+    const grant = this.#keys.find(key) ?? (await this.#find(key, request))
     identify(request, reply, grant)
-    if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
+    const refusal = this.#refusalOf(request, grant)
+    if (refusal) throw refusal
     // The key became known only after the body was discarded, so the client has to retry.
     if (request.body instanceof UnreadBody) throw unreadable()
-    admitBy(request, grant, key)
-  }
-
-  /** Why the key in the header may not make the call; null if it may, or if there is no known key in it. */
-  refusalOf(request: FastifyRequest): ApiError | null {
-    const { keyKind, grant } = request
-    return keyKind !== null && grant === null ? wrongKind(this.#accessTo(request), keyKind) : null
+    this.#admitBy(request, grant, key)
   }
 
   /** @throws ApiError `wrong_key_kind`, for a session that was begun with a read key */
   #admitSession(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
     identify(request, reply, grant)
-    if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
+    const refusal = this.#refusalOf(request, grant)
+    if (refusal) throw refusal
     request.grant = grant
     // Proxies may keep what has no key in its request for anybody; browsers, for after the session.
     reply.header('cache-control', 'private, no-store')
@@ -116,13 +140,13 @@ export class Authentication {
   /**
    * Notes the key of a request if one of the candidates is known and may make the call; any other
    * request is decided by `admit`, after the body.
+   * @throws ApiError `rate_limited`
    */
   recognize(request: FastifyRequest, reply: FastifyReply, candidates: string[]): void {
     for (const key of candidates) {
       const grant = this.#keys.find(key)
       if (!grant) continue
-      identify(request, reply, grant)
-      if (this.#mayCall(request, grant)) admitBy(request, grant, key)
+      this.#recognize(request, reply, grant, key)
       return
     }
   }
@@ -143,29 +167,42 @@ export class Authentication {
       unknown.push(key)
     }
     if (!found && unknown.length === 0) throw new ApiError('unauthorized', 'A key is missing: configure it in the SDK.')
-    const { key, grant } = found ?? (await this.#findAny(unknown, request, reply))
+    const { key, grant } = found ?? (await this.#findAny(unknown, request))
     identify(request, reply, grant)
-    if (!this.#mayCall(request, grant)) throw wrongKind(this.#accessTo(request), grant.kind)
-    admitBy(request, grant, key)
+    const refusal = this.#refusalOf(request, grant)
+    if (refusal) throw refusal
+    this.#admitBy(request, grant, key)
   }
 
-  /**
-   * The project of the key in a body; null unless that key is known and will admit the request.
-   */
-  projectOf(request: FastifyRequest, keyInBody: unknown): string | null {
+  /** What the key in a body gives; null unless that key is known and will admit the request. */
+  grantOf(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
     const { session } = request
-    if (keyInBody === undefined && session) return this.#mayCall(request, session) ? session.projectId : null
+    if (keyInBody === undefined && session) return this.#refusalOf(request, session) ? null : session
     // A header key of the right kind would have settled it: this one is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)
-    return grant && this.#mayCall(request, grant) ? grant.projectId : null
+    return grant && !this.#refusalOf(request, grant) ? grant : null
   }
 
-  /** As `projectOf`, but looks for keys that were created since the last refresh, too. */
-  async projectOfNew(request: FastifyRequest, keyInBody: unknown): Promise<string | null> {
+  /** As `grantOf`, but looks for keys that were created since the last refresh, too. */
+  async grantOfNew(request: FastifyRequest, keyInBody: unknown): Promise<StoredKey | null> {
     const isUnknown = typeof keyInBody === 'string' && !this.#keys.find(keyInBody)
     if (isUnknown) await this.#keys.findNew(keyInBody)
-    return this.projectOf(request, keyInBody)
+    return this.grantOf(request, keyInBody)
+  }
+
+  /** Notes a key that is known before the body is read. @throws ApiError `rate_limited` */
+  #recognize(request: FastifyRequest, reply: FastifyReply, grant: StoredKey, key: string): void {
+    identify(request, reply, grant)
+    request.keyRefusal = this.#refusalOf(request, grant)
+    if (!request.keyRefusal) this.#admitBy(request, grant, key)
+  }
+
+  /** @throws ApiError `rate_limited` */
+  #admitBy(request: FastifyRequest, grant: StoredKey, key: string): void {
+    request.grant = grant
+    request.key = key
+    this.#limits.admit(request, grant)
   }
 
   #accessTo({ method, routeOptions }: FastifyRequest): Access {
@@ -173,29 +210,31 @@ export class Authentication {
     return routeOptions.config.access ?? (isGet ? 'read' : 'manage')
   }
 
-  #mayCall(request: FastifyRequest, { kind }: StoredKey): boolean {
-    return ALLOWED[this.#accessTo(request)].includes(kind)
+  /** Why a key may not make a call; null if it may. */
+  #refusalOf(request: FastifyRequest, grant: StoredKey): ApiError | null {
+    const access = this.#accessTo(request)
+    if (!ALLOWED[access].includes(grant.kind)) return wrongKind(access, grant.kind)
+    if (grant.eventsOnly && request.routeOptions.config.changesUsers) return eventsOnly()
+    const { origins } = grant
+    if (origins.length > 0 && !origins.includes(originOf(request) ?? '')) return otherOrigin(origins)
+    return null
   }
 
   /**
    * @throws ApiError `unauthorized`, or `rate_limited` if the address has sent too many wrong keys
    */
-  async #find(key: string, request: FastifyRequest, reply: FastifyReply): Promise<StoredKey> {
-    return (await this.#findAny([key], request, reply)).grant
+  async #find(key: string, request: FastifyRequest): Promise<StoredKey> {
+    return (await this.#findAny([key], request)).grant
   }
 
   /** As `#find`, for the first of several that is known. */
-  async #findAny(
-    keys: string[],
-    request: FastifyRequest,
-    reply: FastifyReply,
-  ): Promise<{ key: string; grant: StoredKey }> {
+  async #findAny(keys: string[], request: FastifyRequest): Promise<{ key: string; grant: StoredKey }> {
     for (const key of keys) {
       const grant = await this.#keys.findNew(key)
       if (grant) return { key, grant }
     }
     if (!this.#keys.isComplete) throw unreadable()
-    this.#wrongKeys.count(clientAddress(request), reply)
+    this.#wrongKeys.count(clientAddress(request))
     throw new ApiError('unauthorized', 'The key is not known. Check the key and its project.')
   }
 }
@@ -228,11 +267,6 @@ function identify(request: FastifyRequest, reply: FastifyReply, { id, projectId,
   request.keyKind = kind
   // Where pages may send with a write key, none may read what a secret key gets.
   if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
-}
-
-function admitBy(request: FastifyRequest, grant: StoredKey, key: string): void {
-  request.grant = grant
-  request.key = key
 }
 
 function bodyKey(body: unknown): unknown {

@@ -1,8 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import { isBrowserKey } from '../keys/keys.js'
 import type { Authentication } from './authenticate.js'
 import type { BodyAccount, BodyBudget } from './body-budget.js'
 import { API_KEY, findBodyKey, type KeyPath } from './body-key.js'
+import type { BrowserLimits } from './browser-limits.js'
 import { clientAddress } from './client-address.js'
 import { type ClientLimits, timeOut } from './connection-limits.js'
 
@@ -22,6 +24,7 @@ const KEY_WITHIN = 1024
 export interface BodyBounds {
   budget: BodyBudget
   clientLimits: ClientLimits
+  browserLimits: BrowserLimits
   /** where a body may have its key; default: in the field `apiKey` */
   keyPaths?: readonly KeyPath[]
 }
@@ -30,7 +33,10 @@ export interface BodyBounds {
  * Counts a large body from its arrival until the response is sent, and cuts off one that stalls.
  */
 export class BodyWatch {
+  readonly #request: FastifyRequest
   readonly #account: BodyAccount
+  /** null for a body whose key is none that strangers have */
+  readonly #limits: BrowserLimits | null
   readonly #idle: NodeJS.Timeout
   readonly #unknown: NodeJS.Timeout | null
 
@@ -43,14 +49,16 @@ export class BodyWatch {
     request: FastifyRequest,
     begun: Buffer | undefined,
     keys: Authentication,
-    { budget, clientLimits, keyPaths = [API_KEY] }: BodyBounds,
+    { budget, clientLimits, browserLimits, keyPaths = [API_KEY] }: BodyBounds,
     stop: () => void,
   ) {
     // Many clients write the key first. It only decides which count is used: the rest of the body
     // may override it.
-    const projectId = request.key ? request.projectId : keys.projectOf(request, begun && firstKey(begun, keyPaths))
-    const account = openAccount(request, projectId, budget)
+    const grant = request.grant ?? keys.grantOf(request, begun && firstKey(begun, keyPaths))
+    const account = openAccount(request, grant?.projectId ?? null, budget)
+    this.#request = request
     this.#account = account
+    this.#limits = grant && !isBrowserKey(grant.kind) ? null : browserLimits
     const cutOff = () => {
       this.end()
       stop()
@@ -58,13 +66,26 @@ export class BodyWatch {
       timeOut(request.raw.socket, request.server.server)
     }
     this.#idle = setTimeout(cutOff, clientLimits.bodyIdleMs).unref()
-    this.#unknown = projectId === null ? setTimeout(cutOff, clientLimits.unknownBodyMs).unref() : null
+    this.#unknown = grant === null ? setTimeout(cutOff, clientLimits.unknownBodyMs).unref() : null
   }
 
   /** @throws ApiError `overloaded` */
   count(bytes: number): void {
     this.#idle.refresh()
     this.#account.take(bytes)
+  }
+
+  /**
+   * @param bytes by which the body has grown
+   * @param sent bytes of the compressed body so far
+   * @throws ApiError `rate_limited`
+   */
+  countInflated(bytes: number, sent: number): void {
+    if (!this.#limits) return
+    const request = this.#request
+    request.sentBytes = sent
+    request.toll ??= this.#limits.open(request)
+    request.toll.touch(bytes)
   }
 
   /** Call it once the whole body is there, or no more of it is wanted. */

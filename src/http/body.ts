@@ -75,28 +75,28 @@ export function acceptBodies(
       return await read(request, payload)
     } catch (error) {
       // A body that cannot be read holds no key, so the header's decides.
-      throw keys.refusalOf(request) ?? error
+      throw request.keyRefusal ?? error
     }
   })
   app.addContentTypeParser('*', async (request: FastifyRequest) => {
     // Some clients send a Content-Type with every request, even without a body.
     if (request.method === 'DELETE' && !announcesBody(request)) return undefined
-    throw keys.refusalOf(request) ?? new ApiError('unsupported_media_type', `The body must be ${contentTypes[0]}.`)
+    throw request.keyRefusal ?? new ApiError('unsupported_media_type', `The body must be ${contentTypes[0]}.`)
   })
   async function read(request: FastifyRequest, payload: Payload): Promise<unknown> {
     const raw = await readBody(request, payload, intake, keys, frame)
     const { account } = request
-    const turn = turns.take(() => ownerOf(request, () => keys.projectOf(request, keyOf(raw))))
+    const turn = turns.take(() => ownerOf(request, () => keys.grantOf(request, keyOf(raw))?.projectId ?? null))
     if (turn) await turn
     const scanned = isUtf8(raw) ? request.routeOptions.config.scan?.(raw) : undefined
     if (account && !account.isKnown) {
       const apiKey = scanned ? scanned.apiKey : keyOf(raw)
-      const projectId = await keys.projectOfNew(request, apiKey)
-      if (projectId === null) {
+      const grant = await keys.grantOfNew(request, apiKey)
+      if (grant === null) {
         pool.release(raw)
         return new UnreadBody(apiKey)
       }
-      account.admit(projectId)
+      account.admit(grant.projectId)
     }
     request.rawBody = raw
     if (scanned) return scanned
@@ -193,9 +193,10 @@ export function readBody(
       try {
         if (length > limit || (payload.receivedEncodedLength ?? 0) > limit) throw tooLarge()
         if (length <= SMALL_BODY) return
-        const isFirst = watch === null
+        const added = watch === null ? length : chunk.length
         watch ??= new BodyWatch(request, chunks[0], keys, intake, stop)
-        watch.count(isFirst ? length : chunk.length)
+        watch.count(added)
+        if (payload.receivedEncodedLength !== undefined) watch.countInflated(added, payload.receivedEncodedLength)
       } catch (refusal) {
         stop()
         reject(refusal)
@@ -209,6 +210,7 @@ export function readBody(
     payload.on('end', () => {
       if (isStopped) return
       watch?.end()
+      request.sentBytes = payload.receivedEncodedLength ?? length
       // Decompressions other than gzip's ignore what is behind their end. It may be another event.
       const { receivedEncodedLength = 0, bytesWritten = receivedEncodedLength } = payload
       if (bytesWritten < receivedEncodedLength) {

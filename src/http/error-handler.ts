@@ -45,6 +45,7 @@ const LEAVES_BODY: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
   'unsupported_media_type',
   'wrong_key_kind',
+  'rate_limited',
 ])
 
 /** Where a lane or a shard is. A public key is in every browser, so who has no other one learns the number alone. */
@@ -92,9 +93,7 @@ export function sendError(
   // The rest of the body is drained, so the connection can stay open. If it closed, a client that
   // is still sending might miss the response.
   if (LEAVES_BODY.has(known.code)) reply.removeHeader('connection')
-  const retryAfter = retryAfterOf(known)
-  if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
-  reply.code(known.status)
+  reply.code(known.status).headers(retryHeaders(known))
   conclude()
   return reply.send({ ...shape(known), error: messageFor(request, known.message) })
 }
@@ -141,9 +140,17 @@ function shape({ message, code, details }: ApiError): object {
   return { status: 0, error: message, code, ...(details && { details }) }
 }
 
-/** Seconds after which a client may try again; null if it should not. */
-export function retryAfterOf({ retryAfter, status }: ApiError): number | null {
-  return retryAfter ?? (status === 503 ? RETRY_AFTER_SECONDS : null)
+/** Says when a client may try again, if it may, and which limit it has met. */
+export function retryHeaders({ retryAfter, quota, status }: ApiError): Record<string, string> {
+  const seconds = retryAfter ?? (status === 503 ? RETRY_AFTER_SECONDS : undefined)
+  return {
+    ...(seconds !== undefined && { 'retry-after': String(seconds) }),
+    ...(quota !== undefined && {
+      'ratelimit-limit': String(quota),
+      'ratelimit-remaining': '0',
+      'ratelimit-reset': String(seconds),
+    }),
+  }
 }
 
 /** An error that a retry does not help with. */

@@ -59,7 +59,7 @@ export function registerRateLimit(
     // Not the hash that is stored: the names of counters are there for all who can see Redis.
     keyGenerator: ({ grant }) => hashKey(`rate ${grant?.hash}`),
     errorResponseBuilder: (_request, { ttl }) =>
-      rateLimited('requests', `This key may make ${max} requests in ${windowMs / 1000} s.`, ttl),
+      rateLimited('requests', `This key may make ${max} requests in ${windowMs / 1000} s.`, ttl, max),
     ...(counters && { redis: counters, nameSpace: isCluster ? '{tallyhouse}:rate:' : 'tallyhouse:rate:' }),
   }
   app.register(rateLimit, options)

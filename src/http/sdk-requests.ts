@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationAsyncH
 import { ApiError } from '../contract/errors.js'
 import { MAX_BATCH_WEIGHT, WEIGHT_BYTES, weigh } from '../json/complexity.js'
 import { type JsonValue, readJson } from '../json/value.js'
+import { isBrowserKey } from '../keys/keys.js'
 import { type Authentication, continueBody } from './authenticate.js'
 import { type Intake, ownerOf, readBody } from './body.js'
 import { SMALL_BODY } from './body-budget.js'
@@ -66,7 +67,11 @@ export function acceptSdkRequests(
   scope.addHook('preParsing', (request, reply, payload, done) => {
     request.rawResponse = reply.raw
     plainType(request)
-    keys.recognize(request, reply, keysInHeaders(request))
+    try {
+      keys.recognize(request, reply, keysInHeaders(request))
+    } catch (refusal) {
+      return done(refusal as ApiError)
+    }
     // Without a known key in a header, the body may have one.
     continueBody(request, reply)
     done(null, payload)
@@ -121,9 +126,13 @@ function plainType({ raw: { headers } }: FastifyRequest): void {
 }
 
 /** Counts what a body grows by once it is here; one that stays small is not counted. */
-function countGrowth(request: FastifyRequest, bytes: number, { budget }: Intake): void {
+function countGrowth(request: FastifyRequest, bytes: number, { budget, browserLimits }: Intake): void {
   const isSmall = request.account === null && bytes <= SMALL_BODY
   if (isSmall) return
+  if (!request.grant || isBrowserKey(request.grant.kind)) {
+    request.toll ??= browserLimits.open(request)
+    request.toll.touch(bytes)
+  }
   const account = request.account ?? openAccount(request, request.key ? request.projectId : null, budget)
   account.take(bytes)
 }

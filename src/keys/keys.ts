@@ -18,7 +18,12 @@ export const ALLOWED: Record<Access, readonly KeyKind[]> = {
   manage: ['secret'],
 }
 
-/** Whether a key may be in a web page, where anybody can read it. */
+/** Whether keys of a kind may be in a web page, so that strangers have them. */
+export function isBrowserKey(kind: KeyKind): boolean {
+  return ALLOWED.session.includes(kind)
+}
+
+/** Whose ids and share of the journal a key uses. */
 export function keyClassOf(kind: KeyKind): KeyClass {
   return kind === 'secret' ? 'secret' : 'page'
 }
@@ -27,7 +32,14 @@ export function keyClassOf(kind: KeyKind): KeyClass {
 export interface Grant {
   projectId: string
   kind: KeyKind
+  /** of the pages that may use it, as browsers send them; empty for any page, and for other clients */
+  origins: readonly string[]
+  /** whether a write key changes no profiles and links no names */
+  eventsOnly: boolean
 }
+
+/** Limits of a key that has none. */
+const UNLIMITED = { origins: [], eventsOnly: false }
 
 export interface StoredKey extends Grant {
   /** the name of the key in lists and logs: its first characters, too few to guess the rest */
@@ -66,8 +78,8 @@ export function hashKey(key: string): string {
 }
 
 /** The part of a key that is stored. */
-export function storedKey(key: string, { projectId, kind }: Grant): StoredKey {
-  return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), projectId, kind }
+export function storedKey(key: string, grant: Pick<Grant, 'projectId' | 'kind'> & Partial<Grant>): StoredKey {
+  return { id: key.slice(0, ID_LENGTH), hash: hashKey(key), ...UNLIMITED, ...grant }
 }
 
 /**

@@ -16,6 +16,13 @@ export function sizeOfProperties(properties: Properties): number {
   return bytes
 }
 
+/** About as many bytes as `sizeOfProperties`, in UTF-16 units, at a fraction of its cost. */
+export function lengthOfProperties(properties: Properties): number {
+  let length = 0
+  for (const [name, value] of properties) length += name.length + value.length
+  return length
+}
+
 /** Parses the properties from the JSON text of an object. The last value of a duplicate name wins. */
 export function parseProperties(text: string): Properties {
   return memberTexts(text)

@@ -72,13 +72,6 @@ export function durationOf({ duration, startedAt, updatedAt }: Session): number 
   return duration ?? (updatedAt - startedAt) / 1000
 }
 
-/** The approximate size of the session's properties, in UTF-16 units. */
-export function sizeOf({ properties }: Session): number {
-  let size = 0
-  for (const [name, value] of properties) size += name.length + value.length
-  return size
-}
-
 /** The session as one JSON text, which the journal treats as opaque; contains the properties verbatim. */
 export function formatSession({ properties, ...rest }: Session): string {
   return `${JSON.stringify(rest).slice(0, -1)},"properties":${formatProperties(properties)}}`

@@ -4,6 +4,7 @@ import type { Log } from '../lib/log.js'
 import { RecentNames } from '../lib/recent-names.js'
 import { type Alias, HAS_NAMES, isLink, type LinkStrength, ledTo } from '../model/alias.js'
 import { type Profile, takeAway } from '../model/profile.js'
+import { lengthOfProperties } from '../model/properties.js'
 import { canLink } from '../model/user-names.js'
 import type { AliasProjects } from './alias-projects.js'
 import type { AliasSettling } from './alias-settling.js'
@@ -13,6 +14,7 @@ import type { States } from './lane-states.js'
 import type { Barrier } from './level-barrier.js'
 import type { Repetition } from './state-store.js'
 import { takeBack } from './take-back.js'
+import type { Toll } from './toll.js'
 
 /** How often at most conflicts are logged, ms. */
 const LOG_MS = 60_000
@@ -65,6 +67,8 @@ export interface Link {
   distinctId: string
   alias: string
   link: LinkStrength
+  /** counts what the call reads and makes */
+  toll?: Toll | null
 }
 
 /** Makes names other names of users and takes them back, and changes profiles by any name of their users. */
@@ -89,12 +93,13 @@ export class AliasLinks {
    * completes what an interrupted call has left.
    * @returns why it was refused; null if both name one user now
    */
-  async link(projectId: string, { distinctId, alias, link }: Link): Promise<LinkRefusal | null> {
+  async link(projectId: string, asked: Link): Promise<LinkRefusal | null> {
+    const { distinctId, alias } = asked
     if (!canLink(distinctId) || !canLink(alias)) return 'nobody'
     if (distinctId === alias) return null
     await this.#parts.projects.announce(projectId)
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const result = await this.#try(projectId, { distinctId, alias, link })
+      const result = await this.#try(projectId, asked)
       if (result === 'again') {
         await wait(Math.random() * PAUSE_MS * (tries + 1))
         continue
@@ -165,7 +170,7 @@ export class AliasLinks {
 
   async #try(
     projectId: string,
-    { distinctId, alias, link }: Link,
+    { distinctId, alias, link, toll = null }: Link,
   ): Promise<'again' | Exclude<LinkRefusal, 'nobody'> | null> {
     const { aliases } = this.#parts
     const [one, other] = await Promise.all([aliases.chainOf(projectId, distinctId), aliases.chainOf(projectId, alias)])
@@ -178,25 +183,32 @@ export class AliasLinks {
     if (one.user === other.user) {
       for (const [name, { links }] of [[alias, other] as const, [distinctId, one] as const]) {
         const made = links.get(name)
-        if (made?.isPending) await this.#give(projectId, name, made)
+        if (made?.isPending) await this.#give(projectId, name, made, toll)
       }
       return null
     }
     if (other.user !== alias) return 'other_user'
     if (link !== 'merge') {
-      const refusal = await this.#somebody(projectId, alias, other.hasNames)
+      const refusal = await this.#somebody(projectId, alias, other.hasNames, toll)
       if (refusal !== null) {
-        const isNobody = one.user === distinctId && !(await this.#somebody(projectId, distinctId, one.hasNames))
+        const isNobody = one.user === distinctId && !(await this.#somebody(projectId, distinctId, one.hasNames, toll))
         if (link === 'inferred' || refusal !== 'identified' || !isNobody) return refusal
-        return await this.#make(projectId, { user: alias, said: alias, alias: distinctId, isMerge: false })
+        return await this.#make(projectId, { user: alias, said: alias, alias: distinctId, isMerge: false, toll })
       }
     }
-    return await this.#make(projectId, { user: one.user, said: distinctId, alias, isMerge: link === 'merge' })
+    return await this.#make(projectId, { user: one.user, said: distinctId, alias, isMerge: link === 'merge', toll })
   }
 
   /** Whether a name that is no alias is a user for sure. */
-  async #somebody(projectId: string, name: string, hasNames: boolean): Promise<'identified' | 'has_aliases' | null> {
-    if ((await this.#parts.profiles.get(projectId, name))?.isIdentified) return 'identified'
+  async #somebody(
+    projectId: string,
+    name: string,
+    hasNames: boolean,
+    toll: Toll | null,
+  ): Promise<'identified' | 'has_aliases' | null> {
+    const profile = await this.#parts.profiles.get(projectId, name)
+    if (profile) toll?.touch(lengthOfProperties(profile.properties))
+    if (profile?.isIdentified) return 'identified'
     return hasNames ? 'has_aliases' : null
   }
 
@@ -206,9 +218,16 @@ export class AliasLinks {
    */
   async #make(
     projectId: string,
-    { user, said, alias, isMerge }: { user: string; said: string; alias: string; isMerge: boolean },
+    {
+      user,
+      said,
+      alias,
+      isMerge,
+      toll,
+    }: { user: string; said: string; alias: string; isMerge: boolean; toll: Toll | null },
   ): Promise<'again' | null> {
     const { states, profiles, aliases, settling } = this.#parts
+    toll?.newUser()
     const mark = { ...HAS_NAMES, createdAt: this.#now(), isPending: true }
     if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
     const own = await profiles.get(projectId, alias)
@@ -239,7 +258,7 @@ export class AliasLinks {
       return ledTo(current, Date.now())
     })
     if (isStep) settling.note(projectId)
-    if (own) await this.#give(projectId, alias, made)
+    if (own) await this.#give(projectId, alias, made, toll)
     const { closing, links } = await aliases.chainOf(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
     // Two calls at once have made a cycle. The later one sees it, and undoes the alias that was made last.
@@ -289,11 +308,11 @@ export class AliasLinks {
   }
 
   /** Gives the properties of the alias's own profile to the user, where the user has none of that name. */
-  async #give(projectId: string, alias: string, made: Alias): Promise<void> {
+  async #give(projectId: string, alias: string, made: Alias, toll: Toll | null = null): Promise<void> {
     const { profiles, states } = this.#parts
     const own = await profiles.get(projectId, alias)
     const user = made.givenTo || made.distinctId
-    const given = own ? await giveTo(profiles, projectId, user, own) : []
+    const given = own ? await giveTo(profiles, projectId, user, own, toll) : []
     let isMade = false
     await states.change(projectId, alias, (current) => {
       isMade = isLink(current) && isSame(current, made)

@@ -1,6 +1,7 @@
 import { ApiError } from '../contract/errors.js'
 import { type Given, give, type Profile } from '../model/profile.js'
 import type { States } from './lane-states.js'
+import { type Toll, tolled } from './toll.js'
 
 /** @returns the names of the properties that the user has got; none if its profile would be too large with them */
 export async function giveTo(
@@ -8,13 +9,15 @@ export async function giveTo(
   projectId: string,
   user: string,
   other: Given,
+  toll: Toll | null = null,
 ): Promise<string[]> {
   let given: string[] = []
+  const take = (profile: Profile | null) => {
+    given = [...other.properties.keys()].filter((name) => !profile?.properties.has(name))
+    return give(profile, other, Date.now())
+  }
   try {
-    await profiles.change(projectId, user, (profile) => {
-      given = [...other.properties.keys()].filter((name) => !profile?.properties.has(name))
-      return give(profile, other, Date.now())
-    })
+    await profiles.change(projectId, user, tolled(take, toll))
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'payload_too_large') throw error
     given = []

@@ -9,6 +9,7 @@ import { isPlaceholder, isReserved } from '../model/user-names.js'
 import type { SdkMessage } from '../vendors/message.js'
 import { type AliasLinks, REFUSALS } from './alias-links.js'
 import { type DeleteParts, deleteProfile } from './delete-profile.js'
+import { type Toll, tolledUser } from './toll.js'
 
 export interface PeopleParts extends DeleteParts {
   links: AliasLinks
@@ -28,6 +29,8 @@ export interface PeopleOptions {
   keyClass: KeyClass
   mayDelete?: boolean
   mayMerge?: boolean
+  /** counts what the messages make the service handle */
+  toll?: Toll | null
   /** whether changes hold as of their times, if they have one: they come late, as those of an import do */
   byTime?: boolean
   /** whether an alias that was asked for, and names another user, is refused rather than only counted */
@@ -208,9 +211,9 @@ async function takeLink(
   { links }: PeopleParts,
   projectId: string,
   message: Alias,
-  { tellsConflicts = false }: PeopleOptions,
+  { tellsConflicts = false, toll = null }: PeopleOptions,
 ): Promise<Fault | null> {
-  const refusal = await links.link(projectId, message)
+  const refusal = await links.link(projectId, { ...message, toll })
   if (refusal === null || refusal === 'nobody') return null
   links.logRefusal(projectId)
   if (refusal === 'other_user' && !(tellsConflicts && message.link !== 'inferred')) return null
@@ -239,7 +242,7 @@ async function apply(
   { links }: PeopleParts,
   projectId: string,
   { change, user }: { change: Change; user: string | undefined },
-  { byTime = false, keyClass }: PeopleOptions,
+  { byTime = false, keyClass, toll = null }: PeopleOptions,
 ): Promise<Fault | null> {
   const { distinctId: name, operations: texts, clears = false, identifies = false, insertId, time } = change
   try {
@@ -251,13 +254,12 @@ async function apply(
       const after = operations.length > 0 ? applyOperations(before, operations, now, at) : before
       return identifies ? identify(after, null, now) : ensure(after, now)
     }
-    await links.changeProfile(projectId, { name, ...given({ user }) }, (profile) => readable(() => revise(profile)), {
-      keyClass,
-      insertId,
-    })
+    const change = tolledUser<Profile>((profile) => readable(() => revise(profile)), toll)
+    await links.changeProfile(projectId, { name, ...given({ user }) }, change, { keyClass, insertId })
     return null
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status >= 500) throw error
+    // What is over a limit is no fault of the message: it is stored when the request comes again.
+    if (!(error instanceof ApiError) || error.status >= 500 || error.limit !== undefined) throw error
     return faultOf(change, error.message)
   }
 }

@@ -1,19 +1,19 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import { NoQuery, SessionParams, SessionsQuery } from '../contract/query-schemas.js'
 import { Done, SessionBody, SessionEndBody } from '../contract/schemas.js'
 import { senderOf } from '../http/sender.js'
-import type { SessionCalls } from '../http/session-calls.js'
 import { MAX_STATE_WEIGHT } from '../json/complexity.js'
 import { memberText } from '../json/spans.js'
 import { given } from '../lib/given.js'
 import { formatProperties, type Properties, parseProperties } from '../model/properties.js'
-import type { Sender } from '../model/sender.js'
-import { durationOf, endSession, type Session, sizeOf, startSession, updateSession } from '../model/session.js'
+import { durationOf, endSession, type Session, startSession, updateSession } from '../model/session.js'
 import type { Aliases } from '../pipeline/aliases.js'
 import type { States } from '../pipeline/lane-states.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
+import { tolled } from '../pipeline/toll.js'
 import { offsetOf, wrapRows } from '../store/page.js'
 import { readSessionPage } from '../store/session-pages.js'
 
@@ -23,17 +23,12 @@ interface SessionsOptions {
 
 export interface SessionCallsOptions extends SessionsOptions {
   aliases: Aliases
-  calls: SessionCalls
 }
 
 type SessionChange = (session: Session | null, distinctId: string) => Session
 
 /** Called by browsers, with the public key. */
-export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (
-  app,
-  { sessions, aliases, calls },
-) => {
-  app.addHook('preValidation', calls.limit)
+export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = async (app, { sessions, aliases }) => {
   for (const [path, call] of Object.entries({ '/start': startSession, '/update': updateSession })) {
     app.post(
       path,
@@ -46,13 +41,9 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
         const { session_id, distinct_id, properties, duration } = request.body
         const sent = typeof duration === 'number' && Number.isFinite(duration) ? duration : null
         const merged = properties ? propertiesIn(rawBody) : null
-        let bytes = 0
-        await changeSession(senderOf(request), session_id, distinct_id, (session, distinctId) => {
-          const changed = call(session, distinctId, merged, Date.now(), sent)
-          bytes = sizeOf(changed)
-          return changed
+        await changeSession(request, session_id, distinct_id, (session, distinctId) => {
+          return call(session, distinctId, merged, Date.now(), sent)
         })
-        calls.charge(request, bytes)
         return { status: 1, error: null } as const
       },
     )
@@ -63,7 +54,7 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
     { config: { access: 'session' }, schema: { body: SessionEndBody, response: { 200: Done } } },
     async (request) => {
       const { session_id, distinct_id } = request.body
-      await changeSession(senderOf(request), session_id, distinct_id, (session, distinctId) => {
+      await changeSession(request, session_id, distinct_id, (session, distinctId) => {
         return endSession(session, distinctId, Date.now())
       })
       return { status: 1, error: null } as const
@@ -71,15 +62,16 @@ export const sessionCalls: FastifyPluginAsyncTypebox<SessionCallsOptions> = asyn
   )
 
   /** A session may be started under one name of a user, and go on under another. */
-  async function changeSession(sender: Sender, id: string, name: string, change: SessionChange): Promise<void> {
-    const { projectId, keyClass } = sender
+  async function changeSession(request: FastifyRequest, id: string, name: string, change: SessionChange) {
+    const { projectId, keyClass } = senderOf(request)
+    const changeOf = (owner: string) => tolled<Session>((session) => change(session, owner), request.toll)
     try {
-      await sessions.change(projectId, id, (session) => change(session, name), { keyClass })
+      await sessions.change(projectId, id, changeOf(name), { keyClass })
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'session_owner_mismatch') throw error
       const owner = (await sessions.get(projectId, id))?.distinctId
       if (owner === undefined || !(await aliases.areSameUser(projectId, owner, name))) throw error
-      await sessions.change(projectId, id, (session) => change(session, owner), { keyClass })
+      await sessions.change(projectId, id, changeOf(owner), { keyClass })
     }
   }
 }

@@ -23,6 +23,7 @@ import type { Aliases } from '../pipeline/aliases.js'
 import { deleteProfile } from '../pipeline/delete-profile.js'
 import type { States } from '../pipeline/lane-states.js'
 import type { Barrier } from '../pipeline/level-barrier.js'
+import { tolledUser } from '../pipeline/toll.js'
 import { exportUser } from '../pipeline/user-export.js'
 import { readUser } from '../pipeline/user-read.js'
 import type { Questions } from '../questions/run.js'
@@ -45,7 +46,9 @@ export interface UsersOptions {
 
 /** Of one user in a response. */
 const MAX_ALIASES = 1000
-const STATE = { maxWeight: MAX_STATE_WEIGHT }
+/** Of the calls by which pages change users. */
+const CHANGE = { access: 'send', changesUsers: true } as const
+const STATE = { ...CHANGE, maxWeight: MAX_STATE_WEIGHT }
 
 /** Changes, reads, exports and erases users. */
 export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
@@ -54,23 +57,23 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
 ) => {
   app.post(
     '/users/identify',
-    { config: { ...STATE, access: 'send' }, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
+    { config: STATE, schema: { body: IdentifyBody, response: { 200: DoneOrWarned } } },
     async (request) => {
-      const { body, rawBody } = request
+      const { toll, body, rawBody } = request
       const { projectId, keyClass } = senderOf(request)
       const text = body.properties ? memberText(rawBody.toString(), 'properties') : undefined
       const properties = text === undefined ? null : parseProperties(text)
       const change = (profile: Profile | null) => identify(profile, properties, Date.now())
-      await links.changeProfile(projectId, { name: body.distinct_id }, change, { keyClass })
+      await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), { keyClass })
       return { status: 1, error: null, ...withWarnings(identifyWarnings(request)) } as const
     },
   )
 
   app.post(
     '/users/profile',
-    { config: { ...STATE, access: 'send' }, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
+    { config: STATE, schema: { body: ProfileBody, response: { 200: DoneOrWarned } } },
     async (request) => {
-      const { body, rawBody } = request
+      const { toll, body, rawBody } = request
       const { projectId, keyClass } = senderOf(request)
       const operations = parseOperations(memberText(rawBody.toString(), 'operations') ?? '')
       const change = (profile: Profile | null) => applyOperations(profile, operations, Date.now())
@@ -78,19 +81,19 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
       // The key belongs to the name, whoever it stands for when the request comes again.
       const repetition = idempotencyKey && { idempotencyKey, insertId: `key:${idempotencyKey.key}` }
       const of = { keyClass, ...repetition }
-      await links.changeProfile(projectId, { name: body.distinct_id }, change, of)
+      await links.changeProfile(projectId, { name: body.distinct_id }, tolledUser(change, toll), of)
       return { status: 1, error: null, ...withWarnings(profileWarnings(request)) } as const
     },
   )
 
   app.post(
     '/users/alias',
-    { config: { access: 'send' }, schema: { body: AliasBody, response: { 200: Done } } },
-    async ({ projectId, keyKind, body: { distinct_id, alias } }) => {
+    { config: CHANGE, schema: { body: AliasBody, response: { 200: Done } } },
+    async ({ projectId, keyKind, toll, body: { distinct_id, alias } }) => {
       if (distinct_id === alias) throw sameName()
       // A key that is in a page may not make two users one.
       const link = keyKind === 'secret' ? 'merge' : 'inferred'
-      await links.add(projectId, { distinctId: distinct_id, alias, link })
+      await links.add(projectId, { distinctId: distinct_id, alias, link, toll })
       return { status: 1, error: null } as const
     },
   )

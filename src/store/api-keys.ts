@@ -12,6 +12,21 @@ export interface KeyRecord extends Grant {
   revokedAt: number | null
 }
 
+/** The columns of a `Grant`. */
+const GRANT = 'project_id, kind, origins, events_only'
+
+interface GrantRow {
+  id: string
+  project_id: string
+  kind: KeyKind
+  origins: string[]
+  events_only: number
+}
+
+function grantOf({ project_id: projectId, kind, origins, events_only }: GrantRow): Grant {
+  return { projectId, kind, origins, eventsOnly: events_only === 1 }
+}
+
 /** Epoch milliseconds by the store's clock, which every process that reads and revokes keys shares. */
 const NOW = 'toUnixTimestamp64Milli(now64(3))'
 
@@ -23,42 +38,35 @@ export async function storeTime(clickhouse: ClickHouse): Promise<number> {
 
 /** The keys that are valid now. */
 export async function readKeys(clickhouse: ClickHouse): Promise<StoredKey[]> {
-  const rows = await clickhouse.rows<{ id: string; hash: string; project_id: string; kind: KeyKind }>(
-    `SELECT id, hash, project_id, kind FROM api_keys FINAL WHERE revoked_at IS NULL OR revoked_at > ${NOW}`,
+  const rows = await clickhouse.rows<GrantRow & { hash: string }>(
+    `SELECT id, hash, ${GRANT} FROM api_keys FINAL WHERE revoked_at IS NULL OR revoked_at > ${NOW}`,
   )
-  return rows.map(({ id, hash, project_id, kind }) => ({ id, hash, projectId: project_id, kind }))
+  return rows.map((row) => ({ id: row.id, hash: row.hash, ...grantOf(row) }))
 }
 
 /** All keys, revoked ones included, by project and age. */
 export async function listKeys(clickhouse: ClickHouse): Promise<KeyRecord[]> {
-  const rows = await clickhouse.rows<{
-    id: string
-    project_id: string
-    kind: KeyKind
-    created_at: string
-    revoked_at: string | null
-  }>(
-    'SELECT id, project_id, kind, created_at, revoked_at FROM api_keys FINAL ORDER BY project_id, created_at, kind, id',
+  const rows = await clickhouse.rows<GrantRow & { created_at: string; revoked_at: string | null }>(
+    `SELECT id, ${GRANT}, created_at, revoked_at FROM api_keys FINAL ORDER BY project_id, created_at, kind, id`,
   )
-  return rows.map(({ id, project_id, kind, created_at, revoked_at }) => ({
-    id,
-    projectId: project_id,
-    kind,
-    createdAt: Number(created_at),
-    revokedAt: revoked_at === null ? null : Number(revoked_at),
+  return rows.map((row) => ({
+    id: row.id,
+    ...grantOf(row),
+    createdAt: Number(row.created_at),
+    revokedAt: row.revoked_at === null ? null : Number(row.revoked_at),
   }))
 }
 
 /** Adds keys, all or none. */
 export async function insertKeys(clickhouse: ClickHouse, keys: StoredKey[], now: number): Promise<void> {
   const fields = new QueryParameters()
-  const rows = keys.map(({ id, hash, projectId, kind }) => {
+  const rows = keys.map(({ id, hash, projectId, kind, origins, eventsOnly }) => {
     const values = [id, hash, projectId, kind].map((value) => fields.text(value))
-    return `(${values.join(', ')}, ${now}, ${now}, 0)`
+    return `(${values.join(', ')}, ${fields.array([...origins])}, ${Number(eventsOnly)}, ${now}, ${now}, 0)`
   })
   await clickhouse.command(
-    `INSERT INTO api_keys (id, hash, project_id, kind, created_at, version, is_deleted)
-     SELECT * FROM values('id String, hash String, project_id String, kind String, created_at Int64, version UInt64, is_deleted UInt8', ${rows.join(', ')})`,
+    `INSERT INTO api_keys (id, hash, ${GRANT}, created_at, version, is_deleted)
+     SELECT * FROM values('id String, hash String, project_id String, kind String, origins Array(String), events_only UInt8, created_at Int64, version UInt64, is_deleted UInt8', ${rows.join(', ')})`,
     fields.parameters,
   )
 }
@@ -69,8 +77,8 @@ export async function revokeKeys(clickhouse: ClickHouse, keys: StoredKey[], dela
   const hashes = fields.array(keys.map(({ hash }) => hash))
   const at = `${NOW} + ${delayMs}`
   await clickhouse.command(
-    `INSERT INTO api_keys (id, hash, project_id, kind, created_at, version, is_deleted, revoked_at)
-     SELECT id, hash, project_id, kind, created_at, toUInt64(greatest(version + 1, ${NOW})), 0, least(ifNull(revoked_at, ${at}), ${at})
+    `INSERT INTO api_keys (id, hash, ${GRANT}, created_at, version, is_deleted, revoked_at)
+     SELECT id, hash, ${GRANT}, created_at, toUInt64(greatest(version + 1, ${NOW})), 0, least(ifNull(revoked_at, ${at}), ${at})
      FROM api_keys FINAL WHERE hash IN ${hashes}`,
     fields.parameters,
   )

@@ -131,6 +131,74 @@ for (const storage of STORAGES) {
       t.ok((await listed(env, '--project', 'a')).every(({ projectId }) => projectId === 'a'))
     })
 
+    t.test('limits of a key are stored with it, and a rotation keeps them', async (t) => {
+      const create = (...args: string[]) => run(keys, ['create', '--project', 'limits', ...args], env)
+      const shop = ['--origin', 'https://shop.example', '--origin', 'https://www.shop.example']
+      await create('--kind', 'write', '--events-only', ...shop)
+      await create(
+        '--kind',
+        'write',
+        ...[...shop]
+          .reverse()
+          .filter((text) => text !== '--origin')
+          .flatMap((o) => ['--origin', o]),
+        '--events-only',
+      )
+      await create('--kind', 'write')
+      await create('--kind', 'public', '--origin', 'http://localhost:8080')
+      const origins = ['https://shop.example', 'https://www.shop.example']
+      const [first] = await listed(env, '--project', 'limits')
+      t.match(first, { kind: 'write', origins, eventsOnly: true })
+      const { out } = await run(keys, ['list', '--project', 'limits'], env)
+      t.match(out, /^ID +KIND +CREATED +REVOKED +PROJECT +LIMITS\n/)
+      t.match(out, /^wk_\S+ +write .* limits +https:\/\/shop\.example, https:\/\/www\.shop\.example, events only$/m)
+      t.match(out, /^wk_\S+ +write .* limits$/m)
+
+      const rotated = await run(keys, ['rotate', '--project', 'limits', '--grace', '1h'], env)
+      t.equal(rotated.out.match(/^WRITE_KEY=/gm)?.length, 2, 'one for each of what the write keys may do')
+      t.match(rotated.err, /wk_\S+ \(https:\/\/shop\.example, https:\/\/www\.shop\.example, events only\)/)
+      const all = await listed(env, '--project', 'limits')
+      const kept = all.filter(({ revokedAt }) => revokedAt === null)
+      const grants = kept.map(({ kind, origins, eventsOnly }) => JSON.stringify({ kind, origins, eventsOnly })).sort()
+      t.strictSame(
+        grants,
+        [
+          { kind: 'public', origins: ['http://localhost:8080'], eventsOnly: false },
+          { kind: 'write', origins: [], eventsOnly: false },
+          { kind: 'write', origins, eventsOnly: true },
+        ]
+          .map((grant) => JSON.stringify(grant))
+          .sort(),
+      )
+      const old = all.filter(({ revokedAt }) => revokedAt !== null)
+      t.equal(old.length, 4)
+      t.ok(
+        old.some((key) => key.eventsOnly && key.origins.length === 2),
+        'a key that is to be refused keeps its own',
+      )
+
+      const key = /^WRITE_KEY=(wk_\S+)/m.exec((await create('--kind', 'write', ...shop)).out)?.[1] ?? ''
+      const event = { apiKey: key, event: 'e', distinct_id: 'u' }
+      for (const { app } of clients) {
+        const track = (headers: Record<string, string>) =>
+          app.inject({ method: 'POST', url: '/public/track', payload: event, headers })
+        const mine = async () => (await track({ origin: 'https://shop.example' })).statusCode
+        await until('the key', async () => (await mine()) === 200)
+        t.equal((await track({})).statusCode, 403, 'every instance knows its origins')
+      }
+    })
+
+    t.test('limits that a kind of key does not have are refused', async (t) => {
+      const create = (...args: string[]) => run(keys, ['create', '--project', 'refused', ...args], env)
+      await t.rejects(create('--events-only'), { message: /--kind write/ })
+      await t.rejects(create('--events-only', '--kind', 'public'), { message: /--kind write/ })
+      await t.rejects(create('--origin', 'https://shop.example', '--kind', 'secret'), { message: /in pages/ })
+      for (const origin of ['shop.example', 'https://shop.example/', 'https://SHOP.example', '*', '']) {
+        await t.rejects(create('--kind', 'write', '--origin', origin), { message: /--origin is an origin/ }, origin)
+      }
+      t.strictSame(await listed(env, '--project', 'refused'), [])
+    })
+
     t.test('a project without keys has none to rotate', async (t) => {
       await t.rejects(run(keys, ['rotate', '--project', 'q'], env), { message: /no such key to rotate/ })
     })

@@ -10,7 +10,14 @@ import type { StoredKey } from '../../src/keys/keys.js'
 import { insertKeys, readKeys } from '../../src/store/api-keys.js'
 import { settingsFor, silent, startApp, startClickHouse, startService, temporaryFolder } from '../helper.js'
 
-const KEY: StoredKey = { id: 'sk_aaaaaaaa', hash: 'a'.repeat(64), projectId: 'p', kind: 'secret' }
+const KEY: StoredKey = {
+  id: 'sk_aaaaaaaa',
+  hash: 'a'.repeat(64),
+  projectId: 'p',
+  kind: 'secret',
+  origins: [],
+  eventsOnly: false,
+}
 
 t.test('without a service: an engine of its own, and the folder is free afterwards', async (t) => {
   const config = { DATA_DIR: await temporaryFolder(t) }

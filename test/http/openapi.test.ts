@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { FormatRegistry } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { FastifyInstance, InjectOptions } from 'fastify'
+import type { InjectOptions } from 'fastify'
 import openapiTS, { astToString } from 'openapi-typescript'
 import t from 'tap'
 import { STATUS_OF } from '../../src/contract/errors.js'
@@ -13,6 +13,7 @@ import { CALLS } from '../../src/http/openapi/calls.js'
 import { ALLOWED } from '../../src/keys/keys.js'
 import { startChromium } from '../browser/chromium.js'
 import { PUBLIC_KEY, SECRET_KEY, settingsFor, startApp, temporaryFolder } from '../helper.js'
+import { routesOf } from '../routes-of.js'
 
 interface Operation {
   operationId: string
@@ -39,20 +40,6 @@ const document = JSON.parse(source) as Document
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
 )
-
-/** `METHOD path` of every route, from the router's own tree. */
-function routesOf(app: FastifyInstance): string[] {
-  const place: string[] = []
-  return app
-    .printRoutes({ commonPrefix: false })
-    .split('\n')
-    .flatMap((line) => {
-      const [, indent = '', part = '', methods] = /^((?:[│ ] {3})*)[├└]── (.*?)(?: \(([A-Z, ]+)\))?$/.exec(line) ?? []
-      place.length = indent.length / 4
-      place.push(part)
-      return methods?.split(', ').map((method) => `${method} ${place.join('')}`) ?? []
-    })
-}
 
 let address: Promise<string> | undefined
 /** The app's address, once it has one. */

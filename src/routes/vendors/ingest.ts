@@ -10,6 +10,7 @@ import { isPlaceholder } from '../../model/user-names.js'
 import type { ParsedEvent } from '../../model/verbatim.js'
 import type { Appends } from '../../pipeline/lane-router.js'
 import { type Fault, type PeopleParts, PeoplePlan, type PersonMessage, takePeople } from '../../pipeline/people.js'
+import type { Toll } from '../../pipeline/toll.js'
 import type { SdkEvent, SdkMessage } from '../../vendors/message.js'
 
 export interface IngestParts extends PeopleParts {
@@ -25,6 +26,8 @@ export interface IngestOptions {
   mayDelete?: boolean
   /** whether a message may make two users one; otherwise it links as if it were merely said */
   mayMerge?: boolean
+  /** counts what the request makes the service handle */
+  toll?: Toll | null
 }
 
 /** What became of the messages of a request. */
@@ -112,7 +115,7 @@ function addEvent(message: SdkEvent, texts: string[], identities: Identity[], fa
 /**
  * Makes everything in a request durable: events first, then what it says about people, in its order for each of them. What
  * cannot be stored becomes a dead letter, with its reason.
- * @throws ApiError `overloaded` or `unavailable`: a part may be durable, which a repetition does not store again, if the
+ * @throws ApiError `overloaded`, `unavailable` or `rate_limited`: a part may be durable, which a repetition does not store again, if the
  *   messages have ids
  */
 export async function ingest(
@@ -121,6 +124,8 @@ export async function ingest(
   { batches, people, faults, refused, placeholders, count }: Plan,
   { isAllOrNone = false, ...may }: IngestOptions = {},
 ): Promise<Ingested> {
+  // A message of a few bytes can become a fault of many.
+  for (const { text, reason } of faults) may.toll?.touch(text.length + reason.length)
   if (isAllOrNone && faults.length > 0) {
     await reject(parts, sender, faults)
     return { taken: 0, faults, refused: [] }

@@ -106,9 +106,9 @@ const protocol: SdkProtocol = {
     }),
   ],
   scripts,
-  failure: ({ message, code }, isAdmitted) => ({
+  failure: ({ message, code, limit }) => ({
     // posthog-js drops what gets a 429. Who sends many wrong keys may drop it.
-    ...(code === 'rate_limited' && isAdmitted && { status: 503 }),
+    ...(code === 'rate_limited' && limit !== 'wrong_keys' && { status: 503 }),
     body: JSON.stringify({ type: 'error', code, detail: message, attr: null }),
   }),
 }

@@ -5,7 +5,7 @@ import { deepProperties } from '../../contract/nesting.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
-import { asApiError, noteFailure, retryAfterOf } from '../../http/error-handler.js'
+import { asApiError, noteFailure, retryHeaders } from '../../http/error-handler.js'
 import { senderOf } from '../../http/sender.js'
 import { type JsonValue, readJson } from '../../json/value.js'
 import { type SdkMessage, type SdkRequest, TooManyMessagesError } from '../../vendors/message.js'
@@ -63,11 +63,8 @@ export interface SdkProtocol {
   calls: SdkCall[]
   stubs: SdkStub[]
   scripts?: SdkScript[]
-  /**
-   * The response to a request that failed as a whole.
-   * @param isAdmitted whether its key may send
-   */
-  failure(error: ApiError, isAdmitted: boolean): Answer
+  /** The response to a request that failed as a whole. */
+  failure(error: ApiError): Answer
 }
 
 export interface VendorOptions extends IngestParts {
@@ -136,6 +133,7 @@ async function take(request: FastifyRequest, call: SdkCall, path: string, option
     isAllOrNone: call.isAllOrNone?.(context) === true,
     mayDelete: request.keyKind === 'secret',
     mayMerge: request.keyKind === 'secret',
+    toll: request.toll,
   })
   return call.answer(ingested, context)
 }
@@ -161,7 +159,9 @@ function contextOf(
 
 function plan(request: FastifyRequest, call: SdkCall, context: CallContext, { maxDepth }: VendorOptions): Plan {
   const { json } = context
-  const messages = json ? call.messages(json, context) : []
+  const all = json ? call.messages(json, context) : []
+  // What a key for events only says about users is answered as taken, as an SDK would repeat it, and nothing comes of it.
+  const messages = request.grant?.eventsOnly ? all.filter(({ type }) => type === 'event' || type === 'fault') : all
   // What is kept beside an event's properties lies one level deeper than it came.
   if (json && json.textDepth >= maxDepth) refuseDeep(messages, maxDepth)
   return planOf(senderOf(request), messages)
@@ -251,11 +251,10 @@ function unknownCall(): ApiError {
 function fail(protocol: SdkProtocol, error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const known = request.is404 ? unknownCall() : asApiError(asRefusal(error))
   noteFailure(request, known, error)
-  const retryAfter = retryAfterOf(known)
-  if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
+  reply.headers(retryHeaders(known))
   // The rest of the body is drained, so the connection can stay open.
   reply.removeHeader('connection')
-  return send(reply, { status: known.status, ...protocol.failure(known, Boolean(request.key)) })
+  return send(reply, { status: known.status, ...protocol.failure(known) })
 }
 
 const TOO_LARGE = 'The body is over the limit once it is decompressed. Send less at once.'

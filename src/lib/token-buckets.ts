@@ -1,0 +1,86 @@
+/** The most buckets that are not full. While there are as many, further names are not limited. */
+const MAX_BUCKETS = 10_000
+/** How often at most the buckets are looked through for those that are full again, ms. */
+const SWEEP_MS = 1_000
+/** What fractions of tokens may be wrong by: a wait that is longer by that becomes another second for a client. */
+const ROUNDING_MS = 1e-6
+
+/** By how many tokens a bucket fills in a time. */
+export interface Rate {
+  /** above 0 */
+  tokens: number
+  inMs: number
+}
+
+interface Bucket {
+  /** tokens at `at`; below 0 for a debt */
+  level: number
+  /** ms */
+  at: number
+  /** who made the debt; null without one */
+  debtor: number | null
+}
+
+/**
+ * A bucket of tokens for each name, in this process. A bucket begins full, fills at a steady rate, and may run into debt:
+ * what is spent is often known only afterwards. A debt is one spender's, however many spend at the same time. Unlike a
+ * count per minute, it lets nobody have the tokens of two minutes at once.
+ */
+export class TokenBuckets {
+  readonly #rate: Rate
+  readonly #burst: number
+  readonly #buckets = new Map<string, Bucket>()
+  #sweptAt = Number.NEGATIVE_INFINITY
+
+  /** @param burst how many tokens a full bucket holds */
+  constructor(rate: Rate, burst: number) {
+    this.#rate = rate
+    this.#burst = burst
+  }
+
+  /** @returns ms until the name's bucket holds a token; 0 if it does */
+  wait(name: string, now: number): number {
+    const bucket = this.#buckets.get(name)
+    if (!bucket) return 0
+    const missing = Math.min(1, this.#burst) - this.#levelOf(bucket, now)
+    return Math.max(0, Math.ceil((missing * this.#rate.inMs) / this.#rate.tokens - ROUNDING_MS))
+  }
+
+  /**
+   * Takes tokens out of the name's bucket, whether or not it holds them.
+   * @param amount negative to put tokens back
+   * @param spender who may make a debt, and go on with it
+   * @returns whether the spender may go on: false if the bucket is in a debt that another one made
+   */
+  spend(name: string, amount: number, now: number, spender = 0): boolean {
+    let bucket = this.#buckets.get(name)
+    if (!bucket) {
+      if (this.#isCrowded(now)) return true
+      bucket = { level: this.#burst, at: now, debtor: null }
+      this.#buckets.set(name, bucket)
+    }
+    const before = this.#levelOf(bucket, now)
+    if (before >= 0) bucket.debtor = null
+    bucket.level = Math.min(this.#burst, before - amount)
+    bucket.at = now
+    if (bucket.level < 0) bucket.debtor ??= spender
+    return bucket.level >= 0 || bucket.debtor === spender
+  }
+
+  #levelOf({ level, at }: Bucket, now: number): number {
+    // A clock that was set back fills no bucket, and empties none.
+    return Math.min(this.#burst, level + (Math.max(0, now - at) * this.#rate.tokens) / this.#rate.inMs)
+  }
+
+  /** Whether there is no room for another bucket, even without those that are full again. */
+  #isCrowded(now: number): boolean {
+    if (this.#buckets.size < MAX_BUCKETS) return false
+    if (Math.abs(now - this.#sweptAt) >= SWEEP_MS) {
+      this.#sweptAt = now
+      for (const [name, bucket] of this.#buckets) {
+        if (this.#levelOf(bucket, now) >= this.#burst) this.#buckets.delete(name)
+      }
+    }
+    return this.#buckets.size >= MAX_BUCKETS
+  }
+}
