@@ -9,7 +9,7 @@ const ROOMS = {
   // The names that users may have are a part of the contract.
   contract: ['json', 'model/user-names.ts'],
   model: ['json', 'contract', 'lib'],
-  keys: ['contract', 'lib'],
+  keys: ['model', 'contract', 'lib'],
   vendors: ['json', 'contract', 'model'],
   journal: ['model', 'contract', 'lib'],
   clickhouse: ['contract', 'config.ts', 'lib'],
@@ -40,7 +40,7 @@ const ROOMS = {
     ],
     ...['contract', 'json', 'version.ts', 'lib'],
   ],
-  metrics: ['http', 'damage', 'live', 'pipeline', 'store', 'clickhouse', 'journal', 'contract', 'version.ts', 'lib'],
+  metrics: ['http', 'damage', 'live', 'pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'version.ts', 'lib'],
   process: ['app.ts', 'config.ts', 'keys', 'metrics', 'lib'],
   client: ['contract', 'json'],
   browser: [],

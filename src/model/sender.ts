@@ -2,8 +2,7 @@
  * The classes of keys: those that may be in a web page, where anybody reads them, and secret ones. What comes with one of them
  * never makes an event of the other known, or uses up what the other may have remembered.
  */
-export const KEY_CLASSES = ['page', 'secret'] as const
-export type KeyClass = (typeof KEY_CLASSES)[number]
+export type KeyClass = 'page' | 'secret'
 
 /** Who sends: a project, with one class of its keys. `insert_id`s and `Idempotency-Key`s are remembered for each apart. */
 export interface Sender {
