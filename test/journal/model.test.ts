@@ -5,7 +5,26 @@ import { Redis } from 'ioredis'
 import t from 'tap'
 import { bucketAt, OLD_BUCKETS } from '../../src/journal/idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../../src/journal/insert-id-memory.js'
-import { type Append, type Block, CACHE_PART, type Commit, type Entry, type IdempotencyKey, type Journal, MAX_LIFT_MS, type Outcome, type Progress, READING_MEMORY_MS, type Refused, type Reserve, type State, type StoredState, type WaitingEntry, type Write, type Share } from '../../src/journal/journal.js'
+import {
+  type Append,
+  type Block,
+  CACHE_PART,
+  type Commit,
+  type Entry,
+  type IdempotencyKey,
+  type Journal,
+  MAX_LIFT_MS,
+  type Outcome,
+  type Progress,
+  READING_MEMORY_MS,
+  type Refused,
+  type Reserve,
+  type Share,
+  type State,
+  type StoredState,
+  type WaitingEntry,
+  type Write,
+} from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'

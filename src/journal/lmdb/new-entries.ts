@@ -1,6 +1,6 @@
 import type { Position } from '../../model/position.js'
 import type { StateKind } from '../../model/state-key.js'
-import { type Append, type Commit, MAX_LIFT_MS, type WaitingEntry, type Fullness, type Share } from '../journal.js'
+import { type Append, type Commit, type Fullness, MAX_LIFT_MS, type Share, type WaitingEntry } from '../journal.js'
 import { addShare, fullnessFor, Shares, shareOf } from '../shares.js'
 
 /** The entries of the writes of one call: one for each append, and one for all rows of a kind. */

@@ -1,7 +1,21 @@
 import { formatPosition, millisecondsOf, type Position, parsePosition, START } from '../../model/position.js'
 import { senderName } from '../../model/sender.js'
 import { fingerprintBytes, keyBytes } from '../idempotency-memory.js'
-import { type Block, type Depth, type EntryKind, type IdempotencyKey, type Outcome, type Refused, STATE_MEMORY_MS, type State, type StoredState, type WaitingEntry, type Write, type Fullness, type Share } from '../journal.js'
+import {
+  type Block,
+  type Depth,
+  type EntryKind,
+  type Fullness,
+  type IdempotencyKey,
+  type Outcome,
+  type Refused,
+  type Share,
+  STATE_MEMORY_MS,
+  type State,
+  type StoredState,
+  type WaitingEntry,
+  type Write,
+} from '../journal.js'
 import { addShare, largestOf, parseShares, projectIn, shareOf, stateBytesOf } from '../shares.js'
 import { SHARD_BYTES } from './scripts/requests.js'
 
