@@ -35,7 +35,6 @@ import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import type { StateKind } from '../model/state-key.js'
 import type { IdUse } from './insert-id-memory.js'
-import type { Fullness, Share } from './shares.js'
 
 /** What an entry holds, and so which table it goes to; `rejected` messages become dead letters. */
 export type EntryKind = 'events' | 'rejected' | StateKind
@@ -121,6 +120,9 @@ export type Outcome =
   /** there is no room: nothing was written */
   | { status: 'full'; fullness: Fullness }
 
+/** Why there is no room for a write: `all` if everything is taken, `own` if only its sender has too much of it. */
+export type Fullness = 'all' | 'own'
+
 /** Why a request with an idempotency key is not executed: nothing was written. */
 export type Refused =
   /**
@@ -175,6 +177,13 @@ export interface Entry {
   body: Buffer
   /** rising indexes of events in `body` that are stored already; absent if there are none */
   skip?: number[]
+}
+
+/** What a sender holds of the journal. */
+export interface Share {
+  /** see `senderName` */
+  holder: string
+  bytes: number
 }
 
 /** An entry that waits for the store. */

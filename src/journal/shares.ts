@@ -1,14 +1,7 @@
 import { ApiError } from '../contract/errors.js'
 import type { KeyClass } from '../contract/key-class.js'
 import { parseSender, senderName } from '../model/sender.js'
-import type { Append, Commit, EntryKind, WaitingEntry } from './journal.js'
-
-/** What a sender holds of the journal by one entry. */
-export interface Share {
-  /** see `senderName` */
-  holder: string
-  bytes: number
-}
+import type { Append, Commit, EntryKind, Fullness, Share, WaitingEntry } from './journal.js'
 
 /**
  * A sender may hold at most this many times the bytes that are free (a dynamic threshold, by Choudhury and Hahne). So whoever
@@ -21,9 +14,6 @@ export const SMALL_PART = 1 / 64
 
 /** Senders that are named as those that hold the most. */
 const MAX_LARGE = 16
-
-/** Why a write is refused: `all` if everything is taken, `own` if only its sender has too much of it. */
-export type Fullness = 'all' | 'own'
 
 interface Holding {
   /** bytes that the sender holds, and that all hold together */

@@ -1,4 +1,5 @@
-import { type Fullness, fullnessFor, Shares } from '../journal/shares.js'
+import type { Fullness } from '../journal/journal.js'
+import { fullnessFor, Shares } from '../journal/shares.js'
 import { type Sender, senderName } from '../model/sender.js'
 
 /** Bytes that may queue in memory for the journals of a process; beyond them requests are refused. */

@@ -1,6 +1,5 @@
 import { readdir, readlink } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { ApiError } from '../../src/contract/errors.js'
 import { type IdempotencyKey, type Journal, READING_MEMORY_MS, type Write } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'

@@ -20,6 +20,7 @@ import {
   READING_MEMORY_MS,
   type Refused,
   type Reserve,
+  type Share,
   type State,
   type StoredState,
   type WaitingEntry,
@@ -27,7 +28,6 @@ import {
 } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { openRedisJournal } from '../../src/journal/redis/journal.js'
-import type { Share } from '../../src/journal/shares.js'
 import { INSERT_ID_BYTES, NO_INSERT_ID } from '../../src/model/insert-id.js'
 import { formatPosition, laterOf, type Position, START } from '../../src/model/position.js'
 import { parseSender, senderName } from '../../src/model/sender.js'

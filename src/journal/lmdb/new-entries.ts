@@ -1,7 +1,7 @@
 import type { Position } from '../../model/position.js'
 import type { StateKind } from '../../model/state-key.js'
-import { type Append, type Commit, MAX_LIFT_MS, type WaitingEntry } from '../journal.js'
-import { addShare, type Fullness, fullnessFor, type Share, Shares, shareOf } from '../shares.js'
+import { type Append, type Commit, type Fullness, MAX_LIFT_MS, type Share, type WaitingEntry } from '../journal.js'
+import { addShare, fullnessFor, Shares, shareOf } from '../shares.js'
 
 /** The entries of the writes of one call: one for each append, and one for all rows of a kind. */
 export class NewEntries {

@@ -6,25 +6,18 @@ import {
   type Block,
   type Depth,
   type EntryKind,
+  type Fullness,
   type IdempotencyKey,
   type Outcome,
   type Refused,
+  type Share,
   STATE_MEMORY_MS,
   type State,
   type StoredState,
   type WaitingEntry,
   type Write,
 } from '../journal.js'
-import {
-  addShare,
-  type Fullness,
-  largestOf,
-  parseShares,
-  projectIn,
-  type Share,
-  shareOf,
-  stateBytesOf,
-} from '../shares.js'
+import { addShare, largestOf, parseShares, projectIn, shareOf, stateBytesOf } from '../shares.js'
 import { SHARD_BYTES } from './scripts/requests.js'
 
 /**
