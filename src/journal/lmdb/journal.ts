@@ -12,6 +12,7 @@ import type {
   StateReading,
   StatesMark,
   StoredState,
+  Tally,
   Write,
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
@@ -19,28 +20,19 @@ import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
-import { type EntriesOptions, LmdbEntries } from './entries.js'
+import { LmdbEntries } from './entries.js'
 import { execute, type Remembered, sweep } from './execute.js'
 import { LmdbInsertIds, moveOldInsertIds } from './insert-ids.js'
-import { type Clocks, MemoryClock } from './memory-clock.js'
+import { MemoryClock } from './memory-clock.js'
 import { newMeta, putMeta } from './meta.js'
 import { limitedBy, NewEntries } from './new-entries.js'
+import type { LmdbJournalOptions } from './options.js'
 import { LmdbRequests } from './requests.js'
 import { assertWritable } from './room.js'
 import { LmdbStates } from './states.js'
 import { APPLIED, type LmdbTables, openTables } from './tables.js'
+import { addWaiting, countAcknowledged, readTallies } from './tallies.js'
 import { transact, transactWithRoom, unwritable } from './transact.js'
-
-export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
-  /** the directory, which only this process may use */
-  path: string
-  /** above this many bytes of entries and states, writes are refused */
-  maxBytes: number
-  /** idempotency keys that a project may have remembered; 0, the default: any number */
-  maxRequestKeys?: number
-  /** the version of the layout that this process was started for; default FIRST_LAYOUT */
-  layout?: number
-}
 
 /** An acknowledgement removes up to this many expired requests and states, or twice as many as it adds if that is more. */
 const MIN_SWEEP = 1000
@@ -122,6 +114,7 @@ class LmdbJournal implements Journal {
       requests: new LmdbRequests(tables, meta.id, maxRequestKeys, clock),
       insertIds: new LmdbInsertIds(tables, undefined, clock),
       states: new LmdbStates(tables),
+      tallies: tables.tallies,
       clock,
     }
     this.#path = options.path
@@ -300,6 +293,7 @@ class LmdbJournal implements Journal {
     let grown = 0
     let stored = block.last
     await this.#drain(() => {
+      countAcknowledged(this.#tables.tallies, block.entries)
       this.#remembered.states.letExpire(states, now)
       grown = sweep(this.#remembered, now, Math.max(MIN_SWEEP, 2 * states.length))
       // If no entry is left, everything assigned counts as stored. After a lift, that is beyond the last entry.
@@ -363,6 +357,14 @@ class LmdbJournal implements Journal {
       oldestMs: oldest ? Math.max(0, this.#now() - oldest.receivedAt) : 0,
       limitBytes: this.#maxBytes,
     }
+  }
+
+  async tally(): Promise<Tally> {
+    // Not from memory: that follows the transaction of an acknowledgement.
+    const stored = BigInt(this.#meta.get('meta')?.stored ?? this.#stored)
+    const projects = readTallies(this.#tables.tallies)
+    for (const [project, count] of this.#entries.pending) addWaiting(projects, project, count)
+    return { journalId: this.id, stored, projects }
   }
 
   async noteDeletion(projectId: string): Promise<void> {

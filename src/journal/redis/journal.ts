@@ -15,6 +15,7 @@ import type {
   StateReading,
   StatesMark,
   StoredState,
+  Tally,
   Write,
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
@@ -32,8 +33,10 @@ import {
   parseClaimed,
   parseIndexes,
   parseOutcome,
+  parseTally,
   requestArguments,
   type StreamEntry,
+  TALLY_KEYS,
 } from './encoding.js'
 import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
@@ -45,7 +48,7 @@ import { Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'
 import { ADVANCE_PAST } from './scripts/history.js'
 import { FIND_INSERT_IDS } from './scripts/insert-ids.js'
-import { DEPTH, LEVEL, PROGRESS } from './scripts/read.js'
+import { DEPTH, LEVEL, PROGRESS, TALLY } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
 import { RedisStates } from './states.js'
 
@@ -332,6 +335,13 @@ class RedisJournal implements Journal {
     const reply = await this.#script(DEPTH, keys, [String(this.id)])
     const [entries = 0, bytes = 0, oldestMs = 0, stateBytes = 0] = reply as number[]
     return { entries, bytes, stateBytes, oldestMs, limitBytes: this.#limit.bytes }
+  }
+
+  async tally(): Promise<Tally> {
+    const keys = TALLY_KEYS.map((name) => `${this.#prefix}:${name}`)
+    const tally = parseTally(await this.#call(() => this.#connection.script(TALLY, keys, [])))
+    if (!tally) throw unavailable(new Error('the journal does not exist'))
+    return tally
   }
 
   async noteDeletion(projectId: string): Promise<void> {

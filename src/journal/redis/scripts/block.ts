@@ -84,8 +84,8 @@ return 1
 `
 
 /**
- * Deletes a block that the store has, with the bodies of its entries, and lets its states expire. It does not read the
- * entries, which would take some 2 µs for each: the writer has them.
+ * Deletes a block that the store has, with the bodies of its entries, counts its events as acknowledged, and lets its states
+ * expire. It does not read the entries, which would take some 2 µs for each: the writer has them.
  *
  * KEYS  stream, meta, pending
  * ARGV  prefix, the frozen block "<first> <last>", the position after its last, ms until its states expire, bytes of its
@@ -118,6 +118,7 @@ local expiries = prefix .. ':state-expiries'
 local i = projects + 1
 for _ = 1, tonumber(ARGV[projects]) do
   if redis.call('HINCRBY', pending, ARGV[i], -tonumber(ARGV[i + 1])) <= 0 then redis.call('HDEL', pending, ARGV[i]) end
+  redis.call('HINCRBY', prefix .. ':acknowledged', ARGV[i], ARGV[i + 1])
   i = i + 2
 end
 local expires, expiring = now + tonumber(ARGV[4]), 0

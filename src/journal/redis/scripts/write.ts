@@ -62,6 +62,9 @@ if ARGV[10] ~= '0' then
 end
 local is_full = bytes + states > max_bytes and bytes + states - expired_states(expiries, now) > max_bytes
 
+local function count_repeated(project, count)
+  if count > 0 then redis.call('HINCRBY', prefix .. ':repeated', project, count) end
+end
 local function body_key(name) return prefix .. ':body:' .. name end
 local i, lost = 13, false
 while ARGV[i] do
@@ -108,6 +111,7 @@ while ARGV[i] do
     local requests = i + 12
     i = requests + 3 * keys
     outcome = refused(key, fingerprint, digest, project)
+    if outcome and string.sub(outcome, 1, 9) == 'repeated:' and kind == 'events' then count_repeated(project, count) end
     local position, skipped, reasons = nil, {}, {}
     if not outcome and ids ~= '' then skipped = take_ids(ids, id_generation) end
     for index = 0, keys - 1 do
@@ -123,6 +127,7 @@ while ARGV[i] do
     end
     local skip = #skipped > 0 and table.concat(skipped, '.') or nil
     local why = #reasons > 0 and ':' .. table.concat(reasons, ';') or ''
+    count_repeated(project, #skipped)
     count = count - #skipped
     if not outcome and count == 0 then
       outcome = 'known:' .. skip .. why
