@@ -1,3 +1,4 @@
+import type { LedgerWatch } from '../damage/ledger-watch.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
 import type { Admission } from '../http/admission.js'
 import type { RequestMetrics } from '../http/request-metrics.js'
@@ -8,6 +9,7 @@ import type { LinkMetrics } from '../pipeline/alias-links.js'
 import type { Lane } from '../pipeline/lane.js'
 import type { StateMetrics } from '../pipeline/state-store.js'
 import { VERSION } from '../version.js'
+import { ledgerMetrics } from './ledger.js'
 import { lossMetrics } from './losses.js'
 import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
@@ -28,6 +30,7 @@ export interface MetricsSources {
   lateClockReads: readonly number[]
   live: { metrics: LiveMetrics }
   parts: Pick<PartsWatch, 'byShard'>
+  ledger: Pick<LedgerWatch, 'ledgers'>
 }
 
 /**
@@ -74,6 +77,7 @@ export class Metrics {
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
       ...lossMetrics(this.#sources.parts),
+      ...ledgerMetrics(this.#sources.ledger.ledgers),
       ...stateMetrics(lanes),
       counter(
         'tallyhouse_late_clock_reads_total',
