@@ -9,7 +9,7 @@ import { WHAT_TO_DO } from './loss-text.js'
 
 export interface LedgerWatchOptions {
   shards: Shards
-  journals: readonly Pick<Journal, 'tally'>[]
+  journals: readonly Pick<Journal, 'tally' | 'isUp'>[]
   /** version of the layout */
   layout: number
   log: Pick<Log, 'warn' | 'error'>
@@ -69,7 +69,7 @@ export class LedgerWatch {
       try {
         await this.#count()
       } catch (err) {
-        // That a shard or a journal is down is told by others.
+        // So is that a shard is.
         const isKnown = err instanceof StoreUnreachableError || signal.aborted
         if (!isKnown) log.warn({ err }, 'the ledger of received events cannot be counted; retrying later')
       }
@@ -78,6 +78,8 @@ export class LedgerWatch {
 
   async #count(): Promise<void> {
     const { shards, journals, layout, log } = this.#options
+    // That one is down is told by others.
+    if (journals.some(({ isUp }) => !isUp)) return
     const tallies = await Promise.all(journals.map((journal) => journal.tally()))
     const ledgers = await readLedger(shards, tallies, layout)
     if (this.#stop.signal.aborted) return

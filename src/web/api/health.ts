@@ -1,4 +1,4 @@
-import type { Reading } from '../lib/health.js'
+import type { Reading } from '../lib/health-check.js'
 import { parseMetrics } from '../lib/prometheus.js'
 import { CallError, send } from './call.js'
 

@@ -1,5 +1,5 @@
 import { numberText } from './format.js'
-import type { Check, Reading } from './health.js'
+import type { Check, Reading } from './health-check.js'
 import { labelValues, maxOf, type Sample, sumOfMost } from './prometheus.js'
 
 /** What a lost table is called. */

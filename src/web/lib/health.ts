@@ -1,33 +1,7 @@
 import { agoText, bytesText, durationText, numberText, shareText } from './format.js'
+import type { Check, Level, Reading } from './health-check.js'
 import { damage } from './health-damage.js'
 import { labelValues, maxOf, minOf, type Sample, sumOf, sumOfMost } from './prometheus.js'
-
-/** What the service measured at one time. */
-export interface Reading {
-  /** epoch ms */
-  at: number
-  samples: Sample[]
-  /** why the service is not ready; null if it is */
-  notReady: string | null
-}
-
-/** From nothing to do, by something to look at, to something that loses or refuses data if nobody acts. */
-export type Level = 'good' | 'watch' | 'bad'
-
-/** One part of the service, in words. */
-export interface Check {
-  title: string
-  level: Level
-  /** one sentence */
-  verdict: string
-  /** what to do about it; null if there is nothing */
-  advice: string | null
-  facts: [name: string, value: string][]
-  /** what this part is */
-  about: string
-  /** a view that has more */
-  link?: { text: string; to: string[] }
-}
 
 /** As docs/monitoring/alerts.yml has them, with a step before. */
 const WAITING_S = { watch: 10, bad: 60 }

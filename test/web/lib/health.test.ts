@@ -1,5 +1,6 @@
 import t from 'tap'
-import { checksOf, overall, type Reading } from '../../../src/web/lib/health.js'
+import { checksOf, overall } from '../../../src/web/lib/health.js'
+import type { Reading } from '../../../src/web/lib/health-check.js'
 import { parseMetrics } from '../../../src/web/lib/prometheus.js'
 
 const CALM: Record<string, number> = {
@@ -66,6 +67,16 @@ t.test('each problem has its level and says what to do', async (t) => {
       null,
       'bad',
       /lost or damaged parts: 1 put aside/,
+    ],
+    [
+      'Completeness',
+      reading({
+        'tallyhouse_ledger_events{project="shop",state="stored"}': 60_000,
+        'tallyhouse_ledger_events{project="shop",state="missing"}': 30_000,
+      }),
+      null,
+      'bad',
+      /^Events that were received are missing: 30,000 of shop\.$/,
     ],
     ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
     ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
