@@ -19,7 +19,7 @@ const ROOMS = {
   questions: ['pipeline', 'store', 'clickhouse', 'model', 'contract', 'lib'],
   mcp: ['contract', 'json', 'lib', 'version.ts'],
   erasure: ['pipeline', 'store', 'clickhouse', 'journal', 'model', 'contract', 'lib'],
-  damage: ['store', 'clickhouse', 'lib'],
+  damage: ['store', 'clickhouse', 'journal', 'lib'],
   http: ['clickhouse/errors.ts', 'contract', 'model', 'keys', 'journal', 'json', 'version.ts', 'lib'],
   routes: [
     ...[

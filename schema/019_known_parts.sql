@@ -39,3 +39,32 @@ ALTER TABLE aliases MODIFY SETTING remove_empty_parts = 0;
 ALTER TABLE dead_letters MODIFY SETTING remove_empty_parts = 0;
 ALTER TABLE saved MODIFY SETTING remove_empty_parts = 0;
 ALTER TABLE api_keys MODIFY SETTING remove_empty_parts = 0;
+
+-- The ledger of each project: what the journals have acknowledged is stored, refused or deleted. Here is what was deleted,
+-- counted by each process before it deletes; the greatest count of a process counts.
+CREATE TABLE IF NOT EXISTS deleted_events
+(
+    project_id LowCardinality(String),
+    process    UUID,
+    count      UInt64
+)
+ENGINE = ReplacingMergeTree(count)
+ORDER BY (project_id, process)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+
+-- What the journals of a layout do not count, as it was acknowledged by others, imported, restored or given up; or, below
+-- zero, what they count and is not there. Since when, by the clock of who noted it.
+CREATE TABLE IF NOT EXISTS ledger_bases
+(
+    layout     UInt32,
+    project_id LowCardinality(String),
+    carried    Int64,
+    since      Int64,
+    version    UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (layout, project_id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
+
+-- The events in a letter, without those of erased users.
+ALTER TABLE dead_letters ADD COLUMN IF NOT EXISTS event_count UInt32 DEFAULT 0;

@@ -5,6 +5,7 @@ import type { SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
+import { LedgerWatch } from './damage/ledger-watch.js'
 import { PartsWatch } from './damage/parts-watch.js'
 import { Erasure } from './erasure/erasure.js'
 import { ProjectErasure } from './erasure/project-erasure.js'
@@ -138,6 +139,8 @@ async function open(
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
   const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
   const { buffers, barrier } = lanes
+  const journals = lanes.all.map(({ journal }) => journal)
+  const ledger = opened.add(new LedgerWatch({ shards, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs })
   const purge = opened.add(
     new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }),
@@ -165,6 +168,7 @@ async function open(
     if (isWriter) {
       purge.start()
       lanes.settling.start()
+      ledger.start()
     }
     // So do those that are down themselves.
     if (missing) throw missing
@@ -178,7 +182,7 @@ async function open(
   const live = new LiveHub({
     shards,
     barrier,
-    journals: lanes.all.map(({ journal }) => journal),
+    journals,
     limits: {
       listeners: config.MAX_LIVE_STREAMS,
       perProject: config.MAX_PROJECT_LIVE_STREAMS,
@@ -200,9 +204,20 @@ async function open(
       live,
       storage,
       parts,
+      ledger,
     }),
   )
-  return { store, lanes, parts, purge, admission, live, closing, metrics: { read: shareMetrics(() => metrics.read()) } }
+  return {
+    store,
+    lanes,
+    parts,
+    ledger,
+    purge,
+    admission,
+    live,
+    closing,
+    metrics: { read: shareMetrics(() => metrics.read()) },
+  }
 }
 
 /** Events and rows that this process has stored. */
@@ -212,7 +227,7 @@ function storedRows(lanes: readonly Lane[]): number {
 }
 
 /** Every role serves these, without a key. */
-function registerOperation(server: App, { ROLE }: Config, { store, lanes, parts, metrics }: Parts): void {
+function registerOperation(server: App, { ROLE }: Config, { store, lanes, parts, ledger, metrics }: Parts): void {
   server.register(health, {
     lanes: lanes.all.map(
       ({ journal }) =>
@@ -223,6 +238,7 @@ function registerOperation(server: App, { ROLE }: Config, { store, lanes, parts,
       ? store.shards.all.map((shard) => () => shard.clickhouse.ping())
       : [() => store.ping()],
     lostParts: () => parts.losses.length,
+    missingEvents: () => ledger.missing,
   })
   server.register(metricsRoute, metrics)
   const api = ROLE === 'writer' ? {} : { docs: '/docs', openapi: '/openapi.json' }

@@ -11,6 +11,8 @@ do. The service may be running or not.
   parts      what ClickHouse has put aside as broken, or does not find any more, with what it held
   counts     the events of each project and month, as they were noted, and as they are there
   checksums  the files of each part, by ClickHouse's CHECK TABLE, with one thread
+  ledger     of each project, whether all events that were received are stored, repeated, refused,
+             deleted or waiting
   journals   whether each answers and can be read, and what waits in it
 
   --quick            without the checksums, for which all data are read once

@@ -1,10 +1,19 @@
 import type { KnownPart, LostPart } from '../store/part-notes.js'
-import type { ActivePart, Blocks, DetachedPart, Part } from '../store/parts.js'
-import { PartMap, sumByProject, sumOfRows } from './part-map.js'
+import {
+  type ActivePart,
+  type Blocks,
+  type DetachedPart,
+  isPatch,
+  type Part,
+  patchedPartition,
+} from '../store/parts.js'
+import { PartMap, partKey, sumByProject, sumOfRows } from './part-map.js'
 
 /** What a look at a shard has found. */
 export interface Seen {
   active: readonly ActivePart[]
+  /** what was merged into others, as long as ClickHouse keeps it */
+  outdated: readonly ActivePart[]
   /** what was noted before */
   known: readonly KnownPart[]
   detached: readonly DetachedPart[]
@@ -20,29 +29,37 @@ export interface Seen {
 
 /**
  * What is newly lost or settled. ClickHouse merges parts into ones that have all their blocks, so a part is gone if it is
- * neither there nor within another one. A server that starts without a part may merge its neighbours before anybody looks:
- * then the new part seems to have its blocks, but has no row of them.
+ * neither there nor within another one. A server that starts without a part may merge its neighbours before anybody looks,
+ * and does so at once if they are old: then the new part seems to have its blocks. That it was not among the sources of the
+ * new part tells the loss, as long as ClickHouse lists those; later, that the new part has no row of its blocks.
  *
- * Not noticed: a part that vanished, not put aside, whose neighbours were merged while the server ran, or were merged with edits
- * or deletes.
+ * A patch is gone by rights once all parts of its partition have its edits and deletes within them.
+ *
+ * Not noticed: a part that vanished, not put aside, whose neighbours were merged while the server ran; or at its start, but
+ * so long before the look that the sources are no longer listed, if edits or deletes were merged as well, which may have
+ * deleted all its rows, or the table is not `events`, whose rows alone remember their blocks.
  */
 export async function findLost(seen: Seen): Promise<LostPart[]> {
   const { known, detached, noted, lagging } = seen
   const active = new PartMap(seen.active)
+  const merges = new Merges(seen)
   const told = new Map(noted.map((lost) => [`${lost.table}/${lost.part}`, lost]))
   const gone = new Set<KnownPart>()
   for (const part of known) {
-    if (!lagging.has(part.table) && (await isGone(part, active, seen))) gone.add(part)
+    if (!lagging.has(part.table) && (await isGone(part, active, merges, seen))) gone.add(part)
   }
   const found: LostPart[] = []
   for (const { table, name, reason, blocks } of detached) {
     if (blocks && lagging.has(table)) continue
     const { partition = '' } = blocks ?? {}
-    const held = blocks ? known.filter((part) => overlaps(part, blocks)) : []
-    for (const part of held) gone.delete(part)
+    const parts = blocks ? known.filter((part) => overlaps(part, blocks)) : []
+    for (const part of parts) gone.delete(part)
     if (told.has(`${table}/${name}`)) continue
-    const isSettled = blocks !== null && (await isElsewhere(blocks, active, seen))
-    found.push({ table, part: name, partition, state: 'detached', reason, ...heldBy(held, active), isSettled })
+    const held = heldBy(parts, active)
+    // Of a merged part that is broken, ClickHouse may still have the sources, and use them again.
+    const isWhole = held.rows === 0 && sumOfRows(parts) > 0
+    const isSettled = isWhole || (blocks !== null && (await isElsewhere(blocks, active, merges, seen)))
+    found.push({ table, part: name, partition, state: 'detached', reason, ...held, isSettled })
   }
   for (const part of gone) {
     const { table, partition, name } = part
@@ -50,32 +67,101 @@ export async function findLost(seen: Seen): Promise<LostPart[]> {
     const held = heldBy([part], active)
     found.push({ table, part: name, partition, state: 'missing', reason: '', ...held, isSettled: false })
   }
-  return [...found, ...(await settled(noted, active, seen))]
+  return [...found, ...(await settled(noted, active, merges, seen))]
 }
 
-async function isGone(part: KnownPart, active: PartMap<ActivePart>, seen: Seen): Promise<boolean> {
+async function isGone(part: KnownPart, active: PartMap<ActivePart>, merges: Merges, seen: Seen): Promise<boolean> {
   if (part.rows === 0) return false
   const around = active.around(part)
-  if (!around) return sumOfRows(active.within(part)) < part.rows
-  if (around.name === part.name || !seen.isRestarted || !around.isRecent) return false
+  if (!around) return isPatch(part) ? isWanted(part, active) : sumOfRows(active.within(part)) < part.rows
+  if (around.name === part.name || !seen.isRestarted) return false
+  const wasMerged = merges.had(part)
+  if (wasMerged !== null) return !wasMerged
   // Its rows may all have been deleted.
   if (versionOf(around) > versionOf(part)) return false
   return (await seen.hasRowsOf(around, part)) === false
 }
 
-/** The number of the newest edit or delete that a part has within it; 0 if there is none. */
-function versionOf({ name }: Part): number {
-  return Number(/_\d+_\d+_\d+_(\d+)$/.exec(name)?.[1] ?? 0)
+/** Whether a part is there to which a patch is still to be applied. */
+function isWanted(patch: Part, active: PartMap<ActivePart>): boolean {
+  const patched = active.in({ table: patch.table, partition: patchedPartition(patch) })
+  return patched.some((part) => part.rows > 0 && versionOf(part) < versionOf(patch))
+}
+
+/** The number of the newest edit or delete that a part has within it; its first block if there is none. */
+function versionOf({ name, first }: Part): number {
+  return Number(/_\d+_\d+_\d+_(\d+)$/.exec(name)?.[1] ?? first)
+}
+
+/** What is known of the merges since the server's start, from the sources that it still lists. */
+class Merges {
+  readonly #listed: PartMap<ActivePart>
+  readonly #outdated: ReadonlySet<string>
+
+  constructor({ active, outdated }: Pick<Seen, 'active' | 'outdated'>) {
+    this.#listed = new PartMap([...active, ...outdated])
+    this.#outdated = new Set(outdated.map(partKey))
+  }
+
+  /**
+   * Whether a part that is within another one was among those that were merged into it.
+   * @returns null if the sources of that merge are not listed
+   */
+  had(part: Part): boolean | null {
+    if (this.#outdated.has(partKey(part))) return true
+    const innermost = this.#innermost(part)
+    return innermost && isSame(innermost, part) ? true : this.hadRowsOf(part)
+  }
+
+  /** As `had`, of blocks that are known without the name of their part. */
+  hadRowsOf(blocks: Blocks): boolean | null {
+    const merged = this.#innermost(blocks)
+    if (!merged) return null
+    // An operator who puts a part aside leaves an empty one in its place.
+    if (isSame(merged, blocks)) return merged.rows > 0
+    // A merge before the start is not told, as some of its sources may be removed already, nor one of whose sources only
+    // those are left that a query reads.
+    const sources = outermost(this.#listed.within(merged).filter((part) => widthOf(part) < widthOf(merged)))
+    return merged.isRecent && sources.length > 0 && sumOfRows(sources) >= merged.rows ? false : null
+  }
+
+  /** The first part that was made with these blocks, as far as is known. */
+  #innermost(blocks: Blocks): ActivePart | undefined {
+    const around = this.#listed.allAround(blocks)
+    return around.sort((a, b) => widthOf(a) - widthOf(b) || levelOf(a) - levelOf(b))[0]
+  }
+}
+
+/** Those of the parts that are not within another one of them. */
+function outermost(parts: readonly ActivePart[]): ActivePart[] {
+  const widest = [...parts].sort((a, b) => widthOf(b) - widthOf(a) || levelOf(b) - levelOf(a))
+  const found: ActivePart[] = []
+  for (const part of widest)
+    if (!found.some(({ first, last }) => first <= part.first && part.last <= last)) found.push(part)
+  return found
+}
+
+function isSame(a: Blocks, b: Blocks): boolean {
+  return a.first === b.first && a.last === b.last
+}
+
+function widthOf({ first, last }: Blocks): number {
+  return last - first
+}
+
+/** How often a part was merged. */
+function levelOf({ name }: Part): number {
+  return Number(/_\d+_\d+_(\d+)(?:_\d+)?$/.exec(name)?.[1] ?? 0)
 }
 
 /** Whether a part that was put aside is in another one, as where a replica has fetched it again. */
-async function isElsewhere(blocks: Blocks, active: PartMap<ActivePart>, seen: Seen): Promise<boolean> {
+async function isElsewhere(blocks: Blocks, active: PartMap<ActivePart>, merges: Merges, seen: Seen): Promise<boolean> {
   const around = active.around(blocks)
   if (!around) return false
   // An operator who puts a part aside leaves an empty one in its place.
   if (around.rows === 0) return false
-  const isSame = around.first === blocks.first && around.last === blocks.last
-  return (await seen.hasRowsOf(around, blocks)) ?? (isSame || !around.isRecent)
+  const isThere = (await seen.hasRowsOf(around, blocks)) ?? merges.hadRowsOf(blocks)
+  return isThere ?? (isSame(around, blocks) || !around.isRecent)
 }
 
 /** The blocks in the name of a part, or of the folder in which it was put aside. */
@@ -85,6 +171,7 @@ const BLOCKS = /_(\d+)_(\d+)_\d+(?:_\d+)?(?:_try\d+)?$/
 async function settled(
   noted: readonly LostPart[],
   active: PartMap<ActivePart>,
+  merges: Merges,
   { hasRowsOf }: Pick<Seen, 'hasRowsOf'>,
 ): Promise<LostPart[]> {
   const back: LostPart[] = []
@@ -94,8 +181,8 @@ async function settled(
     const blocks = { table: lost.table, partition: lost.partition, first: Number(first), last: Number(last) }
     const around = active.around(blocks)
     if (!around || around.rows === 0) continue
-    const isSame = lost.part === around.name || lost.part.endsWith(`_${around.name}`)
-    if (isSame || (await hasRowsOf(around, blocks))) back.push({ ...lost, isSettled: true })
+    const isBack = lost.part === around.name || lost.part.endsWith(`_${around.name}`)
+    if (isBack || (await hasRowsOf(around, blocks)) || merges.hadRowsOf(blocks)) back.push({ ...lost, isSettled: true })
   }
   return back
 }

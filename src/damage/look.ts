@@ -21,6 +21,7 @@ export async function lookForLost(clickhouse: ClickHouse): Promise<Look> {
   const list = await listParts(clickhouse)
   const found = await findLost({
     active: list.active,
+    outdated: list.outdated,
     known,
     detached: await detachedParts(clickhouse),
     noted,

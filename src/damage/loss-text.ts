@@ -1,8 +1,14 @@
+import { isPatch } from '../store/parts.js'
 import type { Loss } from './loss.js'
 
 /** Projects that a sentence names. */
 const MAX_NAMED = 5
-const NOUNS: Record<string, string> = { dead_letters: 'dead letters', api_keys: 'API keys', saved: 'saved questions' }
+const NOUNS: Record<string, string> = {
+  dead_letters: 'dead letters',
+  dead_letter_replays: 'replays of dead letters',
+  api_keys: 'API keys',
+  saved: 'saved questions',
+}
 
 /** What to do about any loss. */
 export const WHAT_TO_DO =
@@ -11,8 +17,7 @@ export const WHAT_TO_DO =
 
 /** A loss as a sentence, with what it held. */
 export function describeLoss({ table, partition, part, state, reason, rows, projects }: Loss): string {
-  const isPatch = partition.startsWith('patch-')
-  const what = isPatch ? 'edits and deletions of events' : (NOUNS[table] ?? table)
+  const what = isPatch({ partition }) ? 'edits and deletions of events' : (NOUNS[table] ?? table)
   const month = table === 'events' && partition !== '' ? ` of ${monthText(partition)}` : ''
   const held = `${rows === null ? 'an unknown number of' : rows} ${what}${month}`
   return `The store ${SAID[state](part, reason)}: ${held}${projectsText(projects)}.`

@@ -37,6 +37,11 @@ export class PartMap<Of extends Part> {
     return this.in(blocks).find((part) => isWithin(blocks, part))
   }
 
+  /** All parts that have all these blocks: of those in use, one at most. */
+  allAround(blocks: Blocks): Of[] {
+    return this.in(blocks).filter((part) => isWithin(blocks, part))
+  }
+
   /** The parts that have only such blocks. */
   within(blocks: Blocks): Of[] {
     return this.in(blocks).filter((part) => isWithin(part, blocks))

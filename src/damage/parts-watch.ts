@@ -162,7 +162,8 @@ export class PartsWatch {
   async close(): Promise<void> {
     this.#stop.abort()
     await inTime(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
-    if (this.#hasNew()) await inTime(this.#noteAll(), CLOSE_LIMIT_MS).catch(() => undefined)
+    // Whether anything was stored or not: what was edited and deleted since the last look makes parts, too.
+    if (this.#options.isNoting) await inTime(this.#noteAll(), CLOSE_LIMIT_MS).catch(() => undefined)
   }
 
   async #watch(): Promise<void> {
@@ -265,9 +266,7 @@ function mayLack({ active }: PartList, known: readonly KnownPart[]): boolean {
 /** A damaged part that is no longer in use was merged after all, or is among the lost ones now. */
 function forgetReplaced({ unreadable }: Watched, { active }: PartList): void {
   const inUse = new Set(active.map(({ table, name }) => `${table}/${name}`))
-  for (const [key, { partition }] of unreadable) {
-    if (!inUse.has(key) && !partition.startsWith('patch-')) unreadable.delete(key)
-  }
+  for (const key of unreadable.keys()) if (!inUse.has(key)) unreadable.delete(key)
 }
 
 function keyOf({ table, part, state }: Loss): string {

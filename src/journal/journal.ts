@@ -241,6 +241,25 @@ export const LARGE_PART = 1 / 16
 /** Of the limit: so much of it the cached states may take in addition. */
 export const CACHE_PART = 1 / 8
 
+/** What a journal has counted of a project's events since it was created. */
+export interface ProjectTally {
+  /** left the journal: the store has them, as events or as dead letters */
+  acknowledged: number
+  /** not accepted again, because their keys or ids were known */
+  repeated: number
+  /** wait for the store */
+  waiting: number
+}
+
+/** What a journal has counted, as of one moment. */
+export interface Tally {
+  journalId: number
+  /** what is acknowledged has positions up to here */
+  stored: Position
+  /** by project; without those of which nothing was counted */
+  projects: Map<string, ProjectTally>
+}
+
 export interface JournalListener {
   /** a reader is waiting; only ever a hint */
   onWake?(): void
@@ -347,6 +366,9 @@ export interface Journal {
 
   /** Cheap enough to be called every second. */
   depth(): Promise<Depth>
+
+  /** Counts of all projects, which survive any kill with what they count. */
+  tally(): Promise<Tally>
 
   /** Counts a deletion of a project's events, visible to all processes. */
   noteDeletion(projectId: string): Promise<void>

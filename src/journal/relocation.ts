@@ -10,7 +10,7 @@
 import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import type { RequestValue } from './idempotency-memory.js'
-import type { Depth } from './journal.js'
+import type { Depth, Tally } from './journal.js'
 
 /** The current state of a journal. */
 export interface JournalLook {
@@ -55,6 +55,9 @@ export interface KeptState {
 export interface Relocation {
   /** Null if there is no journal yet. */
   look(): Promise<JournalLook | null>
+
+  /** As that of a journal. Null if there is no journal yet. */
+  tally(): Promise<Tally | null>
 
   /** Creates the journal if there is none. It belongs to no layout yet, so no process may use it before `open`. */
   create(): Promise<void>

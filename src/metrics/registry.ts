@@ -1,3 +1,4 @@
+import type { LedgerWatch } from '../damage/ledger-watch.js'
 import type { PartsWatch } from '../damage/parts-watch.js'
 import type { Admission } from '../http/admission.js'
 import type { LimitCounts } from '../http/limit-counts.js'
@@ -11,6 +12,7 @@ import type { Lane } from '../pipeline/lane.js'
 import type { StateMetrics } from '../pipeline/state-store.js'
 import { VERSION } from '../version.js'
 import { idMetrics } from './insert-ids.js'
+import { ledgerMetrics } from './ledger.js'
 import { lossMetrics } from './losses.js'
 import { byLabel, counter, gauge, histogram, type Metric, type Reading } from './metric.js'
 import { ProcessMonitor, type ProcessReading } from './process.js'
@@ -32,6 +34,7 @@ export interface MetricsSources {
   lateClockReads: readonly number[]
   live: { metrics: LiveMetrics }
   parts: Pick<PartsWatch, 'byShard'>
+  ledger: Pick<LedgerWatch, 'ledgers'>
 }
 
 /**
@@ -81,6 +84,7 @@ export class Metrics {
       ...writerMetrics(lanes),
       ...storageMetrics(storage),
       ...lossMetrics(this.#sources.parts),
+      ...ledgerMetrics(this.#sources.ledger.ledgers),
       ...stateMetrics(lanes),
       counter(
         'tallyhouse_late_clock_reads_total',

@@ -9,6 +9,7 @@ import { type Layout, layoutNumber } from '../model/layout.js'
 import { laterOf, START } from '../model/position.js'
 import { type KnownJournal, lastPositionOfAll, readJournals, recordJournal } from '../store/journals.js'
 import { type RecordedLayout, readLayouts, recordLayout } from '../store/layouts.js'
+import { readBases, writeBases } from '../store/ledger.js'
 import { openTables } from '../store/tables.js'
 import { describeLayout, WrongLayoutError } from './layout.js'
 import { Writer } from './writer.js'
@@ -212,11 +213,28 @@ async function move(change: Change, parts: Relayout): Promise<void> {
     step(parts, `Copying what lane ${lane} has of profiles and sessions to their lanes.`)
     await using(parts.relocate(lane), (source) => copyStates(lane, source, change, parts))
   }
+  step(parts, 'Carrying the counts of the ledger over.')
+  await carryLedger(change, parts)
   for (let lane = 0; lane < change.lanes; lane++) {
     step(parts, `Removing from lane ${lane} what other lanes have.`)
     const isOwn = (stateKey: string) => laneOf(stateKey, change.to.lanes) === lane
     await using(parts.relocate(lane), (journal) => journal.keepStates(isOwn))
   }
+}
+
+/** What the lanes of the old layout have acknowledged, and those of the new one have not, is carried beside their counts. */
+async function carryLedger({ from, to, lanes }: Change, parts: Relayout): Promise<void> {
+  const { first } = parts.shards
+  const bases = await readBases(first, from.version)
+  for (let lane = 0; lane < lanes; lane++) {
+    const factor = Number(lane < from.lanes) - Number(lane < to.lanes)
+    const tally = await using(parts.relocate(lane), (journal) => journal.tally())
+    for (const [project, { acknowledged }] of tally?.projects ?? []) {
+      const { carried, since } = bases.get(project) ?? { carried: 0, since: 0 }
+      bases.set(project, { carried: carried + factor * acknowledged, since })
+    }
+  }
+  await writeBases(first, to.version, bases, (parts.now ?? Date.now)())
 }
 
 /** Creates new lanes, and raises the positions of all lanes beyond every position on any lane or shard. */

@@ -87,7 +87,7 @@ export const events: FastifyPluginAsyncTypebox<EventsOptions> = async (
       await allStored(places)
       const { events, withInsertId } = await countEventsOfBatches(shards, projectId, places)
       if (!isDryRun && events > 0) {
-        await deleteEventsOfBatches(shards, projectId, places)
+        await deleteEventsOfBatches(shards, projectId, places, events)
         await lanes.noteDeletion(projectId)
       }
       return { status: 1, error: null, events, with_insert_id: withInsertId } as const

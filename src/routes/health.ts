@@ -10,6 +10,8 @@ export interface HealthOptions {
   shards: (() => Promise<void>)[]
   /** number of the parts that the store has lost or cannot read */
   lostParts: () => number
+  /** number of the events that were received and are in none of the counts of the ledger */
+  missingEvents: () => number
 }
 
 type State = 'ready' | 'unavailable'
@@ -21,7 +23,8 @@ interface Checked {
 }
 
 /** Liveness of the process, and readiness of the parts that it depends on. */
-export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { lanes, shards, lostParts }) => {
+export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, options) => {
+  const { lanes, shards, lostParts, missingEvents } = options
   const checkLanes = sharedRun(() => checkAll(lanes))
   const checkShards = sharedRun(() => checkAll(shards))
   app.get('/health/live', async () => ({ status: 1, error: null }))
@@ -34,10 +37,11 @@ export const health: FastifyPluginAsyncTypebox<HealthOptions> = async (app, { la
       ...(lanes.length > 1 && { lanes: { ...ofLanes } }),
       ...(shards.length > 1 && { shards: { ...ofShards } }),
     }
-    const lost = strict === 'true' ? lostParts() : 0
-    if (lost > 0) {
+    const [lost, missing] = strict === 'true' ? [lostParts(), missingEvents()] : [0, 0]
+    if (lost > 0 || missing > 0) {
+      const what = lost > 0 ? `has lost or damaged parts (${lost})` : `lacks events that were received (${missing})`
       const error =
-        `Not ready: the store has lost or damaged parts (${lost}), and serves the rest as if it were all. ` +
+        `Not ready: the store ${what}, and serves the rest as if it were all. ` +
         'The log of the service and `tallyhouse verify` say which, and what they held.'
       reply.code(503).header('retry-after', '60')
       return { status: 0, error, code: 'unavailable', ...states }

@@ -2,6 +2,7 @@ import { QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
 import type { BatchPlace } from '../model/batch-id.js'
 import { formatEventId, lastIdAt } from '../model/event-id.js'
+import { countDeleted } from './deleted-events.js'
 import { ENTRY_MASK } from './events.js'
 
 /** Time limit for deleting the events of many batches: a million of them, on a slow disk. */
@@ -31,12 +32,14 @@ export async function countEventsOfBatches(
   return { events: Number(row?.events ?? 0), withInsertId: Number(row?.with_insert_id ?? 0) }
 }
 
-/** Hides the events of batches, on every shard: a change of the layout may have moved a lane. */
+/** Hides the events of batches, on every shard: a change of the layout may have moved a lane. @param count of the events */
 export async function deleteEventsOfBatches(
   shards: Shards,
   projectId: string,
   batches: readonly BatchPlace[],
+  count: number,
 ): Promise<void> {
+  await countDeleted(shards.first, projectId, count)
   const fields = new QueryParameters()
   const statement = `DELETE FROM events WHERE ${ofBatches(fields, projectId, batches)}`
   await shards.each(({ clickhouse }) => clickhouse.command(statement, fields.parameters, {}, DELETE_LIMIT_MS))

@@ -28,7 +28,7 @@ export interface DeadLetter {
 export async function insertDeadLetter(
   clickhouse: ClickHouse,
   journalId: number,
-  { projectId, position, kind, receivedAt, body }: Entry,
+  { projectId, position, kind, count, receivedAt, body }: Entry,
   reason: string,
   token: string,
 ): Promise<void> {
@@ -41,9 +41,10 @@ export async function insertDeadLetter(
     literal(body),
     `${receivedAt}`,
     `${journalId}`,
+    `${count}`,
   ]
   await clickhouse.command(
-    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id) SELECT ${values.join(', ')}`,
+    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, event_count) SELECT ${values.join(', ')}`,
     fields.parameters,
     { insert_deduplication_token: token, deduplicate_insert_select: 'force_enable' },
   )

@@ -83,7 +83,9 @@ const OTHER_TABLES = [
   'deletions',
   'layouts',
   'shard_identity',
+  'deleted_events',
   'known_parts',
+  'ledger_bases',
   'lost_parts',
 ]
 

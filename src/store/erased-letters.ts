@@ -8,6 +8,7 @@ import { elementTexts, memberText } from '../json/spans.js'
 import { formatRejected, parseRejected, withoutNamed } from '../model/rejected.js'
 import type { StateKind } from '../model/state-key.js'
 import { ERASED_EVENT } from '../model/verbatim.js'
+import { countDeleted } from './deleted-events.js'
 import { NAME_COLUMN } from './versioned.js'
 
 /** Replaces a reason from its first colon on, because the rest may quote what was erased. */
@@ -114,8 +115,15 @@ async function eraseFromLetter(
 ): Promise<Set<string> | undefined> {
   const users = new Set<string>()
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const [current] = await clickhouse.rows<{ revision: string; body: string; revisions: string }>(
-      `SELECT revision, base64Encode(body) AS body, count() OVER () AS revisions
+    const [current] = await clickhouse.rows<{
+      revision: string
+      body: string
+      revisions: string
+      events: number
+      is_replayed: 0 | 1
+    }>(
+      `SELECT revision, base64Encode(body) AS body, count() OVER () AS revisions, event_count AS events,
+         (journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays) AS is_replayed
        FROM dead_letters WHERE ${ONE_LETTER} ORDER BY revision DESC LIMIT 1`,
       { position, journal },
     )
@@ -126,11 +134,15 @@ async function eraseFromLetter(
     const at = { position, journal, revision: BigInt(current.revision) }
     const isNamed = rest.users.size > 0
     for (const user of rest.users) users.add(user)
+    // Of a letter that was replayed, the events themselves are deleted, and counted by that.
+    if (isNamed && kind === 'events' && !current.is_replayed) {
+      await countDeleted(clickhouse, erasure.projectId, current.events - rest.events)
+    }
     if (isNamed && rest.body === null) {
       await deleteLetter(clickhouse, 'revision <= {revision:UInt64}', at)
       return users
     }
-    const revision = isNamed ? await replaceLetter(clickhouse, at, rest.body ?? '') : at.revision
+    const revision = isNamed ? await replaceLetter(clickhouse, at, rest) : at.revision
     if (revision === null) continue
     // Also deletes revisions that an interrupted erasure left behind.
     const isAlone = !isNamed && Number(current.revisions) === 1
@@ -148,16 +160,16 @@ async function eraseFromLetter(
 async function replaceLetter(
   clickhouse: ClickHouse,
   at: { position: string; journal: number; revision: bigint },
-  body: string,
+  { body, events }: Rest,
 ): Promise<bigint | null> {
   const next = at.revision + BigInt(1 + randomInt(REVISION_STEP))
   const fields = new QueryParameters()
   await clickhouse.command(
-    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, revision)
+    `INSERT INTO dead_letters (project_id, position, kind, reason, body, received_at, journal_id, revision, event_count)
      SELECT project_id, position, kind, concat(splitByChar(':', reason)[1], ${fields.text(ERASED_REASON)}),
-       ${literal(body)}, received_at, journal_id, {next:UInt64}
+       ${literal(body ?? '')}, received_at, journal_id, {next:UInt64}, {events:UInt32}
      FROM dead_letters WHERE ${ONE_LETTER} AND revision = {revision:UInt64} LIMIT 1`,
-    { ...at, ...fields.parameters, next },
+    { ...at, ...fields.parameters, next, events },
     {
       insert_deduplication_token: `${at.journal}:${at.position}:revision after ${at.revision}`,
       deduplicate_insert_select: 'force_enable',
@@ -180,11 +192,15 @@ async function deleteLetter(clickhouse: ClickHouse, revisions: string, at: Scala
 /** @returns the number of letters that were deleted */
 async function deleteLettersOf(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
-  const [row] = await clickhouse.rows<{ count: string }>(
-    'SELECT uniqExact(journal_id, position) AS count FROM dead_letters WHERE project_id = {project:String}',
+  const [row] = await clickhouse.rows<{ count: string; events: string }>(
+    `SELECT count() AS count, sumIf(events, NOT is_replayed) AS events FROM (
+       SELECT argMax(if(kind = 'events', event_count, 0), revision) AS events,
+         any((journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays)) AS is_replayed
+       FROM dead_letters WHERE project_id = {project:String} GROUP BY journal_id, position)`,
     values,
   )
   const count = Number(row?.count ?? 0)
+  await countDeleted(clickhouse, projectId, Number(row?.events ?? 0))
   const mutation = 'ALTER TABLE dead_letters DELETE WHERE project_id = {project:String}'
   if (count > 0) await clickhouse.command(mutation, values, { mutations_sync: '1' })
   return count
@@ -210,6 +226,8 @@ interface Rest {
   states: LetterState[]
   /** null if nothing is left */
   body: string | null
+  /** those that are left, if it is a letter of events */
+  events: number
 }
 
 /** @returns undefined if the body cannot be read */
@@ -218,7 +236,7 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
     if (kind === 'rejected') {
       // A letter of several projects holds rows only.
       const { users, left } = withoutNamed(parseRejected(body), who === 'everyone' ? new Set() : who)
-      return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString() }
+      return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), events: 0 }
     }
     const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
     const users = new Set<string>()
@@ -233,9 +251,10 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
       return null
     })
     const left = all.filter((text) => text !== null && text !== ERASED_EVENT)
-    if (left.length === 0) return { users, states, body: null }
-    if (kind !== 'events') return { users, states, body: left.join(',') }
-    return { users, states, body: `{"events":[${all.map((text) => text ?? ERASED_EVENT).join(',')}]}` }
+    const events = kind === 'events' ? left.length : 0
+    if (left.length === 0) return { users, states, body: null, events }
+    if (kind !== 'events') return { users, states, body: left.join(','), events }
+    return { users, states, body: `{"events":[${all.map((text) => text ?? ERASED_EVENT).join(',')}]}`, events }
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined
     throw error

@@ -1,6 +1,7 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { literal, QueryParameters } from '../clickhouse/parameters.js'
 import type { Shards } from '../clickhouse/shards.js'
+import { countDeleted } from './deleted-events.js'
 
 /** An event, and the project that the caller says it belongs to. */
 interface Named {
@@ -177,6 +178,9 @@ class ShardEdits {
     if (deletes.length === 0) return
     const fields = new QueryParameters()
     const statement = `DELETE FROM events WHERE ${isOneOf(fields, deletes)}`
+    const counts = new Map<string, number>()
+    for (const { projectId } of deletes) counts.set(projectId, (counts.get(projectId) ?? 0) + 1)
+    for (const [projectId, count] of counts) await countDeleted(this.#clickhouse, projectId, count)
     await this.#clickhouse.command(statement, fields.parameters, SHARED_READS)
   }
 

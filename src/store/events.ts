@@ -5,6 +5,7 @@ import type { Shards } from '../clickhouse/shards.js'
 import type { Entry } from '../journal/journal.js'
 import { formatEventId, idHalves, lastIdAt, parseEventId } from '../model/event-id.js'
 import { type Position, START } from '../model/position.js'
+import { countDeleted } from './deleted-events.js'
 import { insertEntries, isInserting } from './insert.js'
 
 const SKIPPED = ', arrayResize(skipped, length(body.events)) AS is_skipped WHERE NOT is_skipped'
@@ -198,11 +199,8 @@ export async function deleteEventsOfUsers(
   distinctIds: string[],
 ): Promise<void> {
   const fields = new QueryParameters()
-  await clickhouse.command(
-    `DELETE FROM events
-     WHERE project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`,
-    fields.parameters,
-  )
+  const condition = `project_id = ${fields.text(projectId)} AND distinct_id IN ${fields.array(distinctIds)}`
+  await deleteEvents(clickhouse, projectId, condition, fields.parameters)
 }
 
 /** Time limit for deleting the events of one month. */
@@ -214,17 +212,40 @@ const MONTH_LIMIT_MS = 110_000
  */
 export async function deleteEventsOfProject(clickhouse: ClickHouse, projectId: string): Promise<number> {
   const values = { project: projectId }
-  const months = await clickhouse.rows<{ id: string; count: string }>(
-    'SELECT _partition_id AS id, count() AS count FROM events WHERE project_id = {project:String} GROUP BY id ORDER BY id',
+  const months = await clickhouse.rows<{ id: string }>(
+    'SELECT DISTINCT _partition_id AS id FROM events WHERE project_id = {project:String} ORDER BY id',
     values,
   )
+  let sum = 0
   for (const { id } of months) {
-    await clickhouse.command(
-      'DELETE FROM events WHERE project_id = {project:String} AND _partition_id = {month:String}',
-      { ...values, month: id },
-      {},
-      MONTH_LIMIT_MS,
-    )
+    const condition = 'project_id = {project:String} AND _partition_id = {month:String}'
+    sum += await deleteEvents(clickhouse, projectId, condition, { ...values, month: id })
   }
-  return months.reduce((sum, { count }) => sum + Number(count), 0)
+  return sum
+}
+
+/**
+ * Counts events for the ledger and deletes just those: not what is stored between the two.
+ * @returns the number of events
+ */
+async function deleteEvents(
+  clickhouse: ClickHouse,
+  projectId: string,
+  condition: string,
+  parameters: Parameters,
+): Promise<number> {
+  const [found] = await clickhouse.rows<{ count: string; last: string }>(
+    `SELECT count() AS count, toString(max(toUInt128(event_id))) AS last FROM events WHERE ${condition}`,
+    parameters,
+  )
+  const count = Number(found?.count ?? 0)
+  if (!found || count === 0) return 0
+  await countDeleted(clickhouse, projectId, count)
+  await clickhouse.command(
+    `DELETE FROM events WHERE ${condition} AND toUInt128(event_id) <= toUInt128('${found.last}')`,
+    parameters,
+    {},
+    MONTH_LIMIT_MS,
+  )
+  return count
 }

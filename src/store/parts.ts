@@ -36,18 +36,25 @@ export interface DetachedPart {
 /** The parts of a server. */
 export interface PartList {
   active: ActivePart[]
+  /** those that were merged into others, and are not removed yet: some seconds or minutes after a merge, all of its sources */
+  outdated: ActivePart[]
   /** when the list was made, and when the server started: epoch ms by its own clock */
   at: number
   startedAt: number
 }
 
-/** The tables whose parts are known by name. All have `project_id`, and keep parts whose rows are all deleted. */
-const KNOWN_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
+/** The tables whose parts are known by name, and have rows of projects. They keep parts whose rows are all deleted. */
+const PROJECT_TABLES = ['events', 'profiles', 'sessions', 'aliases', 'dead_letters', 'saved', 'api_keys'] as const
+/** Those that are known by name, and whose rows are never deleted. */
+const OTHER_TABLES = ['dead_letter_replays', 'journals', 'layouts'] as const
 
-const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES.map((name) => `'${name}'`).join(', ')})`
+const KNOWN_TABLES = [...PROJECT_TABLES, ...OTHER_TABLES].map((name) => `'${name}'`).join(', ')
+const OF_TABLES = `database = currentDatabase() AND table IN (${KNOWN_TABLES})`
+/** Edits and deletes of events are in patches, which are in partitions of their own until a merge has applied them. */
+const PATCH = 'patch-'
 /** Why ClickHouse puts parts aside of which others have the same rows, or none were acknowledged. */
 const HARMLESS = [
-  ...['attaching', 'deleting', 'tmp-fetch', 'ignored', 'clone', 'cloned', 'noquorum'],
+  ...['attaching', 'deleting', 'tmp-fetch', 'ignored', 'clone', 'cloned', 'noquorum', 'covered-by-broken'],
   ...['merge-not-byte-identical', 'mutate-not-byte-identical'],
 ]
 /** Projects of a part that are kept by name. */
@@ -58,23 +65,36 @@ const COUNTED_TOGETHER = 500
 const LIMIT_MS = 60_000
 const AS_STORED = { max_threads: 1, priority: '10', apply_deleted_mask: 0, apply_patch_parts: 0 } as const
 
-/** The parts that are in use, without those of edits and deletes. */
+/** Whether it has edits and deletes of events. */
+export function isPatch({ partition }: Pick<Blocks, 'partition'>): boolean {
+  return partition.startsWith(PATCH)
+}
+
+/** The partition that a patch is for. */
+export function patchedPartition({ partition }: Pick<Blocks, 'partition'>): string {
+  return partition.split('-').at(-1) ?? ''
+}
+
+/** The parts of the known tables. */
 export async function listParts(clickhouse: ClickHouse): Promise<PartList> {
   const [server] = await clickhouse.rows<{ at: string; started: string }>(
     'SELECT toUnixTimestamp64Milli(now64(3)) AS at, 1000 * toInt64(toUnixTimestamp(now()) - uptime()) AS started',
   )
   const startedAt = Number(server?.started ?? 0)
-  const rows = await clickhouse.rows<Record<string, string>>(
-    `SELECT table, partition_id AS partition, name, min_block_number AS first, max_block_number AS last, rows,
+  const rows = await clickhouse.rows<Record<string, string> & { active: number }>(
+    `SELECT table, partition_id AS partition, name, min_block_number AS first, max_block_number AS last, rows, active,
        1000 * toInt64(toUnixTimestamp(modification_time)) AS made
-     FROM system.parts WHERE ${OF_TABLES} AND active AND NOT startsWith(partition_id, 'patch-')`,
+     FROM system.parts WHERE ${OF_TABLES}`,
   )
-  const active = rows.map(({ table = '', partition = '', name = '', first, last, rows, made }) => {
-    // The start is known to a second, earlier or later.
-    const isRecent = Number(made) >= startedAt - 1000
-    return { table, partition, name, first: Number(first), last: Number(last), rows: Number(rows), isRecent }
-  })
-  return { active, at: Number(server?.at ?? 0), startedAt }
+  const parts = (isActive: 0 | 1) =>
+    rows
+      .filter(({ active }) => active === isActive)
+      .map(({ table = '', partition = '', name = '', first, last, rows, made }) => {
+        // The start is known to a second, earlier or later.
+        const isRecent = Number(made) >= startedAt - 1000
+        return { table, partition, name, first: Number(first), last: Number(last), rows: Number(rows), isRecent }
+      })
+  return { active: parts(1), outdated: parts(0), at: Number(server?.at ?? 0), startedAt }
 }
 
 /**
@@ -121,14 +141,14 @@ export async function laggingTables(clickhouse: ClickHouse): Promise<Set<string>
   }
 }
 
-/** The rows of some parts by project, by the part's table and name; of many projects, those with the most rows. */
+/** The rows of some parts by project; of many projects, those with the most rows. Patches have rows of none. */
 export async function countByProject(
   clickhouse: ClickHouse,
   parts: readonly Part[],
 ): Promise<Map<Part, Record<string, number>>> {
   const counts = new Map<Part, Record<string, number>>()
-  for (const table of KNOWN_TABLES) {
-    const all = parts.filter((part) => part.table === table)
+  for (const table of PROJECT_TABLES) {
+    const all = parts.filter((part) => part.table === table && !isPatch(part))
     for (let start = 0; start < all.length; start += COUNTED_TOGETHER) {
       const some = new Map(all.slice(start, start + COUNTED_TOGETHER).map((part) => [part.name, part]))
       const fields = new QueryParameters()
@@ -154,7 +174,7 @@ export async function countByProject(
  * @returns null if the table does not tell
  */
 export async function hasRowsOf(clickhouse: ClickHouse, part: Part, blocks: Blocks): Promise<boolean | null> {
-  if (part.table !== 'events') return null
+  if (part.table !== 'events' || isPatch(part)) return null
   const rows = await clickhouse.rows(
     `SELECT 1 FROM events
      WHERE _part = {part:String} AND _block_number >= {first:UInt64} AND _block_number <= {last:UInt64} LIMIT 1`,

@@ -21,7 +21,7 @@ function detached(first: number, last: number, reason = 'broken-on-start'): Deta
 /** @param inParts the blocks that have rows in a merged part; default: all */
 async function lost(seen: Partial<Seen>, inParts?: number[]): Promise<[part: string, rows: number | null, boolean][]> {
   const found = await findLost({
-    ...{ active: [], known: [], detached: [], noted: [], lagging: new Set<string>(), isRestarted: false },
+    ...{ active: [], outdated: [], known: [], detached: [], noted: [], lagging: new Set<string>(), isRestarted: false },
     hasRowsOf: async (_, { first, last }) => inParts?.some((block) => first <= block && block <= last) ?? true,
     ...seen,
   })
@@ -83,6 +83,39 @@ t.test('a part merged from its neighbours does not hide it', async (t) => {
   t.strictSame(await lost({ ...seen, isRestarted: true }, [1, 3]), [[nameOf(2, 2), 7, false]])
   t.strictSame(await lost(seen, [1, 3]), [], 'without a restart, its rows were deleted')
   t.strictSame(await lost({ ...seen, isRestarted: true }, [1, 2, 3]), [])
+})
+
+t.test('the sources of a merge since the start tell what was not among them', async (t) => {
+  const seen = { known: [known(1, 1, 5), known(2, 2, 7), known(3, 3, 5)], isRestarted: true }
+  const merged = { ...active(1, 3, 9, true), name: `${nameOf(1, 3)}_202` }
+  const sources = [active(1, 1, 5), active(3, 3, 5)]
+  t.strictSame(await lost({ ...seen, active: [merged], outdated: sources }), [[nameOf(2, 2), 7, false]])
+  t.strictSame(await lost({ ...seen, active: [merged], outdated: [...sources, active(2, 2, 7)] }), [])
+  t.strictSame(await lost({ ...seen, active: [merged], outdated: [active(3, 3, 5)] }), [], 'others are removed already')
+  const again = { ...active(1, 4, 14, true), name: `${nameOf(1, 4)}_202` }
+  const later = { active: [again], outdated: [...sources, merged, active(4, 4, 5)] }
+  t.strictSame(await lost({ ...seen, ...later }), [[nameOf(2, 2), 7, false]], 'merged twice')
+  const before = { ...merged, isRecent: false }
+  t.strictSame(await lost({ ...seen, active: [before], outdated: sources }), [], 'merged before the start')
+})
+
+t.test('a patch is lost while a part is there that lacks it', async (t) => {
+  const patch = { ...known(5, 5, 1), partition: 'patch-a-202611', name: 'patch-a-202611_5_5_0_4' }
+  t.strictSame(await lost({ known: [patch], active: [active(1, 1, 5)] }), [[patch.name, 1, false]])
+  t.strictSame(
+    await lost({ known: [patch], active: [{ ...active(1, 1, 5), name: `${nameOf(1, 1)}_4` }] }),
+    [],
+    'applied',
+  )
+  t.strictSame(await lost({ known: [patch], active: [active(6, 6, 5)] }), [], 'only later parts')
+  t.strictSame(await lost({ known: [patch] }), [], 'nothing to be patched')
+  const wider = { ...active(4, 6, 3), partition: patch.partition, name: 'patch-a-202611_4_6_1_5' }
+  t.strictSame(await lost({ known: [patch], active: [active(1, 1, 5), wider] }), [], 'merged with other patches')
+})
+
+t.test('a broken part of which the sources are still used is no loss', async (t) => {
+  const parts = { known: [known(1, 1, 5), known(2, 2, 7)], active: [active(1, 1, 5), active(2, 2, 7)] }
+  t.strictSame(await lost({ ...parts, detached: [detached(1, 2)] }), [[detached(1, 2).name, 0, true]])
 })
 
 t.test('a loss is told until it is settled', async (t) => {

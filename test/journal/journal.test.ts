@@ -109,6 +109,38 @@ for (const [name, open] of Object.entries(opened)) {
       t.equal((await journal.progress('p')).pending, 0)
     })
 
+    t.test('what is acknowledged and repeated is counted, in one step with it', async (t) => {
+      const name = randomName('journal')
+      const journal = await open(t, name)
+      const ids = sent([idOf('a'), idOf('b')])
+      const keyed = append('keyed', { count: 5, idempotencyKey: request('key', 'body') })
+      const other = append('other', { projectId: 'q', count: 7 })
+      await journal.write([
+        append('one', { count: 2, insertIds: ids }),
+        keyed,
+        append('{}', { kind: 'rejected' }),
+        other,
+      ])
+      await journal.write([append('one', { count: 2, insertIds: ids }), keyed])
+      t.strictSame(
+        (await journal.tally()).projects,
+        new Map([
+          ['p', { acknowledged: 0, repeated: 7, waiting: 7 }],
+          ['q', { acknowledged: 0, repeated: 0, waiting: 7 }],
+        ]),
+      )
+      const block = await journal.claim(ALL)
+      if (block) await journal.acknowledge(block, [])
+      const counted = new Map([
+        ['p', { acknowledged: 7, repeated: 7, waiting: 0 }],
+        ['q', { acknowledged: 7, repeated: 0, waiting: 0 }],
+      ])
+      t.match(await journal.tally(), { journalId: journal.id, stored: block?.last })
+      t.strictSame((await journal.tally()).projects, counted)
+      await journal.close()
+      t.strictSame((await (await open(t, name)).tally()).projects, counted, 'after a restart')
+    })
+
     t.test('positions rise and are after the start', async (t) => {
       const journal = await fresh(t)
       const { appended, stored } = await journal.progress()

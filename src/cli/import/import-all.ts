@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { isStoreError, StoreUnreachableError } from '../../clickhouse/errors.js'
 import type { Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
+import { countAnew, readLedger } from '../../damage/ledger.js'
 import { type Backoff, backoffMs } from '../../lib/backoff.js'
 import { StateFile } from '../../lib/checkpoint-file.js'
 import {
@@ -17,6 +18,7 @@ import {
   sumOfDigests,
 } from '../../store/dump.js'
 import { lastPositionOfAll, takeOver } from '../../store/journals.js'
+import { readLayouts } from '../../store/layouts.js'
 import type { CommandIo } from '../command.js'
 import { describe } from '../export/export-all.js'
 import { type Chunk, checkFile, MANIFEST_VERSION, type Manifest, manifestFile } from '../manifest.js'
@@ -218,6 +220,11 @@ async function finish({ shards, lanes }: WholeStore, manifest: Manifest): Promis
     }
   }
   await mergeJournals(shards.first, manifest.journals)
+  // What was imported is not counted by any journal.
+  const tallies = await Promise.all(lanes.map(({ journal }) => journal.tally()))
+  const { active } = await readLayouts(shards.first)
+  const layout = active?.version ?? 1
+  await countAnew(shards, layout, await readLedger(shards, tallies, layout), Date.now())
   // From now on every journal assigns positions after all imported ones.
   const last = await lastPositionOfAll(shards)
   for (const lane of lanes) {

@@ -1,13 +1,16 @@
 import { openStore } from '../../clickhouse/open.js'
-import type { Shard } from '../../clickhouse/shards.js'
+import type { Shard, Shards } from '../../clickhouse/shards.js'
 import type { Config } from '../../config.js'
+import { countAnew, describeLedger, readLedger } from '../../damage/ledger.js'
 import { lookForLost } from '../../damage/look.js'
 import { describeLoss, monthText } from '../../damage/loss-text.js'
 import { noteParts } from '../../damage/note-parts.js'
+import type { Tally } from '../../journal/journal.js'
 import { failureText } from '../../lib/failure-text.js'
 import { openTerminalLog } from '../../lib/log.js'
 import { lanePlace, openRelocation } from '../../pipeline/open-journal.js'
 import { checkPart, partsToCheck } from '../../store/check-parts.js'
+import { readLayouts } from '../../store/layouts.js'
 import { type KnownPart, type LostPart, noteLostParts } from '../../store/part-notes.js'
 import { countByProject } from '../../store/parts.js'
 import type { CommandIo } from '../command.js'
@@ -35,7 +38,7 @@ export async function verifyStore(config: Config, options: Options, io: CommandI
       io.stdout.write(`WRONG: ${text}\n`)
     },
   }
-  await checkJournals(config, report, io)
+  const tallies = await checkJournals(config, report, io)
   const store = await openStore(config)
   try {
     io.stderr.write(`Store: ${store.place}\n`)
@@ -43,6 +46,7 @@ export async function verifyStore(config: Config, options: Options, io: CommandI
       const where = store.shards.areSeveral ? ` of shard ${shard.number} (${shard.name})` : ''
       await checkShard(shard, where, options, report, io)
     }
+    await checkLedger(store.shards, tallies, options, report)
   } finally {
     await store.close()
   }
@@ -50,7 +54,9 @@ export async function verifyStore(config: Config, options: Options, io: CommandI
   return faults === 0 ? 0 : 1
 }
 
-async function checkJournals(config: Config, report: Report, io: CommandIo): Promise<void> {
+/** @returns what they have counted; null if one of them cannot be read */
+async function checkJournals(config: Config, report: Report, io: CommandIo): Promise<Tally[] | null> {
+  const tallies: Tally[] = []
   const log = await openTerminalLog('silent', io.stderr)
   for (let lane = 0; lane < config.LANES; lane++) {
     const name = config.LANES > 1 ? `The journal of lane ${lane}` : 'The journal'
@@ -59,7 +65,9 @@ async function checkJournals(config: Config, report: Report, io: CommandIo): Pro
       try {
         const look = await journal.look()
         if (look) report.say(`${name} can be read; ${look.depth.entries} entries wait to be stored.`)
-        else report.fault(`${name} is missing (${lanePlace(config, lane)}). Check REDIS_URL or DATA_DIR.`)
+        const tally = await journal.tally()
+        if (tally) tallies.push(tally)
+        if (!look) report.fault(`${name} is missing (${lanePlace(config, lane)}). Check REDIS_URL or DATA_DIR.`)
       } finally {
         await journal.close()
       }
@@ -67,6 +75,7 @@ async function checkJournals(config: Config, report: Report, io: CommandIo): Pro
       report.fault(`${name}: ${failureText(error)}`)
     }
   }
+  return tallies.length === config.LANES ? tallies : null
 }
 
 async function checkShard(
@@ -96,6 +105,30 @@ async function checkShard(
 
 function describe(part: LostPart, { number: shard }: Shard): string {
   return describeLoss({ ...part, shard })
+}
+
+/** Compares what was received with what became of it. */
+async function checkLedger(
+  shards: Shards,
+  tallies: readonly Tally[] | null,
+  { isAccepting }: Options,
+  report: Report,
+): Promise<void> {
+  if (!tallies) return report.say('Ledger: unknown, as not all journals can be read.')
+  try {
+    const { active } = await readLayouts(shards.first)
+    const layout = active?.version ?? 1
+    const found = await readLedger(shards, tallies, layout)
+    const anew = isAccepting ? await countAnew(shards, layout, found, Date.now()) : []
+    for (const ledger of found) {
+      const line = `Ledger: ${describeLedger(ledger)}`
+      if (anew.includes(ledger)) report.say(`Accepted: ${line}`)
+      else if (ledger.missing > 0) report.fault(`${line} See ${MANUAL}.`)
+      else report.say(line)
+    }
+  } catch (error) {
+    report.fault(`The ledger cannot be read: ${failureText(error)}`)
+  }
 }
 
 /** Compares the rows that were noted of each part with those that are in it. */

@@ -110,6 +110,11 @@ export class LmdbEntries {
     return this.#log.growth
   }
 
+  /** Events that wait, by project. */
+  get pending(): ReadonlyMap<string, number> {
+    return this.#pending
+  }
+
   pendingOf(projectId: string): number {
     return this.#pending.get(projectId) ?? 0
   }

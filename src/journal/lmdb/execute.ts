@@ -6,12 +6,15 @@ import type { MemoryClock } from './memory-clock.js'
 import type { NewEntries } from './new-entries.js'
 import type { LmdbRequests } from './requests.js'
 import type { LmdbStates } from './states.js'
+import type { LmdbTables } from './tables.js'
+import { countRepeated } from './tallies.js'
 
 /** What the embedded journal remembers, which decides the outcome of a write. */
 export interface Remembered {
   requests: LmdbRequests
   insertIds: LmdbInsertIds
   states: LmdbStates
+  tallies: LmdbTables['tallies']
   /** by which requests and ids expire; null: the time of each call */
   clock: MemoryClock | null
 }
@@ -26,7 +29,11 @@ interface Call {
 
 /** Executes the writes of a call: makes their entries, and their changes in a draft. */
 export function execute(writes: Write[], remembered: Remembered, entries: NewEntries, call: Call): Outcome[] {
-  const outcomes = writes.map((write) => executeOne(write, remembered, entries, call))
+  const outcomes = writes.map((write) => {
+    const outcome = executeOne(write, remembered, entries, call)
+    countRepeated(remembered.tallies, write, outcome, call.draft)
+    return outcome
+  })
   remembered.insertIds.record(call.draft)
   return outcomes
 }

@@ -13,6 +13,7 @@ import {
   type StateReading,
   type StatesMark,
   type StoredState,
+  type Tally,
   type Write,
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
@@ -22,32 +23,21 @@ import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
 import { guardOf, type Meta, metaOf, positionKey } from './encoding.js'
-import { type EntriesOptions, LmdbEntries } from './entries.js'
+import { LmdbEntries } from './entries.js'
 import { execute, type Remembered } from './execute.js'
 import { LmdbIdMemory } from './id-memory.js'
 import { openInsertIds } from './insert-ids.js'
-import { type Clocks, MemoryClock } from './memory-clock.js'
+import { MemoryClock } from './memory-clock.js'
 import { newMeta, putMeta } from './meta.js'
 import { limitedBy, NewEntries } from './new-entries.js'
+import type { LmdbJournalOptions } from './options.js'
 import { LmdbRequests } from './requests.js'
 import { assertWritable } from './room.js'
 import { StateCache } from './state-cache.js'
 import { LmdbStates } from './states.js'
 import { APPLIED, type LmdbTables, openTables } from './tables.js'
+import { addWaiting, countAcknowledged, readTallies } from './tallies.js'
 import { transact, transactWithRoom, unwritable } from './transact.js'
-
-export interface LmdbJournalOptions extends Clocks, Pick<EntriesOptions, 'segmentBytes' | 'memoryBytes' | 'log'> {
-  /** the directory, which only this process may use */
-  path: string
-  /** above this many bytes of entries and their states, writes are refused */
-  maxBytes: number
-  /** idempotency keys that a sender may have remembered; default: any number */
-  maxRequestKeys?: PerClass
-  /** default: any number */
-  maxIds?: PerClass
-  /** the version of the layout that this process was started for; default FIRST_LAYOUT */
-  layout?: number
-}
 
 /**
  * A lift is recorded this far ahead, ms, so that one transaction a second is enough. After a restart, the journal may
@@ -127,6 +117,7 @@ class LmdbJournal implements Journal {
       requests: new LmdbRequests(tables, meta.id, maxRequestKeys, clock),
       insertIds: openInsertIds(tables, clock, options),
       states: new LmdbStates(tables),
+      tallies: tables.tallies,
       clock,
     }
     const drain = (work: () => void) => this.#drain(work)
@@ -299,6 +290,7 @@ class LmdbJournal implements Journal {
     let done: (() => void) | undefined
     let stored = block.last
     await this.#drain(() => {
+      countAcknowledged(this.#tables.tallies, block.entries)
       done = this.#cache.settle(states, now)
       // If no entry is left, everything assigned counts as stored. After a lift, that is beyond the last entry.
       const isLast = this.#entries.length === block.entries.length && this.#inFlight === null
@@ -357,6 +349,14 @@ class LmdbJournal implements Journal {
       limitBytes: this.#maxBytes,
       large: shares.above(this.#maxBytes * LARGE_PART),
     }
+  }
+
+  async tally(): Promise<Tally> {
+    // Not from memory: that follows the transaction of an acknowledgement.
+    const stored = BigInt(this.#meta.get('meta')?.stored ?? this.#stored)
+    const projects = readTallies(this.#tables.tallies)
+    for (const [project, count] of this.#entries.pending) addWaiting(projects, project, count)
+    return { journalId: this.id, stored, projects }
   }
 
   async noteDeletion(projectId: string): Promise<void> {

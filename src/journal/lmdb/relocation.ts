@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { laterOf, type Position, START } from '../../model/position.js'
-import type { WaitingEntry } from '../journal.js'
+import type { Tally, WaitingEntry } from '../journal.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { stateBytesOf } from '../shares.js'
@@ -13,6 +13,7 @@ import { newMeta, putMeta } from './meta.js'
 import { LmdbRequests } from './requests.js'
 import { LmdbStates } from './states.js'
 import { appliedIn, type LmdbTables, openTables } from './tables.js'
+import { addWaiting, readTallies } from './tallies.js'
 import { transact } from './transact.js'
 
 /** Requests or states in one piece. */
@@ -36,6 +37,23 @@ class LmdbRelocation implements Relocation {
   constructor(path: string, now: () => number) {
     this.#path = path
     this.#now = now
+  }
+
+  async tally(): Promise<Tally | null> {
+    // Opens the tables.
+    if (!(await this.look())) return null
+    const { meta, log, tallies } = this.#open()
+    // Within one turn of the event loop, LMDB reads one snapshot: a service beside this command may acknowledge blocks.
+    const found = meta.get('meta')
+    const projects = readTallies(tallies)
+    if (!found) return null
+    const stored = BigInt(found.stored)
+    for await (const entries of readEntryLog(this.#path, appliedIn({ log }))) {
+      for (const { kind, position, projectId, count } of entries) {
+        if (kind === 'events' && position > stored) addWaiting(projects, projectId, count)
+      }
+    }
+    return { journalId: found.id, stored, projects }
   }
 
   async look(): Promise<JournalLook | null> {

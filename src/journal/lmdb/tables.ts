@@ -18,6 +18,8 @@ export interface LmdbTables {
   requests: Database<Buffer, Buffer>
   /** bucket and sender → number of that sender's requests */
   counts: Database<Buffer, Buffer>
+  /** what is counted and project → number, see `readTallies` */
+  tallies: Database<Buffer, Buffer>
   /** see `IdBucket` */
   insertIds: Database<Buffer, Buffer>
   /** name of a sender → its `SpaceRecord` as JSON */
@@ -37,7 +39,7 @@ export function appliedIn({ log }: Pick<LmdbTables, 'log'>): Position {
 /** What the tables are called in the database. */
 export const TABLE_NAMES = [
   ...['meta', 'log', 'entries', 'states', 'expiries', 'requests-by-time', 'request-counts'],
-  ...['insert-id-buckets', 'insert-id-spaces', 'requests'],
+  ...['insert-id-buckets', 'insert-id-spaces', 'requests', 'tallies'],
 ] as const
 
 /** Opens a folder, creating it if there is none. */
@@ -56,6 +58,7 @@ export function openTables(path: string): LmdbTables {
     expiries: table('expiries'),
     requests: table('requests-by-time'),
     counts: table('request-counts'),
+    tallies: table('tallies'),
     insertIds: table('insert-id-buckets'),
     idSpaces: table('insert-id-spaces'),
     oldRequests: table('requests'),

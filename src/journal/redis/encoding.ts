@@ -9,11 +9,13 @@ import {
   type Fullness,
   type IdempotencyKey,
   type Outcome,
+  type ProjectTally,
   type Refused,
   type Share,
   STATE_MEMORY_MS,
   type State,
   type StoredState,
+  type Tally,
   type WaitingEntry,
   type Write,
 } from '../journal.js'
@@ -91,6 +93,26 @@ export function acknowledgeArguments(
   }
   for (const { stateKey, version } of states) args.push(stateKey, formatPosition(version))
   return args
+}
+
+/** The keys of TALLY, without the prefix. */
+export const TALLY_KEYS = ['meta', 'pending', 'acknowledged', 'repeated'] as const
+
+/** @returns null if there is no journal */
+export function parseTally(reply: unknown): Tally | null {
+  const [id, stored, ...hashes] = reply as [Buffer | null, Buffer | null, ...Buffer[][]]
+  if (id === null || stored === null) return null
+  const projects = new Map<string, ProjectTally>()
+  const names = ['waiting', 'acknowledged', 'repeated'] as const
+  for (const [i, name] of names.entries()) {
+    const hash = (hashes[i] ?? []).map(String)
+    for (let at = 0; at < hash.length; at += 2) {
+      const [project = '', count] = hash.slice(at, at + 2)
+      const tally = projects.get(project) ?? { acknowledged: 0, repeated: 0, waiting: 0 }
+      projects.set(project, { ...tally, [name]: Number(count) })
+    }
+  }
+  return { journalId: Number(String(id)), stored: parsePosition(String(stored)), projects }
 }
 
 export function parseOutcome(text: string): Outcome {

@@ -15,6 +15,7 @@ import {
   type StateReading,
   type StatesMark,
   type StoredState,
+  type Tally,
   type WaitingEntry,
   type Write,
 } from '../journal.js'
@@ -34,8 +35,10 @@ import {
   parseClaimed,
   parseDepth,
   parseOutcome,
+  parseTally,
   requestArguments,
   type StreamEntry,
+  TALLY_KEYS,
 } from './encoding.js'
 import { asRefusal, isGone, refusedAccess, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
@@ -47,7 +50,7 @@ import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'
 import { ADVANCE_PAST } from './scripts/history.js'
-import { DEPTH, LEVEL, PROGRESS } from './scripts/read.js'
+import { DEPTH, LEVEL, PROGRESS, TALLY } from './scripts/read.js'
 import { FIND_REQUEST } from './scripts/requests.js'
 import { RedisStates } from './states.js'
 
@@ -352,6 +355,13 @@ class RedisJournal implements Journal {
     const limitBytes = this.#limit.bytes
     const args = [String(this.id), String(Math.floor(limitBytes * LARGE_PART))]
     return { ...parseDepth(await this.#script(DEPTH, [stream, meta, expiries, held], args)), limitBytes }
+  }
+
+  async tally(): Promise<Tally> {
+    const keys = TALLY_KEYS.map((name) => `${this.#prefix}:${name}`)
+    const tally = parseTally(await this.#call(() => this.#connection.script(TALLY, keys, [])))
+    if (!tally) throw unavailable(new Error('the journal does not exist'))
+    return tally
   }
 
   async noteDeletion(projectId: string): Promise<void> {

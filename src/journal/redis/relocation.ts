@@ -12,15 +12,16 @@ import {
   parseRequest,
 } from '../idempotency-memory.js'
 import { idBucketAt, OLD_ID_BUCKETS } from '../insert-id-memory.js'
+import type { Tally } from '../journal.js'
 import { parseGuard } from '../layout.js'
 import type { JournalLook, KeptState, Relocation, RememberedIds, RememberedRequest } from '../relocation.js'
 import { CONNECTION_WAIT_MS, RedisConnection } from './connection.js'
-import { parseState } from './encoding.js'
+import { parseState, parseTally, TALLY_KEYS } from './encoding.js'
 import { asRefusal, unavailable } from './errors.js'
 import { RedisHistory } from './history.js'
 import type { RedisJournalOptions } from './options.js'
 import { ADD_INSERT_IDS } from './scripts/insert-ids.js'
-import { DEPTH } from './scripts/read.js'
+import { DEPTH, TALLY } from './scripts/read.js'
 import {
   ADD_REQUESTS,
   ADD_STATES,
@@ -99,6 +100,10 @@ class RedisRelocation implements Relocation {
       appended: parsePosition(last ?? '0-0'),
       depth: { entries, bytes, oldestMs, stateBytes },
     }
+  }
+
+  async tally(): Promise<Tally | null> {
+    return parseTally(await this.#script(TALLY, [...TALLY_KEYS], []))
   }
 
   async create(): Promise<void> {

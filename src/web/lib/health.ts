@@ -1,4 +1,5 @@
 import { agoText, bytesText, durationText, numberText, shareText } from './format.js'
+import { damage } from './health-damage.js'
 import { limits } from './health-limits.js'
 import { labelValues, maxOf, minOf, type Sample, sumOf, sumOfMost } from './prometheus.js'
 import {
@@ -35,9 +36,6 @@ const REFUSALS: Record<string, string> = {
   unavailable: 'the journal does not answer',
   internal: 'of a fault in the service',
 }
-
-/** What a lost table is called. */
-const LOST: Record<string, string> = { events: 'Events', dead_letters: 'Dead letters', api_keys: 'API keys' }
 
 /** @param readings by time, of the last `LATELY_MS`; the last one is now */
 export function checksOf(readings: readonly Reading[]): Check[] {
@@ -193,49 +191,6 @@ function store(times: Times): Check {
     return { ...check, level: 'watch', verdict, advice }
   }
   return { ...check, level: 'good', verdict: 'ClickHouse answers and stores what comes.', advice: null }
-}
-
-/** What the store has lost. All processes see the same, each may have found it at another time. */
-function damage({ samples }: Reading): Check {
-  const parts = (state: string) => {
-    return sumOfMost(
-      samples.filter(({ labels }) => labels.state === state),
-      'tallyhouse_store_lost_parts',
-      'shard',
-    )
-  }
-  const [aside, missing, unreadable] = [parts('detached'), parts('missing'), parts('unreadable')]
-  const places = new Map<string, number>()
-  for (const { name, labels, value } of samples) {
-    if (name !== 'tallyhouse_store_lost_rows') continue
-    const { table = '', month = '', project = '', shard = '' } = labels
-    const what = `${LOST[table] ?? table}${month && ` of ${month}`}${project && `, project ${project}`}`
-    const place = shard ? `${what}, shard ${shard}` : what
-    places.set(place, Math.max(places.get(place) ?? 0, value))
-  }
-  const count = aside + missing + unreadable
-  const check = {
-    title: 'Completeness',
-    about:
-      'ClickHouse goes on without parts that are damaged or gone, so the service remembers which there were. Whether all files are sound, `tallyhouse verify` finds out.',
-    facts: [
-      ['Lost or damaged parts', numberText(count)],
-      ...[...places].map(([place, rows]): [string, string] => [place, numberText(rows)]),
-    ] satisfies Check['facts'],
-  }
-  if (count === 0) return { ...check, level: 'good', verdict: 'Everything that was stored is there.', advice: null }
-  const states = [
-    aside > 0 && `${numberText(aside)} put aside by ClickHouse`,
-    missing > 0 && `${numberText(missing)} missing`,
-    unreadable > 0 && `${numberText(unreadable)} unreadable`,
-  ].filter((text) => text !== false)
-  return {
-    ...check,
-    level: 'bad',
-    verdict: `The store has lost or damaged parts: ${states.join(', ')}. The rest is served as if it were all.`,
-    advice:
-      'Restore them from a backup or a replica, as “Lost and damaged data” in the manual says. The log and `tallyhouse verify` name each one, and what it held.',
-  }
 }
 
 function lastStored({ at, samples }: Reading): Check['facts'] {

@@ -96,6 +96,16 @@ t.test('each problem has its level and says what to do', async (t) => {
       'bad',
       /lost or damaged parts: 1 put aside/,
     ],
+    [
+      'Completeness',
+      reading({
+        'tallyhouse_ledger_events{project="shop",state="stored"}': 60_000,
+        'tallyhouse_ledger_events{project="shop",state="missing"}': 30_000,
+      }),
+      null,
+      'bad',
+      /^Events that were received are missing: 30,000 of shop\.$/,
+    ],
     ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
     ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
     [

@@ -87,9 +87,9 @@ return 1
 `
 
 /**
- * Deletes a block that the store has, with the bodies of its entries, and lets its states expire. It does not read the
- * entries, which would take some 2 µs for each: the writer has them. The states that were stored first lose their text while
- * all together take too much.
+ * Deletes a block that the store has, with the bodies of its entries, counts its events as acknowledged, and lets its states
+ * expire. It does not read the entries, which would take some 2 µs for each: the writer has them. The states that were stored
+ * first lose their text while all together take too much.
  *
  * KEYS  stream, meta, pending
  * ARGV  prefix, the frozen block "<first> <last>", the position after its last, ms until its states expire, bytes of its
@@ -121,6 +121,7 @@ local function subtract_from(hash)
     i = i + 2
   end
 end
+for at = i + 1, i + 2 * tonumber(ARGV[i]), 2 do redis.call('HINCRBY', prefix .. ':acknowledged', ARGV[at], ARGV[at + 1]) end
 subtract_from(pending)
 subtract_from(prefix .. ':held')
 -- Where nothing is left, everything assigned is stored: after ADVANCE_PAST that is later than any entry.

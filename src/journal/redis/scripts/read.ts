@@ -46,6 +46,17 @@ return { string.format('%.0f', now), mark }
 `
 
 /**
+ * Reads what the journal has counted.
+ *
+ * KEYS  meta, pending, the events that were acknowledged, those that were repeated
+ * Returns { the journal's number or nil, stored, then the projects and numbers of each hash in turn }.
+ */
+export const TALLY = `#!lua flags=no-writes
+local head = redis.call('HMGET', KEYS[1], 'id', 'stored')
+return { head[1], head[2], redis.call('HGETALL', KEYS[2]), redis.call('HGETALL', KEYS[3]), redis.call('HGETALL', KEYS[4]) }
+`
+
+/**
  * Reads how far the journal and the store are.
  *
  * KEYS  meta, pending, deletions

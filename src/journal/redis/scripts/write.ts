@@ -67,6 +67,9 @@ if ARGV[10] ~= '0' then
 end
 local is_full = used > max_bytes
 
+local function count_repeated(project, count)
+  if count > 0 then redis.call('HINCRBY', prefix .. ':repeated', project, count) end
+end
 local function body_key(name) return prefix .. ':body:' .. name end
 local i, lost = 16, false
 while ARGV[i] do
@@ -113,7 +116,9 @@ while ARGV[i] do
     local kind, ids_of, ids, keys = ARGV[i + 10], ARGV[i + 11], ARGV[i + 12], tonumber(ARGV[i + 13])
     local requests = i + 14
     i = requests + 4 * keys
-    outcome = refused(key, fingerprint, digest, sender) or fullness_for(holder, size)
+    outcome = refused(key, fingerprint, digest, sender)
+    if outcome and string.sub(outcome, 1, 9) == 'repeated:' and kind == 'events' then count_repeated(project, count) end
+    outcome = outcome or fullness_for(holder, size)
     -- Its events are not looked up then.
     if outcome then keys = 0 end
     local position, skipped, reasons = nil, {}, {}
@@ -131,6 +136,7 @@ while ARGV[i] do
     end
     local skip = #skipped > 0 and table.concat(skipped, '.') or nil
     local why = #reasons > 0 and ':' .. table.concat(reasons, ';') or ''
+    count_repeated(project, #skipped)
     count = count - #skipped
     if not outcome and count == 0 then
       outcome = 'known:' .. skip .. why

@@ -1,0 +1,96 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { StoreUnreachableError } from '../clickhouse/errors.js'
+import type { Shards } from '../clickhouse/shards.js'
+import type { Journal } from '../journal/journal.js'
+import { inTime } from '../lib/in-time.js'
+import type { Log } from '../lib/log.js'
+import { describeLedger, type ProjectLedger, readLedger } from './ledger.js'
+import { WHAT_TO_DO } from './loss-text.js'
+
+export interface LedgerWatchOptions {
+  shards: Shards
+  journals: readonly Pick<Journal, 'tally' | 'isUp'>[]
+  /** version of the layout */
+  layout: number
+  log: Pick<Log, 'warn' | 'error'>
+  /** how soon after the start and how often to count, ms */
+  firstMs?: number
+  everyMs?: number
+}
+
+/** Counting 500 million events takes ClickHouse a second of one core. */
+const EVERY_MS = 10 * 60_000
+/** The start has other work, and lost parts are told by then, with what they held. */
+const FIRST_MS = 60_000
+/** How long the end of the service waits for a count, ms. */
+const CLOSE_LIMIT_MS = 500
+
+/**
+ * Counts from time to time what became of the events that were received, and says which projects miss some. It finds losses
+ * that no part tells of. Where a journal or a shard does not answer, what was counted before stays.
+ */
+export class LedgerWatch {
+  readonly #options: LedgerWatchOptions
+  readonly #stop = new AbortController()
+  #running: Promise<void> | null = null
+  #ledgers: readonly ProjectLedger[] = []
+  /** the projects that were said to miss events, with how many */
+  #told = new Map<string, number>()
+
+  constructor(options: LedgerWatchOptions) {
+    this.#options = options
+  }
+
+  /** What was counted last; empty before the first count. */
+  get ledgers(): readonly ProjectLedger[] {
+    return this.#ledgers
+  }
+
+  /** Events that are missing, of all projects. */
+  get missing(): number {
+    return this.#ledgers.reduce((sum, { missing }) => sum + missing, 0)
+  }
+
+  /** Counts after a minute, and then again and again. */
+  start(): void {
+    this.#running ??= this.#watch()
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await inTime(this.#running ?? Promise.resolve(), CLOSE_LIMIT_MS).catch(() => undefined)
+  }
+
+  async #watch(): Promise<void> {
+    const { firstMs = FIRST_MS, everyMs = EVERY_MS, log } = this.#options
+    const { signal } = this.#stop
+    const pause = (ms: number) => wait(ms, undefined, { signal, ref: false }).catch(() => undefined)
+    for (await pause(firstMs); !signal.aborted; await pause(everyMs)) {
+      try {
+        await this.#count()
+      } catch (err) {
+        // So is that a shard is.
+        const isKnown = err instanceof StoreUnreachableError || signal.aborted
+        if (!isKnown) log.warn({ err }, 'the ledger of received events cannot be counted; retrying later')
+      }
+    }
+  }
+
+  async #count(): Promise<void> {
+    const { shards, journals, layout, log } = this.#options
+    // That one is down is told by others.
+    if (journals.some(({ isUp }) => !isUp)) return
+    const tallies = await Promise.all(journals.map((journal) => journal.tally()))
+    const ledgers = await readLedger(shards, tallies, layout)
+    if (this.#stop.signal.aborted) return
+    this.#ledgers = ledgers
+    const missing = new Map(ledgers.filter(({ missing }) => missing > 0).map((ledger) => [ledger.project, ledger]))
+    for (const [project, ledger] of missing) {
+      if ((this.#told.get(project) ?? 0) >= ledger.missing) continue
+      const { received, stored, missing: events } = ledger
+      const facts = { project, received, stored, missing: events }
+      log.error(facts, `Events are missing: ${describeLedger(ledger)} ${WHAT_TO_DO}`)
+    }
+    this.#told = new Map([...missing].map(([project, ledger]) => [project, ledger.missing]))
+  }
+}

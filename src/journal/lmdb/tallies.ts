@@ -1,0 +1,66 @@
+import type { Entry, Outcome, ProjectTally, Write } from '../journal.js'
+import type { Draft } from './draft.js'
+import type { LmdbTables } from './tables.js'
+
+type Tallies = LmdbTables['tallies']
+
+/** The keys of the two counts of a project begin with these: an acknowledgement and a write may run at the same time. */
+const FIELDS = { a: 'acknowledged', r: 'repeated' } as const
+type Field = keyof typeof FIELDS
+const NOTHING: ProjectTally = { acknowledged: 0, repeated: 0, waiting: 0 }
+
+/** Counts the events of a block that is acknowledged. Call it within the transaction that does so. */
+export function countAcknowledged(tallies: Tallies, entries: readonly Entry[]): void {
+  const counts = new Map<string, number>()
+  for (const { kind, projectId, count } of entries) {
+    if (kind === 'events') counts.set(projectId, (counts.get(projectId) ?? 0) + count)
+  }
+  for (const [project, count] of counts) {
+    const key = keyOf('a', project)
+    tallies.put(key, encode(decode(tallies.get(key)) + count))
+  }
+}
+
+/** Counts the events of a write that were known already. */
+export function countRepeated(tallies: Tallies, write: Write, outcome: Outcome, draft: Draft): void {
+  if (write.type !== 'append' || write.kind === 'rejected') return
+  const count = outcome.status === 'repeated' ? write.count : knownIn(outcome)
+  if (count === 0) return
+  const key = keyOf('r', write.projectId)
+  draft.put(tallies, key, encode(decode(draft.get(tallies, key)) + count))
+}
+
+function knownIn(outcome: Outcome): number {
+  return outcome.status === 'done' || outcome.status === 'known' ? (outcome.known?.length ?? 0) : 0
+}
+
+/** What was counted, without what waits. */
+export function readTallies(tallies: Tallies): Map<string, ProjectTally> {
+  const projects = new Map<string, ProjectTally>()
+  for (const { key, value } of tallies.getRange()) {
+    const project = key.toString('utf8', 1)
+    const field = FIELDS[key.toString('latin1', 0, 1) as Field]
+    projects.set(project, { ...(projects.get(project) ?? NOTHING), [field]: decode(value) })
+  }
+  return projects
+}
+
+/** Adds events of a project that wait for the store. */
+export function addWaiting(projects: Map<string, ProjectTally>, project: string, count: number): void {
+  const tally = projects.get(project) ?? NOTHING
+  projects.set(project, { ...tally, waiting: tally.waiting + count })
+}
+
+function keyOf(field: Field, project: string): Buffer {
+  return Buffer.from(field + project)
+}
+
+function encode(count: number): Buffer {
+  const value = Buffer.allocUnsafe(8)
+  value.writeBigUInt64BE(BigInt(count))
+  return value
+}
+
+function decode(value: Buffer | undefined): number {
+  return value ? Number(value.readBigUInt64BE()) : 0
+}

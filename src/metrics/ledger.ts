@@ -1,0 +1,27 @@
+import type { ProjectLedger } from '../damage/ledger.js'
+import { gauge, type Metric, type Reading } from './metric.js'
+
+/** Projects that have lines of their own: those that miss events, and those that received the most. */
+const MAX_PROJECTS = 100
+
+const STATES = ['stored', 'repeated', 'refused', 'deleted', 'waiting', 'missing', 'unexplained'] as const
+
+/** What became of the events of each project. Empty until they were counted. */
+export function ledgerMetrics(ledgers: readonly ProjectLedger[]): Metric[] {
+  const most = [...ledgers].sort((a, b) => b.missing - a.missing || b.received - a.received).slice(0, MAX_PROJECTS)
+  const readings = most.flatMap((ledger) =>
+    STATES.map((state): Reading<number> => [{ project: ledger.project, state }, ledger[state]]),
+  )
+  return [
+    gauge(
+      'tallyhouse_ledger_missing_events',
+      'Events of all projects that were received, and are neither stored, refused, deleted nor waiting.',
+      ledgers.reduce((sum, { missing }) => sum + missing, 0),
+    ),
+    gauge(
+      'tallyhouse_ledger_events',
+      'What became of the events that were received, counted every ten minutes. Missing: lost. Unexplained: not received.',
+      readings,
+    ),
+  ]
+}

@@ -1,0 +1,102 @@
+import type { ClickHouse } from '../clickhouse/client.js'
+import { QueryParameters } from '../clickhouse/parameters.js'
+import type { Shards } from '../clickhouse/shards.js'
+import { lastIdAt } from '../model/event-id.js'
+import { millisecondsOf, type Position } from '../model/position.js'
+
+/** Up to which position a journal has acknowledged what it counts. */
+export interface Bound {
+  journalId: number
+  stored: Position
+}
+
+/** Of counting all events, ms; ClickHouse counts some 500 million a second. */
+const LIMIT_MS = 10 * 60_000
+const IN_BACKGROUND = { max_threads: 1, priority: '10' } as const
+
+/** The events of each project that are stored and not deleted, without those after the bounds. */
+export async function countStored(shards: Shards, bounds: readonly Bound[]): Promise<Map<string, number>> {
+  const fields = new QueryParameters()
+  const after = bounds.map(({ journalId, stored }) => {
+    const last = fields.array([lastIdAt(stored)], 'UUID')
+    return `(toUInt128(event_id) > toUInt128(${last}[1]) AND bitAnd(toUInt128(event_id), 0xffffffff) = ${journalId})`
+  })
+  // Only the months of the bounds can have later events: the ids of the others need not be read.
+  const months = bounds.map(({ stored }) => new Date(millisecondsOf(stored)).toISOString().slice(0, 7).replace('-', ''))
+  const first = `'${months.sort()[0] ?? '999999'}'`
+  return await sumOverShards(
+    shards,
+    `SELECT project_id AS project, sum(n) AS count FROM (
+       SELECT project_id, count() AS n FROM events WHERE _partition_id < ${first} GROUP BY project_id
+       UNION ALL
+       SELECT project_id, count() AS n FROM events
+       WHERE _partition_id >= ${first} AND NOT (${after.join(' OR ') || '0'}) GROUP BY project_id
+     ) GROUP BY project`,
+    fields,
+  )
+}
+
+/** The events of each project that are in dead letters and were not replayed, without those after the bounds. */
+export async function countRefused(shards: Shards, bounds: readonly Bound[]): Promise<Map<string, number>> {
+  const after = bounds.map(({ journalId, stored }) => `(journal_id = ${journalId} AND position > ${stored})`)
+  return await sumOverShards(
+    shards,
+    `SELECT project_id AS project, sum(events) AS count FROM (
+       SELECT any(project_id) AS project_id, argMax(event_count, revision) AS events FROM dead_letters
+       WHERE kind = 'events' AND NOT (${after.join(' OR ') || '0'})
+         AND (journal_id, position) NOT IN (SELECT journal_id, position FROM dead_letter_replays)
+       GROUP BY journal_id, position
+     ) GROUP BY project`,
+  )
+}
+
+/** The events of each project that were deleted, or are being deleted. */
+export async function readDeleted(shards: Shards): Promise<Map<string, number>> {
+  return await sumOverShards(
+    shards,
+    'SELECT project_id AS project, sum(count) AS count FROM deleted_events FINAL GROUP BY project',
+  )
+}
+
+async function sumOverShards(
+  shards: Shards,
+  query: string,
+  { parameters } = new QueryParameters(),
+): Promise<Map<string, number>> {
+  const found = await shards.each(({ clickhouse }) =>
+    clickhouse.rows<{ project: string; count: string }>(query, parameters, IN_BACKGROUND, { limitMs: LIMIT_MS }),
+  )
+  const sums = new Map<string, number>()
+  for (const { project, count } of found.flat()) sums.set(project, (sums.get(project) ?? 0) + Number(count))
+  return sums
+}
+
+/** Events that the journals of a layout do not count, see `ledger_bases`. */
+export interface LedgerBase {
+  carried: number
+  /** since when the ledger is counted, epoch ms */
+  since: number
+}
+
+/** By project. @param first the first shard, whose bases count */
+export async function readBases(first: ClickHouse, layout: number): Promise<Map<string, LedgerBase>> {
+  const rows = await first.rows<{ project: string; carried: string; since: string }>(
+    'SELECT project_id AS project, carried, since FROM ledger_bases FINAL WHERE layout = {layout:UInt32}',
+    { layout },
+  )
+  return new Map(
+    rows.map(({ project, carried, since }) => [project, { carried: Number(carried), since: Number(since) }]),
+  )
+}
+
+/** Replaces the bases of these projects. @param now epoch ms */
+export async function writeBases(
+  first: ClickHouse,
+  layout: number,
+  bases: ReadonlyMap<string, LedgerBase>,
+  now: number,
+): Promise<void> {
+  if (bases.size === 0) return
+  const lines = [...bases].map(([project_id, base]) => JSON.stringify({ layout, project_id, ...base, version: now }))
+  await first.command(`INSERT INTO ledger_bases FORMAT JSONEachRow\n${lines.join('\n')}`)
+}

@@ -1,0 +1,196 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { command as exportCommand } from '../../src/cli/export/command.js'
+import { command as importCommand } from '../../src/cli/import/command.js'
+import { command as lanes } from '../../src/cli/lanes.js'
+import { command } from '../../src/cli/verify.js'
+import { openWholeStore } from '../../src/cli/whole-store.js'
+import { loadConfig } from '../../src/config.js'
+import { LedgerWatch } from '../../src/damage/ledger-watch.js'
+import { run } from '../cli/lanes-store.js'
+import {
+  type Client,
+  fromServer,
+  SECRET_KEY,
+  STORAGES,
+  settingsFor,
+  startApp,
+  startService,
+  temporaryFolder,
+  until,
+} from '../helper.js'
+import { keepLog, partsOf } from './damaged-store.js'
+
+const batch = (count: number, name = 'e', extra: (i: number) => object = () => ({})) =>
+  Array.from({ length: count }, (_, i) => ({ event: name, distinct_id: `u${i}`, ...extra(i) }))
+
+async function send({ call }: Client, events: object[], headers = {}): Promise<string[]> {
+  const response = await call('POST', '/public/track/batch', { events }, headers)
+  t.equal(response.statusCode, 200, response.body)
+  return response.json().ids ?? []
+}
+
+/** What `verify` says of a project, and its exit code. */
+async function ledgerOf(env: NodeJS.ProcessEnv, project = 'default', args: string[] = []) {
+  const { code, printed } = await run(command, ['--quick', ...args], env)
+  const line = printed.split('\n').find((text) => text.includes(`Ledger: ${project}: `)) ?? ''
+  return { code, line, printed }
+}
+
+const sum = (counts: Partial<Record<'stored' | 'repeated' | 'refused' | 'deleted' | 'waiting', number>>) => {
+  const { stored = 0, repeated = 0, refused = 0, deleted = 0, waiting = 0 } = counts
+  const received = stored + repeated + refused + deleted + waiting
+  return `${received} received = ${stored} stored + ${repeated} repeated + ${refused} refused + ${deleted} deleted + ${waiting} waiting.`
+}
+
+/** An entry that ClickHouse cannot read in any form, as if it had been accepted while the service was stopped. */
+async function acceptUnreadable(env: NodeJS.ProcessEnv): Promise<void> {
+  const store = await openWholeStore(loadConfig(env), { mustExist: true })
+  const body = Buffer.from('{"events":[{"event":"a","distinct_id":"u"},{"event":\u0000]}')
+  const outcomes = await store.lanes[0]?.journal.write([{ type: 'append', ...fromServer('default'), count: 2, body }])
+  t.match(outcomes, [{ status: 'done' }])
+  await store.close()
+}
+
+const isStored = (client: Client, count: number) =>
+  until('the events', async () => (await client.events()).length === count)
+
+for (const storage of STORAGES) {
+  t.test(`${storage}: every event that was received is in one of the counts`, async (t) => {
+    const env = { ...(await settingsFor(t, storage)), DELETE_USER_EVENTS: 'true' }
+    const client = await startApp(t, env)
+    const { call, app } = client
+    await send(client, batch(100))
+    const named = batch(20, 'named', (i) => ({ insert_id: `id-${i}` }))
+    await send(client, named)
+    await send(client, [...named, ...batch(5, 'more')])
+    await send(client, named)
+    await send(client, batch(10, 'keyed'), { 'idempotency-key': 'once' })
+    await send(client, batch(10, 'keyed'), { 'idempotency-key': 'once' })
+    await isStored(client, 135)
+    const stored = await ledgerOf(env)
+    t.match(stored.line, sum({ stored: 135, repeated: 50 }), 'beside the running service')
+
+    const [first] = await client.events()
+    t.equal((await call('DELETE', `/public/events/${first?.eventId}`)).statusCode, 200)
+    const erased = (await client.events()).filter(({ distinct_id }) => distinct_id === 'u7').length
+    t.equal((await call('DELETE', '/public/users/u7')).statusCode, 200)
+    t.equal((await client.events()).length, 134 - erased)
+    const counts = { stored: 134 - erased, repeated: 50, deleted: 1 + erased }
+    t.match((await ledgerOf(env)).line, sum(counts), 'deleted by event and by user')
+    await app.close()
+    await acceptUnreadable(env)
+    t.match((await ledgerOf(env)).line, sum({ ...counts, waiting: 2 }), 'the service is stopped')
+    const again = await startApp(t, env)
+    await until('the dead letter', async () => /refused/.exec((await ledgerOf(env)).line.replace(' 0 refused', '')))
+    t.match((await ledgerOf(env)).line, sum({ ...counts, refused: 2 }))
+    t.match((await again.call('DELETE', '/public/projects/default')).json(), { complete: true })
+    const { line, code, printed } = await ledgerOf(env)
+    t.match(line, sum({ repeated: 50, deleted: 137 }), 'the whole project')
+    t.equal(code, 0, printed)
+  })
+
+  t.test(`${storage}: kills change nothing`, async (t) => {
+    const env = await settingsFor(t, storage)
+    let accepted = 0
+    for (let round = 0; round < 3; round++) {
+      const service = await startService(t, env)
+      const headers = { 'x-api-key': SECRET_KEY, 'content-type': 'application/json' }
+      const body = JSON.stringify({ events: batch(50) })
+      const load = Promise.all(
+        Array.from({ length: 4 }, async () => {
+          for (;;) {
+            const response = await fetch(`${service.url}/public/track/batch`, { method: 'POST', headers, body }).catch(
+              () => null,
+            )
+            if (!response) return
+            if (response.ok) accepted += 50
+          }
+        }),
+      )
+      await until('some load', () => accepted > 2000 * (round + 1))
+      service.process.kill('SIGKILL')
+      await service.ended
+      await load
+    }
+    const client = await startApp(t, env)
+    await until('everything to be stored', async () => (await ledgerOf(env)).line.includes(' 0 waiting'))
+    const { line, code, printed } = await ledgerOf(env)
+    t.equal(code, 0, printed)
+    const [, received, stored] =
+      /: (\d+) received = (\d+) stored \+ 0 repeated \+ 0 refused \+ 0 deleted \+ 0 waiting\./.exec(line) ?? []
+    t.equal(received, stored, line)
+    t.ok(Number(stored) >= accepted, 'all that was acknowledged')
+    await client.app.close()
+  })
+}
+
+t.test('a loss is told, also where no part was noted', async (t) => {
+  const env = await settingsFor(t, 'embedded')
+  const client = await startApp(t, env)
+  for (let part = 1; part < 4; part++) {
+    await send(client, batch(30))
+    await isStored(client, 30 * part)
+  }
+  await client.app.close()
+  const [part] = await partsOf(join(env.DATA_DIR ?? '', 'clickhouse'))
+  await rm(part?.path ?? '', { recursive: true })
+  const store = await openWholeStore(loadConfig(env), { mustExist: true })
+  const { log, lines } = keepLog()
+  const journals = store.lanes.map(({ journal }) => journal)
+  const watch = new LedgerWatch({ shards: store.shards, journals, layout: 1, log, firstMs: 0 })
+  watch.start()
+  await until('the count', () => watch.missing > 0)
+  t.match(watch.ledgers, [{ project: 'default', received: 90, missing: part?.rows }])
+  t.match(lines, [{ level: 50, project: 'default', missing: part?.rows, msg: /^Events are missing: default: 90/ }])
+  await watch.close()
+  await store.close()
+  const lost = await ledgerOf(env)
+  t.equal(lost.code, 1)
+  t.match(lost.line, `WRONG: Ledger: default: 90 received = ${90 - (part?.rows ?? 0)} stored`)
+  t.match(lost.line, `+ ${part?.rows} missing. See`)
+  const accepted = await ledgerOf(env, 'default', ['--accept'])
+  t.equal(accepted.code, 0, accepted.printed)
+  const after = await ledgerOf(env)
+  t.equal(after.code, 0)
+  t.match(
+    after.line,
+    /: 60 received = 60 stored \+ 0 repeated \+ 0 refused \+ 0 deleted \+ 0 waiting, counted since 20/,
+  )
+})
+
+t.test('a change of the lanes keeps the counts', async (t) => {
+  const env = await settingsFor(t, 'servers')
+  const count = async (env: NodeJS.ProcessEnv, stored: number) => {
+    const client = await startApp(t, env)
+    await send(client, batch(40))
+    await isStored(client, stored)
+    await client.app.close()
+    const { code, line, printed } = await ledgerOf(env)
+    t.equal(code, 0, printed)
+    t.match(line, sum({ stored }))
+  }
+  await count(env, 40)
+  for (const [i, number] of ['3', '1', '2'].entries()) {
+    const next = { ...env, LANES: number }
+    t.equal((await run(lanes, ['set', number], next)).code, 0)
+    await count(next, 40 * (i + 2))
+  }
+})
+
+t.test('a store that was imported whole is counted from then on', async (t) => {
+  const from = await settingsFor(t, 'embedded')
+  const client = await startApp(t, from)
+  await send(client, batch(40))
+  await isStored(client, 40)
+  await client.app.close()
+  const folder = join(await temporaryFolder(t), 'all')
+  t.equal((await run(exportCommand, ['--all', folder], from)).code, 0)
+  const to = await settingsFor(t, 'servers')
+  const imported = await run(importCommand, ['--all', folder], to)
+  t.equal(imported.code, 0, imported.noted)
+  const { code, line } = await ledgerOf(to)
+  t.equal(code, 0)
+  t.match(line, /: 40 received = 40 stored \+ 0 repeated \+ 0 refused \+ 0 deleted \+ 0 waiting, counted since 20/)
+})
