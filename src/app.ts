@@ -192,32 +192,13 @@ async function open(
     log,
     closing,
   })
+  const role = config.ROLE
   const storage = () => readStorage(store, usesDataDir(config) ? config.DATA_DIR : null)
   const metrics = opened.add(
-    new Metrics({
-      ...lanes,
-      lanes: lanes.all,
-      role: config.ROLE,
-      requests,
-      limitCounts,
-      admission,
-      live,
-      storage,
-      parts,
-      ledger,
-    }),
+    new Metrics({ ...lanes, lanes: lanes.all, role, requests, limitCounts, admission, live, storage, parts, ledger }),
   )
-  return {
-    store,
-    lanes,
-    parts,
-    ledger,
-    purge,
-    admission,
-    live,
-    closing,
-    metrics: { read: shareMetrics(() => metrics.read()) },
-  }
+  const read = shareMetrics(() => metrics.read())
+  return { store, lanes, parts, ledger, purge, admission, live, closing, metrics: { read } }
 }
 
 /** Events and rows that this process has stored. */

@@ -18,7 +18,7 @@ import {
 } from '../journal.js'
 import { JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
-import { ANY_NUMBER, type PerClass } from '../sender-limits.js'
+import { ANY_NUMBER } from '../sender-limits.js'
 import { journalFull } from '../shares.js'
 import { checkDatabase } from './check.js'
 import { Draft } from './draft.js'
