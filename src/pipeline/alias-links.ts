@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ApiError } from '../contract/errors.js'
+import type { KeyClass } from '../contract/key-class.js'
 import type { Log } from '../lib/log.js'
 import { RecentNames } from '../lib/recent-names.js'
 import { type Alias, HAS_NAMES, isLink, type LinkStrength, ledTo } from '../model/alias.js'
@@ -67,8 +68,26 @@ export interface Link {
   distinctId: string
   alias: string
   link: LinkStrength
-  /** counts what the call reads and makes */
-  toll?: Toll | null
+  /** who asks for it; default: the service itself */
+  caller?: LinkCaller
+}
+
+/** Who links two names: what that costs is counted, and takes their share of the journal. */
+export interface LinkCaller {
+  keyClass: KeyClass
+  toll: Toll | null
+}
+
+const SERVICE: LinkCaller = { keyClass: 'secret', toll: null }
+
+/** An alias to make. */
+interface Making {
+  user: string
+  /** the name of the user that the call had */
+  said: string
+  alias: string
+  isMerge: boolean
+  caller: LinkCaller
 }
 
 /** Makes names other names of users and takes them back, and changes profiles by any name of their users. */
@@ -170,7 +189,7 @@ export class AliasLinks {
 
   async #try(
     projectId: string,
-    { distinctId, alias, link, toll = null }: Link,
+    { distinctId, alias, link, caller = SERVICE }: Link,
   ): Promise<'again' | Exclude<LinkRefusal, 'nobody'> | null> {
     const { aliases } = this.#parts
     const [one, other] = await Promise.all([aliases.chainOf(projectId, distinctId), aliases.chainOf(projectId, alias)])
@@ -183,20 +202,20 @@ export class AliasLinks {
     if (one.user === other.user) {
       for (const [name, { links }] of [[alias, other] as const, [distinctId, one] as const]) {
         const made = links.get(name)
-        if (made?.isPending) await this.#give(projectId, name, made, toll)
+        if (made?.isPending) await this.#give(projectId, name, made, caller)
       }
       return null
     }
     if (other.user !== alias) return 'other_user'
     if (link !== 'merge') {
-      const refusal = await this.#somebody(projectId, alias, other.hasNames, toll)
+      const refusal = await this.#somebody(projectId, alias, other.hasNames, caller)
       if (refusal !== null) {
-        const isNobody = one.user === distinctId && !(await this.#somebody(projectId, distinctId, one.hasNames, toll))
+        const isNobody = one.user === distinctId && !(await this.#somebody(projectId, distinctId, one.hasNames, caller))
         if (link === 'inferred' || refusal !== 'identified' || !isNobody) return refusal
-        return await this.#make(projectId, { user: alias, said: alias, alias: distinctId, isMerge: false, toll })
+        return await this.#make(projectId, { user: alias, said: alias, alias: distinctId, isMerge: false, caller })
       }
     }
-    return await this.#make(projectId, { user: one.user, said: distinctId, alias, isMerge: link === 'merge', toll })
+    return await this.#make(projectId, { user: one.user, said: distinctId, alias, isMerge: link === 'merge', caller })
   }
 
   /** Whether a name that is no alias is a user for sure. */
@@ -204,7 +223,7 @@ export class AliasLinks {
     projectId: string,
     name: string,
     hasNames: boolean,
-    toll: Toll | null,
+    { toll }: LinkCaller,
   ): Promise<'identified' | 'has_aliases' | null> {
     const profile = await this.#parts.profiles.get(projectId, name)
     if (profile) toll?.touch(lengthOfProperties(profile.properties))
@@ -216,18 +235,9 @@ export class AliasLinks {
    * The user is marked before its alias is made, so that of two calls, one that makes the alias and one that makes the user
    * an alias itself, the later one sees the other. Then the alias is made, and only then gives its properties.
    */
-  async #make(
-    projectId: string,
-    {
-      user,
-      said,
-      alias,
-      isMerge,
-      toll,
-    }: { user: string; said: string; alias: string; isMerge: boolean; toll: Toll | null },
-  ): Promise<'again' | null> {
+  async #make(projectId: string, { user, said, alias, isMerge, caller }: Making): Promise<'again' | null> {
     const { states, profiles, aliases, settling } = this.#parts
-    toll?.newUser()
+    caller.toll?.newUser()
     const mark = { ...HAS_NAMES, createdAt: this.#now(), isPending: true }
     if (!(await this.#mark(projectId, user, (current) => current ?? mark))) return 'again'
     const own = await profiles.get(projectId, alias)
@@ -258,7 +268,7 @@ export class AliasLinks {
       return ledTo(current, Date.now())
     })
     if (isStep) settling.note(projectId)
-    if (own) await this.#give(projectId, alias, made, toll)
+    if (own) await this.#give(projectId, alias, made, caller)
     const { closing, links } = await aliases.chainOf(projectId, alias)
     const link = closing === null ? undefined : links.get(closing)
     // Two calls at once have made a cycle. The later one sees it, and undoes the alias that was made last.
@@ -308,11 +318,11 @@ export class AliasLinks {
   }
 
   /** Gives the properties of the alias's own profile to the user, where the user has none of that name. */
-  async #give(projectId: string, alias: string, made: Alias, toll: Toll | null = null): Promise<void> {
+  async #give(projectId: string, alias: string, made: Alias, caller = SERVICE): Promise<void> {
     const { profiles, states } = this.#parts
     const own = await profiles.get(projectId, alias)
     const user = made.givenTo || made.distinctId
-    const given = own ? await giveTo(profiles, projectId, user, own, toll) : []
+    const given = own ? await giveTo(profiles, projectId, { user, other: own, ...caller }) : []
     let isMade = false
     await states.change(projectId, alias, (current) => {
       isMade = isLink(current) && isSame(current, made)

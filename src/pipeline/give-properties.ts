@@ -1,15 +1,23 @@
 import { ApiError } from '../contract/errors.js'
+import type { KeyClass } from '../contract/key-class.js'
 import { type Given, give, type Profile } from '../model/profile.js'
 import type { States } from './lane-states.js'
 import { type Toll, tolled } from './toll.js'
+
+/** What a user is given: the properties of another name, and whose share of the journal that takes. */
+export interface Gift {
+  user: string
+  other: Given
+  /** default: the service itself gives it */
+  keyClass?: KeyClass
+  toll?: Toll | null
+}
 
 /** @returns the names of the properties that the user has got; none if its profile would be too large with them */
 export async function giveTo(
   profiles: States<Profile>,
   projectId: string,
-  user: string,
-  other: Given,
-  toll: Toll | null = null,
+  { user, other, keyClass = 'secret', toll = null }: Gift,
 ): Promise<string[]> {
   let given: string[] = []
   const take = (profile: Profile | null) => {
@@ -17,7 +25,7 @@ export async function giveTo(
     return give(profile, other, Date.now())
   }
   try {
-    await profiles.change(projectId, user, tolled(take, toll))
+    await profiles.change(projectId, user, tolled(take, toll), { keyClass })
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'payload_too_large') throw error
     given = []

@@ -33,7 +33,7 @@ export class LaneStates<Value> implements States<Value> {
    */
   async change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const lane = this.#laneOf(stateKeyOf(this.#kind, projectId, name))
-    const { keyClass = 'page', insertId, sentTo = name } = repetition
+    const { keyClass = 'secret', insertId, sentTo = name } = repetition
     const sentKey = stateKeyOf(this.#kind, projectId, sentTo)
     const sentLane = this.#laneOf(sentKey)
     if (insertId !== undefined && sentLane !== lane) {

@@ -211,9 +211,9 @@ async function takeLink(
   { links }: PeopleParts,
   projectId: string,
   message: Alias,
-  { tellsConflicts = false, toll = null }: PeopleOptions,
+  { tellsConflicts = false, keyClass, toll = null }: PeopleOptions,
 ): Promise<Fault | null> {
-  const refusal = await links.link(projectId, { ...message, toll })
+  const refusal = await links.link(projectId, { ...message, caller: { keyClass, toll } })
   if (refusal === null || refusal === 'nobody') return null
   links.logRefusal(projectId)
   if (refusal === 'other_user' && !(tellsConflicts && message.link !== 'inferred')) return null

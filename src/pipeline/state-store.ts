@@ -20,7 +20,7 @@ export type Change<Value> = (current: Value | null) => Value | null
 
 /** What identifies a repeated change, which is not made again, and whose share of the journal the change takes. */
 export interface Repetition {
-  /** of the key that it came with; default: page, whose share is the smaller one */
+  /** of the key that it came with; default: secret, for what the service does by itself */
   keyClass?: KeyClass | undefined
   idempotencyKey?: IdempotencyKey | undefined
   /** remembers the key where others look for it; called before each attempt to commit, so not for a change that is refused */
@@ -102,7 +102,7 @@ export class StateStore<Value> {
    */
   change(projectId: string, name: string, change: Change<Value>, repetition: Repetition = {}): Promise<void> {
     const key = this.#key(projectId, name)
-    const { keyClass = 'page', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
+    const { keyClass = 'secret', idempotencyKey, reserveKey, insertId: id, sentTo = name } = repetition
     const sender = { projectId, keyClass }
     const insertId = id === undefined ? null : changeId(sender, this.#key(projectId, sentTo).stateKey, id)
     return new Promise((resolve, reject) => {
@@ -196,7 +196,7 @@ export class StateStore<Value> {
       type: 'commit',
       kind: this.#table.kind,
       projectId: key.projectId,
-      keyClass: waiting[0]?.keyClass ?? 'page',
+      keyClass: waiting[0]?.keyClass ?? 'secret',
       stateKey: key.stateKey,
       expected: version,
       readAt,

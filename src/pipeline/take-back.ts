@@ -140,7 +140,7 @@ async function giveAgain(
       if (!link || leaving.has(name) || link.givenTo !== to || lost.size === 0) continue
       const own = await profiles.get(projectId, name)
       const part = own && { ...own, properties: pick(own.properties, lost) }
-      const given = part ? await giveTo(profiles, projectId, to, part) : []
+      const given = part ? await giveTo(profiles, projectId, { user: to, other: part }) : []
       if (given.length === 0) continue
       for (const property of given) lost.delete(property)
       const all = [...new Set([...link.given, ...given])]
@@ -160,7 +160,7 @@ async function giveToAlias(
     const link = links.get(name)
     if (!link || name === alias || link.givenTo === '' || leaving.has(link.givenTo)) continue
     const own = await profiles.get(projectId, name)
-    const given = own ? await giveTo(profiles, projectId, alias, own) : []
+    const given = own ? await giveTo(profiles, projectId, { user: alias, other: own }) : []
     await states.change(projectId, name, (current) => {
       return isLink(current) ? { ...current, givenTo: alias, given, isPending: false } : current
     })

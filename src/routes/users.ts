@@ -89,11 +89,13 @@ export const users: FastifyPluginAsyncTypebox<UsersOptions> = async (
   app.post(
     '/users/alias',
     { config: CHANGE, schema: { body: AliasBody, response: { 200: Done } } },
-    async ({ projectId, keyKind, toll, body: { distinct_id, alias } }) => {
+    async (request) => {
+      const { distinct_id, alias } = request.body
+      const { projectId, keyClass } = senderOf(request)
       if (distinct_id === alias) throw sameName()
       // A key that is in a page may not make two users one.
-      const link = keyKind === 'secret' ? 'merge' : 'inferred'
-      await links.add(projectId, { distinctId: distinct_id, alias, link, toll })
+      const link = keyClass === 'secret' ? 'merge' : 'inferred'
+      await links.add(projectId, { distinctId: distinct_id, alias, link, caller: { keyClass, toll: request.toll } })
       return { status: 1, error: null } as const
     },
   )
