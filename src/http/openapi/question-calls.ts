@@ -1,4 +1,5 @@
-import { AnyAnswer, AnyQuestion } from '../../contract/question-schemas.js'
+import { AnyAnswer } from '../../contract/answer-schemas.js'
+import { AnyQuestion } from '../../contract/question-schemas.js'
 import { EventNames, FieldValues, PropertyNames } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { MORE_QUESTIONS } from './question-examples.js'
