@@ -19,7 +19,6 @@ import {
   withDefault,
 } from './fields.js'
 import type { FieldName, Filter, Scalar } from './filters.js'
-import { MAX_NAME } from './limits.js'
 
 /**
  * Questions about events (`POST /public/query`): every field with its limits, its default and what it means. The types, the
@@ -69,7 +68,7 @@ const definition = {
 }
 export const Definition = object(definition, 'Which events are meant: by their names, and by what they hold.')
 const NameOrDefinition = shorthand(
-  custom<string>('Name', { type: 'string', maxLength: MAX_NAME, message: 'must be the name of an event' }),
+  custom<string>('Name', { type: 'string', message: 'must be the name of an event' }),
   Definition,
   'must be {"event": …}, or the name of an event',
 )

@@ -57,16 +57,10 @@ function subtractDays(to: string | number, timezone: string): string {
 
 /** Checks a question whose range is filled in. */
 export function checkRules(question: AnyQuestion, fault: Fault): void {
-  switch (question.kind) {
-    case 'series':
-      return checkSeries(question, fault)
-    case 'funnel':
-      return checkFunnel(question, fault)
-    case 'retention':
-      return checkBuckets('/unit', question, question.unit, fault)
-    case 'paths':
-      return checkPaths(question, fault)
-  }
+  if (question.kind === 'series') checkSeries(question, fault)
+  else if (question.kind === 'funnel') checkFunnel(question, fault)
+  else if (question.kind === 'retention') checkBuckets('/unit', question, question.unit, fault)
+  else checkPaths(question, fault)
 }
 
 function checkSeries(question: SeriesQuestion, fault: Fault): void {
@@ -94,18 +88,12 @@ function checkBuckets(field: string, question: RangeQuestion, unit: Unit, fault:
   fault(field, `must be longer, or the range shorter: there would be over ${MAX_BUCKETS} of them; use ${larger}`)
 }
 
-/** Checks that a cell can be one of the answer to a question. */
+/** Checks that a cell can be one of the answer to a question of its kind. */
 export function checkCell(question: AnyQuestion, cell: Cell, fault: Fault): void {
-  switch (question.kind) {
-    case 'series':
-      return checkSeriesCell(question, cell as SeriesCell, fault)
-    case 'funnel':
-      return checkFunnelCell(question, cell as FunnelCell, fault)
-    case 'retention':
-      return checkRetentionCell(question, cell as RetentionCell, fault)
-    case 'paths':
-      return checkPathsCell(question, cell as PathsCell, fault)
-  }
+  if (question.kind === 'series') checkSeriesCell(question, cell as SeriesCell, fault)
+  else if (question.kind === 'funnel') checkFunnelCell(question, cell as FunnelCell, fault)
+  else if (question.kind === 'retention') checkRetentionCell(question, cell as RetentionCell, fault)
+  else checkPathsCell(question, cell as PathsCell, fault)
 }
 
 function checkSeriesCell(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, fault: Fault): void {
