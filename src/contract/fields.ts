@@ -64,14 +64,16 @@ interface Condition {
   values: readonly unknown[]
 }
 export const When = Symbol('When')
+/** Fields of other objects that one does not have, with the message that says so. */
+export const Refused = Symbol('Refused')
 
 /** The kind of a schema whose values only a function can check. JSON Schema describes them more loosely. */
 export function custom<T>(kind: string, schema: { message: string; [keyword: string]: unknown }): Schema<T> {
   return Type.Unsafe<T>({ ...schema, [Type.Kind]: kind }) as unknown as Schema<T>
 }
 
-export function anything<T = unknown>(description?: string): Schema<T> {
-  return Type.Unknown(description ? { description } : {}) as unknown as Schema<T>
+export function anything<T = unknown>(): Schema<T> {
+  return Type.Unknown() as unknown as Schema<T>
 }
 
 export function literal<const T extends string | boolean>(value: T): Schema<T> {
@@ -109,9 +111,9 @@ export function list<S extends Schema>(what: string, items: S, minItems: number,
   return Type.Array(items, { minItems, maxItems, message }) as unknown as ListSchema<S>
 }
 
-export function object<F extends Fields>(fields: F, description?: string): ObjectSchema<F> {
-  const schema = Type.Object(fields, { message: 'must be an object', ...(description && { description }) })
-  return schema as unknown as ObjectSchema<F>
+/** @param refused messages by the names of fields that must not be there */
+export function object<F extends Fields>(fields: F, refused: Record<string, string> = {}): ObjectSchema<F> {
+  return Type.Object(fields, { message: 'must be an object', [Refused]: refused }) as unknown as ObjectSchema<F>
 }
 
 /** An object, or the value of its first field: `"signed up"` for `{"event":"signed up"}`. */
@@ -122,6 +124,10 @@ export function shorthand<F extends Fields>(short: Schema, schema: ObjectSchema<
 
 function absent<S extends Schema>(schema: S, options: object) {
   return Type.Optional(Type.Union([schema, Type.Null()], { message: schema.message, ...options }))
+}
+
+export function describe<S extends Schema>(schema: S, description: string): S {
+  return { ...schema, description }
 }
 
 /** A field that has a value even if the caller leaves it out. */
@@ -153,11 +159,6 @@ export function when<S extends Schema>(
   options: { description: string; message?: string; default?: Input<S> },
 ): OptionalField<S> {
   return { ...absent(schema, options), [When]: condition } as never
-}
-
-/** A field of other objects that this one does not have. */
-export function never(message: string): OptionalField<Schema<never>> {
-  return Type.Optional(Type.Never({ message })) as never
 }
 
 /** The schema of a field's values other than null. */

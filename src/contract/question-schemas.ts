@@ -4,10 +4,10 @@ import {
   choice,
   computed,
   custom,
+  describe,
   flag,
   list,
   literal,
-  never,
   number,
   object,
   optional,
@@ -47,10 +47,10 @@ const Where = custom<Filter>('Filter', {
 const EventNames = custom<string | string[]>('EventNames', {
   anyOf: [{ type: 'string' }, texts],
   message: `must be the name of an event, an array of 1 to ${MAX_EVENTS} names, or "*" for all`,
-  description: 'A name, a list of names, or `*` for all.',
+  description: 'The name of an event, a list of names, or `*` for all.',
 })
 const Time = custom<string | number>('Time', {
-  type: ['string', 'number'],
+  anyOf: [{ type: 'string' }, { type: 'number' }],
   message: 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970',
 })
 const TimeZone = custom<string>('TimeZone', {
@@ -64,9 +64,9 @@ const Duration = custom<string>('Duration', {
 
 const definition = {
   event: EventNames,
-  where: orNull(Where, 'Which of these events are meant.'),
+  where: orNull(Where, 'A filter of these events.'),
 }
-export const Definition = object(definition, 'Which events are meant: by their names, and by what they hold.')
+export const Definition = object(definition)
 const NameOrDefinition = shorthand(
   custom<string>('Name', { type: 'string', message: 'must be the name of an event' }),
   Definition,
@@ -74,28 +74,35 @@ const NameOrDefinition = shorthand(
 )
 
 const range = {
-  from: computed(Time, 'The first instant; a date is that day in `timezone`. By default 30 days before `to`.'),
-  to: computed(Time, 'Exclusive: a date does not include its day. By default the end of today.'),
-  timezone: withDefault(TimeZone, 'UTC', 'IANA time zone of dates and days.'),
+  from: computed(
+    Time,
+    'When the question starts: a date, an ISO time or milliseconds since 1970 (default: 30 days before `to`).',
+  ),
+  to: computed(Time, 'When it ends; a date leaves that day out (default: the end of today).'),
+  timezone: withDefault(TimeZone, 'UTC', 'The IANA time zone of dates and days.'),
   week_start: withDefault(choice('monday', 'sunday'), 'monday', 'The first day of a week.'),
-  where: orNull(Where, 'Which events exist for this question.'),
+  where: orNull(Where, 'A filter: the question sees only the events that match.'),
 }
 const Limit = wholeNumber(1, 1000)
 const split = {
-  breakdown: withDefault(list('fields', Field, 0, 2), [], 'The fields whose values have lines of their own.'),
+  breakdown: withDefault(list('fields', Field, 0, 2), [], 'Fields by whose values the answer is split.'),
   limit: withDefault(Limit, 10, 'How many values of the breakdown have a line of their own.'),
 }
-const noBreakdown = { breakdown: never('must not be there: only series and funnel have one') }
+const noBreakdown = { breakdown: 'must not be there: only series and funnel have one' }
 
 export const SeriesDefinition = object({
   ...definition,
-  metric: withDefault(choice('events', 'users', 'events_per_user', ...NUMBER_METRICS), 'events', 'What is counted.'),
+  metric: withDefault(
+    choice('events', 'users', 'events_per_user', ...NUMBER_METRICS),
+    'events',
+    'What is counted, or made of the numbers of `property`.',
+  ),
   property: when({ field: 'metric', values: NUMBER_METRICS }, Field, {
-    description: 'The numbers of `sum` to `percentile`, such as `properties.price`.',
+    description: 'The field with the numbers of `sum` to `percentile`, such as `properties.price`.',
     message: 'must be a field with numbers, such as properties.price',
   }),
   p: when({ field: 'metric', values: ['percentile'] }, number(0, 100), {
-    description: 'Which `percentile`.',
+    description: 'The percentage of `percentile`.',
     default: 95,
   }),
 })
@@ -103,75 +110,102 @@ export const Series = object({
   kind: literal('series'),
   ...range,
   series: list('series', SeriesDefinition, 1, 10),
-  interval: withDefault(choice('hour', 'day', 'week', 'month', 'none'), 'day', 'Of a bucket; `none`: one for all.'),
+  interval: withDefault(
+    choice('hour', 'day', 'week', 'month', 'none'),
+    'day',
+    'The length of a bucket; `none` makes one of the whole range.',
+  ),
   ...split,
-  other: withDefault(flag(), true, 'Whether values beyond `limit` have a line together.'),
-  approximate: withDefault(flag(), false, 'Whether sketches will do.'),
+  other: withDefault(flag(), true, 'Whether the values beyond `limit` share a line.'),
+  approximate: withDefault(flag(), false, 'Allows estimates of unique users, which are faster.'),
 })
 
 export const Exclusion = object({
   ...definition,
-  after: { ...wholeNumber(1), description: 'It ends an entry between this step, from 1, and the next.' },
+  after: describe(wholeNumber(1), 'The step, from 1, after which it ends an entry.'),
 })
 export const Funnel = object({
   kind: literal('funnel'),
   ...range,
-  steps: list('steps', Definition, 2, 20),
-  window: withDefault(Duration, '7d', 'How long all steps may take.'),
-  order: withDefault(choice('ordered', 'strict', 'any'), 'ordered', 'How the steps follow each other.'),
-  exclude: withDefault(list('exclusions', Exclusion, 0, 20), [], 'Events that end an entry.'),
+  steps: describe(list('steps', Definition, 2, 20), 'The events of the steps.'),
+  window: withDefault(Duration, '7d', 'How long a user has for all steps.'),
+  order: withDefault(
+    choice('ordered', 'strict', 'any'),
+    'ordered',
+    'Whether other events may come in between (`ordered`), none of a step (`strict`), or steps in `any` order.',
+  ),
+  exclude: withDefault(
+    list('exclusions', Exclusion, 0, 20),
+    [],
+    'Events that end an entry if they come between two steps.',
+  ),
   ...split,
 })
 
-export const Retention = object({
-  kind: literal('retention'),
-  ...range,
-  start: NameOrDefinition,
-  return: NameOrDefinition,
-  cohort: withDefault(
-    choice('first', 'recurring'),
-    'first',
-    'By the first start event ever, or by each unit with a start.',
-  ),
-  unit: withDefault(choice('day', 'week', 'month'), 'day', 'Of cohorts and intervals.'),
-  mode: withDefault(choice('calendar', 'rolling'), 'calendar', 'Whether units begin with each user’s own start.'),
-  count: withDefault(choice('on', 'on_or_after'), 'on', 'Whether a later return counts, too.'),
-  intervals: withDefault(wholeNumber(1, 90), 8, 'How many intervals each cohort has.'),
-  ...noBreakdown,
-})
+export const Retention = object(
+  {
+    kind: literal('retention'),
+    ...range,
+    start: describe(NameOrDefinition, 'The event with which a user joins a cohort.'),
+    return: describe(NameOrDefinition, 'The event with which a user comes back.'),
+    cohort: withDefault(
+      choice('first', 'recurring'),
+      'first',
+      'Whether users join with their first start event ever, or in each unit with one.',
+    ),
+    unit: withDefault(choice('day', 'week', 'month'), 'day', 'The length of cohorts and intervals.'),
+    mode: withDefault(
+      choice('calendar', 'rolling'),
+      'calendar',
+      'Whether intervals are those of the calendar, or begin with each user’s own start.',
+    ),
+    count: withDefault(
+      choice('on', 'on_or_after'),
+      'on',
+      'Whether a return counts in its own interval, or also in those before.',
+    ),
+    intervals: withDefault(wholeNumber(1, 90), 8, 'How many intervals are shown.'),
+  },
+  noBreakdown,
+)
 
-export const Paths = object({
-  kind: literal('paths'),
-  ...range,
-  start: orNull(NameOrDefinition, 'Where the paths start; or `end`.'),
-  end: orNull(NameOrDefinition, 'Where the paths end; or `start`.'),
-  steps: withDefault(wholeNumber(1, 5), 3, 'How many events before or after.'),
-  window: withDefault(Duration, '30m', 'How long a path may take.'),
-  limit: withDefault(Limit, 10, 'How many names of each step have a node of their own.'),
-  ...noBreakdown,
-})
+export const Paths = object(
+  {
+    kind: literal('paths'),
+    ...range,
+    start: orNull(NameOrDefinition, 'The event after which paths are followed.'),
+    end: orNull(NameOrDefinition, 'The event before which paths are followed; instead of `start`.'),
+    steps: withDefault(wholeNumber(1, 5), 3, 'How many events are followed.'),
+    window: withDefault(Duration, '30m', 'How long a path may take.'),
+    limit: withDefault(Limit, 10, 'How many names of each step have a node of their own.'),
+  },
+  noBreakdown,
+)
 
 /** The kinds that have numbers. */
 export const COUNTING = { series: Series, funnel: Funnel, retention: Retention, paths: Paths }
 
-const breakdown = withDefault(list('values', anything<Scalar>(), 0, 2), [], 'That of a line of the answer.')
+const breakdown = withDefault(list('values', anything<Scalar>(), 0, 2), [], 'The breakdown of a line of the answer.')
 export const CELLS = {
   series: object({
-    series: withDefault(wholeNumber(), 0, 'Which of the series, from 0.'),
+    series: withDefault(wholeNumber(), 0, 'The number of the series, from 0.'),
     breakdown,
-    at: optional(text('must be the time of a point of the answer'), '`at` of a point; the whole range without.'),
+    at: optional(
+      text('must be the time of a point of the answer'),
+      '`at` of a point; without it, the whole range is meant.',
+    ),
   }),
   funnel: object({
-    step: { ...wholeNumber(1), description: 'The number of a step, from 1.' },
+    step: describe(wholeNumber(1), 'The number of a step, from 1.'),
     breakdown,
-    dropped: withDefault(flag(), false, 'Who reached the step before and not this one.'),
+    dropped: withDefault(flag(), false, 'Users who reached the step before and not this one.'),
   }),
   retention: object({
-    cohort: text('must be the date of a cohort of the answer'),
-    interval: optional(wholeNumber(), 'From 0; the whole cohort without.'),
+    cohort: describe(text('must be the date of a cohort of the answer'), 'The date of a cohort.'),
+    interval: optional(wholeNumber(), 'The number of an interval, from 0; without it, the whole cohort is meant.'),
   }),
   paths: object({
-    step: { ...wholeNumber(), description: 'The number of a step, from 0.' },
+    step: describe(wholeNumber(), 'The number of a step, from 0.'),
     event: optional(text(), 'The name at a node.'),
     from: optional(text(), 'The name at which a link begins.'),
     to: optional(text(), 'The name at which a link ends.'),
@@ -192,13 +226,14 @@ export const USERS = {
 }
 
 export const AnyQuestion = Type.Union([...Object.values(COUNTING), ...Object.values(USERS)])
+const anyObject = (description: string) => describe(object({}), description)
 /** Shorter, for models: what a question about users is about is described in words. */
 export const AnyQuestionBriefly = Type.Union([
   ...Object.values(COUNTING),
   object({
     kind,
-    of: anything('A question of one of the other kinds.'),
-    cell: anything('Which number of the answer: the fields of its kind.'),
+    of: anyObject('A question of one of the other kinds.'),
+    cell: anyObject('Which number of the answer: the fields of its kind.'),
     ...page,
   }),
 ])

@@ -1,5 +1,5 @@
 import { Kind, OptionalKind } from '@sinclair/typebox'
-import { type ObjectSchema, type Parsed, type Schema, When, withoutNull } from './fields.js'
+import { type ObjectSchema, type Parsed, Refused, type Schema, When, withoutNull } from './fields.js'
 
 /** What reading needs besides a schema: who reads decides how strict it is, and what becomes of a fault. */
 export interface Reader {
@@ -40,7 +40,7 @@ function readObject(schema: ObjectSchema, value: unknown, path: string, reader: 
   const known: string[] = []
   reader.note?.(path, value, known)
   for (const [name, field] of Object.entries(schema.properties)) {
-    const given = Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined
+    const given = getField(value, name)
     if (!isApplicable(field, result, reader)) continue
     known.push(name)
     if (given !== undefined) readField(result, name, { field, given, path, reader })
@@ -50,7 +50,19 @@ function readObject(schema: ObjectSchema, value: unknown, path: string, reader: 
       result[name] = standIn(field)
     }
   }
+  const refused: Record<string, string> = schema[Refused as never]
+  for (const [name, message] of Object.entries(refused)) {
+    known.push(name)
+    const given = getField(value, name)
+    const isEmpty = Array.isArray(given) && given.length === 0
+    if (given !== undefined && !isEmpty) reader.fault(`${path}/${name}`, message)
+  }
   return result
+}
+
+/** The value of a field; undefined if it is absent or null. */
+function getField(object: Json, name: string): unknown {
+  return Object.hasOwn(object, name) ? (object[name] ?? undefined) : undefined
 }
 
 interface Given {
@@ -62,8 +74,6 @@ interface Given {
 
 function readField(result: Json, name: string, { field, given, path, reader }: Given): void {
   const schema = withoutNull(field)
-  // An empty list of what may not be there is as good as none.
-  if (schema[Kind] === 'Never' && Array.isArray(given) && given.length === 0) return
   const value = readValue(schema, given, `${path}/${name}`, reader)
   const read = value === undefined ? (field.default ?? standIn(field)) : value
   if (read !== undefined) result[name] = read

@@ -132,12 +132,12 @@ function hasForm(schema: Schema, value: unknown): boolean {
       return isFieldName(value)
     case 'Filter':
       return isFilter(value)
-    case 'Never':
-      return false
     case 'Integer':
       return typeof value === 'number'
+    case 'Time':
+      return typeof value === 'number' || typeof value === 'string'
     default:
-      return 'const' in schema ? value === schema.const : [schema.type].flat().includes(typeof value)
+      return 'const' in schema ? value === schema.const : typeof value === schema.type
   }
 }
 
