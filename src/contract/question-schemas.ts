@@ -109,12 +109,12 @@ export const SeriesDefinition = object({
 export const Series = object({
   kind: literal('series'),
   ...range,
-  series: list('series', SeriesDefinition, 1, 10),
   interval: withDefault(
     choice('hour', 'day', 'week', 'month', 'none'),
     'day',
     'The length of a bucket; `none` makes one of the whole range.',
   ),
+  series: describe(list('series', SeriesDefinition, 1, 10), 'What is counted: a line each.'),
   ...split,
   other: withDefault(flag(), true, 'Whether the values beyond `limit` share a line.'),
   approximate: withDefault(flag(), false, 'Allows estimates of unique users, which are faster.'),

@@ -1,6 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import type * as answers from './answer-schemas.js'
 import type { Input, Parsed } from './fields.js'
+import type { Comparison, FieldName, Filter, Operator, Scalar } from './filters.js'
 import type * as schemas from './question-schemas.js'
 import type { Warning } from './warning.js'
 
@@ -9,7 +10,7 @@ import type { Warning } from './warning.js'
  * write it: what has a default may be absent or null.
  */
 
-export type { Comparison, FieldName, Filter, Operator, Scalar } from './filters.js'
+export type { Comparison, FieldName, Filter, Operator, Scalar }
 
 export type Definition = Parsed<typeof schemas.Definition>
 export type DefinitionInput = Input<typeof schemas.Definition>
