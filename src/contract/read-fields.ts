@@ -31,11 +31,9 @@ export function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function readObject(schema: ObjectSchema, value: unknown, path: string, reader: Reader): Json {
-  if (!isObject(value)) {
-    reader.fault(path, String(schema.message))
-    return {}
-  }
+function readObject(schema: ObjectSchema, given: unknown, path: string, reader: Reader): Json {
+  const value = isObject(given) ? given : {}
+  if (value !== given) reader.fault(path, String(schema.message))
   const result: Json = {}
   const known: string[] = []
   reader.note?.(path, value, known)
@@ -47,7 +45,9 @@ function readObject(schema: ObjectSchema, value: unknown, path: string, reader: 
     else if (field.default !== undefined && !isPending(field, reader)) result[name] = structuredClone(field.default)
     else if (isRequired(field) && !isPending(field, reader)) {
       reader.fault(`${path}/${name}`, `is required and ${field.message}`)
-      result[name] = standIn(field)
+      // What is missing in an object is missing with it.
+      result[name] =
+        field[Kind] === 'Object' ? readObject(field as never, {}, `${path}/${name}`, reader) : standIn(field)
     }
   }
   const refused: Record<string, string> = schema[Refused as never]

@@ -43,36 +43,27 @@ function withoutKey(body: unknown): unknown {
 
 /** @returns null if it cannot be read; what is at fault has been reported then, as always */
 function readAny(given: unknown, path: string, reader: StrictReader, now: number): Question | null {
-  if (!isObject(given)) {
-    reader.fault(path, 'must be an object')
-    return null
-  }
-  if (given.kind === 'users') return readUsers(given, path, reader, now)
-  const kind = findKind(given)
-  if (kind === undefined) {
-    reader.fault(`${path}/kind`, `must be one of ${[...KINDS, 'users'].join(', ')}`)
-    return null
-  }
+  if (isObject(given) && given.kind === 'users') return readUsers(given, path, reader, now)
+  const kind = findKind(given, path, [...KINDS, 'users'], reader)
+  if (kind === null) return null
   return complete(readFields(COUNTING[kind], given, path, reader) as AnyQuestion, path, reader, now)
 }
 
 function readUsers(given: Record<string, unknown>, path: string, reader: StrictReader, now: number) {
-  const kind = isObject(given.of) ? findKind(given.of) : undefined
-  if (kind === undefined) {
-    if (isObject(given.of)) reader.fault(`${path}/of/kind`, `must be one of ${KINDS.join(', ')}`)
-    else reader.fault(`${path}/of`, 'must be an object: the question whose answer has the number')
-    return null
-  }
+  const kind = findKind(given.of, `${path}/of`, KINDS, reader)
+  if (kind === null) return null
   const question = readFields(USERS[kind], given, path, reader) as UsersQuestion
   const of = complete(question.of, `${path}/of`, reader, now)
-  if (isObject(given.cell)) {
-    checkCell(of, question.cell, (field, message) => reader.fault(`${path}/cell${field}`, message))
-  }
+  checkCell(of, question.cell, (field, message) => reader.fault(`${path}/cell${field}`, message))
   return { ...question, of } as UsersQuestion
 }
 
-function findKind({ kind }: { kind?: unknown }): CountingKind | undefined {
-  return typeof kind === 'string' && KINDS.includes(kind) ? (kind as CountingKind) : undefined
+/** @param kinds for the message */
+function findKind(given: unknown, path: string, kinds: readonly string[], reader: StrictReader): CountingKind | null {
+  if (!isObject(given)) reader.fault(path, 'must be an object')
+  const kind = KINDS.find((one) => isObject(given) && one === given.kind)
+  if (kind === undefined) reader.fault(`${path}/kind`, `must be one of ${kinds.join(', ')}`)
+  return (kind as CountingKind | undefined) ?? null
 }
 
 /** Fills in what depends on several fields, and checks the rules between them. */
