@@ -1,8 +1,6 @@
-import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { COUNTING, USERS } from './question-schemas.js'
-import { warnings, withFields } from './schemas.js'
+import { type TSchema, Type } from '@sinclair/typebox'
 
-/** The answers to questions. */
+/** The results of questions. */
 
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 const whole = Type.Integer()
@@ -49,22 +47,3 @@ export const UsersPage = Type.Object({
   limit: whole,
   hasMore: Type.Boolean(),
 })
-
-const answer = <T extends TProperties>(kind: string, results: TSchema, extra: T, question: TSchema) =>
-  withFields({
-    kind: Type.Literal(kind),
-    results,
-    ...extra,
-    query: { ...question, description: 'The question with every default filled in.' },
-    pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
-    elapsed_ms: Type.Integer(),
-    warnings,
-  })
-
-export const AnyAnswer = Type.Union([
-  answer('series', Type.Array(SeriesLine), { approximate: Type.Optional(Type.Literal(true)) }, COUNTING.series),
-  answer('funnel', Type.Array(FunnelLine), {}, COUNTING.funnel),
-  answer('retention', Type.Array(Cohort), { averages: Averages }, COUNTING.retention),
-  answer('paths', PathsResults, {}, COUNTING.paths),
-  answer('users', UsersPage, {}, Type.Union(Object.values(USERS))),
-])
