@@ -2,7 +2,7 @@ import * as Type from '@sinclair/typebox'
 
 /**
  * Builds TypeBox schemas that know two types: what callers may write, and what it is read as once every default is filled
- * in. `message` is the predicate of an error; `description` is for the documentation. The page uses these schemas, too:
+ * in. `description` is for the documentation. The page uses these schemas, too:
  * `Type` is the module, not the object of that name, so that the bundle has only the functions that are called.
  */
 
@@ -11,6 +11,8 @@ declare const presence: unique symbol
 
 export interface Schema<Input = unknown, Parsed = Input> extends Type.TSchema {
   static: Input
+  /** the predicate of an error: it follows the path in a sentence */
+  message: string
   /** for the compiler only */
   [parsed]: Parsed
 }

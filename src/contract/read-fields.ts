@@ -33,7 +33,7 @@ export function isObject(value: unknown): value is Json {
 
 function readObject(schema: ObjectSchema, given: unknown, path: string, reader: Reader): Json {
   const value = isObject(given) ? given : {}
-  if (value !== given) reader.fault(path, String(schema.message))
+  if (value !== given) reader.fault(path, schema.message)
   const result: Json = {}
   const known: string[] = []
   reader.note?.(path, value, known)

@@ -36,7 +36,7 @@ export class FilterCheck {
   }
 
   #checkGroup(filter: unknown[], path: string, level: number): void {
-    const [operator, inner] = filter
+    const [operator, inner] = filter as [string, unknown]
     if (level > MAX_NESTING) {
       this.#fault(path, `must not be nested more than ${MAX_NESTING} levels deep`)
     } else if (filter.length !== 2) {

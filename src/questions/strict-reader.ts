@@ -62,7 +62,7 @@ export class StrictReader implements Reader {
       const message = `must be a name of 1 to ${MAX_NAME} characters, without unpaired surrogates`
       for (const [i, name] of value.entries()) if (!isName(name)) this.fault(`${path}/${i}`, message)
     } else {
-      this.fault(path, (kind === 'Field' && findFieldFault(value)) || String(schema.message))
+      this.fault(path, (kind === 'Field' && findFieldFault(value)) || schema.message)
     }
     return false
   }
