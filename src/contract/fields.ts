@@ -2,8 +2,8 @@ import * as Type from '@sinclair/typebox'
 
 /**
  * Builds TypeBox schemas that know two types: what callers may write, and what it is read as once every default is filled
- * in. `description` is for the documentation. The page uses these schemas, too:
- * `Type` is the module, not the object of that name, so that the bundle has only the functions that are called.
+ * in. The page uses these schemas as well: `Type` is the module, not the object of that name, so that the bundle has only
+ * the functions that are called.
  */
 
 declare const parsed: unique symbol
