@@ -5,19 +5,24 @@ import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+import { compile } from './question-types.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const require = createRequire(import.meta.url)
-const TSC = require.resolve('typescript/bin/tsc')
 const TERSER = join(dirname(require.resolve('terser/package.json')), 'bin/terser')
 
 const KINDS = /** @type {const} */ ({
-  esm: { type: 'module', options: [] },
+  esm: { type: 'module', options: {} },
   // Deprecated in the compiler, but the only way to emit CommonJS from sources that are ES
   // modules.
   cjs: {
     type: 'commonjs',
-    options: ['--module', 'CommonJS', '--moduleResolution', 'Node10', '--verbatimModuleSyntax', 'false'],
+    options: {
+      module: ts.ModuleKind.CommonJS,
+      moduleResolution: ts.ModuleResolutionKind.Node10,
+      verbatimModuleSyntax: false,
+    },
   },
 })
 
@@ -27,7 +32,7 @@ for (const name of ['client', 'browser']) {
   for (const [kind, { type, options }] of Object.entries(KINDS)) {
     const folder = join(target, 'dist', kind)
     mkdirSync(folder, { recursive: true })
-    run(TSC, ['-p', join(ROOT, 'src', name), '--outDir', folder, ...options])
+    compile(join(ROOT, 'src', name, 'tsconfig.json'), { ...options, outDir: folder })
     writeFileSync(join(folder, 'package.json'), `{"type":"${type}"}\n`)
     if (name === 'browser') minify(join(folder, 'browser/index.js'), kind)
   }

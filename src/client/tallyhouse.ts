@@ -1,5 +1,4 @@
-import type { AnswerTo, QuestionInput } from '../contract/question-input.js'
-import type { FieldName } from '../contract/questions.js'
+import type { AnswerTo, FieldName, QuestionInput } from '../contract/questions.js'
 import type {
   EventNames,
   FieldValues,

@@ -1,176 +1,239 @@
-import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { INTERVALS, METRICS } from './questions.js'
-import { warnings, withFields } from './schemas.js'
+import * as Type from '@sinclair/typebox'
+import {
+  anything,
+  choice,
+  computed,
+  custom,
+  describe,
+  flag,
+  list,
+  literal,
+  number,
+  object,
+  optional,
+  orNull,
+  shorthand,
+  text,
+  when,
+  wholeNumber,
+  withDefault,
+} from './fields.js'
+import type { FieldName, Filter, Scalar } from './filters.js'
 
-/** The shapes of questions and answers for generated clients. Questions are checked by `questions/parse.ts`, which says more. */
+/**
+ * Questions about events (`POST /public/query`): every field with its limits, its default and what it means. The types, the
+ * reader of questions, OpenAPI, MCP, the options of `tallyhouse query` and the page's form follow from these schemas.
+ * Rules between fields are in `questions/rules.ts`.
+ */
 
-const oneOf = (...values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)))
-const optional = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]))
-const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+export const MAX_EVENTS = 1000
+export const FIELD_MESSAGE = 'must be event, distinct_id, timestamp, properties.<name> or user.<name>'
+/** The metrics that are of the numbers of a property. */
+export const NUMBER_METRICS = ['sum', 'avg', 'min', 'max', 'median', 'percentile'] as const
 
-const Field = Type.Union([Type.String(), Type.Array(Type.String())], {
+const texts = { type: 'array', items: { type: 'string' } }
+const Field = custom<FieldName>('Field', {
+  anyOf: [{ type: 'string' }, texts],
+  message: FIELD_MESSAGE,
   description:
     '`event`, `distinct_id`, `timestamp`, `properties.<name>` or `user.<name>`; an array if a name has a dot in it.',
 })
-const Filter = Type.Array(Type.Unknown(), {
+const Where = custom<Filter>('Filter', {
+  type: 'array',
+  items: {},
+  message: 'must be a filter such as ["is", "properties.plan", ["pro"]]',
   description: 'An operator, then a field and a value, or filters: `["is", "properties.plan", ["pro"]]`.',
 })
-const Event = Type.Union([Type.String(), Type.Array(Type.String())], { description: 'Names; `*` for all.' })
-const definition = { event: Event, where: optional(Filter) }
-const Definition = Type.Object(definition)
-const NameOrDefinition = Type.Union([Type.String(), Definition])
-const Time = Type.Union([Type.String(), Type.Number()], {
-  description: 'A date, an ISO time or milliseconds since 1970.',
+const EventNames = custom<string | string[]>('EventNames', {
+  anyOf: [{ type: 'string' }, texts],
+  message: `must be the name of an event, an array of 1 to ${MAX_EVENTS} names, or "*" for all`,
+  description: 'The name of an event, a list of names, or `*` for all.',
 })
-const Breakdown = Type.Array(Type.Unknown(), { description: 'A value for each field; `["$other"]` for the rest.' })
+const Time = custom<string | number>('Time', {
+  anyOf: [{ type: 'string' }, { type: 'number' }],
+  message: 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970',
+})
+const TimeZone = custom<string>('TimeZone', {
+  type: 'string',
+  message: 'must be an IANA time zone, such as Europe/Vienna',
+})
+const Duration = custom<string>('Duration', {
+  type: 'string',
+  message: 'must be a whole number above 0 with a unit (ms, s, m, h, d, w), such as "7d", of at most 366d',
+})
+
+const definition = {
+  event: EventNames,
+  where: orNull(Where, 'A filter of these events.'),
+}
+export const Definition = object(definition)
+const NameOrDefinition = shorthand(
+  custom<string>('Name', { type: 'string', message: 'must be the name of an event' }),
+  Definition,
+  'must be {"event": …}, or the name of an event',
+)
 
 const range = {
-  from: optional(Time),
-  to: optional(Time),
-  timezone: optional(Type.String()),
-  week_start: optional(oneOf('monday', 'sunday')),
-  where: optional(Filter),
-}
-const limit = optional(Type.Integer({ minimum: 1, maximum: 1000 }))
-const split = { breakdown: optional(Type.Array(Field, { maxItems: 2 })), limit }
-
-const Series = Type.Object({
-  kind: Type.Literal('series'),
-  ...range,
-  ...split,
-  series: Type.Array(
-    Type.Object({
-      ...definition,
-      metric: optional(oneOf(...METRICS)),
-      property: optional(Field),
-      p: optional(Type.Number({ minimum: 0, maximum: 100 })),
-    }),
-    { minItems: 1, maxItems: 10 },
+  from: computed(
+    Time,
+    'When the question starts: a date, an ISO time or milliseconds since 1970 (default: 30 days before `to`).',
   ),
-  interval: optional(oneOf(...INTERVALS)),
-  other: optional(Type.Boolean()),
-  approximate: optional(Type.Boolean()),
+  to: computed(Time, 'When it ends; a date leaves that day out (default: the end of today).'),
+  timezone: withDefault(TimeZone, 'UTC', 'The IANA time zone of dates and days.'),
+  week_start: withDefault(choice('monday', 'sunday'), 'monday', 'The first day of a week.'),
+  where: orNull(Where, 'A filter: the question sees only the events that match.'),
+}
+const Limit = wholeNumber(1, 1000)
+const split = {
+  breakdown: withDefault(list('fields', Field, 0, 2), [], 'Fields by whose values the answer is split.'),
+  limit: withDefault(Limit, 10, 'How many values of the breakdown have a line of their own.'),
+}
+const noBreakdown = { breakdown: 'must not be there: only series and funnel have one' }
+
+export const SeriesDefinition = object({
+  ...definition,
+  metric: withDefault(
+    choice('events', 'users', 'events_per_user', ...NUMBER_METRICS),
+    'events',
+    'What is counted, or made of the numbers of `property`.',
+  ),
+  property: when({ field: 'metric', values: NUMBER_METRICS }, Field, {
+    description: 'The field with the numbers of `sum` to `percentile`, such as `properties.price`.',
+    message: 'must be a field with numbers, such as properties.price',
+  }),
+  p: when({ field: 'metric', values: ['percentile'] }, number(0, 100), {
+    description: 'The percentage of `percentile`.',
+    default: 95,
+  }),
 })
-const Funnel = Type.Object({
-  kind: Type.Literal('funnel'),
+export const Series = object({
+  kind: literal('series'),
   ...range,
+  interval: withDefault(
+    choice('hour', 'day', 'week', 'month', 'none'),
+    'day',
+    'The length of a bucket; `none` makes one of the whole range.',
+  ),
+  series: describe(list('series', SeriesDefinition, 1, 10), 'What is counted: a line each.'),
   ...split,
-  steps: Type.Array(Definition, { minItems: 2, maxItems: 20 }),
-  window: optional(Type.String()),
-  order: optional(oneOf('ordered', 'strict', 'any')),
-  exclude: optional(Type.Array(Type.Object({ ...definition, after: Type.Integer({ minimum: 1 }) }))),
+  other: withDefault(flag(), true, 'Whether the values beyond `limit` share a line.'),
+  approximate: withDefault(flag(), false, 'Allows estimates of unique users, which are faster.'),
 })
-const Retention = Type.Object({
-  kind: Type.Literal('retention'),
+
+export const Exclusion = object({
+  ...definition,
+  after: describe(wholeNumber(1), 'The step, from 1, after which it ends an entry.'),
+})
+export const Funnel = object({
+  kind: literal('funnel'),
   ...range,
-  start: NameOrDefinition,
-  return: NameOrDefinition,
-  cohort: optional(oneOf('first', 'recurring')),
-  unit: optional(oneOf('day', 'week', 'month')),
-  mode: optional(oneOf('calendar', 'rolling')),
-  count: optional(oneOf('on', 'on_or_after')),
-  intervals: optional(Type.Integer({ minimum: 1, maximum: 90 })),
+  steps: describe(list('steps', Definition, 2, 20), 'The events of the steps.'),
+  window: withDefault(Duration, '7d', 'How long a user has for all steps.'),
+  order: withDefault(
+    choice('ordered', 'strict', 'any'),
+    'ordered',
+    'Whether other events may come in between (`ordered`), none of a step (`strict`), or steps in `any` order.',
+  ),
+  exclude: withDefault(
+    list('exclusions', Exclusion, 0, 20),
+    [],
+    'Events that end an entry if they come between two steps.',
+  ),
+  ...split,
 })
-const Paths = Type.Object({
-  kind: Type.Literal('paths'),
-  ...range,
-  start: optional(NameOrDefinition),
-  end: optional(NameOrDefinition),
-  steps: optional(Type.Integer({ minimum: 1, maximum: 5 })),
-  window: optional(Type.String()),
-  limit,
-})
-const usersOf = (of: TSchema) =>
-  Type.Object({
-    kind: Type.Literal('users'),
-    of,
-    cell: Type.Object(
-      {
-        series: optional(Type.Integer()),
-        at: optional(Type.String()),
-        breakdown: optional(Breakdown),
-        step: optional(Type.Integer()),
-        dropped: optional(Type.Boolean()),
-        cohort: optional(Type.String()),
-        interval: optional(Type.Integer()),
-        event: optional(Type.String()),
-        from: optional(Type.String()),
-        to: optional(Type.String()),
-      },
-      { description: 'Which number of the answer: the fields of its kind.' },
+
+export const Retention = object(
+  {
+    kind: literal('retention'),
+    ...range,
+    start: describe(NameOrDefinition, 'The event with which a user joins a cohort.'),
+    return: describe(NameOrDefinition, 'The event with which a user comes back.'),
+    cohort: withDefault(
+      choice('first', 'recurring'),
+      'first',
+      'Whether users join with their first start event ever, or in each unit with one.',
     ),
-    limit,
-    page: optional(Type.Integer({ minimum: 1 })),
-  })
+    unit: withDefault(choice('day', 'week', 'month'), 'day', 'The length of cohorts and intervals.'),
+    mode: withDefault(
+      choice('calendar', 'rolling'),
+      'calendar',
+      'Whether intervals are those of the calendar, or begin with each user’s own start.',
+    ),
+    count: withDefault(
+      choice('on', 'on_or_after'),
+      'on',
+      'Whether a return counts in its own interval, or also in those before.',
+    ),
+    intervals: withDefault(wholeNumber(1, 90), 8, 'How many intervals are shown.'),
+  },
+  noBreakdown,
+)
 
-const Users = usersOf(Type.Union([Series, Funnel, Retention, Paths]))
+export const Paths = object(
+  {
+    kind: literal('paths'),
+    ...range,
+    start: orNull(NameOrDefinition, 'The event after which paths are followed.'),
+    end: orNull(NameOrDefinition, 'The event before which paths are followed; instead of `start`.'),
+    steps: withDefault(wholeNumber(1, 5), 3, 'How many events are followed.'),
+    window: withDefault(Duration, '30m', 'How long a path may take.'),
+    limit: withDefault(Limit, 10, 'How many names of each step have a node of their own.'),
+  },
+  noBreakdown,
+)
 
-export const AnyQuestion = Type.Union([Series, Funnel, Retention, Paths, Users])
-/** In half the length: what a question about users is of is described in words. */
+/** The kinds that have numbers. */
+export const COUNTING = { series: Series, funnel: Funnel, retention: Retention, paths: Paths }
+
+const breakdown = withDefault(list('values', anything<Scalar>(), 0, 2), [], 'The breakdown of a line of the answer.')
+export const CELLS = {
+  series: object({
+    series: withDefault(wholeNumber(), 0, 'The number of the series, from 0.'),
+    breakdown,
+    at: optional(
+      text('must be the time of a point of the answer'),
+      '`at` of a point; without it, the whole range is meant.',
+    ),
+  }),
+  funnel: object({
+    step: describe(wholeNumber(1), 'The number of a step, from 1.'),
+    breakdown,
+    dropped: withDefault(flag(), false, 'Users who reached the step before and not this one.'),
+  }),
+  retention: object({
+    cohort: describe(text('must be the date of a cohort of the answer'), 'The date of a cohort.'),
+    interval: optional(wholeNumber(), 'The number of an interval, from 0; without it, the whole cohort is meant.'),
+  }),
+  paths: object({
+    step: describe(wholeNumber(), 'The number of a step, from 0.'),
+    event: optional(text(), 'The name at a node.'),
+    from: optional(text(), 'The name at which a link begins.'),
+    to: optional(text(), 'The name at which a link ends.'),
+  }),
+}
+
+const page = {
+  limit: withDefault(Limit, 50, 'The most users of a page.'),
+  page: withDefault(wholeNumber(1), 1, 'Which page, from 1.'),
+}
+const kind = literal('users')
+/** The users behind a number of the answer to `of`, by the kind of that. */
+export const USERS = {
+  series: object({ kind, of: Series, cell: CELLS.series, ...page }),
+  funnel: object({ kind, of: Funnel, cell: CELLS.funnel, ...page }),
+  retention: object({ kind, of: Retention, cell: CELLS.retention, ...page }),
+  paths: object({ kind, of: Paths, cell: CELLS.paths, ...page }),
+}
+
+export const AnyQuestion = Type.Union([...Object.values(COUNTING), ...Object.values(USERS)])
+const anyObject = (description: string) => describe(object({}), description)
+/** Shorter, for models: what a question about users is about is described in words. */
 export const AnyQuestionBriefly = Type.Union([
-  ...[Series, Funnel, Retention, Paths],
-  usersOf(Type.Object({}, { additionalProperties: true, description: 'A question of one of the other kinds.' })),
-])
-
-const whole = Type.Integer()
-const SeriesResults = Type.Array(
-  Type.Object({
-    series: whole,
-    breakdown: Breakdown,
-    total: orNull(Type.Number()),
-    points: Type.Array(Type.Object({ at: Type.String(), value: orNull(Type.Number()), complete: Type.Boolean() })),
+  ...Object.values(COUNTING),
+  object({
+    kind,
+    of: anyObject('A question of one of the other kinds.'),
+    cell: anyObject('Which number of the answer: the fields of its kind.'),
+    ...page,
   }),
-)
-const FunnelResults = Type.Array(
-  Type.Object({
-    breakdown: Breakdown,
-    steps: Type.Array(
-      Type.Object({
-        users: whole,
-        of_first: Type.Number(),
-        of_previous: Type.Number(),
-        median_ms: orNull(Type.Number()),
-        mean_ms: orNull(Type.Number()),
-      }),
-    ),
-    complete: Type.Boolean(),
-  }),
-)
-const RetentionResults = Type.Array(
-  Type.Object({
-    cohort: Type.String(),
-    size: whole,
-    cells: Type.Array(Type.Object({ interval: whole, users: whole, complete: Type.Boolean() })),
-  }),
-)
-const PathsResults = Type.Object({
-  nodes: Type.Array(Type.Object({ step: whole, event: Type.String(), users: whole })),
-  links: Type.Array(Type.Object({ step: whole, from: Type.String(), to: Type.String(), users: whole })),
-})
-const UsersResults = Type.Object({
-  users: Type.Array(Type.String()),
-  count: whole,
-  page: whole,
-  limit: whole,
-  hasMore: Type.Boolean(),
-})
-
-const answer = <T extends TProperties>(kind: string, results: TSchema, beside: T, question: TSchema) =>
-  withFields({
-    kind: Type.Literal(kind),
-    results,
-    ...beside,
-    query: { ...question, description: 'The question with every default filled in.' },
-    pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
-    elapsed_ms: Type.Integer(),
-    warnings,
-  })
-const averages = Type.Array(Type.Object({ interval: whole, share: orNull(Type.Number()) }))
-
-export const AnyAnswer = Type.Union([
-  answer('series', SeriesResults, { approximate: Type.Optional(Type.Literal(true)) }, Series),
-  answer('funnel', FunnelResults, {}, Funnel),
-  answer('retention', RetentionResults, { averages }, Retention),
-  answer('paths', PathsResults, {}, Paths),
-  answer('users', UsersResults, {}, Users),
 ])

@@ -4,7 +4,7 @@
  * checks against it.
  */
 
-import type { QuestionInput } from './question-input.js'
+import type { QuestionInput } from './questions.js'
 
 /** Properties as they are read: any values that JSON has. */
 export type Properties = Record<string, unknown>

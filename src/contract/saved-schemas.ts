@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { MAX_CARDS } from './limits.js'
-import type { QuestionInput } from './question-input.js'
+import type { QuestionInput } from './questions.js'
 import type * as responses from './responses.js'
 import { anyProperties, apiKey, fieldsOf, messages, milliseconds, Name, optional, withFields } from './schemas.js'
 

@@ -84,10 +84,14 @@ function argumentsOf({ schema }: Tool, check: Check, given: Record<string, unkno
   return values
 }
 
-/** JSON Schema, without what only our checks have. */
+/** JSON Schema, without what only our checks have, and without null, which is as good as absent. */
 function plain(schema: TObject): JsonSchemaType {
   const { required = [], ...rest } = JSON.parse(JSON.stringify(schema), (name, value) => {
-    return name === 'message' ? undefined : value
+    if (name === 'message' || (name === 'default' && value === null)) return undefined
+    const [inner, other] = value?.anyOf ?? []
+    if (other?.type !== 'null') return value
+    const { anyOf: _, ...outer } = value
+    return { ...inner, ...outer }
   })
   const isRequired = (name: string) => schema.properties[name]?.default === undefined
   return { ...rest, required: required.filter(isRequired) }

@@ -1,6 +1,6 @@
 import type { FieldName, Filter, Scalar } from '../contract/questions.js'
+import { splitField } from './field-name.js'
 import { isArray, isText, membersOf, numberOf, textOf, textToken } from './json-sql.js'
-import { splitField } from './parse-filter.js'
 import { joinPatterns } from './patterns.js'
 import type { EventRows, FieldSql } from './rows.js'
 import type { Asked, Statement } from './statement.js'

@@ -1,5 +1,5 @@
 import type { AnyQuestion, Definition, FieldName, Filter, Question } from '../contract/questions.js'
-import { splitField } from './parse-filter.js'
+import { splitField } from './field-name.js'
 
 /** The name of an event in a question. */
 export interface EventUse {

@@ -34,8 +34,8 @@ export const paths: CountingKind<PathsQuestion, PathsCell> = {
   },
 
   users(question, cell, statement) {
-    const { step } = cell
-    const [event, next] = 'event' in cell ? [cell.event] : question.end ? [cell.to, cell.from] : [cell.from, cell.to]
+    const { step, from, to } = cell
+    const [event = '', next] = cell.event === undefined ? (question.end ? [to, from] : [from, to]) : [cell.event]
     const takers = takersOf(pathQueryOf(statement, question), statement, step, event, next)
     return `WITH ${namesOf(statement, question)} AS names ${takers}`
   },

@@ -1,7 +1,7 @@
 import { StatementTooLargeError } from '../clickhouse/errors.js'
 import type { FieldName } from '../contract/questions.js'
+import { splitField } from './field-name.js'
 import { failureIf, jsonOf, markedName, numberText, repaired, unmarked } from './json-sql.js'
-import { splitField } from './parse-filter.js'
 import type { Asked, Statement } from './statement.js'
 import { userOf, usersJoin } from './users-join.js'
 

@@ -10,7 +10,7 @@ import type { EventReads } from '../pipeline/event-reads.js'
 import { readUser, type UserReadParts } from '../pipeline/user-read.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
-import { parseFieldText } from '../questions/parse-filter.js'
+import { parseFieldText } from '../questions/field-name.js'
 import type { Questions } from '../questions/run.js'
 
 export interface McpOptions extends UserReadParts {

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { NoQuery, PropertiesQuery, ValuesQuery } from '../contract/query-schemas.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
-import { parseFieldText } from '../questions/parse-filter.js'
+import { parseFieldText } from '../questions/field-name.js'
 
 export interface SchemaOptions {
   catalog: Catalog

@@ -84,11 +84,16 @@ t.test('the published client packages', async (t) => {
         await tallyhouse.identify('ada', plan)
         await tallyhouse.updateProfile('ada', { $set: plan, $set_once: plan, $add: { visits: 1 } })
         const name: string | undefined = (await tallyhouse.getUser('ada')).properties.plan as string | undefined
+        const { results } = await tallyhouse.query({ kind: 'series', series: [{ event: 'e', metric: 'users' }] })
+        const total: number | null | undefined = results[0]?.total
+        await tallyhouse.query({ kind: 'retention', start: 'e', return: { event: '*', where: ['set', 'user.plan'] } })
+        // @ts-expect-error there is no such metric
+        await tallyhouse.query({ kind: 'series', series: [{ event: 'e', metric: 'most' }] })
         // @ts-expect-error a number is no event
         await tallyhouse.track(1)
         // @ts-expect-error a number is no object
         await tallyhouse.identify('ada', 1)
-        return name
+        return [name, total]
       }
       export const start = () => new TallyhouseSession({
         url: '', publicKey: '', distinct_id: 'ada', properties: plan, initialProperties: plan,

@@ -1,5 +1,4 @@
-import type { AnswerTo, AnyAnswer } from '../../contract/question-input.js'
-import type { FieldName } from '../../contract/questions.js'
+import type { AnswerTo, AnyAnswer, FieldName } from '../../contract/questions.js'
 import { counted } from '../progress.js'
 import type { Cell, Table } from './table.js'
 

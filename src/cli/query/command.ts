@@ -3,13 +3,13 @@ import { text as textOf } from 'node:stream/consumers'
 import { Connection } from '../../client/connection.js'
 import { TallyhouseError } from '../../client/errors.js'
 import { QUESTION_TIMEOUT_MS } from '../../client/tallyhouse.js'
-import type { AnyAnswer } from '../../contract/question-input.js'
+import type { AnyAnswer } from '../../contract/questions.js'
 import { type Command, type CommandIo, UsageError } from '../command.js'
 import { checkService } from '../first-call.js'
 import { counted } from '../progress.js'
 import { READ_TARGET_USAGE, readTarget } from '../target.js'
 import { flatTable, showAnswer } from './answers.js'
-import { json, questionOf, readArguments } from './question.js'
+import { describeOptions, json, makeQuestion, readArguments } from './question.js'
 import { csvText, tableText } from './table.js'
 
 const USAGE = `Usage: tallyhouse query [options]
@@ -23,26 +23,11 @@ Asks a running service a question about events and prints the answer, for exampl
   tallyhouse query --start "signed up" --steps 2
 
 QUESTION is a question in JSON, or the name of a file that contains one; - is standard input.
-docs/questions.md explains all of it. Options make simpler ones:
+docs/questions.md explains all of it. Options make simpler ones; --event may be repeated for several
+series, and --breakdown once for a second field:
 
   --kind KIND        series, funnel, retention or paths (default: what the other options suggest)
-  --event NAME       what a series counts; may be repeated, a line each; "*" is any event
-  --metric METRIC    events (default), users, events_per_user, sum, avg, min, max, median, percentile
-  --property FIELD   the numbers of sum to percentile, such as properties.price; --p 95 says which
-                     percentile
-  --interval UNIT    hour, day (default), week, month or none
-  --steps A,B,C      the events of a funnel, or how many steps paths have
-  --window LENGTH    of a funnel (7d) or paths (30m); --order ordered, strict or any
-  --start NAME, --return NAME, --end NAME
-                     of retention (start and return) and paths (start or end)
-  --unit UNIT        of retention: day (default), week or month; also --cohort, --mode, --count and
-                     --intervals
-  --breakdown FIELD  splits series and funnels by a field; may be repeated once
-  --limit N          how many values of it have a line of their own (default: 10)
-  --where FILTER     which events count, in JSON: '["is","properties.plan",["pro"]]'
-  --from TIME, --to TIME
-                     a date, an ISO time or milliseconds since 1970 (default: the last 30 days)
-  --timezone ZONE    of dates and days, such as Europe/Vienna (default: UTC); --week-start sunday
+${describeOptions()}
 
 ${READ_TARGET_USAGE}
   --format FORMAT    table (default on a terminal), csv or json (default otherwise), the answer as it
@@ -90,11 +75,11 @@ export const command: Command = {
 
 async function readQuestion(
   positionals: string[],
-  parts: Parameters<typeof questionOf>[0],
+  parts: Parameters<typeof makeQuestion>[0],
   { stdin }: CommandIo,
 ): Promise<unknown> {
   const [given, ...rest] = positionals
-  if (given === undefined) return questionOf(parts)
+  if (given === undefined) return makeQuestion(parts)
   if (rest.length > 0) throw new UsageError('Put the question in quotes: it must be one argument.')
   const [part] = Object.keys(parts)
   if (part !== undefined) throw new UsageError(`--${part} belongs into the question: give either JSON, or options.`)

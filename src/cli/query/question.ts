@@ -1,3 +1,6 @@
+import { Kind } from '@sinclair/typebox'
+import { type Schema, withoutNull } from '../../contract/fields.js'
+import { COUNTING, SeriesDefinition } from '../../contract/question-schemas.js'
 import { parseOptions, UsageError } from '../command.js'
 
 /** Options of the command itself; every other one is a part of a question. */
@@ -7,52 +10,72 @@ const COMMAND = {
   format: { type: 'string' },
 } as const
 
-/** Fields of any question that are given as they are. */
-const TEXTS = ['timezone', 'interval', 'window', 'order', 'unit', 'cohort', 'mode', 'count'] as const
-const INTEGERS = ['limit', 'intervals'] as const
-/** Parts of a series. */
-const SERIES = ['event', 'metric', 'property', 'p'] as const
+/** Of a series; `where` is that of the question. */
+const { where: _, ...SERIES } = SeriesDefinition.properties as Record<string, Schema>
+const KINDS: Record<string, Record<string, Schema>> = Object.fromEntries(
+  Object.entries(COUNTING).map(([kind, { properties }]) => [kind, properties]),
+)
 
-const text = { type: 'string' } as const
-const PARTS = {
-  kind: text,
-  event: { type: 'string', multiple: true },
-  metric: text,
-  property: text,
-  p: text,
-  steps: text,
-  start: text,
-  return: text,
-  end: text,
-  from: text,
-  to: text,
-  'week-start': text,
-  where: text,
-  breakdown: { type: 'string', multiple: true },
-  timezone: text,
-  interval: text,
-  window: text,
-  order: text,
-  unit: text,
-  cohort: text,
-  mode: text,
-  count: text,
-  limit: text,
-  intervals: text,
-} as const
+/** An option, and the fields of its name by what has them; kinds that have the same one share an entry. */
+interface Option {
+  name: string
+  fields: Map<Schema, string[]>
+}
 
-type Parts = {
-  [Name in keyof typeof PARTS]?: (typeof PARTS)[Name] extends { multiple: true } ? string[] : string
+const OPTIONS = findOptions()
+
+type Parts = Record<string, string | boolean | string[]>
+
+function findOptions(): Option[] {
+  const options = new Map<string, Option>()
+  const add = (owner: string, fields: Record<string, Schema>) => {
+    for (const [name, field] of Object.entries(fields)) {
+      if (!hasOption(field)) continue
+      const option = options.get(name) ?? { name, fields: new Map() }
+      options.set(name, option)
+      option.fields.set(field, [...(option.fields.get(field) ?? []), owner])
+    }
+  }
+  add('series', SERIES)
+  for (const [kind, fields] of Object.entries(KINDS)) add(kind, fields)
+  return [...options.values()]
+}
+
+/** What is left is for questions in JSON. */
+function hasOption(field: Schema): boolean {
+  const schema = withoutNull(field)
+  switch (schema[Kind]) {
+    case 'Literal':
+      return false
+    case 'Array':
+      // Of definitions, the names alone.
+      return schema.items[Kind] === 'Field' || Object.keys(schema.items.properties ?? {}).join() === 'event,where'
+    case 'Boolean':
+      return field.default === false
+    default:
+      return true
+  }
+}
+
+function toFlag(name: string): string {
+  return name.replaceAll('_', '-')
 }
 
 /** @throws UsageError */
 export function readArguments(args: string[]) {
-  const { values, positionals } = parseOptions({ args, allowPositionals: true, options: { ...COMMAND, ...PARTS } })
-  const { url, 'key-file': keyFile, format, ...parts } = values
+  const parts = OPTIONS.map(({ name, fields }) => {
+    const [schema] = [...fields.keys()].map(withoutNull)
+    const type = schema?.[Kind] === 'Boolean' ? ('boolean' as const) : ('string' as const)
+    const multiple = name === 'event' || schema?.items?.[Kind] === 'Field'
+    return [toFlag(name), { type, multiple }] as const
+  })
+  const options = { ...Object.fromEntries(parts), kind: { type: 'string' } as const, ...COMMAND }
+  const { values, positionals } = parseOptions({ args, allowPositionals: true, options })
+  const { url, 'key-file': keyFile, format, ...given } = values
   return {
     target: { ...(url !== undefined && { url }), ...(keyFile !== undefined && { 'key-file': keyFile }) },
     format,
-    parts: parts as Parts,
+    parts: given as Parts,
     positionals,
   }
 }
@@ -61,24 +84,18 @@ export function readArguments(args: string[]) {
  * The question that the options make. What they mean is checked by the service, which knows best.
  * @throws UsageError if they make none
  */
-export function questionOf(parts: Parts): Record<string, unknown> {
-  const kind = parts.kind ?? likelyKind(parts)
+export function makeQuestion(parts: Parts): Record<string, unknown> {
+  const kind = String(parts.kind ?? guessKind(parts))
   const question: Record<string, unknown> = { kind }
-  if (kind === 'series') question.series = seriesOf(parts)
-  else for (const name of SERIES) if (parts[name] !== undefined) throw new UsageError(`--${name} is of a series only.`)
-  if (parts.steps !== undefined) {
-    question.steps =
-      kind === 'paths' ? integer('steps', parts.steps) : parts.steps.split(',').map((event) => ({ event }))
+  if (kind === 'series') question.series = makeSeries(parts)
+  for (const { name, fields } of OPTIONS) {
+    const given = parts[toFlag(name)]
+    if (given === undefined || (kind === 'series' && name in SERIES)) continue
+    if (name in SERIES) throw new UsageError(`--${name} is of a series only.`)
+    // The service says that a field of another kind is ignored.
+    const field = KINDS[kind]?.[name] ?? [...fields.keys()][0]
+    if (field) question[name] = readText(name, withoutNull(field), given)
   }
-  for (const name of ['start', 'return', 'end'] as const) {
-    if (parts[name] !== undefined) question[name] = { event: parts[name] }
-  }
-  for (const name of ['from', 'to'] as const) if (parts[name] !== undefined) question[name] = timeOf(parts[name])
-  for (const name of TEXTS) if (parts[name] !== undefined) question[name] = parts[name]
-  for (const name of INTEGERS) if (parts[name] !== undefined) question[name] = integer(name, parts[name])
-  if (parts['week-start'] !== undefined) question.week_start = parts['week-start']
-  if (parts.where !== undefined) question.where = json('--where', parts.where)
-  if (parts.breakdown !== undefined) question.breakdown = parts.breakdown.map(fieldOf)
   return question
 }
 
@@ -91,35 +108,108 @@ export function json(what: string, text: string): unknown {
   }
 }
 
-function likelyKind({ steps, start, end, return: back }: Parts): string {
+function guessKind({ steps, start, end, return: back }: Parts): string {
   if (back !== undefined) return 'retention'
   if (start !== undefined || end !== undefined) return 'paths'
   return steps === undefined ? 'series' : 'funnel'
 }
 
-function seriesOf({ event = [], metric, property, p }: Parts): object[] {
-  if (event.length === 0) {
+function makeSeries(parts: Parts): object[] {
+  const { event = [] } = parts
+  if (!Array.isArray(event) || event.length === 0) {
     throw new UsageError('Say what to count: --event NAME, or "*" for all; or ask a question in JSON.')
   }
-  return event.map((name) => ({
-    event: name,
-    ...(metric !== undefined && { metric }),
-    ...(property !== undefined && { property: fieldOf(property) }),
-    ...(p !== undefined && { p: json('--p', p) }),
-  }))
+  const rest = Object.entries(SERIES).flatMap(([name, field]) => {
+    const given = parts[toFlag(name)]
+    return name === 'event' || given === undefined ? [] : [[name, readText(name, withoutNull(field), given)]]
+  })
+  return event.map((name) => ({ event: name, ...Object.fromEntries(rest) }))
 }
 
-/** A field whose names have dots in them is a JSON array. */
-function fieldOf(field: string): unknown {
-  return field.startsWith('[') ? json('The field', field) : field
+/** The value of a field that is given as an option. */
+function readText(name: string, schema: Schema, given: string | boolean | string[]): unknown {
+  if (typeof given === 'boolean') return given
+  if (Array.isArray(given)) return given.map((text) => readText(name, schema.items, text))
+  switch (schema[Kind]) {
+    case 'Integer':
+      if (!/^\d{1,9}$/.test(given)) throw new UsageError(`--${toFlag(name)} must be a whole number.`)
+      return Number(given)
+    case 'Number':
+    case 'Filter':
+      return json(`--${toFlag(name)}`, given)
+    case 'Field':
+      // One whose names have dots in them is an array.
+      return given.startsWith('[') ? json('The field', given) : given
+    case 'Time':
+      return /^\d+$/.test(given) ? Number(given) : given
+    case 'Union':
+      return { event: given }
+    case 'Array':
+      return given.split(',').map((event) => ({ event }))
+    default:
+      return given
+  }
 }
 
-/** Digits are milliseconds since 1970. */
-function timeOf(time: string): string | number {
-  return /^\d+$/.test(time) ? Number(time) : time
+const COLUMN = 21
+const WIDTH = 100
+const PLACEHOLDERS: Record<string, string> = {
+  Array: 'A,B,C',
+  Duration: 'LENGTH',
+  EventNames: 'NAME',
+  Field: 'FIELD',
+  Filter: 'FILTER',
+  Integer: 'N',
+  Number: 'N',
+  Time: 'TIME',
+  TimeZone: 'ZONE',
+  Union: 'NAME',
 }
 
-function integer(name: string, text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new UsageError(`--${name} must be a whole number.`)
-  return Number(text)
+/** The help on the options that are parts of a question. */
+export function describeOptions(): string {
+  return OPTIONS.map(describeOption).join('\n')
+}
+
+function describeOption({ name, fields }: Option): string {
+  const schemas = [...fields.keys()].map((field) => {
+    const schema = withoutNull(field)
+    return schema.items?.[Kind] === 'Field' ? (schema.items as Schema) : schema
+  })
+  const placeholders = new Set(schemas.map((schema) => findPlaceholder(name, schema)))
+  const texts = [...fields].map(([field, kinds]) => {
+    const isGeneral = kinds.length === Object.keys(KINDS).length || name in SERIES
+    return `${isGeneral ? '' : `${kinds.join(', ')}: `}${describeField(field)}`
+  })
+  return wrap(`  --${toFlag(name)} ${[...placeholders].join(' or ')}`.trimEnd(), texts.join('; '))
+}
+
+function findPlaceholder(name: string, schema: Schema): string {
+  if (schema[Kind] === 'Boolean') return ''
+  return PLACEHOLDERS[schema[Kind]] ?? name.replace(/^.*_/, '').toUpperCase()
+}
+
+function describeField(field: Schema): string {
+  const { enum: choices, minimum, maximum } = withoutNull(field)
+  const isShown = field.default != null && !Array.isArray(field.default) && field.default !== false
+  const limits = [
+    ...(choices ? [choices.join(', ')] : []),
+    ...(maximum === undefined ? [] : [`${minimum} to ${maximum}`]),
+    ...(isShown ? [`default: ${field.default}`] : []),
+  ].join('; ')
+  const text = String(field.description).replaceAll('`', '').replace(/\.$/, '')
+  return `${text.charAt(0).toLowerCase()}${text.slice(1)}${limits && ` (${limits})`}`
+}
+
+/** Two columns of text. */
+function wrap(left: string, text: string): string {
+  const indent = ' '.repeat(COLUMN)
+  const lines = left.length < COLUMN - 1 ? [left.padEnd(COLUMN)] : [left, indent]
+  for (const word of text.split(' ')) {
+    const line = lines.pop() ?? ''
+    const isStart = line.length === COLUMN
+    if (!isStart && line.length + 1 + word.length > WIDTH) lines.push(line, indent + word)
+    else lines.push(`${line}${isStart ? '' : ' '}${word}`)
+  }
+  return lines.join('\n')
 }

@@ -1,7 +1,28 @@
-import { AnyAnswer, AnyQuestion } from '../../contract/question-schemas.js'
-import { EventNames, FieldValues, PropertyNames } from '../../contract/schemas.js'
+import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
+import * as results from '../../contract/answer-schemas.js'
+import { AnyQuestion, COUNTING, USERS } from '../../contract/question-schemas.js'
+import { EventNames, FieldValues, PropertyNames, warnings, withFields } from '../../contract/schemas.js'
 import type { Call } from './call.js'
 import { MORE_QUESTIONS } from './question-examples.js'
+
+const answer = <T extends TProperties>(kind: string, schema: TSchema, extra: T, question: TSchema) =>
+  withFields({
+    kind: Type.Literal(kind),
+    results: schema,
+    ...extra,
+    query: { ...question, description: 'The question with every default filled in.' },
+    pending: Type.Integer({ description: 'Accepted events that the answer does not count yet.' }),
+    elapsed_ms: Type.Integer(),
+    warnings,
+  })
+
+const AnyAnswer = Type.Union([
+  answer('series', Type.Array(results.SeriesLine), { approximate: Type.Optional(Type.Literal(true)) }, COUNTING.series),
+  answer('funnel', Type.Array(results.FunnelLine), {}, COUNTING.funnel),
+  answer('retention', Type.Array(results.Cohort), { averages: results.Averages }, COUNTING.retention),
+  answer('paths', results.PathsResults, {}, COUNTING.paths),
+  answer('users', results.UsersPage, {}, Type.Union(Object.values(USERS))),
+])
 
 /** The calls about questions, by method and path. */
 export const QUESTION_CALLS: Record<string, Call> = {

@@ -1,4 +1,4 @@
-import type { AnyAnswer, QuestionInput } from '../../contract/question-input.js'
+import type { AnyAnswer, QuestionInput } from '../../contract/questions.js'
 import type { Call } from './call.js'
 
 const range = { from: '2024-12-10', to: '2024-12-11' }

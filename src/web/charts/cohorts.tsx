@@ -1,5 +1,4 @@
-import type { AnswerTo } from '../../contract/question-input.js'
-import type { Cohort } from '../../contract/questions.js'
+import type { AnswerTo, Cohort } from '../../contract/questions.js'
 import { dateText } from '../lib/answer-names.js'
 import { intervalText } from '../lib/answer-table.js'
 import { numberText, shareText } from '../lib/format.js'

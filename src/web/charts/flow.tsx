@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import type { AnswerTo } from '../../contract/question-input.js'
+import type { AnswerTo } from '../../contract/questions.js'
 import { type Behind, nodeText } from '../lib/answer-table.js'
 import { type FlowLink, type FlowNode, flowLayout, NODE_WIDTH } from '../lib/flow-layout.js'
 import { numberText } from '../lib/format.js'

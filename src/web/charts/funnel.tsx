@@ -1,5 +1,4 @@
-import type { AnswerTo } from '../../contract/question-input.js'
-import type { FunnelLine } from '../../contract/questions.js'
+import type { AnswerTo, FunnelLine } from '../../contract/questions.js'
 import { stepCell, stepText } from '../lib/answer-table.js'
 import { breakdownText } from '../lib/fields.js'
 import { durationText, numberText, shareText } from '../lib/format.js'

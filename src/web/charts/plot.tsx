@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import type { AnswerTo } from '../../contract/question-input.js'
+import type { AnswerTo } from '../../contract/questions.js'
 import { bucketText } from '../lib/answer-names.js'
 import { lineBehind, lineOf } from '../lib/answer-table.js'
 import type { AnswerBefore } from '../lib/period-before.js'

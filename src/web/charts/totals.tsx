@@ -1,4 +1,4 @@
-import type { AnswerTo } from '../../contract/question-input.js'
+import type { AnswerTo } from '../../contract/questions.js'
 import { numberText, signedShareText } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 import { type LineTotal, totalsOf } from '../lib/totals.js'

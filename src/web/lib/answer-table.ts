@@ -1,5 +1,12 @@
-import type { AnswerTo, AnyAnswer } from '../../contract/question-input.js'
-import type { AnyQuestion, Cell, FunnelCell, FunnelStep, SeriesCell } from '../../contract/questions.js'
+import type {
+  AnswerTo,
+  AnyAnswer,
+  AnyQuestion,
+  Cell,
+  FunnelCell,
+  FunnelStep,
+  SeriesCell,
+} from '../../contract/questions.js'
 import { bucketTexts, dateText, eventText, lineNames, seriesText } from './answer-names.js'
 import type { CsvRow } from './csv.js'
 import { breakdownText, fieldLabel } from './fields.js'

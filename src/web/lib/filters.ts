@@ -1,11 +1,17 @@
-import type { FieldName, Filter, Scalar } from '../../contract/questions.js'
+import {
+  type Comparison as Condition,
+  type FieldName,
+  type Filter,
+  OPERATORS,
+  type Operator,
+  type Scalar,
+} from '../../contract/filters.js'
 
+export type { Condition, Operator }
 export type Joint = 'and' | 'or'
-export type Condition = Exclude<Filter, ['and' | 'or' | 'not', unknown]>
-export type Operator = Condition[0]
 
 /** What a filter does, as people say it. */
-export const OPERATORS: Record<Operator, string> = {
+export const OPERATOR_TEXTS: Record<Operator, string> = {
   is: 'is',
   is_not: 'is not',
   contains: 'contains',
@@ -21,13 +27,6 @@ export const OPERATORS: Record<Operator, string> = {
   not_set: 'is not set',
 }
 
-/** What an operator compares with. */
-export function operandOf(operator: Operator): 'list' | 'texts' | 'one' | 'none' {
-  if (operator === 'set' || operator === 'not_set') return 'none'
-  if (operator === 'is' || operator === 'is_not') return 'list'
-  return ['gt', 'gte', 'lt', 'lte'].includes(operator) ? 'one' : 'texts'
-}
-
 /** Whether a value has the form of a filter, finished or not. */
 export function isFilter(value: unknown): value is Filter {
   if (!Array.isArray(value)) return false
@@ -37,14 +36,14 @@ export function isFilter(value: unknown): value is Filter {
     return value.length === 2 && Array.isArray(operand) && operand.every(isFilter)
   }
   if (typeof operator !== 'string' || !Object.hasOwn(OPERATORS, operator) || !isFieldName(operand)) return false
-  switch (operandOf(operator as Operator)) {
-    case 'none':
+  switch (OPERATORS[operator as Operator]) {
+    case 'nothing':
       return value.length === 2
-    case 'list':
+    case 'values':
       return Array.isArray(compared) && compared.every(isScalar)
     case 'texts':
       return isFieldName(compared)
-    case 'one':
+    case 'order':
       return typeof compared === 'number' || typeof compared === 'string'
   }
 }
@@ -119,14 +118,14 @@ function asFilter(row: Condition | Group): Filter {
 export function withOperator(condition: Condition, operator: Operator): Condition {
   const [, field, before = []] = condition
   const values: Scalar[] = Array.isArray(before) ? before : before === '' ? [] : [before]
-  switch (operandOf(operator)) {
-    case 'none':
+  switch (OPERATORS[operator]) {
+    case 'nothing':
       return [operator, field] as Condition
-    case 'list':
+    case 'values':
       return [operator, field, values] as Condition
     case 'texts':
       return [operator, field, values.filter((value) => value !== null).map(String)] as Condition
-    case 'one': {
+    case 'order': {
       const [first = ''] = values
       return [operator, field, typeof first === 'number' ? first : String(first ?? '')] as Condition
     }

@@ -1,5 +1,4 @@
-import type { AnswerTo } from '../../contract/question-input.js'
-import type { SeriesLine } from '../../contract/questions.js'
+import type { AnswerTo, SeriesLine } from '../../contract/questions.js'
 
 type SeriesAnswer = AnswerTo<'series'>
 

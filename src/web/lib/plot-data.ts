@@ -1,4 +1,4 @@
-import type { AnswerTo } from '../../contract/question-input.js'
+import type { AnswerTo } from '../../contract/questions.js'
 import { axisText, bucketTexts, lineNames } from './answer-names.js'
 import { lineOf } from './answer-table.js'
 import type { AnswerBefore } from './period-before.js'

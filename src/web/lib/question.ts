@@ -1,15 +1,17 @@
+import { Kind as SchemaKind } from '@sinclair/typebox'
+import { type Schema, withoutNull } from '../../contract/fields.js'
+import { COUNTING, NUMBER_METRICS } from '../../contract/question-schemas.js'
 import type {
   AnyQuestion,
   Definition,
   Exclusion,
   FunnelQuestion,
-  Interval,
   Metric,
   PathsQuestion,
   RetentionQuestion,
-  SeriesDefinition,
   SeriesQuestion,
 } from '../../contract/questions.js'
+import { isObject, type Reader, readFields } from '../../contract/read-fields.js'
 import { isFieldName, isFilter, withoutGaps } from './filters.js'
 import { linkTo } from './link.js'
 
@@ -38,40 +40,28 @@ export interface Display {
   compare?: boolean
 }
 
-export const KINDS: readonly Kind[] = ['series', 'funnel', 'retention', 'paths']
-const NUMBER_METRICS: readonly Metric[] = ['sum', 'avg', 'min', 'max', 'median', 'percentile']
-const METRICS: readonly Metric[] = ['events', 'users', 'events_per_user', ...NUMBER_METRICS]
-const INTERVALS: readonly Interval[] = ['hour', 'day', 'week', 'month', 'none']
+export const KINDS = Object.keys(COUNTING) as readonly Kind[]
 
 /** Whether it is of the numbers in a property. */
 export function isOfNumbers(metric: Metric): boolean {
-  return NUMBER_METRICS.includes(metric)
+  return (NUMBER_METRICS as readonly Metric[]).includes(metric)
 }
 
-/** What the service takes where a question says nothing. */
-const COMMON = { timezone: 'UTC', week_start: 'monday', where: null } as const
-const DEFAULTS = {
-  series: { ...COMMON, interval: 'day', breakdown: [], limit: 10, other: true, approximate: false },
-  funnel: { ...COMMON, window: '7d', order: 'ordered', exclude: [], breakdown: [], limit: 10 },
-  retention: { ...COMMON, cohort: 'first', unit: 'day', mode: 'calendar', count: 'on', intervals: 8 },
-  paths: { ...COMMON, steps: 3, window: '30m', limit: 10 },
-} as const
+/** The smallest and the largest value of a field that is a number. */
+export function findBounds(field: Schema): { min: number; max: number } {
+  const { minimum, maximum } = withoutNull(field)
+  return { min: minimum, max: maximum }
+}
 
 /** A first question of a kind; an empty name is one that is still to be chosen. */
 export function newQuestion(kind: Kind, event: string, timezone: string): Draft {
-  const definition: Definition = { event, where: null }
-  switch (kind) {
-    case 'series':
-      return { ...DEFAULTS.series, kind, timezone, breakdown: [], series: [{ ...definition, metric: 'events' }] }
-    case 'funnel': {
-      const steps = [definition, { event: '', where: null }]
-      return { ...DEFAULTS.funnel, kind, timezone, breakdown: [], exclude: [], steps }
-    }
-    case 'retention':
-      return { ...DEFAULTS.retention, kind, timezone, start: definition, return: { event: '*', where: null } }
-    case 'paths':
-      return { ...DEFAULTS.paths, kind, timezone, start: definition, end: null }
+  const events = {
+    series: { series: [{ event }] },
+    funnel: { steps: [{ event }, { event: '' }] },
+    retention: { start: event, return: '*' },
+    paths: { start: event },
   }
+  return readDraft({ kind, timezone, ...events[kind] })
 }
 
 /** The same question as another kind: it keeps its range, its filter and its first event. */
@@ -105,89 +95,57 @@ type Json = Record<string, unknown>
  * @returns null if it is not one that can be edited field by field
  */
 export function filled(value: unknown): Draft | null {
-  if (!isObject(value) || !KINDS.includes(value.kind as Kind)) return null
-  const kind = value.kind as Kind
-  const given = Object.fromEntries(Object.entries(value).filter(([, one]) => one !== null && one !== undefined))
-  const draft = { ...DEFAULTS[kind], ...given } as unknown as Draft
-  if (!hasKnownValues(draft)) return null
   try {
-    return withDefinitions(draft)
+    return readDraft(value)
   } catch {
     return null
   }
 }
 
-const WORDS: Record<string, readonly unknown[]> = {
-  interval: INTERVALS,
-  week_start: ['monday', 'sunday'],
-  order: ['ordered', 'strict', 'any'],
-  cohort: ['first', 'recurring'],
-  unit: ['day', 'week', 'month'],
-  mode: ['calendar', 'rolling'],
-  count: ['on', 'on_or_after'],
+/** Takes what has the right form, whatever its limits: the service says what is wrong with it. */
+const READER: Reader = {
+  isDraft: true,
+  check(schema, value) {
+    if (hasForm(schema, value)) return true
+    throw new TypeError(`${schema.message}`)
+  },
+  fault(path, message) {
+    throw new TypeError(`${path} ${message}`)
+  },
 }
 
-function hasKnownValues(draft: Draft): boolean {
-  return Object.entries(draft).every(([name, value]) => {
-    const words = Object.hasOwn(WORDS, name) ? WORDS[name] : undefined
-    if (words) return words.includes(value)
-    if (name === 'breakdown') return Array.isArray(value) && value.every(isFieldName)
-    if (name === 'limit' || name === 'intervals') return typeof value === 'number'
-    if (name === 'window' || name === 'timezone') return typeof value === 'string'
-    if (name === 'from' || name === 'to') return typeof value === 'string' || typeof value === 'number'
-    return name !== 'where' || value === null || isFilter(value)
-  })
+/** @throws TypeError if it is no question, or one that cannot be edited field by field */
+function readDraft(value: unknown): Draft {
+  const kind = isObject(value) ? KINDS.find((one) => one === value.kind) : undefined
+  if (kind === undefined) throw new TypeError('not a kind that can be edited')
+  return readFields(COUNTING[kind], value, '', READER) as Draft
 }
 
-/** @throws Error if there is something that is no definition of events */
-function withDefinitions(draft: Draft): Draft {
-  switch (draft.kind) {
-    case 'series':
-      return { ...draft, series: listOf(draft.series).map(seriesOf) }
-    case 'funnel': {
-      const exclude = listOf(draft.exclude).map((one) => ({ ...definitionOf(one), after: Number(one.after) }))
-      return { ...draft, steps: listOf(draft.steps).map(definitionOf), exclude }
-    }
-    case 'retention':
-      return { ...draft, start: definitionOf(draft.start), return: definitionOf(draft.return) }
-    case 'paths': {
-      if (typeof draft.steps !== 'number') throw new Error('not a number')
-      return { ...draft, start: draft.start && definitionOf(draft.start), end: draft.end && definitionOf(draft.end) }
-    }
+function hasForm(schema: Schema, value: unknown): boolean {
+  switch (schema[SchemaKind]) {
+    case 'Array':
+      return Array.isArray(value)
+    case 'Choice':
+      return schema.enum.includes(value)
+    case 'EventNames':
+    case 'Field':
+      return isFieldName(value)
+    case 'Filter':
+      return isFilter(value)
+    case 'Integer':
+      return typeof value === 'number'
+    case 'Time':
+      return typeof value === 'number' || typeof value === 'string'
+    default:
+      return 'const' in schema ? value === schema.const : typeof value === schema.type
   }
-}
-
-function seriesOf(value: SeriesDefinition): SeriesDefinition {
-  const metric = value.metric ?? 'events'
-  if (!METRICS.includes(metric) || !(value.property == null || isFieldName(value.property))) throw new Error('unknown')
-  const { property, p } = value
-  return { ...definitionOf(value), metric, ...(property && { property }), ...(typeof p === 'number' && { p }) }
-}
-
-function definitionOf(value: Definition | string): Definition {
-  if (typeof value === 'string') return { event: value, where: null }
-  if (!isObject(value) || !isFieldName(value.event)) throw new Error('not events')
-  const where = value.where ?? null
-  if (where !== null && !isFilter(where)) throw new Error('not a filter')
-  return { event: value.event, where }
-}
-
-function listOf<T>(value: T[]): T[] {
-  if (!Array.isArray(value)) throw new Error('not a list')
-  return value
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Without what the service fills in anyway: for short links. */
 export function compact(draft: Draft): Json {
-  const defaults: Json = DEFAULTS[draft.kind]
+  const fields: Record<string, Schema> = COUNTING[draft.kind].properties
   const entries = Object.entries(draft).filter(([name, value]) => {
-    return (
-      value !== null && !(Object.hasOwn(defaults, name) && JSON.stringify(value) === JSON.stringify(defaults[name]))
-    )
+    return value !== null && JSON.stringify(value) !== JSON.stringify(fields[name]?.default)
   })
   return { kind: draft.kind, ...(withoutNulls(Object.fromEntries(entries)) as Json) }
 }

@@ -1,4 +1,4 @@
-import type { AnswerTo } from '../../contract/question-input.js'
+import type { AnswerTo } from '../../contract/questions.js'
 import { lineNames } from './answer-names.js'
 import { type Behind, lineBehind, lineOf } from './answer-table.js'
 import type { AnswerBefore, LineBefore } from './period-before.js'

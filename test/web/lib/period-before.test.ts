@@ -1,6 +1,5 @@
 import t from 'tap'
-import type { AnswerTo } from '../../../src/contract/question-input.js'
-import type { Metric } from '../../../src/contract/questions.js'
+import type { AnswerTo, Metric } from '../../../src/contract/questions.js'
 import { besides, limitBefore } from '../../../src/web/lib/period-before.js'
 
 /** An answer by a breakdown. @param totals by its values, `$other` for the rest */

@@ -1,3 +1,4 @@
+import { Funnel } from '../../../contract/question-schemas.js'
 import type { Definition, Exclusion } from '../../../contract/questions.js'
 import type { FunnelDraft } from '../../lib/question.js'
 import { Choose } from '../../ui/choose.js'
@@ -5,7 +6,7 @@ import { DefinitionField } from './event-field.js'
 import { Faults } from './faults.js'
 import { WindowField } from './window-field.js'
 
-const MAX_STEPS = 20
+const { minItems, maxItems } = Funnel.properties.steps
 const ORDERS = [
   ['ordered', 'In this order'],
   ['strict', 'In this order, no step in between'],
@@ -40,7 +41,7 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
             />
           </div>
         ))}
-        {steps.length < MAX_STEPS && (
+        {steps.length < maxItems && (
           <button type="button" class="add" onClick={() => set([...steps, { event: '', where: null }])}>
             + Step
           </button>
@@ -82,7 +83,7 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
       <span>
         {button('↑', 'Move up', index > 0, () => swap(index - 1))}
         {button('↓', 'Move down', index < steps.length - 1, () => swap(index + 1))}
-        {button('✕', 'Remove', steps.length > 2, () => onChange(steps.filter((_, other) => other !== index)))}
+        {button('✕', 'Remove', steps.length > minItems, () => onChange(steps.filter((_, other) => other !== index)))}
       </span>
     </header>
   )

@@ -1,4 +1,5 @@
-import type { PathsDraft } from '../../lib/question.js'
+import { Paths } from '../../../contract/question-schemas.js'
+import { findBounds, type PathsDraft } from '../../lib/question.js'
 import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
 import { DefinitionField } from './event-field.js'
@@ -41,15 +42,13 @@ export function PathsBuilder({ draft, onChange }: PathsBuilderProps) {
         <NumberField
           label="Steps"
           value={steps}
-          min={1}
-          max={5}
+          {...findBounds(Paths.properties.steps)}
           onChange={(next) => onChange({ ...draft, steps: next })}
         />
         <NumberField
           label="Events of a step"
           value={limit}
-          min={1}
-          max={1000}
+          {...findBounds(Paths.properties.limit)}
           onChange={(next) => onChange({ ...draft, limit: next })}
         />
         <WindowField label="Within" value={draft.window} onChange={(window) => onChange({ ...draft, window })} />

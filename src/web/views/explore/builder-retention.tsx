@@ -1,4 +1,5 @@
-import type { RetentionDraft } from '../../lib/question.js'
+import { Retention } from '../../../contract/question-schemas.js'
+import { findBounds, type RetentionDraft } from '../../lib/question.js'
 import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
 import { DefinitionField } from './event-field.js'
@@ -67,8 +68,7 @@ export function RetentionBuilder({ draft, onChange }: RetentionBuilderProps) {
         <NumberField
           label="How many"
           value={intervals}
-          min={1}
-          max={90}
+          {...findBounds(Retention.properties.intervals)}
           onChange={(next) => onChange({ ...draft, intervals: next })}
         />
         <Choose label="They are" value={mode} options={MODES} onChange={(next) => onChange({ ...draft, mode: next })} />

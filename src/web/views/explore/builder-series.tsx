@@ -1,12 +1,13 @@
+import { SeriesDefinition as Definition, Series } from '../../../contract/question-schemas.js'
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
-import { isOfNumbers, type SeriesDraft } from '../../lib/question.js'
+import { findBounds, isOfNumbers, type SeriesDraft } from '../../lib/question.js'
 import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
 import { DefinitionField, firstEvent } from './event-field.js'
 import { Faults } from './faults.js'
 import { PropertyField } from './property-field.js'
 
-const MAX_SERIES = 10
+const fields = Definition.properties
 
 const METRICS: readonly (readonly [Metric, string])[] = [
   ['events', 'How many events'],
@@ -51,7 +52,7 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
         </div>
       ))}
       <Faults path="/interval" />
-      {series.length < MAX_SERIES && (
+      {series.length < Series.properties.series.maxItems && (
         <button
           type="button"
           class="add"
@@ -71,7 +72,7 @@ interface OneSeriesProps {
 }
 
 function OneSeries({ value, path, onChange }: OneSeriesProps) {
-  const { metric, property = '', p = 95 } = value
+  const { metric, property = '', p = fields.p.default } = value
   return (
     <>
       <Choose<Metric>
@@ -92,7 +93,12 @@ function OneSeries({ value, path, onChange }: OneSeriesProps) {
       )}
       <Faults path={`${path}/property`} />
       {metric === 'percentile' && (
-        <NumberField label="Percent" value={p} min={0} max={100} onChange={(next) => onChange({ ...value, p: next })} />
+        <NumberField
+          label="Percent"
+          value={p}
+          {...findBounds(fields.p)}
+          onChange={(next) => onChange({ ...value, p: next })}
+        />
       )}
       <DefinitionField label="Event" value={value} path={path} onChange={onChange} />
     </>

@@ -1,5 +1,7 @@
+import { withoutNull } from '../../../contract/fields.js'
+import { Series } from '../../../contract/question-schemas.js'
 import type { FieldName } from '../../../contract/questions.js'
-import type { Draft, FunnelDraft, SeriesDraft } from '../../lib/question.js'
+import { type Draft, type FunnelDraft, findBounds, type SeriesDraft } from '../../lib/question.js'
 import { NumberField } from '../../ui/number-field.js'
 import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
@@ -47,7 +49,7 @@ function OfKind({ draft, onChange }: BuilderProps) {
   }
 }
 
-const MAX_FIELDS = 2
+const { maxItems } = withoutNull(Series.properties.breakdown)
 
 interface BreakdownFieldsProps {
   draft: SeriesDraft | FunnelDraft
@@ -57,7 +59,7 @@ interface BreakdownFieldsProps {
 /** By what an answer is split. */
 function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
   const { breakdown, limit } = draft
-  const fields: FieldName[] = breakdown.length < MAX_FIELDS ? [...breakdown, ''] : breakdown
+  const fields: FieldName[] = breakdown.length < maxItems ? [...breakdown, ''] : breakdown
   const set = (i: number, field: FieldName) => {
     onChange({ ...draft, breakdown: fields.with(i, field).filter((one) => one.length > 0) })
   }
@@ -81,8 +83,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
           <NumberField
             label="Values at most"
             value={limit}
-            min={1}
-            max={1000}
+            {...findBounds(Series.properties.limit)}
             onChange={(next) => onChange({ ...draft, limit: next })}
           />
           {draft.kind === 'series' && (

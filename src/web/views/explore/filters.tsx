@@ -1,5 +1,5 @@
 import { useId, useState } from 'preact/hooks'
-import type { Filter } from '../../../contract/questions.js'
+import { type Filter, OPERATORS } from '../../../contract/filters.js'
 import {
   type Condition,
   filterOf,
@@ -8,9 +8,8 @@ import {
   isFilter,
   isGroup,
   type Joint,
-  OPERATORS,
+  OPERATOR_TEXTS,
   type Operator,
-  operandOf,
   withOperator,
 } from '../../lib/filters.js'
 import { Choose } from '../../ui/choose.js'
@@ -23,7 +22,7 @@ const JOINTS = [
   ['and', 'All of these'],
   ['or', 'Any of these'],
 ] as const
-const OPERATOR_OPTIONS = Object.entries(OPERATORS) as [Operator, string][]
+const OPERATOR_OPTIONS = Object.entries(OPERATOR_TEXTS) as [Operator, string][]
 
 interface FilterEditorProps {
   label: string
@@ -132,7 +131,7 @@ function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProp
         options={OPERATOR_OPTIONS}
         onChange={(next) => onChange(withOperator(condition, next))}
       />
-      {operandOf(operator) !== 'none' && <ValuesField condition={condition} event={event} onChange={onChange} />}
+      {OPERATORS[operator] !== 'nothing' && <ValuesField condition={condition} event={event} onChange={onChange} />}
     </div>
   )
 }

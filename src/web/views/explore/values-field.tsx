@@ -1,7 +1,7 @@
 import { useEffect, useId, useState } from 'preact/hooks'
-import type { Scalar } from '../../../contract/questions.js'
+import { OPERATORS, type Scalar } from '../../../contract/filters.js'
 import { typedValue, valueText } from '../../lib/fields.js'
-import { type Condition, operandOf } from '../../lib/filters.js'
+import type { Condition } from '../../lib/filters.js'
 import { useNames } from '../../lib/names.js'
 import { Combobox } from '../../ui/combobox.js'
 
@@ -15,8 +15,8 @@ interface ValuesFieldProps {
 export function ValuesField({ condition, event, onChange }: ValuesFieldProps) {
   const [operator, field, compared = []] = condition
   const set = (value: unknown) => onChange([operator, field, value] as Condition)
-  const operand = operandOf(operator)
-  if (operand === 'one') return <OneValue value={compared as string | number} onChange={set} />
+  const operand = OPERATORS[operator]
+  if (operand === 'order') return <OneValue value={compared as string | number} onChange={set} />
   const values: Scalar[] = Array.isArray(compared) ? compared : [compared]
   const isText = operand === 'texts'
   return (

@@ -1,0 +1,43 @@
+/** Filters of events, as they go over the wire. */
+
+export type Scalar = string | number | boolean | null
+
+/**
+ * `event`, `distinct_id`, `timestamp`, `properties.<name>[.<name>…]` or `user.<name>…`; a list of names if one of them has
+ * a dot in it.
+ */
+export type FieldName = string | string[]
+
+/** What each operator compares a field with. */
+export const OPERATORS = {
+  is: 'values',
+  is_not: 'values',
+  contains: 'texts',
+  not_contains: 'texts',
+  starts_with: 'texts',
+  ends_with: 'texts',
+  matches: 'texts',
+  gt: 'order',
+  gte: 'order',
+  lt: 'order',
+  lte: 'order',
+  set: 'nothing',
+  not_set: 'nothing',
+} as const
+
+interface Operands {
+  values: [Scalar[]]
+  texts: [string | string[]]
+  order: [number | string]
+  nothing: []
+}
+
+export type Operator = keyof typeof OPERATORS
+export type Operand = keyof Operands
+type OperatorWith<O extends Operand> = {
+  [Name in Operator]: (typeof OPERATORS)[Name] extends O ? Name : never
+}[Operator]
+
+/** A filter that compares one field. */
+export type Comparison = { [O in Operand]: [OperatorWith<O>, FieldName, ...Operands[O]] }[Operand]
+export type Filter = Comparison | ['and' | 'or', Filter[]] | ['not', Filter]

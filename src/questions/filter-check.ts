@@ -1,0 +1,99 @@
+import { type FieldName, OPERATORS, type Operand, type Operator } from '../contract/filters.js'
+import { findFieldFault, splitField } from './field-name.js'
+import { instantOf } from './time.js'
+
+/** Maximum nesting of `and`, `or` and `not`. */
+const MAX_NESTING = 10
+const MAX_FILTERS = 100
+const MAX_VALUES = 1000
+/** Maximum length of a text or pattern to compare with, characters. */
+const MAX_TEXT = 10_000
+
+/** Checks all filters of one question. */
+export class FilterCheck {
+  readonly #fault: (path: string, message: string) => void
+  #filters = 0
+
+  /** @param fault called with each fault */
+  constructor(fault: (path: string, message: string) => void) {
+    this.#fault = fault
+  }
+
+  check(filter: unknown, path: string, level = 1): void {
+    if (++this.#filters > MAX_FILTERS) {
+      // The first is enough: the others are not even looked at.
+      if (this.#filters === MAX_FILTERS + 1)
+        this.#fault(path, `must not be there: a question has at most ${MAX_FILTERS} filters`)
+      return
+    }
+    if (!Array.isArray(filter) || typeof filter[0] !== 'string') {
+      this.#fault(path, 'must be a filter such as ["is", "properties.plan", ["pro"]]')
+    } else if (filter[0] === 'and' || filter[0] === 'or' || filter[0] === 'not') {
+      this.#checkGroup(filter, path, level)
+    } else {
+      this.#checkComparison(filter, path)
+    }
+  }
+
+  #checkGroup(filter: unknown[], path: string, level: number): void {
+    const [operator, inner] = filter as [string, unknown]
+    if (level > MAX_NESTING) {
+      this.#fault(path, `must not be nested more than ${MAX_NESTING} levels deep`)
+    } else if (filter.length !== 2) {
+      this.#fault(path, operator === 'not' ? 'must be ["not", filter]' : `must be ["${operator}", [filters]]`)
+    } else if (operator === 'not') {
+      this.check(inner, `${path}/1`, level + 1)
+    } else if (Array.isArray(inner)) {
+      for (const [i, one] of inner.entries()) this.check(one, `${path}/1/${i}`, level + 1)
+    } else {
+      this.#fault(`${path}/1`, 'must be an array of filters')
+    }
+  }
+
+  #checkComparison(filter: unknown[], path: string): void {
+    const [operator, field, operand] = filter as [string, unknown, unknown]
+    if (!Object.hasOwn(OPERATORS, operator)) {
+      this.#fault(`${path}/0`, `must be one of ${[...Object.keys(OPERATORS), 'and', 'or', 'not'].join(', ')}`)
+      return
+    }
+    const kind = OPERATORS[operator as Operator]
+    if (filter.length !== (kind === 'nothing' ? 2 : 3)) {
+      this.#fault(path, `must be ["${operator}", field${kind === 'nothing' ? '' : ', value'}]`)
+      return
+    }
+    const fieldFault = findFieldFault(field)
+    if (fieldFault !== undefined) this.#fault(`${path}/1`, fieldFault)
+    const isTime = fieldFault === undefined && splitField(field as FieldName)[0] === 'timestamp'
+    const fault = findOperandFault(kind, operand, isTime)
+    if (fault !== undefined) this.#fault(`${path}/2`, fault)
+  }
+}
+
+/** Returns what is wrong with an operand; undefined if it is valid. */
+function findOperandFault(kind: Operand, operand: unknown, isTime: boolean): string | undefined {
+  switch (kind) {
+    case 'values':
+      if (Array.isArray(operand) && operand.length <= MAX_VALUES && operand.every(isScalar)) return undefined
+      return `must be an array of at most ${MAX_VALUES} texts, numbers, booleans or nulls`
+    case 'texts': {
+      const all = Array.isArray(operand) ? operand : [operand]
+      if (all.length <= MAX_VALUES && all.every(isText)) return undefined
+      return `must be a text, or an array of at most ${MAX_VALUES} texts`
+    }
+    case 'order':
+      if (typeof operand === 'number') return undefined
+      if (!isText(operand)) return 'must be a number or a text'
+      // Whether it is a time does not depend on the zone.
+      return isTime && instantOf(operand, 'UTC') === null ? 'must be a number, a date or an ISO time' : undefined
+    case 'nothing':
+      return undefined
+  }
+}
+
+function isScalar(value: unknown): boolean {
+  return value === null || typeof value === 'number' || typeof value === 'boolean' || isText(value)
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= MAX_TEXT
+}

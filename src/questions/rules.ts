@@ -1,0 +1,132 @@
+import { MAX_TIMESTAMP } from '../contract/limits.js'
+import type {
+  AnyQuestion,
+  Cell,
+  FunnelCell,
+  FunnelQuestion,
+  PathsCell,
+  PathsQuestion,
+  RangeQuestion,
+  RetentionCell,
+  RetentionQuestion,
+  SeriesCell,
+  SeriesQuestion,
+} from '../contract/questions.js'
+import { countBuckets, instantOf, isDate, laterDate, localDate, rangeOf, type Unit } from './time.js'
+
+/** What a schema cannot say of questions: rules between fields, and defaults that depend on the others. */
+
+const DEFAULT_DAYS = 30
+const DAY_MS = 86_400_000
+/** Maximum number of buckets of one line. */
+const MAX_BUCKETS = 10_000
+/** Maximum number of points of all lines of an answer. */
+const MAX_POINTS = 500_000
+
+/** Reports a fault of a field. @param field the end of its path, such as `/from` */
+type Fault = (field: string, message: string) => void
+
+/**
+ * The range of a question: by default the last 30 days.
+ * @param given with the bounds that the caller gave
+ * @param now epoch ms
+ */
+export function fillRange(given: Partial<RangeQuestion> & { timezone: string }, now: number, fault: Fault) {
+  const { timezone } = given
+  const to = checkBound('/to', given.to, timezone, fault) ?? localDate(now, timezone, 1)
+  const from = checkBound('/from', given.from, timezone, fault) ?? subtractDays(to, timezone)
+  const range = rangeOf({ from, to, timezone })
+  if (range.from >= range.to) fault('/from', 'must be before to')
+  return { from, to }
+}
+
+function checkBound(field: string, bound: string | number | undefined, timezone: string, fault: Fault) {
+  if (bound === undefined) return undefined
+  const at = instantOf(bound, timezone)
+  // In local time, the first day may begin earlier and the last one end later than in UTC.
+  const slack = typeof bound === 'number' ? 0 : DAY_MS
+  if (at !== null && at >= -slack && at <= MAX_TIMESTAMP + slack) return bound
+  fault(field, 'must be a date (2026-04-24), an ISO time, or milliseconds since 1970')
+  return undefined
+}
+
+function subtractDays(to: string | number, timezone: string): string {
+  if (isDate(to)) return laterDate(to, -DEFAULT_DAYS)
+  return localDate(instantOf(to, timezone) ?? 0, timezone, -DEFAULT_DAYS)
+}
+
+/** Checks a question whose range is filled in. */
+export function checkRules(question: AnyQuestion, fault: Fault): void {
+  if (question.kind === 'series') checkSeries(question, fault)
+  else if (question.kind === 'funnel') checkFunnel(question, fault)
+  else if (question.kind === 'retention') checkBuckets('/unit', question, question.unit, fault)
+  else checkPaths(question, fault)
+}
+
+function checkSeries(question: SeriesQuestion, fault: Fault): void {
+  const { series, interval, breakdown, limit } = question
+  if (interval !== 'none') checkBuckets('/interval', question, interval, fault)
+  const points = countBuckets(rangeOf(question), interval === 'none' ? 'month' : interval)
+  if (series.length * (breakdown.length > 0 ? limit + 1 : 1) * points <= MAX_POINTS) return
+  fault('/limit', `must be less, or interval longer: there would be over ${MAX_POINTS} points`)
+}
+
+function checkFunnel({ steps, exclude }: FunnelQuestion, fault: Fault): void {
+  const last = Math.max(1, steps.length - 1)
+  for (const [i, { after }] of exclude.entries()) {
+    if (after > last) fault(`/exclude/${i}/after`, `must be a whole number from 1 to ${last}`)
+  }
+}
+
+function checkPaths({ start, end }: PathsQuestion, fault: Fault): void {
+  if ((start === null) === (end === null)) fault('/start', 'or end must be there, and not both')
+}
+
+function checkBuckets(field: string, question: RangeQuestion, unit: Unit, fault: Fault): void {
+  if (countBuckets(rangeOf(question), unit) <= MAX_BUCKETS) return
+  const larger = { hour: 'day', day: 'month', week: 'month', month: 'month' }[unit]
+  fault(field, `must be longer, or the range shorter: there would be over ${MAX_BUCKETS} of them; use ${larger}`)
+}
+
+/** Checks that a cell can be one of the answer to a question of its kind. */
+export function checkCell(question: AnyQuestion, cell: Cell, fault: Fault): void {
+  if (question.kind === 'series') checkSeriesCell(question, cell as SeriesCell, fault)
+  else if (question.kind === 'funnel') checkFunnelCell(question, cell as FunnelCell, fault)
+  else if (question.kind === 'retention') checkRetentionCell(question, cell as RetentionCell, fault)
+  else checkPathsCell(question, cell as PathsCell, fault)
+}
+
+function checkSeriesCell(question: SeriesQuestion, { series, breakdown, at }: SeriesCell, fault: Fault): void {
+  if (at !== undefined && instantOf(at, question.timezone) === null) {
+    fault('/at', 'must be the time of a point of the answer')
+  }
+  checkWhole('/series', series, 0, Math.max(0, question.series.length - 1), fault)
+  checkBreakdown(breakdown, question, fault)
+}
+
+function checkFunnelCell(question: FunnelQuestion, { step, breakdown, dropped }: FunnelCell, fault: Fault): void {
+  checkWhole('/step', step, dropped ? 2 : 1, Math.max(2, question.steps.length), fault)
+  checkBreakdown(breakdown, question, fault)
+}
+
+function checkRetentionCell({ intervals }: RetentionQuestion, { cohort, interval }: RetentionCell, fault: Fault): void {
+  if (!isDate(cohort)) fault('/cohort', 'must be the date of a cohort of the answer')
+  if (interval !== undefined) checkWhole('/interval', interval, 0, intervals - 1, fault)
+}
+
+function checkPathsCell({ steps }: PathsQuestion, { step, event, from, to }: PathsCell, fault: Fault): void {
+  checkWhole('/step', step, 0, steps, fault)
+  const isNode = event !== undefined && from === undefined && to === undefined
+  const isLink = event === undefined && from !== undefined && to !== undefined
+  if (!isNode && !isLink) fault('/event', 'must be there for a node, or from and to for a link')
+}
+
+function checkWhole(field: string, value: number, least: number, most: number, fault: Fault): void {
+  if (value < least || value > most) fault(field, `must be a whole number from ${least} to ${most}`)
+}
+
+/** The rest has one value for all fields. */
+function checkBreakdown(values: unknown[], { breakdown }: { breakdown: unknown[] }, fault: Fault): void {
+  if (values.length === breakdown.length || (values.length === 1 && values[0] === '$other')) return
+  fault('/breakdown', 'must be the breakdown of a line of the answer')
+}

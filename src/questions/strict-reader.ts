@@ -1,0 +1,95 @@
+import { Kind, TypeRegistry } from '@sinclair/typebox'
+import { Check } from '@sinclair/typebox/value'
+import type { Schema } from '../contract/fields.js'
+import { isName, MAX_NAME } from '../contract/limits.js'
+import { MAX_EVENTS } from '../contract/question-schemas.js'
+import type { Reader } from '../contract/read-fields.js'
+import { pointerPart, type Warning } from '../contract/warning.js'
+import { nearestOf } from '../lib/nearest.js'
+import type { Faults } from './faults.js'
+import { findFieldFault } from './field-name.js'
+import { FilterCheck } from './filter-check.js'
+import { durationMs, instantOf, isTimeZone } from './time.js'
+
+const MAX_DURATION_MS = 366 * 86_400_000
+
+/** What JSON Schema cannot say of some values, by the kind of their schema. */
+const CHECKS: Record<string, (value: unknown) => boolean> = {
+  EventNames: (value) =>
+    [value].flat().every(isName) && (!Array.isArray(value) || isInside(value.length, 1, MAX_EVENTS)),
+  Field: (value) => findFieldFault(value) === undefined,
+  Time: (value) => (typeof value === 'string' || typeof value === 'number') && instantOf(value, 'UTC') !== null,
+  TimeZone: (value) => typeof value === 'string' && isTimeZone(value),
+  Duration: (value) => typeof value === 'string' && isInside(durationMs(value) ?? 0, 1, MAX_DURATION_MS),
+  Filter: (value) => {
+    let isValid = true
+    new FilterCheck(() => {
+      isValid = false
+    }).check(value, '')
+    return isValid
+  },
+}
+for (const [kind, check] of Object.entries(CHECKS)) TypeRegistry.Set(kind, (_, value) => check(value))
+
+interface Noted {
+  path: string
+  object: Record<string, unknown>
+  known: readonly string[]
+}
+
+/** Reads one question and collects its faults, and the fields that it has in vain. */
+export class StrictReader implements Reader {
+  readonly #faults: Faults
+  readonly #filters: FilterCheck
+  readonly #objects: Noted[] = []
+
+  constructor(faults: Faults) {
+    this.#faults = faults
+    this.#filters = new FilterCheck((path, message) => faults.add(path, message))
+  }
+
+  check(schema: Schema, value: unknown, path: string): boolean {
+    const kind = schema[Kind]
+    if (kind === 'Filter') {
+      // Its faults have paths of their own.
+      this.#filters.check(value, path)
+      return true
+    }
+    if (kind === 'Array') {
+      if (Array.isArray(value) && isInside(value.length, schema.minItems, schema.maxItems)) return true
+    } else if (Check(schema, value)) return true
+    if (kind === 'EventNames' && Array.isArray(value) && isInside(value.length, 1, MAX_EVENTS)) {
+      const message = `must be a name of 1 to ${MAX_NAME} characters, without unpaired surrogates`
+      for (const [i, name] of value.entries()) if (!isName(name)) this.fault(`${path}/${i}`, message)
+    } else {
+      this.fault(path, (kind === 'Field' && findFieldFault(value)) || schema.message)
+    }
+    return false
+  }
+
+  fault(path: string, message: string): void {
+    this.#faults.add(path, message)
+  }
+
+  note(path: string, object: Record<string, unknown>, known: readonly string[]): void {
+    this.#objects.push({ path, object, known })
+  }
+
+  /** Warns of the fields that are unknown where they are, except those that are null. */
+  listWarnings(): Warning[] {
+    return this.#objects.flatMap(({ path, object, known }) => {
+      const names = Object.keys(object).filter((name) => !known.includes(name) && object[name] !== null)
+      if (names.length === 0) return []
+      const nearest = nearestOf(known)
+      return names.filter(isName).map((name) => {
+        const meant = nearest(name)
+        const advice = meant ? `Did you mean ${meant}?` : `The fields here are ${known.join(', ')}.`
+        return { path: `${path}/${pointerPart(name)}`, message: `The field ${name} is ignored. ${advice}` }
+      })
+    })
+  }
+}
+
+function isInside(number: number, least: number, most: number): boolean {
+  return number >= least && number <= most
+}
