@@ -11,14 +11,9 @@ import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { Trouble } from './ui/trouble.js'
 import { NeedsEvents } from './views/needs-events.js'
 import { SignIn, SignInAgain } from './views/sign-in.js'
+import type { ViewProps } from './views/view-props.js'
 
 const DAY_MS = 86_400_000
-
-/** What every view is given. */
-export interface ViewProps {
-  session: Session
-  route: Route
-}
 
 interface View {
   title: string

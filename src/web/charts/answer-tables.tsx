@@ -1,7 +1,6 @@
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
 import { visible } from '../lib/visible.js'
-import type { OnNumber } from './answer-view.js'
-import { NumberButton } from './number-button.js'
+import { NumberButton, type OnNumber } from './number-button.js'
 
 /** More would make the browser slow; the file has them all. */
 const MAX_ROWS = 500

@@ -4,8 +4,7 @@ import { dateText } from '../lib/answer-names.js'
 import { intervalText } from '../lib/answer-table.js'
 import { numberText, shareText } from '../lib/format.js'
 import { hasBegun } from '../lib/range.js'
-import type { OnNumber } from './answer-view.js'
-import { NumberButton } from './number-button.js'
+import { NumberButton, type OnNumber } from './number-button.js'
 
 interface CohortsProps {
   answer: AnswerTo<'retention'>

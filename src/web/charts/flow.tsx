@@ -4,7 +4,7 @@ import { type Behind, nodeText } from '../lib/answer-table.js'
 import { type FlowLink, type FlowNode, flowLayout, NODE_WIDTH } from '../lib/flow-layout.js'
 import { numberText } from '../lib/format.js'
 import { visible } from '../lib/visible.js'
-import type { OnNumber } from './answer-view.js'
+import type { OnNumber } from './number-button.js'
 
 interface FlowProps {
   answer: AnswerTo<'paths'>

@@ -4,8 +4,7 @@ import { stepCell, stepText } from '../lib/answer-table.js'
 import { breakdownText } from '../lib/fields.js'
 import { durationText, numberText, shareText } from '../lib/format.js'
 import { visible } from '../lib/visible.js'
-import type { OnNumber } from './answer-view.js'
-import { NumberButton } from './number-button.js'
+import { NumberButton, type OnNumber } from './number-button.js'
 
 interface FunnelProps {
   answer: AnswerTo<'funnel'>
