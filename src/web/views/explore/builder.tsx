@@ -1,5 +1,6 @@
 import type { FieldName } from '../../../contract/questions.js'
 import type { Draft, FunnelDraft, SeriesDraft } from '../../lib/question.js'
+import { useRowKeys } from '../../lib/row-keys.js'
 import { NumberField } from '../../ui/number-field.js'
 import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
@@ -58,6 +59,7 @@ interface BreakdownFieldsProps {
 function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
   const { breakdown, limit } = draft
   const fields: FieldName[] = breakdown.length < MAX_FIELDS ? [...breakdown, ''] : breakdown
+  const keys = useRowKeys(fields.map((field) => JSON.stringify(field)))
   const set = (i: number, field: FieldName) => {
     onChange({ ...draft, breakdown: fields.with(i, field).filter((one) => one.length > 0) })
   }
@@ -66,7 +68,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
       <h2>Broken down by</h2>
       {fields.map((field, i) => (
         <PropertyField
-          key={i}
+          key={keys[i]}
           label={i === 0 ? 'Breakdown' : 'Second breakdown'}
           hidesLabel
           value={field}

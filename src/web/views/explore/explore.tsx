@@ -38,7 +38,7 @@ const SETTLED_MS = 300
 
 /** Questions by choosing from what there is; the question is in the link. */
 export default function Explore({ session, route }: ViewProps) {
-  const names = useMemo(() => new Names(), [session.project])
+  const names = useMemo(() => new Names(), [])
   const shown = shownBy(route.query)
   const first = useLoaded(shown.text === '' ? 'first' : null, () => names.events(''))
   if (shown.text === '') {
