@@ -1,5 +1,5 @@
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
-import { useRowKeys } from '../lib/row-keys.js'
+import { useRowKeys } from '../lib/use-row-keys.js'
 import { visible } from '../lib/visible.js'
 import { Scrollable } from '../ui/scrollable.js'
 import { NumberButton, type OnNumber } from './number-button.js'

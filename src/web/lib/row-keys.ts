@@ -1,5 +1,3 @@
-import { useRef } from 'preact/hooks'
-
 /** The rows of a list as they were shown last, and the key of each. */
 export interface KeyedRows {
   rows: readonly string[]
@@ -11,12 +9,6 @@ export interface KeyedRows {
  * before and after one that was added or removed. Of rows that changed places, each takes the key of the place.
  * @param rows each as a text that tells it from the others
  */
-export function useRowKeys(rows: readonly string[]): readonly number[] {
-  const shown = useRef<KeyedRows>({ rows: [], keys: [] })
-  shown.current = keyRows(shown.current, rows)
-  return shown.current.keys
-}
-
 export function keyRows(before: KeyedRows, rows: readonly string[]): KeyedRows {
   const most = Math.min(before.rows.length, rows.length)
   let head = 0

@@ -1,6 +1,6 @@
 import type { Definition, Exclusion } from '../../../contract/questions.js'
 import type { FunnelDraft } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Choose } from '../../ui/choose.js'
 import { DefinitionField } from './event-field.js'
 import { Faults } from './faults.js'

@@ -1,6 +1,6 @@
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
 import { isOfNumbers, type SeriesDraft } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
 import { DefinitionField, firstEvent } from './event-field.js'

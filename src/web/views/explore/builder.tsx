@@ -1,6 +1,6 @@
 import type { FieldName } from '../../../contract/questions.js'
 import type { Draft, FunnelDraft, SeriesDraft } from '../../lib/question.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { NumberField } from '../../ui/number-field.js'
 import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'

@@ -1,6 +1,6 @@
 import type { Definition } from '../../../contract/questions.js'
 import { useNames } from '../../lib/names.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Faults } from './faults.js'
 import { FilterEditor } from './filters.js'

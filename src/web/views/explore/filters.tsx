@@ -13,7 +13,7 @@ import {
   operandOf,
   withOperator,
 } from '../../lib/filters.js'
-import { useRowKeys } from '../../lib/row-keys.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Choose } from '../../ui/choose.js'
 import { Faults } from './faults.js'
 import { PropertyField } from './property-field.js'
