@@ -25,8 +25,4 @@ USER node
 EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/health/live`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# One thread beside the main one collects garbage: with more, they keep each other and Redis from two cores.
-# Nor may V8 guess early on which objects live long: it keeps to its guess, and where it was wrong, each request leaves
-# what it had to the slow collections, until the process ends.
-# Everything is marked when the heap is three times what was alive; buffers count, which pages and batches go through.
-CMD ["node", "--v8-pool-size=1", "--no-allocation-site-pretenuring", "--heap-growing-percent=200", "--min-semi-space-size=16", "--no-memory-reducer", "dist/main.js"]
+CMD ["tallyhouse", "serve"]

@@ -1,6 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FigureOptions } from './figures.js'
-import type { Layout } from './machines.js'
 import { SECRET_KEY, type Servers } from './servers.js'
 import type { Store } from './store.js'
 
@@ -22,6 +21,9 @@ export interface Bench {
   /** reports to the terminal that a round begins */
   round(number: number): void
 }
+
+/** `lanes`: one store of all machines. `cells`: each machine has a store of its own, so that they share nothing. */
+export type Layout = 'lanes' | 'cells'
 
 interface MachinePlan {
   /** how many at a time; 1 is what the others are compared with */

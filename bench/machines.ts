@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
-import { untilVisible } from './benchmark.js'
+import { type Layout, untilVisible } from './benchmark.js'
 import type { Servers } from './servers.js'
 import type { CpuGroup } from './shares.js'
 import { Store } from './store.js'
@@ -23,9 +23,6 @@ interface Machine {
   store: Store
   group: CpuGroup
 }
-
-/** `lanes`: one store of all machines. `cells`: each machine has a store of its own, so that they share nothing. */
-export type Layout = 'lanes' | 'cells'
 
 /** Machines that are loaded together. */
 export class Machines {

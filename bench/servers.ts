@@ -12,17 +12,8 @@ import { startNode } from './node.js'
 
 /** The root of the repository, seen from `bench/dist/bench/`. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
-const SERVICE = join(ROOT, 'dist/main.js')
 /** The command line. */
 export const CLI = join(ROOT, 'dist/cli.js')
-/** With which `npm start` runs it. */
-const FLAGS = [
-  '--v8-pool-size=1',
-  '--no-allocation-site-pretenuring',
-  '--heap-growing-percent=200',
-  '--min-semi-space-size=16',
-  '--no-memory-reducer',
-]
 /** Not in the system's folder for temporary files, which may be in memory, where a write to disk costs nothing. */
 const DATA = join(ROOT, 'bench/data')
 
@@ -129,9 +120,9 @@ export class Servers {
   }
 
   async #service(parts: Record<string, string>): Promise<Running> {
-    if (!existsSync(SERVICE)) throw new Error(`${SERVICE} is missing; run npm run build`)
+    if (!existsSync(CLI)) throw new Error(`${CLI} is missing; run npm run build`)
     const profile = this.#options.cpuProfile ? ['--cpu-prof', `--cpu-prof-dir=${DATA}`] : []
-    const child = this.spawn('Tallyhouse', process.execPath, [...FLAGS, ...profile, SERVICE], {
+    const child = this.spawn('Tallyhouse', process.execPath, [...(await v8Flags()), ...profile, CLI, 'serve'], {
       ...parts,
       SECRET_KEY,
       PORT: '0',
@@ -213,6 +204,12 @@ export class Servers {
       await close().catch((error) => console.error(error))
     }
   }
+}
+
+/** The flags in the first line of the command, with which it starts itself. */
+async function v8Flags(): Promise<string[]> {
+  const [first = ''] = (await readFile(CLI, 'utf8')).split('\n', 1)
+  return first.split(' ').filter((word) => word.startsWith('--'))
 }
 
 export function programFile(name: string): string {

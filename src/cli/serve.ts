@@ -1,11 +1,15 @@
 import { onParentEnd } from '../lib/parent.js'
 import { type Command, UsageError } from './command.js'
 
+/** With which `npm start` says what the service is to end with. */
+const PARENT = /^--parent=\d+$/
+
 export const command: Command = {
   summary: 'runs the service, as npm start does',
   usage: 'Usage: tallyhouse serve\n\nIt is configured by environment variables, which docs/settings.md lists.',
   handlesSignals: true,
-  async run([argument], { env }) {
+  async run(args, { env }) {
+    const argument = args.find((text) => !PARENT.test(text))
     if (argument !== undefined) {
       const advice = 'Set the variables that docs/settings.md lists, for example PORT=4000 tallyhouse serve'
       throw new UsageError(`serve takes no arguments, but there is ${argument}. ${advice}.`)

@@ -31,7 +31,8 @@ export class Lifetime {
    * forwards signals, but cannot forward the SIGKILL that kills npm itself.
    */
   #endWithParent(): void {
-    const parent = Number(/^--parent=(\d+)$/.exec(process.argv[2] ?? '')?.[1])
+    const argument = process.argv.find((text) => text.startsWith('--parent='))
+    const parent = Number(argument?.slice('--parent='.length))
     // A worker inherits the arguments, but has another parent, with which it ends anyway.
     if (!parent || cluster.isWorker) return
     onParentEnd(parent, () => {

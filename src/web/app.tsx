@@ -5,20 +5,16 @@ import { currentSession, type Session, signOut, whenOtherTab } from './api/sessi
 import { BASE } from './lib/base.js'
 import { parseRoute } from './lib/link.js'
 import { isGuarded, type Route, useRoute } from './lib/route.js'
+import { useLatest } from './lib/use-latest.js'
 import { useLoaded } from './lib/use-loaded.js'
 import { usePoll } from './lib/use-poll.js'
 import { Failure, Loading, PartMissing } from './ui/notice.js'
 import { Trouble } from './ui/trouble.js'
 import { NeedsEvents } from './views/needs-events.js'
 import { SignIn, SignInAgain } from './views/sign-in.js'
+import type { ViewProps } from './views/view-props.js'
 
 const DAY_MS = 86_400_000
-
-/** What every view is given. */
-export interface ViewProps {
-  session: Session
-  route: Route
-}
 
 interface View {
   title: string
@@ -90,8 +86,7 @@ export function App() {
 
 /** Follows what people do in other tabs, which have the same session; what is not saved yet stays. */
 function useOtherTabs(session: Session | null, begin: (session: Session) => void): void {
-  const latest = useRef({ session, begin })
-  latest.current = { session, begin }
+  const latest = useLatest({ session, begin })
   useEffect(() => {
     whenOtherTab(async () => {
       const { session, begin } = latest.current
@@ -100,7 +95,7 @@ function useOtherTabs(session: Session | null, begin: (session: Session) => void
       if (!isGuarded()) return location.reload()
       endSession(next ? `Another tab is signed in to ${next.project} now.` : 'Somebody signed out in another tab.')
     })
-  }, [])
+  }, [latest])
 }
 
 interface ShellProps {
@@ -168,7 +163,12 @@ function nameOf({ view }: Route): string {
 function CurrentView({ name, ...props }: ViewProps & { name: string }) {
   const [fault, again] = useErrorBoundary()
   // Another place in the same view may be one that can be shown.
-  useLayoutEffect(() => again(), [location.hash])
+  const shown = useRef(props.route)
+  useLayoutEffect(() => {
+    if (shown.current === props.route) return
+    shown.current = props.route
+    again()
+  }, [props.route, again])
   const { value, error } = useLoaded(name, async () => (await VIEWS[name]?.load())?.default)
   if (fault) return <Failure error={new Error(`This view cannot be shown: ${fault.message}.`)} onRetry={again} />
   if (error) return <PartMissing />

@@ -4,8 +4,8 @@ import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
+import { BUNDLE, SOURCE } from './bundle.mjs'
 
-const SOURCE = fileURLToPath(new URL('.', import.meta.url))
 /** What is shown without a link to another view. */
 const FIRST_VIEW = 'views/boards/boards.tsx'
 const TARGET = fileURLToPath(new URL('../../dist/web/', import.meta.url))
@@ -13,23 +13,14 @@ const TARGET = fileURLToPath(new URL('../../dist/web/', import.meta.url))
 rmSync(TARGET, { recursive: true, force: true })
 mkdirSync(TARGET, { recursive: true })
 const { metafile } = await build({
-  entryPoints: [join(SOURCE, 'main.tsx')],
+  ...BUNDLE,
   outdir: join(TARGET, 'assets'),
   entryNames: '[name]-[hash]',
   chunkNames: '[name]-[hash]',
   assetNames: '[name]-[hash]',
-  bundle: true,
-  splitting: true,
-  format: 'esm',
-  target: ['es2022'],
-  jsx: 'automatic',
-  jsxImportSource: 'preact',
-  loader: { '.svg': 'dataurl' },
   minify: true,
   legalComments: 'none',
   metafile: true,
-  absWorkingDir: SOURCE,
-  logLevel: 'warning',
 })
 writePage(metafile)
 for (const folder of ['', 'assets']) {

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 
 /** Prose about this repository: what it names has to exist. */
-const DOCUMENTS = ['README.md', 'CONTRIBUTING.md']
-const FOLDERS = ['docs', 'docs/vendors']
+const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md']
+const FOLDERS = ['docs', 'docs/decisions', 'docs/vendors']
 /** Paths below these are files of the repository; others, such as `data/`, are made while it runs. */
 const PATH = /(?<![\w./:-])((?:src|test|bench|docs|schema|packages|\.ci)\/[\w./*-]*[\w*/])/g
 const SCRIPT = /npm run (?:--silent )?([\w:-]+)/g

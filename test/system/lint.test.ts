@@ -13,6 +13,10 @@ const BROKEN: Record<string, string> = {
   'src/model/b.ts': "import { a } from './a.js'\nexport const b = () => a\n",
   'src/routes/one.ts': "import type { Two } from './two.js'\nexport type Up = Two\n",
   'src/routes/two.ts': "import Redis from 'ioredis'\nexport type Two = Redis\n",
+  'src/web/a.tsx': "import type { B } from './b.js'\nexport type A = B\n",
+  'src/web/b.tsx': "import type { A } from './a.js'\nexport type B = A\n",
+  'bench/a.ts': "import type { B } from './b.js'\nexport type A = B\n",
+  'bench/b.ts': "import type { A } from './a.js'\nexport type B = A\n",
   'src/attic/new.ts': "export { a } from '../model/a.js'\n",
   'src/lib/setting.ts': 'export const port = process.env.PORT\n',
   'src/config.ts': 'export const port = process.env.PORT\n',
@@ -42,7 +46,17 @@ t.test('a broken rule fails the lint', async (t) => {
   const folder = await brokenTree()
   const [style, layers] = await Promise.all([
     run(folder, 'biome', 'lint', 'src', '--max-diagnostics=100', '--colors=off'),
-    run(folder, 'depcruise', 'src', '--config', '.dependency-cruiser.cjs', '--output-type', 'err', '--no-cache'),
+    run(
+      folder,
+      'depcruise',
+      'src',
+      'bench',
+      '--config',
+      '.dependency-cruiser.cjs',
+      '--output-type',
+      'err',
+      '--no-cache',
+    ),
   ])
   t.match(style, /src\/lib\/function\.ts.* lint\/complexity\/noExcessiveLinesPerFunction/)
   t.match(style, /src\/lib\/file\.ts.* lint\/style\/noExcessiveLinesPerFile/)
@@ -53,6 +67,8 @@ t.test('a broken rule fails the lint', async (t) => {
   t.match(layers, /imports-of-model: src\/model\/up\.ts/)
   t.match(layers, /no-input-or-output: src\/model\/disk\.ts/)
   t.match(layers, /no-circle: src\/model\/[ab]\.ts/)
+  t.match(layers, /no-circle: src\/web\/[ab]\.tsx/)
+  t.match(layers, /no-circle: bench\/[ab]\.ts/)
   t.match(layers, /routes-apart: src\/routes\/one\.ts/)
   t.match(layers, /home-of-ioredis: src\/routes\/two\.ts/)
   t.match(layers, /rooms-are-listed: src\/attic\/new\.ts/)

@@ -96,8 +96,8 @@ t.test('the service ends with the process that started it, even if that is kille
   const DATA_DIR = await temporaryFolder(t)
   const env = { PATH: process.env.PATH, LOG_LEVEL: 'warn', PORT: '0', DATA_DIR }
   // As with npm start; the shell plays npm's part.
-  const script = `"$0" dist/main.js --parent=$$ & echo "pid $!"; wait`
-  const parent = spawn('sh', ['-c', script, process.execPath], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const script = `dist/cli.js serve --parent=$$ & echo "pid $!"; wait`
+  const parent = spawn('sh', ['-c', script], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(() => parent.kill('SIGKILL'))
   let output = ''
   parent.stdout.on('data', (chunk) => {

@@ -46,7 +46,7 @@ let hasEnded = false
 const waiting = new Set<() => void>()
 
 /** The token of the session that has begun, which every change carries. */
-export function useToken(token: string): void {
+export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 

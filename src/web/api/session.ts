@@ -1,4 +1,4 @@
-import { call, useToken } from './call.js'
+import { call, setCsrfToken } from './call.js'
 
 /** Who is signed in. */
 export interface Session {
@@ -42,6 +42,6 @@ export async function signOut(): Promise<void> {
 
 function begin({ session }: SessionAnswer): Session | null {
   if (!session) return null
-  useToken(session.csrf_token)
+  setCsrfToken(session.csrf_token)
   return { project: session.project, kind: session.key_kind }
 }

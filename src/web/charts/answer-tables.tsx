@@ -1,7 +1,8 @@
 import type { AnswerTable, TableCell } from '../lib/answer-table.js'
+import { useRowKeys } from '../lib/use-row-keys.js'
 import { visible } from '../lib/visible.js'
-import type { OnNumber } from './answer-view.js'
-import { NumberButton } from './number-button.js'
+import { Scrollable } from '../ui/scrollable.js'
+import { NumberButton, type OnNumber } from './number-button.js'
 
 /** More would make the browser slow; the file has them all. */
 const MAX_ROWS = 500
@@ -32,17 +33,16 @@ interface OneTableProps extends Required<Pick<AnswerTablesProps, 'isForReaders'>
 function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: OneTableProps) {
   const isNumber = (column: number) => rows[0]?.[column]?.isNumber
   const hasOpen = rows.some((row) => row.some(({ isOpen }) => isOpen))
-  const frame = isForReaders
-    ? { class: 'hidden' }
-    : { class: 'scroll answer-table', tabIndex: 0, role: 'region' as const, 'aria-label': `Table: ${title}` }
-  return (
-    <div {...frame}>
+  const columnKeys = useRowKeys(columns)
+  const rowKeys = useRowKeys(rows.map((row) => row.map(({ text }) => text).join('\n')))
+  const content = (
+    <>
       <table>
         <caption class="hidden">{title}</caption>
         <thead>
           <tr>
             {columns.map((column, i) => (
-              <th key={`${i} ${column}`} scope="col" class={isNumber(i) ? 'number' : undefined}>
+              <th key={columnKeys[i]} scope="col" class={isNumber(i) ? 'number' : undefined}>
                 <bdi>{visible(column)}</bdi>
               </th>
             ))}
@@ -50,9 +50,9 @@ function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: O
         </thead>
         <tbody>
           {rows.slice(0, MAX_ROWS).map((row, i) => (
-            <tr key={i}>
+            <tr key={rowKeys[i]}>
               {row.map((cell, column) => (
-                <Field key={column} cell={cell} title={titleOf(row, columns, column)} onNumber={onNumber} />
+                <Field key={columnKeys[column]} cell={cell} title={titleOf(row, columns, column)} onNumber={onNumber} />
               ))}
             </tr>
           ))}
@@ -60,7 +60,13 @@ function OneTable({ table: { title, columns, rows }, onNumber, isForReaders }: O
       </table>
       {hasOpen && <p class="hint">* is not over yet and may still change.</p>}
       {rows.length > MAX_ROWS && <p class="hint">The CSV file has all {rows.length} rows.</p>}
-    </div>
+    </>
+  )
+  if (isForReaders) return <div class="hidden">{content}</div>
+  return (
+    <Scrollable label={`Table: ${title}`} class="scroll answer-table">
+      {content}
+    </Scrollable>
   )
 }
 

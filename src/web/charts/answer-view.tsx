@@ -1,6 +1,6 @@
 import type { ComponentType } from 'preact'
 import { useMemo } from 'preact/hooks'
-import { type Behind, type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
+import { type DrawnAnswer, tablesOf } from '../lib/answer-table.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 import { type Display, type Drawing, drawingOf } from '../lib/question.js'
 import { useLoaded } from '../lib/use-loaded.js'
@@ -10,11 +10,9 @@ import { Bars } from './bars.js'
 import { Cohorts } from './cohorts.js'
 import { Flow } from './flow.js'
 import { Funnel } from './funnel.js'
+import type { OnNumber } from './number-button.js'
 import type { PlotProps } from './plot.js'
 import { Totals } from './totals.js'
-
-/** What to do when somebody wants to know who is behind a number. */
-export type OnNumber = (behind: Behind, title: string) => void
 
 interface AnswerViewProps {
   answer: DrawnAnswer

@@ -3,8 +3,8 @@ import { dateText } from '../lib/answer-names.js'
 import { intervalText } from '../lib/answer-table.js'
 import { numberText, shareText } from '../lib/format.js'
 import { hasBegun } from '../lib/range.js'
-import type { OnNumber } from './answer-view.js'
-import { NumberButton } from './number-button.js'
+import { Scrollable } from '../ui/scrollable.js'
+import { NumberButton, type OnNumber } from './number-button.js'
 
 interface CohortsProps {
   answer: AnswerTo<'retention'>
@@ -15,7 +15,7 @@ interface CohortsProps {
 export function Cohorts({ answer: { results, averages, query }, onNumber }: CohortsProps) {
   const hasOpen = results.some(({ cells }) => cells.some(({ complete }) => !complete))
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Cohorts">
+    <Scrollable label="Cohorts" class="scroll">
       <table class="cohorts">
         <thead>
           <tr>
@@ -44,7 +44,7 @@ export function Cohorts({ answer: { results, averages, query }, onNumber }: Coho
         </tbody>
       </table>
       {hasOpen && <p class="hint">* is not over yet, may still grow, and is no part of the averages.</p>}
-    </div>
+    </Scrollable>
   )
 }
 

@@ -4,7 +4,8 @@ import { type Behind, nodeText } from '../lib/answer-table.js'
 import { type FlowLink, type FlowNode, flowLayout, NODE_WIDTH } from '../lib/flow-layout.js'
 import { numberText } from '../lib/format.js'
 import { visible } from '../lib/visible.js'
-import type { OnNumber } from './answer-view.js'
+import { Scrollable } from '../ui/scrollable.js'
+import type { OnNumber } from './number-button.js'
 
 interface FlowProps {
   answer: AnswerTo<'paths'>
@@ -21,7 +22,8 @@ export function Flow({ answer, onNumber }: FlowProps) {
     return flowLayout(answer.results, answer.query.end !== null)
   }, [answer])
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Flow of users">
+    <Scrollable label="Flow of users" class="scroll">
+      {/* biome-ignore lint/a11y/useSemanticElements: a drawing has no fieldset */}
       <svg class="flow" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Flow">
         {links.map((link) => (
           <Link key={`${link.step} ${link.from}\n${link.to}`} link={link} of={answer.query} onNumber={onNumber} />
@@ -30,7 +32,7 @@ export function Flow({ answer, onNumber }: FlowProps) {
           <Node key={`${node.step} ${node.event}`} node={node} of={answer.query} onNumber={onNumber} />
         ))}
       </svg>
-    </div>
+    </Scrollable>
   )
 }
 

@@ -2,9 +2,9 @@ import type { AnswerTo, FunnelLine } from '../../contract/questions.js'
 import { stepCell, stepText } from '../lib/answer-table.js'
 import { breakdownText } from '../lib/fields.js'
 import { durationText, numberText, shareText } from '../lib/format.js'
+import { useRowKeys } from '../lib/use-row-keys.js'
 import { visible } from '../lib/visible.js'
-import type { OnNumber } from './answer-view.js'
-import { NumberButton } from './number-button.js'
+import { NumberButton, type OnNumber } from './number-button.js'
 
 interface FunnelProps {
   answer: AnswerTo<'funnel'>
@@ -14,16 +14,24 @@ interface FunnelProps {
 /** A bar per step, as long as its share of the first. */
 export function Funnel({ answer, onNumber }: FunnelProps) {
   const { results, query } = answer
+  const stepKeys = useRowKeys(query.steps.map((_, index) => stepText(query, index)))
   const isOpen = results.some(({ complete }) => !complete)
   return (
     <div class="funnel">
       {query.steps.map((_, index) => (
-        <section key={index} aria-label={`Step ${index + 1}`}>
+        <section key={stepKeys[index]} aria-label={`Step ${index + 1}`}>
           <h3>
             <span class="step-number">{index + 1}</span> <bdi>{visible(stepText(query, index))}</bdi>
           </h3>
           {results.map((line, color) => (
-            <Step key={color} line={line} index={index} color={(color % 10) + 1} query={query} onNumber={onNumber} />
+            <Step
+              key={JSON.stringify(line.breakdown)}
+              line={line}
+              index={index}
+              color={(color % 10) + 1}
+              query={query}
+              onNumber={onNumber}
+            />
           ))}
         </section>
       ))}

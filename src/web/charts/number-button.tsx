@@ -1,5 +1,7 @@
 import type { Behind } from '../lib/answer-table.js'
-import type { OnNumber } from './answer-view.js'
+
+/** What to do when somebody wants to know who is behind a number. */
+export type OnNumber = (behind: Behind, title: string) => void
 
 interface NumberButtonProps {
   text: string

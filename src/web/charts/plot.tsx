@@ -5,10 +5,11 @@ import { bucketText } from '../lib/answer-names.js'
 import { lineBehind, lineOf } from '../lib/answer-table.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 import { type PlotData, type PlotLine, partAt, plotData } from '../lib/plot-data.js'
+import { useLatest } from '../lib/use-latest.js'
 import { visible } from '../lib/visible.js'
-import type { OnNumber } from './answer-view.js'
-import { colorsAt } from './colors.js'
+import { type Colors, colorsAt } from './colors.js'
 import { Legend } from './legend.js'
+import type { OnNumber } from './number-button.js'
 import { type Plotted, plotOptions, plotted, type Shape } from './plot-options.js'
 import { Tip } from './tip.js'
 
@@ -94,22 +95,23 @@ function useCanvas(
   onPoint: (pointed: Pointed | null) => void,
   open: Open,
 ): void {
-  const [theme, setTheme] = useState(0)
-  const latest = useRef(open)
-  latest.current = open
+  // Null until they change.
+  const [changed, setChanged] = useState<Colors | null>(null)
+  const latest = useLatest(open)
   useEffect(() => {
     const scheme = matchMedia('(prefers-color-scheme: dark)')
-    const update = () => setTheme((before) => before + 1)
+    const update = () => box.current && setChanged(colorsAt(box.current))
     scheme.addEventListener('change', update)
     return () => scheme.removeEventListener('change', update)
-  }, [])
+  }, [box])
   useEffect(() => {
     const element = box.current
     if (!element) return
     const size = () => ({ width: Math.max(200, element.clientWidth), height: Math.max(180, element.clientHeight) })
-    const parts = plotted(data, lines, shape, colorsAt(element))
+    const colors = changed ?? colorsAt(element)
+    const parts = plotted(data, lines, shape, colors)
     const { width, height } = size()
-    const options = plotOptions(data, shape, colorsAt(element), width, height)
+    const options = plotOptions(data, shape, colors, width, height)
     options.series = [{}, ...parts.series]
     options.hooks = {
       setCursor: [
@@ -134,7 +136,7 @@ function useCanvas(
       plot.destroy()
       onPoint(null)
     }
-  }, [data, lines, shape, theme])
+  }, [box, data, lines, shape, changed, onPoint, latest])
 }
 
 /** The line at a height of the chart: the nearest, or in a stack the one whose part it is. Undefined if there is none. */

@@ -2,8 +2,7 @@ import type { AnswerTo } from '../../contract/questions.js'
 import { numberText, signedShareText } from '../lib/format.js'
 import type { AnswerBefore } from '../lib/period-before.js'
 import { type LineTotal, totalsOf } from '../lib/totals.js'
-import type { OnNumber } from './answer-view.js'
-import { NumberButton } from './number-button.js'
+import { NumberButton, type OnNumber } from './number-button.js'
 
 export interface TotalsProps {
   answer: AnswerTo<'series'>

@@ -11,7 +11,7 @@ import { CsvButton } from '../ui/csv-button.js'
 import { Dialog } from '../ui/dialog.js'
 import { Failure, Loading } from '../ui/notice.js'
 import { Pages } from '../ui/pages.js'
-import type { OnNumber } from './answer-view.js'
+import type { OnNumber } from './number-button.js'
 
 const LIMIT = 50
 const FILE_LIMIT = 1000

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { parseRoute, type Route } from './link.js'
 
 export { linkTo, type Route } from './link.js'
@@ -50,7 +50,7 @@ export function useRoute(): Route {
     addEventListener('hashchange', update)
     return () => removeEventListener('hashchange', update)
   }, [])
-  return parseRoute(hash)
+  return useMemo(() => parseRoute(hash), [hash])
 }
 
 /** Where the current entry of the browser's history is among those of the page. @param next the place of one that is new */

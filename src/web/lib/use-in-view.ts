@@ -13,6 +13,6 @@ export function useInView(element: { current: Element | null }): boolean {
     })
     observer.observe(element.current)
     return () => observer.disconnect()
-  }, [])
+  }, [element])
   return isInView
 }

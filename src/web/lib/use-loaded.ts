@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import { lookForTrouble } from '../api/trouble.js'
+import { useLatest } from './use-latest.js'
 import { useRecovery } from './use-recovery.js'
 
 /** What is being loaded: the last value stays while the next one is on its way. */
@@ -19,6 +20,8 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
   const [state, setState] = useState<Omit<Loaded<T>, 'reload'>>({ value: null, error: null, isLoading: key !== null })
   const [round, setRound] = useState(0)
   const reload = useCallback(() => setRound((before) => before + 1), [])
+  const latest = useLatest(load)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another round loads the same again
   useEffect(() => {
     if (key === null) {
       setState({ value: null, error: null, isLoading: false })
@@ -26,7 +29,7 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
     }
     const stop = new AbortController()
     setState(({ value }) => ({ value, error: null, isLoading: true }))
-    load(stop.signal).then(
+    latest.current(stop.signal).then(
       (value) => !stop.signal.aborted && setState({ value, error: null, isLoading: false }),
       (error) => {
         if (stop.signal.aborted) return
@@ -36,8 +39,7 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
       },
     )
     return () => stop.abort()
-    // `load` is another function at each call; what it loads is named by `key`.
-  }, [key, round])
+  }, [key, round, latest])
   useRecovery(state, reload)
   return { ...state, reload }
 }

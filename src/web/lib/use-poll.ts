@@ -1,9 +1,9 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
+import { useLatest } from './use-latest.js'
 
 /** Calls `act` now and then, but not while the tab is hidden; once it is shown again, at once. */
 export function usePoll(act: () => void, everyMs: number): void {
-  const latest = useRef(act)
-  latest.current = act
+  const latest = useLatest(act)
   useEffect(() => {
     const run = () => document.visibilityState === 'visible' && latest.current()
     const timer = setInterval(run, everyMs)
@@ -12,5 +12,5 @@ export function usePoll(act: () => void, everyMs: number): void {
       clearInterval(timer)
       document.removeEventListener('visibilitychange', run)
     }
-  }, [everyMs])
+  }, [everyMs, latest])
 }

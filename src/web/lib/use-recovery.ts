@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { isPassing } from '../api/call.js'
 import { currentTrouble, whenRecovered } from '../api/trouble.js'
+import { useLatest } from './use-latest.js'
 
 /** The service may be back before anybody has seen that it was not; what is refused again and again has another reason. */
 const MAX_TRIES = 5
@@ -12,8 +13,7 @@ const FIRST_PAUSE_MS = 1_000
  * @param state of what is acted for; neither loading nor failed is a success
  */
 export function useRecovery({ error, isLoading }: { error: Error | null; isLoading: boolean }, act: () => void): void {
-  const latest = useRef(act)
-  latest.current = act
+  const latest = useLatest(act)
   const tries = useRef(0)
   const isWanted = error !== null && isPassing(error)
   useEffect(() => {
@@ -38,5 +38,5 @@ export function useRecovery({ error, isLoading }: { error: Error | null; isLoadi
       hidden.abort()
       forget()
     }
-  }, [isWanted])
+  }, [isWanted, latest])
 }

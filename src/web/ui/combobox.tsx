@@ -1,5 +1,6 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Choice } from '../lib/choices.js'
+import { useLatest } from '../lib/use-latest.js'
 import { visible } from '../lib/visible.js'
 
 /** What completes a text; it is cancelled if more is typed meanwhile. */
@@ -85,8 +86,7 @@ export function Combobox({ label, value, onChange, suggest, placeholder, hidesLa
 function useChoices(text: string | null, suggest: Suggest) {
   const [choices, setChoices] = useState<Choice[]>([])
   const [active, setActive] = useState(-1)
-  const latest = useRef(suggest)
-  latest.current = suggest
+  const latest = useLatest(suggest)
   useEffect(() => {
     if (text === null) return
     const stop = new AbortController()
@@ -104,7 +104,7 @@ function useChoices(text: string | null, suggest: Suggest) {
       clearTimeout(timer)
       stop.abort()
     }
-  }, [text])
+  }, [text, latest])
   return { choices, active, setActive }
 }
 
@@ -120,18 +120,19 @@ interface ChoiceListProps {
 }
 
 function ChoiceList({ id, label, choices, active, isShown, onChoose }: ChoiceListProps) {
-  const list = useRef<HTMLUListElement>(null)
+  const list = useRef<HTMLDivElement>(null)
   useLayoutEffect(() => {
     if (isShown) list.current?.children[active]?.scrollIntoView({ block: 'nearest' })
   }, [active, isShown])
   return (
-    <ul ref={list} id={`${id}-choices`} role="listbox" aria-label={label} hidden={!isShown}>
+    <div ref={list} id={`${id}-choices`} role="listbox" aria-label={label} hidden={!isShown}>
       {choices.map(({ value, note }, index) => (
         // biome-ignore lint/a11y/useKeyWithClickEvents: the input has the focus and handles the keys
-        <li
+        <div
           key={value}
           id={`${id}-${index}`}
           role="option"
+          tabIndex={-1}
           aria-selected={index === active}
           // The input would lose the focus, and the list would close before the click.
           onMouseDown={(event) => event.preventDefault()}
@@ -139,8 +140,8 @@ function ChoiceList({ id, label, choices, active, isShown, onChoose }: ChoiceLis
         >
           <bdi>{visible(value)}</bdi>
           {note && <small>{note}</small>}
-        </li>
+        </div>
       ))}
-    </ul>
+    </div>
   )
 }

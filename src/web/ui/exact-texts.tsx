@@ -1,5 +1,6 @@
 import { CopyButton } from './copy.js'
 import { Json } from './json.js'
+import { ExactText } from './scrollable.js'
 
 /** Properties twice: easy to read, and exactly as they are stored. */
 export function ExactTexts({ text }: { text: string }) {
@@ -16,9 +17,7 @@ export function ExactTexts({ text }: { text: string }) {
           <h3>Exactly as stored</h3>
           <CopyButton text={text} />
         </header>
-        <pre class="json" tabIndex={0} role="region" aria-label="Properties, exactly as stored">
-          {text}
-        </pre>
+        <ExactText label="Properties, exactly as stored" text={text} />
       </section>
     </div>
   )

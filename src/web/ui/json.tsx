@@ -1,10 +1,7 @@
 import { indented } from '../lib/indented.js'
+import { ExactText } from './scrollable.js'
 
 /** A JSON text, indented. */
 export function Json({ text, label }: { text: string; label: string }) {
-  return (
-    <pre class="json" tabIndex={0} role="region" aria-label={label}>
-      {indented(text)}
-    </pre>
-  )
+  return <ExactText label={label} text={indented(text)} />
 }

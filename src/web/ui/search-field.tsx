@@ -1,4 +1,5 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useLatest } from '../lib/use-latest.js'
 
 interface SearchFieldProps {
   label: string
@@ -16,12 +17,14 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
   const id = useId()
   const [text, setText] = useState(value)
   const told = useRef(value)
-  const latest = useRef(onChange)
-  latest.current = onChange
-  const tell = (text: string) => {
-    told.current = text.trim()
-    latest.current(told.current)
-  }
+  const latest = useLatest(onChange)
+  const tell = useCallback(
+    (text: string) => {
+      told.current = text.trim()
+      latest.current(told.current)
+    },
+    [latest],
+  )
   useEffect(() => {
     // What was told comes back late: what was typed since stays. Another value is from elsewhere, such as a link.
     if (value === told.current) return
@@ -32,7 +35,7 @@ export function SearchField({ label, value, placeholder, onChange }: SearchField
     if (text.trim() === value) return
     const timer = setTimeout(() => tell(text), TYPING_MS)
     return () => clearTimeout(timer)
-  }, [text, value])
+  }, [text, value, tell])
   return (
     <search class="search-field">
       <label for={id} class="hidden">

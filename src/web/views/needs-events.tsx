@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useCallback, useEffect, useState } from 'preact/hooks'
 import { readEventNames } from '../api/schema.js'
 import type { Session } from '../api/session.js'
 import { useLoaded } from '../lib/use-loaded.js'
@@ -18,13 +18,13 @@ export function NeedsEvents({ session, children }: { session: Session; children:
   })
   const isEmpty = !isFilled && found.value?.isEmpty === true
   const welcome = useLoaded(isEmpty ? 'welcome' : null, async () => (await import('./welcome.js')).default)
-  const note = () => {
+  const note = useCallback(() => {
     filled.add(project)
     setFilled(true)
-  }
+  }, [project])
   useEffect(() => {
     if (found.value?.isEmpty === false) note()
-  }, [found.value])
+  }, [found.value, note])
   // Nearly all projects have some: their view does not wait for the answer.
   if (!isEmpty) return <>{children}</>
   const Welcome = welcome.value

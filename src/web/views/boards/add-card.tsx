@@ -64,8 +64,8 @@ interface OffersProps {
 function Offers({ label, cards, isFull, onAdd }: OffersProps) {
   return (
     <ul class="offers" aria-label={label}>
-      {cards.map((card, index) => (
-        <li key={index}>
+      {cards.map((card) => (
+        <li key={JSON.stringify([card.name, card.question])}>
           <span>{card.name}</span>
           <button type="button" disabled={isFull} aria-label={`Add ${card.name}`} onClick={() => onAdd(card)}>
             Add

@@ -10,6 +10,7 @@ import { useInView } from '../../lib/use-in-view.js'
 import { type Loaded, useLoaded } from '../../lib/use-loaded.js'
 import { CsvButton } from '../../ui/csv-button.js'
 import { Failure, Loading, Warnings } from '../../ui/notice.js'
+import { Scrollable } from '../../ui/scrollable.js'
 import { CardControls, type CardControlsProps } from './card-controls.js'
 
 interface CardViewProps {
@@ -70,18 +71,13 @@ export function CardView({ card, place, saved, round, edit }: CardViewProps) {
           {asked.value && <CardFiles name={card.name} asked={asked.value} />}
         </header>
       )}
-      <div
-        class={isWaiting ? 'board-answer waiting' : 'board-answer'}
-        tabIndex={0}
-        role="region"
-        aria-label={`Answer of ${card.name}`}
-      >
+      <Scrollable label={`Answer of ${card.name}`} class={isWaiting ? 'board-answer waiting' : 'board-answer'}>
         {source.error && <Failure error={source.error} onRetry={saved?.reload} />}
         {source.isMissing && <p class="hint">The saved question of this card was deleted. Remove the card.</p>}
         {asked.error && <Failure error={asked.error} onRetry={asked.reload} />}
         {isWaiting && <Loading what={card.name} />}
         {asked.value && <CardAnswer asked={asked.value} display={source.display} />}
-      </div>
+      </Scrollable>
     </article>
   )
 }

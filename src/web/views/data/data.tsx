@@ -1,5 +1,5 @@
-import type { ViewProps } from '../../app.js'
 import { linkTo } from '../../lib/route.js'
+import type { ViewProps } from '../view-props.js'
 import { DeadLetters } from './dead-letters.js'
 import { EventProperties } from './event-properties.js'
 import { EventTable } from './event-table.js'

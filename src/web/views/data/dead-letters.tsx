@@ -12,6 +12,7 @@ import { CsvButton } from '../../ui/csv-button.js'
 import { Confirm } from '../../ui/dialog.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { Pages } from '../../ui/pages.js'
+import { ExactText } from '../../ui/scrollable.js'
 
 /** Fewer than one call may replay. */
 const LIMIT = 20
@@ -118,9 +119,7 @@ function Letter({ letter, onReplay }: { letter: DeadLetter; onReplay: (() => voi
       <p class="letter-reason">
         <bdi>{visible(reason)}</bdi>
       </p>
-      <pre class="json" tabIndex={0} role="region" aria-label={`Entry of dead letter ${id}`}>
-        {visible(entry)}
-      </pre>
+      <ExactText label={`Entry of dead letter ${id}`} text={visible(entry)} />
       {entry.length >= CUT_LENGTH && <p class="hint">This is its beginning; the rest is not shown.</p>}
     </section>
   )

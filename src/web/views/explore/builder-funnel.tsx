@@ -1,6 +1,7 @@
 import { Funnel } from '../../../contract/question-schemas.js'
 import type { Definition, Exclusion } from '../../../contract/questions.js'
 import type { FunnelDraft } from '../../lib/question.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Choose } from '../../ui/choose.js'
 import { DefinitionField } from './event-field.js'
 import { Faults } from './faults.js'
@@ -21,6 +22,7 @@ interface FunnelBuilderProps {
 /** The steps of a funnel, and what ends an entry. */
 export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
   const { steps } = draft
+  const keys = useRowKeys(steps.map((step) => JSON.stringify(step)))
   const set = (next: Definition[]) => {
     // What was excluded between steps that are gone is gone with them.
     const exclude = draft.exclude.filter(({ after }) => after < next.length)
@@ -31,7 +33,7 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
       <section aria-label="Steps">
         <h2>Steps</h2>
         {steps.map((step, i) => (
-          <div key={i} class="part" role="group" aria-label={`Step ${i + 1}`}>
+          <fieldset key={keys[i]} class="part" aria-label={`Step ${i + 1}`}>
             <StepHeader index={i} steps={steps} onChange={set} />
             <DefinitionField
               label="Event"
@@ -39,7 +41,7 @@ export function FunnelBuilder({ draft, onChange }: FunnelBuilderProps) {
               path={`/steps/${i}`}
               onChange={(next) => set(steps.with(i, next))}
             />
-          </div>
+          </fieldset>
         ))}
         {steps.length < maxItems && (
           <button type="button" class="add" onClick={() => set([...steps, { event: '', where: null }])}>
@@ -92,12 +94,13 @@ function StepHeader({ index, steps, onChange }: StepHeaderProps) {
 /** Events that end an entry where they come between two steps. */
 function Exclusions({ draft, onChange }: FunnelBuilderProps) {
   const { exclude, steps } = draft
+  const keys = useRowKeys(exclude.map((one) => JSON.stringify(one)))
   const set = (next: Exclusion[]) => onChange({ ...draft, exclude: next })
   const between = steps.slice(1).map((_, i) => [String(i + 1), `Between steps ${i + 1} and ${i + 2}`] as const)
   return (
     <>
       {exclude.map((one, i) => (
-        <div key={i} class="part" role="group" aria-label={`Exclusion ${i + 1}`}>
+        <fieldset key={keys[i]} class="part" aria-label={`Exclusion ${i + 1}`}>
           <header>
             <span>But not</span>
             <button
@@ -122,7 +125,7 @@ function Exclusions({ draft, onChange }: FunnelBuilderProps) {
             options={between}
             onChange={(after) => set(exclude.with(i, { ...one, after: Number(after) }))}
           />
-        </div>
+        </fieldset>
       ))}
       <Faults path="/exclude" />
       <button type="button" class="link small" onClick={() => set([...exclude, { event: '', where: null, after: 1 }])}>

@@ -1,6 +1,7 @@
 import { SeriesDefinition as Definition, Series } from '../../../contract/question-schemas.js'
 import type { Metric, SeriesDefinition } from '../../../contract/questions.js'
 import { findBounds, isOfNumbers, type SeriesDraft } from '../../lib/question.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Choose } from '../../ui/choose.js'
 import { NumberField } from '../../ui/number-field.js'
 import { DefinitionField, firstEvent } from './event-field.js'
@@ -29,12 +30,13 @@ interface SeriesBuilderProps {
 /** The lines of a question over time. */
 export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
   const { series } = draft
+  const keys = useRowKeys(series.map((one) => JSON.stringify(one)))
   const set = (next: SeriesDefinition[]) => onChange({ ...draft, series: next })
   return (
     <section aria-label="Series">
       <h2>Series</h2>
       {series.map((one, i) => (
-        <div key={i} class="part" role="group" aria-label={`Series ${i + 1}`}>
+        <fieldset key={keys[i]} class="part" aria-label={`Series ${i + 1}`}>
           {series.length > 1 && (
             <header>
               <span class={`swatch fill-${(i % 10) + 1}`} aria-hidden="true" />
@@ -49,7 +51,7 @@ export function SeriesBuilder({ draft, onChange }: SeriesBuilderProps) {
             </header>
           )}
           <OneSeries value={one} path={`/series/${i}`} onChange={(next) => set(series.with(i, next))} />
-        </div>
+        </fieldset>
       ))}
       <Faults path="/interval" />
       {series.length < Series.properties.series.maxItems && (

@@ -2,6 +2,7 @@ import { withoutNull } from '../../../contract/fields.js'
 import { Series } from '../../../contract/question-schemas.js'
 import type { FieldName } from '../../../contract/questions.js'
 import { type Draft, type FunnelDraft, findBounds, type SeriesDraft } from '../../lib/question.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { NumberField } from '../../ui/number-field.js'
 import { FunnelBuilder } from './builder-funnel.js'
 import { PathsBuilder } from './builder-paths.js'
@@ -60,6 +61,7 @@ interface BreakdownFieldsProps {
 function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
   const { breakdown, limit } = draft
   const fields: FieldName[] = breakdown.length < maxItems ? [...breakdown, ''] : breakdown
+  const keys = useRowKeys(fields.map((field) => JSON.stringify(field)))
   const set = (i: number, field: FieldName) => {
     onChange({ ...draft, breakdown: fields.with(i, field).filter((one) => one.length > 0) })
   }
@@ -68,7 +70,7 @@ function BreakdownFields({ draft, onChange }: BreakdownFieldsProps) {
       <h2>Broken down by</h2>
       {fields.map((field, i) => (
         <PropertyField
-          key={i}
+          key={keys[i]}
           label={i === 0 ? 'Breakdown' : 'Second breakdown'}
           hidesLabel
           value={field}

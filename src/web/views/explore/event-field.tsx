@@ -1,5 +1,6 @@
 import type { Definition } from '../../../contract/questions.js'
 import { useNames } from '../../lib/names.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Combobox } from '../../ui/combobox.js'
 import { Faults } from './faults.js'
 import { FilterEditor } from './filters.js'
@@ -17,6 +18,7 @@ interface EventFieldProps {
 function EventField({ label, value, onChange, path }: EventFieldProps) {
   const names = useNames()
   const all = typeof value === 'string' ? [value] : value
+  const keys = useRowKeys(all)
   const suggest = async (text: string) => {
     const found = await names.events(text)
     return ANY.toLowerCase().includes(text.toLowerCase()) ? [{ value: ANY, note: 'all of them' }, ...found] : found
@@ -28,7 +30,7 @@ function EventField({ label, value, onChange, path }: EventFieldProps) {
   return (
     <div class="event-field">
       {all.map((event, i) => (
-        <div key={i} class="with-button">
+        <div key={keys[i]} class="with-button">
           <Combobox
             label={i === 0 ? label : `${label}, or`}
             hidesLabel

@@ -1,7 +1,6 @@
 import { useMemo, useState } from 'preact/hooks'
 import { type Asked, ask } from '../../api/ask.js'
 import { CallError } from '../../api/call.js'
-import type { ViewProps } from '../../app.js'
 import { Names, NamesContext } from '../../lib/names.js'
 import {
   asKind,
@@ -21,6 +20,7 @@ import { useDebounced } from '../../lib/use-debounced.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { Segments } from '../../ui/choose.js'
 import { Failure, Loading } from '../../ui/notice.js'
+import type { ViewProps } from '../view-props.js'
 import { AnswerPanel } from './answer-panel.js'
 import { Builder } from './builder.js'
 import { type Fault, FaultsContext } from './faults.js'
@@ -38,7 +38,7 @@ const SETTLED_MS = 300
 
 /** Questions by choosing from what there is; the question is in the link. */
 export default function Explore({ session, route }: ViewProps) {
-  const names = useMemo(() => new Names(), [session.project])
+  const names = useMemo(() => new Names(), [])
   const shown = shownBy(route.query)
   const first = useLoaded(shown.text === '' ? 'first' : null, () => names.events(''))
   if (shown.text === '') {

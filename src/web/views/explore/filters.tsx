@@ -12,6 +12,7 @@ import {
   type Operator,
   withOperator,
 } from '../../lib/filters.js'
+import { useRowKeys } from '../../lib/use-row-keys.js'
 import { Choose } from '../../ui/choose.js'
 import { Faults } from './faults.js'
 import { PropertyField } from './property-field.js'
@@ -58,6 +59,7 @@ interface RowsProps {
 
 function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
   const { joint, rows } = group
+  const keys = useRowKeys(rows.map((row) => JSON.stringify(row)))
   const set = (next: Group['rows']) => onChange({ joint, rows: next })
   return (
     <>
@@ -74,13 +76,13 @@ function Rows({ group, event, canGroup = false, onChange }: RowsProps) {
         const remove = () => set(rows.filter((_, other) => other !== i))
         if (!isGroup(row)) {
           const change = (next: Condition) => set(rows.with(i, next))
-          return <ConditionRow key={i} condition={row} event={event} onChange={change} onRemove={remove} />
+          return <ConditionRow key={keys[i]} condition={row} event={event} onChange={change} onRemove={remove} />
         }
         const change = (next: Group) => (next.rows.length > 0 ? set(rows.with(i, next)) : remove())
         return (
-          <div key={i} class="filter-group" role="group" aria-label="Group of filters">
+          <fieldset key={keys[i]} class="filter-group" aria-label="Group of filters">
             <Rows group={row} event={event} onChange={change} />
-          </div>
+          </fieldset>
         )
       })}
       <div class="filter-actions">
@@ -111,7 +113,7 @@ interface ConditionRowProps {
 function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProps) {
   const [operator, field] = condition
   return (
-    <div class="condition" role="group" aria-label="Filter">
+    <fieldset class="condition" aria-label="Filter">
       <div class="with-button">
         <PropertyField
           label="Field"
@@ -132,7 +134,7 @@ function ConditionRow({ condition, event, onChange, onRemove }: ConditionRowProp
         onChange={(next) => onChange(withOperator(condition, next))}
       />
       {OPERATORS[operator] !== 'nothing' && <ValuesField condition={condition} event={event} onChange={onChange} />}
-    </div>
+    </fieldset>
   )
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { CallError } from '../../api/call.js'
 import { readHealth } from '../../api/health.js'
 import { timeText } from '../../lib/format.js'
@@ -95,7 +95,7 @@ function useReadings(): { readings: Reading[]; error: Error | null; read: () => 
   const [readings, setReadings] = useState<Reading[]>([])
   const [error, setError] = useState<Error | null>(null)
   const isBusy = useRef(false)
-  const read = async () => {
+  const read = useCallback(async () => {
     if (isBusy.current) return
     isBusy.current = true
     try {
@@ -107,10 +107,10 @@ function useReadings(): { readings: Reading[]; error: Error | null; read: () => 
     } finally {
       isBusy.current = false
     }
-  }
+  }, [])
   useEffect(() => {
     read()
-  }, [])
+  }, [read])
   usePoll(read, EVERY_MS)
   return { readings, error, read }
 }

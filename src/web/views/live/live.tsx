@@ -1,11 +1,10 @@
 import { lookForTrouble } from '../../api/trouble.js'
-import type { ViewProps } from '../../app.js'
 import { numberText } from '../../lib/format.js'
-import { matches } from '../../lib/matching.js'
 import { go, linkTo } from '../../lib/route.js'
 import { usePoll } from '../../lib/use-poll.js'
 import { Empty, Failure, Loading } from '../../ui/notice.js'
 import { EventDialog } from '../event/event-dialog.js'
+import type { ViewProps } from '../view-props.js'
 import { EventRows } from './event-rows.js'
 import { Filters, isEmpty, readWish, type Wish } from './filters.js'
 import { type Live, useLive } from './use-live.js'
@@ -17,12 +16,7 @@ const LOOK_MS = 15_000
 export default function LiveView({ session, route }: ViewProps) {
   const wish = readWish(route.query)
   const [eventId] = route.rest
-  const { event, user, property, value } = wish
-  const live = useLive(JSON.stringify(wish), {
-    event,
-    distinctId: user,
-    ...(property && { isWanted: ({ text }) => matches(text, { name: property, value }) }),
-  })
+  const live = useLive(wish)
   usePoll(lookForTrouble, LOOK_MS)
   const show = (next: Wish) => go(linkTo(['live'], { ...next }), 'replace')
   return (

@@ -1,7 +1,9 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { ExactEvent } from '../../api/events.js'
 import { followEvents, type LiveFilter, type LiveState, MAX_EVENTS } from '../../api/live-events.js'
+import { matches } from '../../lib/matching.js'
 import { extended, refreshed } from '../../lib/recent.js'
+import type { Wish } from './filters.js'
 
 /** Events as they become visible, newest first. */
 export interface Live {
@@ -37,13 +39,12 @@ interface Still {
 
 const NOTHING: Feed = { events: [], count: 0, isLoaded: false }
 
-/** @param key names the filter: another one begins anew */
-export function useLive(key: string, filter: LiveFilter): Live {
+/** @param wish another one begins anew */
+export function useLive(wish: Wish): Live {
+  const key = JSON.stringify(wish)
   const [feed, setFeed] = useState(NOTHING)
   const [status, setStatus] = useState<{ state: LiveState; error: Error | null }>({ state: 'connecting', error: null })
   const [still, setStill] = useState<Still | null>(null)
-  const latest = useRef(filter)
-  latest.current = filter
   useEffect(() => {
     const stop = new AbortController()
     setFeed(NOTHING)
@@ -62,7 +63,7 @@ export function useLive(key: string, filter: LiveFilter): Live {
       },
       onState: (state: LiveState, error: Error | null) => setStatus({ state, error }),
     }
-    void followEvents(latest.current, listener, stop.signal)
+    void followEvents(toFilter(JSON.parse(key)), listener, stop.signal)
     return () => stop.abort()
   }, [key])
 
@@ -82,5 +83,13 @@ export function useLive(key: string, filter: LiveFilter): Live {
     pause: () => setStill({ events: feed.events, count: feed.count }),
     resume: () => setStill(null),
     change,
+  }
+}
+
+function toFilter({ event, user, property, value }: Wish): LiveFilter {
+  return {
+    event,
+    distinctId: user,
+    ...(property && { isWanted: ({ text }) => matches(text, { name: property, value }) }),
   }
 }

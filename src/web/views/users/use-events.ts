@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type ExactEvent, readEvents } from '../../api/events.js'
 import { type Strand, takeFalling } from '../../lib/falling.js'
 import { useRecovery } from '../../lib/use-recovery.js'
@@ -34,7 +34,7 @@ export function useEvents(names: string[]): UserEvents {
   const [error, setError] = useState<Error | null>(null)
   const stop = useRef(new AbortController())
 
-  const read = async (from: NameStrand[]) => {
+  const read = useCallback(async (from: NameStrand[]) => {
     const { signal } = stop.current
     setLoading(true)
     setError(null)
@@ -46,15 +46,16 @@ export function useEvents(names: string[]): UserEvents {
       if (!signal.aborted) setError(failure as Error)
     }
     if (!signal.aborted) setLoading(false)
-  }
+  }, [])
   useEffect(() => {
     stop.current = new AbortController()
+    const names: string[] = JSON.parse(key)
     const first = names.map((name) => ({ name, cursor: null, items: [], isOver: false }))
     setEvents([])
     setStrands(first)
     void read(first)
     return () => stop.current.abort()
-  }, [key])
+  }, [key, read])
 
   useRecovery({ error, isLoading }, () => void read(strands))
   return {

@@ -1,4 +1,4 @@
-import type { ViewProps } from '../../app.js'
+import type { ViewProps } from '../view-props.js'
 import { UserList } from './user-list.js'
 import { UserPage } from './user-page.js'
 

@@ -1,0 +1,26 @@
+import type { ComponentChildren } from 'preact'
+
+interface ScrollableProps {
+  label: string
+  class: string
+  children: ComponentChildren
+}
+
+/** A part of the page that scrolls where it is too large, with the keyboard as well. */
+export function Scrollable({ label, class: name, children }: ScrollableProps) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: only what has the focus can be scrolled with the keyboard
+    <section class={name} tabIndex={0} aria-label={label}>
+      {children}
+    </section>
+  )
+}
+
+/** A text as it is, line by line. */
+export function ExactText({ label, text }: { label: string; text: string }) {
+  return (
+    <Scrollable label={label} class="json">
+      <pre>{text}</pre>
+    </Scrollable>
+  )
+}

@@ -1,0 +1,8 @@
+import type { Session } from '../api/session.js'
+import type { Route } from '../lib/route.js'
+
+/** What every view is given. */
+export interface ViewProps {
+  session: Session
+  route: Route
+}
