@@ -43,7 +43,9 @@ t.test('a question to a ClickHouse that is silent ends, and is not called too la
   t.teardown(() => silent.close())
   proxy.moveTo(`http://127.0.0.1:${(silent.address() as AddressInfo).port}`)
   // The time of a question, that in which ClickHouse may notice it, and a ping; on a busy machine one after the other.
-  t.strictSame(await unavailable(2 * (1_000 + 5_000 + 2_000) + 6_000), [UNAVAILABLE, UNAVAILABLE, true])
+  // What a silent server may still work on keeps its slots, so that the second may wait for one in vain.
+  const either = [503, /^(unavailable|overloaded)$/, true]
+  t.match(await unavailable(2 * (1_000 + 5_000 + 2_000) + 6_000), [either, either, true])
   proxy.moveTo(engine.url)
   await until('an answer', async () => (await total()) === 1)
 })

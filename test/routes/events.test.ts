@@ -236,7 +236,7 @@ for (const storage of STORAGES) {
     t.test('nothing is deleted by a call with an unknown parameter', async (t) => {
       const id = await track(user())
       const deletions = Object.keys(CALLS).filter((name) => name.startsWith('DELETE /public/'))
-      t.equal(deletions.length, 6)
+      t.equal(deletions.length, 7)
       for (const deletion of deletions) {
         const url = deletion
           .slice('DELETE '.length)

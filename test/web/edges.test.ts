@@ -83,14 +83,16 @@ t.test('a long name leaves the other columns wide enough for their words', async
 })
 
 t.test('what no view can draw is said, and the other views go on', async (t) => {
-  const { visit, url } = await startSite(t)
+  const { call, visit, url } = await startSite(t)
+  await call('POST', '/public/track', { event: 'a', distinct_id: 'ada' })
   const page = await visit(t, '#/data')
-  const depth = 20_000
-  const where = `${'["not",'.repeat(depth)}["set","event"]${']'.repeat(depth)}`
-  const text = `{"kind":"series","series":[{"event":"*"}],"where":${where}}`
-  await page.goto(`${url}/#/explore?${new URLSearchParams({ q: text })}`)
+  // No answer of the service is known to do it, so this one stands for a fault of the page itself.
+  await page.route('**/public/query', (route) => route.fulfill({ json: { status: 1, error: null, kind: 'series', results: [null] } }))
+  const question = '{"kind":"series","series":[{"event":"*"}]}'
+  await page.goto(`${url}/#/explore?${new URLSearchParams({ q: question })}`)
   const alert = page.getByRole('alert').getByText('This view cannot be shown')
   await alert.waitFor()
+  await page.unroute('**/public/query')
   await page.goto(`${url}/#/explore`)
   await alert.waitFor({ state: 'detached' })
   await page.getByRole('link', { name: 'Data', exact: true }).click()
