@@ -87,7 +87,9 @@ t.test('what no view can draw is said, and the other views go on', async (t) => 
   await call('POST', '/public/track', { event: 'a', distinct_id: 'ada' })
   const page = await visit(t, '#/data')
   // No answer of the service is known to do it, so this one stands for a fault of the page itself.
-  await page.route('**/public/query', (route) => route.fulfill({ json: { status: 1, error: null, kind: 'series', results: [null] } }))
+  await page.route('**/public/query', (route) =>
+    route.fulfill({ json: { status: 1, error: null, kind: 'series', results: [null] } }),
+  )
   const question = '{"kind":"series","series":[{"event":"*"}]}'
   await page.goto(`${url}/#/explore?${new URLSearchParams({ q: question })}`)
   const alert = page.getByRole('alert').getByText('This view cannot be shown')
