@@ -1,5 +1,5 @@
 import type { Position } from '../model/position.js'
-import type { JournalListener } from './journal.js'
+import type { Append, JournalListener, Outcome, Write } from './journal.js'
 
 /** The listeners of a journal. */
 export class JournalListeners {
@@ -23,4 +23,16 @@ export class JournalListeners {
   release(entries: { body: Buffer }[]): void {
     for (const { onReleased } of this.#all) for (const { body } of entries) onReleased?.(body)
   }
+}
+
+/**
+ * The writes whose bodies nobody needs once they are executed. One that was refused because the journal is full still belongs
+ * to the caller, which may give it to another lane.
+ * @param isKept whether the bodies of what was appended stay in memory for the writer
+ */
+export function bodiesToRelease(writes: Write[], outcomes: Outcome[], isKept: boolean): Append[] {
+  return writes.flatMap((write, i) => {
+    const status = outcomes[i]?.status
+    return write.type !== 'append' || status === 'full' || (isKept && status === 'done') ? [] : write
+  })
 }

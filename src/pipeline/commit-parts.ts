@@ -96,13 +96,16 @@ export function refusalOf(error: unknown): keyof CommitMetrics['refused'] {
 /** Ends the message of a refused write. The same refusal of a read comes without it. */
 export const NOTHING_STORED = ' Nothing was stored.'
 
-/** Adds NOTHING_STORED to the error of a write that certainly stored nothing; returns any other error unchanged. */
-export function asRefusedWrite(error: unknown): unknown {
+/**
+ * Adds NOTHING_STORED to the error of a write that certainly stored nothing; returns any other error unchanged.
+ * @param prefix names the lane, if there are several
+ */
+export function asRefusedWrite(error: unknown, prefix = ''): unknown {
   if (!(error instanceof ApiError) || refusalOf(error) === 'internal' || error.message.endsWith(NOTHING_STORED))
     return error
   const { code, details, retryAfter, limit } = error
   const more = { cause: error, ...given({ details, retryAfter, limit }) }
-  return new ApiError(code, `${error.message}${NOTHING_STORED}`, more)
+  return new ApiError(code, `${prefix}${error.message}${NOTHING_STORED}`, more)
 }
 
 /** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */

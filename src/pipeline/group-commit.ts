@@ -322,7 +322,7 @@ export class GroupCommit {
     if ('error' in written) {
       this.#refusedAt = performance.now()
       const refusal = asRefusedWrite(written.error)
-      for (const i of group.batch.keys()) this.#refuse(group, i, refusal, true)
+      for (const i of group.batch.keys()) this.#refuse(group, i, refusal)
     } else {
       for (const i of group.batch.keys()) this.#settle(group, i, written[i])
     }
@@ -339,8 +339,9 @@ export class GroupCommit {
     const write = batch[i]
     if (write && outcome?.status === 'full') {
       const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
-      // The journal has released its body, so no other lane can take it; where the share is full, none should.
-      this.#refuse(group, i, asRefusedWrite(error), false)
+      // Each lane has a share for it, so another one may have room.
+      const isMoved = this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
+      if (!isMoved && write.type === 'append') this.#pool.release(write.body)
       return
     }
     const journalId = this.#journal.id
@@ -355,19 +356,19 @@ export class GroupCommit {
     else waiting?.reject(new Error('the journal returned no outcome for a write'))
   }
 
-  /** Rejects one write of a group, unless it is an entry that another lane takes. */
-  #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown, mayMove: boolean): void {
+  /** Rejects one write of a group, unless it is an entry that another lane takes. @returns whether one does */
+  #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): boolean {
     const write = batch[i]
-    if (!write) return
+    if (!write) return false
     const code = refusalOf(refusal)
     const sharers = events[i]
     const own = writes[i - events.length]
     const waiting = sharers ?? (own ? [own] : [])
-    const moved = mayMove && code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
+    const moved = code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
     if (!moved) {
       this.metrics.refused[code] += eventsOf(write)
       for (const { reject } of waiting) reject(refusal)
-      return
+      return false
     }
     moved.then(
       (appended) => {
@@ -382,5 +383,6 @@ export class GroupCommit {
         for (const { reject } of waiting) reject(refusal)
       },
     )
+    return true
   }
 }

@@ -119,10 +119,9 @@ async function eraseFromLetter(
       revision: string
       body: string
       revisions: string
-      events: number
       is_replayed: 0 | 1
     }>(
-      `SELECT revision, base64Encode(body) AS body, count() OVER () AS revisions, event_count AS events,
+      `SELECT revision, base64Encode(body) AS body, count() OVER () AS revisions,
          (journal_id, position) IN (SELECT journal_id, position FROM dead_letter_replays) AS is_replayed
        FROM dead_letters WHERE ${ONE_LETTER} ORDER BY revision DESC LIMIT 1`,
       { position, journal },
@@ -136,7 +135,7 @@ async function eraseFromLetter(
     for (const user of rest.users) users.add(user)
     // Of a letter that was replayed, the events themselves are deleted, and counted by that.
     if (isNamed && kind === 'events' && !current.is_replayed) {
-      await countDeleted(clickhouse, erasure.projectId, current.events - rest.events)
+      await countDeleted(clickhouse, erasure.projectId, rest.erasedEvents)
     }
     if (isNamed && rest.body === null) {
       await deleteLetter(clickhouse, 'revision <= {revision:UInt64}', at)
@@ -218,6 +217,8 @@ async function lettersThatMayName(clickhouse: ClickHouse, projects: string[], na
   )
 }
 
+const NO_EVENTS = { events: 0, erasedEvents: 0 }
+
 /** What a letter is without the data of some users. */
 interface Rest {
   /** whose data was in the body */
@@ -228,6 +229,8 @@ interface Rest {
   body: string | null
   /** those that are left, if it is a letter of events */
   events: number
+  /** those that were in the body, and are not any more */
+  erasedEvents: number
 }
 
 /** @returns undefined if the body cannot be read */
@@ -236,7 +239,7 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
     if (kind === 'rejected') {
       // A letter of several projects holds rows only.
       const { users, left } = withoutNamed(parseRejected(body), who === 'everyone' ? new Set() : who)
-      return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), events: 0 }
+      return { users, states: [], body: left.length === 0 ? null : formatRejected(left).toString(), ...NO_EVENTS }
     }
     const list = kind === 'events' ? (memberText(checked(body), 'events') ?? '[]') : checked(`[${body}]`)
     const users = new Set<string>()
@@ -251,10 +254,10 @@ function withoutUsers(kind: EntryKind, body: string, { projectId, who }: LetterE
       return null
     })
     const left = all.filter((text) => text !== null && text !== ERASED_EVENT)
-    const events = kind === 'events' ? left.length : 0
-    if (left.length === 0) return { users, states, body: null, events }
-    if (kind !== 'events') return { users, states, body: left.join(','), events }
-    return { users, states, body: `{"events":[${all.map((text) => text ?? ERASED_EVENT).join(',')}]}`, events }
+    if (kind !== 'events') return { users, states, body: left.length === 0 ? null : left.join(','), ...NO_EVENTS }
+    const events = { events: left.length, erasedEvents: all.filter((text) => text === null).length }
+    if (left.length === 0) return { users, states, body: null, ...events }
+    return { users, states, body: `{"events":[${all.map((text) => text ?? ERASED_EVENT).join(',')}]}`, ...events }
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined
     throw error

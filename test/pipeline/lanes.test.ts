@@ -3,6 +3,7 @@ import { ClickHouse } from '../../src/clickhouse/client.js'
 import { Shards } from '../../src/clickhouse/shards.js'
 import { loadConfig } from '../../src/config.js'
 import { openLog } from '../../src/lib/log.js'
+import type { Lane } from '../../src/pipeline/lane.js'
 import { openLanes } from '../../src/pipeline/lanes.js'
 import { fromServer, startRedis, temporaryFolder, until } from '../helper.js'
 
@@ -25,6 +26,13 @@ async function lanesOf(t: Test, env: Record<string, string>) {
 const event = (bytes: number) =>
   Buffer.from(JSON.stringify({ event: 'e', distinct_id: 'u', properties: { a: 'x'.repeat(bytes) } }))
 const batch = (bytes: number) => Buffer.from(`{"events":[${event(bytes)}]}`)
+
+/** Fills the journal of a lane, by projects of which none has more than its share. */
+async function fill({ journal }: Pick<Lane, 'journal'>): Promise<void> {
+  for (let i = 0; (await journal.depth()).bytes <= MIB; i++) {
+    await journal.write([{ type: 'append', ...fromServer(`filler ${i}`), count: 1, body: batch(400 * 1024) }])
+  }
+}
 
 for (const journal of ['LMDB', 'Redis']) {
   t.test(`lanes with ${journal}`, async (t) => {
@@ -54,8 +62,7 @@ for (const journal of ['LMDB', 'Redis']) {
     t.test('what a full lane refuses goes to another one, all of it, and is counted there', async (t) => {
       const home = all[1]
       if (!home) return t.fail('there are three')
-      while ((await home.journal.depth()).bytes <= MIB)
-        await home.commits.appendBatch(fromServer('p'), batch(400 * 1024), 1)
+      await fill(home)
       const full = await home.journal.depth()
       const taken = await Promise.all([
         ...Array.from({ length: 5 }, () => commits.appendEvent(fromServer('p'), event(1))),
@@ -78,9 +85,7 @@ for (const journal of ['LMDB', 'Redis']) {
     })
 
     t.test('if all are full, the last one says so', async (t) => {
-      for (const { commits, journal } of all) {
-        while ((await journal.depth()).bytes <= MIB) await commits.appendBatch(fromServer('p'), batch(400 * 1024), 1)
-      }
+      for (const lane of all) await fill(lane)
       await t.rejects(commits.appendEvent(fromServer('p'), event(1)), { code: 'overloaded', message: /^In lane \d/ })
     })
   })

@@ -11,7 +11,7 @@ import { stateKeyOf } from '../../src/model/state-key.js'
 import { GroupCommit } from '../../src/pipeline/group-commit.js'
 import { type StateLimits, StateStore } from '../../src/pipeline/state-store.js'
 import type { StateTable } from '../../src/store/tables.js'
-import { temporaryFolder } from '../helper.js'
+import { fromServer, temporaryFolder } from '../helper.js'
 import { SENDER } from '../journal/writes.js'
 
 const MAX_BYTES = 8 * 1024 * 1024
@@ -579,7 +579,7 @@ t.test('a value may not grow over the limit, and one that is over it may shrink'
 t.test('changes that are executed one by one fail one by one', async (t) => {
   const { journal, states } = await openStates(t)
   const fill = () =>
-    journal.write([{ type: 'append', keyClass: 'secret', projectId: 'p', count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
+    journal.write([{ type: 'append', ...fromServer('other'), count: 1, body: Buffer.alloc(MAX_BYTES + 1) }])
   // The value is read for the first change, for the others together, and then for each of them. The fifth reading is
   // that of the one after the change that is too large.
   const limited = states(after(journal, 'readStates', fill, 5), { maxBytes: 99 })

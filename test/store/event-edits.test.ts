@@ -161,7 +161,7 @@ t.test('edits made at the same moment hold in their order', async (t) => {
   ])
   t.strictSame(found, [true, true, true, true, false, false])
   t.strictSame(await propertiesOf('order'), new Map([[kept, '{"n":2}']]))
-  t.equal(count.statements, 2, 'one UPDATE and one DELETE')
+  t.equal(count.statements, 3, 'one UPDATE, one count of what is deleted, and one DELETE')
 })
 
 t.test('an update does not wait for the look whether its event is there', async (t) => {

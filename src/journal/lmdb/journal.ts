@@ -16,7 +16,7 @@ import {
   type Tally,
   type Write,
 } from '../journal.js'
-import { JournalListeners } from '../journal-listeners.js'
+import { bodiesToRelease, JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT, LayoutError, type LayoutGuard } from '../layout.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { journalFull } from '../shares.js'
@@ -170,11 +170,7 @@ class LmdbJournal implements Journal {
     } finally {
       this.#inFlight = null
     }
-    this.#listeners.release(
-      writes.flatMap((write, i) =>
-        write.type !== 'append' || (isKept && outcomes[i]?.status === 'done') ? [] : write,
-      ),
-    )
+    this.#listeners.release(bodiesToRelease(writes, outcomes, isKept))
     return outcomes
   }
 

@@ -19,7 +19,7 @@ import {
   type WaitingEntry,
   type Write,
 } from '../journal.js'
-import { JournalListeners } from '../journal-listeners.js'
+import { bodiesToRelease, JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'
@@ -209,9 +209,7 @@ class RedisJournal implements Journal {
     for (const outcome of outcomes) if (outcome.status === 'done') this.#history.note(outcome.position)
     const unstored = era === this.#unstoredEra ? this.#unstored : null
     const isKept = unstored?.add(before, this.#entriesIn(entriesOf(writes, outcomes, receivedAt, names))) ?? false
-    writes.forEach((write, i) => {
-      if (write.type === 'append' && !(isKept && outcomes[i]?.status === 'done')) this.#listeners.release([write])
-    })
+    this.#listeners.release(bodiesToRelease(writes, outcomes, isKept))
     return outcomes
   }
 
