@@ -308,6 +308,8 @@ class LmdbJournal implements Journal {
 
   /** While writes fail, no block is acknowledged, which would remove what has expired. */
   async #removeExpired(): Promise<void> {
+    // After a transaction that failed, LMDB may never answer another one, so none is begun for nothing.
+    if (!this.#remembered.states.hasExpired(this.#now())) return
     let done: (() => void) | undefined
     await transact(this.#tables.root, () => {
       done = this.#cache.settle([], this.#now())

@@ -112,6 +112,10 @@ export class LmdbStates {
     return { grown, end }
   }
 
+  hasExpired(now: number): boolean {
+    return this.#tables.expiries.getKeysCount({ end: expiryKey(now, '', EMPTY), limit: 1 }) > 0
+  }
+
   /** Removes old requests that have expired, and states that have not changed since they were stored. */
   sweep(now: number, limit: number): number {
     const { expiries, oldRequests } = this.#tables

@@ -69,11 +69,11 @@ t.test('a refused or repeated write leaves no body behind', async (t) => {
   t.equal(limited?.status, 'limited')
   await journal.write([append('first, among others', { eventKeys: [idempotencyKey] })])
   t.equal((await bodies()).length, 1)
-  await journal.write([append('beyond the limit')])
+  await journal.write([append('beyond the limit', { projectId: 'q' })])
   const two = append('two events', { count: 2, eventKeys: [idempotencyKey, idempotencyKey] })
   const reserve = { type: 'reserve', idempotencyKey } as const
-  t.match(await journal.write([append('another project', { projectId: 'q' })]), [{ status: 'full' }])
-  await journal.write([two, reserve, commit('ada', START, ''), append('last')])
+  const refused = await journal.write([append('last'), two, reserve, commit('ada', START, '')])
+  t.match(refused[0], { status: 'full', fullness: 'all' })
   t.equal((await bodies()).length, 2)
 })
 
