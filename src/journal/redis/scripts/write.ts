@@ -82,7 +82,7 @@ while ARGV[i] do
   elseif ARGV[i] == 'reserve' then
     i = i + 5
   else
-    i = i + 13
+    i = i + 14
   end
 end
 if is_full then return redis.error_reply('FULL the journal is over its limit') end
