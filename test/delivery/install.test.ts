@@ -2,7 +2,7 @@ import { execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { startClickHouse, startRedis, temporaryFolder, until } from '../helper.js'
@@ -132,7 +132,7 @@ const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0
 t.test('the systemd unit is valid', { skip: !hasSystemd && 'needs systemd-analyze' }, async (t) => {
   const unit = join(await temporaryFolder(t), 'tallyhouse.service')
   const text = await readFile('docs/tallyhouse.service', 'utf8')
-  await writeFile(unit, text.replace('/usr/bin/node', process.execPath))
+  await writeFile(unit, text.replace('/opt/tallyhouse/dist/cli.js', resolve('dist/cli.js')))
   const { stdout, stderr } = await run('systemd-analyze', ['verify', unit])
   t.equal(stdout + stderr, '')
 })
