@@ -83,6 +83,7 @@ t.test('a limit that was met names the project, its kind of key, and what to do'
 
 t.test('each problem has its level and says what to do', async (t) => {
   const refused = 'tallyhouse_events_refused_total{code="overloaded"}'
+  const overShare = 'tallyhouse_events_over_share_total'
   const later = { at: 2_005_000 }
   const cases: [string, Reading, Reading | null, string, RegExp][] = [
     ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
@@ -108,6 +109,20 @@ t.test('each problem has its level and says what to do', async (t) => {
     ],
     ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
     ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
+    [
+      'Intake',
+      reading({ [refused]: 5, [overShare]: 5 }, later),
+      reading(),
+      'bad',
+      /^Events are being refused, as a project has filled its share of the journal\.$/,
+    ],
+    [
+      'Intake',
+      reading({ [refused]: 5, [overShare]: 3 }, later),
+      reading(),
+      'bad',
+      /as the journal is full, and a project has filled its share of the journal\.$/,
+    ],
     [
       'Backlog',
       reading({ tallyhouse_journal_entries: 12_000, tallyhouse_journal_oldest_seconds: 4 }),
