@@ -1,3 +1,4 @@
+import type { LimitName } from '../../contract/errors.js'
 import { bytesText, durationText, numberText, shareText } from './format.js'
 import { type Sample, sumOf } from './prometheus.js'
 import { type Check, latelyText, risen, type Times } from './readings.js'
@@ -12,9 +13,9 @@ const WINDOW_S = 7 * 24 * 3600
 const JOURNAL_SHARE = 0.25
 
 /** What each limit is about, and what to do when it is met, by the label `limit`; settings.md has the settings. */
-const LIMITS: Record<string, [about: string, advice: string]> = {
-  requests: ['requests in a window', 'Raise RATE_LIMIT or WRONG_KEY_LIMIT if they are wanted.'],
-  session_calls: ['session calls a minute', 'Raise SESSION_ADDRESS_LIMIT or SESSION_KEY_LIMIT if visitors made them.'],
+export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>> = {
+  requests: ['requests in a window', 'Raise RATE_LIMIT or ADDRESS_LIMIT if they are wanted.'],
+  wrong_keys: ['requests with unknown keys', 'Correct the key of the client, or raise WRONG_KEY_LIMIT.'],
   work: ['bytes of profiles and bodies that a page’s key causes', 'Use a secret key on a server for work like that.'],
   new_users: ['new users by a page’s key', 'Use a secret key on a server to import users.'],
   live_streams: ['open live streams', 'Raise MAX_PROJECT_LIVE_STREAMS or MAX_LIVE_STREAMS, or close some.'],
@@ -43,9 +44,9 @@ export function limits(times: Times): Check {
     ...large.map(({ labels, value }) => `${shareText(value)} of the journal is of ${whoText(labels)}.`),
   ]
   const advice = [
-    ...met.map(({ labels }) => LIMITS[labels.limit ?? '']?.[1]),
+    ...met.map(({ labels }) => limitOf(labels)?.[1]),
     short.length > 0 && 'Send fewer different insert_ids, or raise MAX_INSERT_IDS.',
-    large.length > 0 && LIMITS.journal?.[1],
+    large.length > 0 && LIMITS.journal[1],
     OF_KEY,
   ].filter((text) => typeof text === 'string')
   const isCalm = found.length === 0
@@ -120,8 +121,13 @@ function whoText({ project = '', kind = '' }: Sample['labels']): string {
   return kind === '' ? `project ${project}` : `project ${project} with a ${kind} key`
 }
 
-function aboutOf({ limit = '' }: Sample['labels']): string {
-  return LIMITS[limit]?.[0] ?? limit
+/** Undefined for a limit of another version of the service. */
+function limitOf({ limit = '' }: Sample['labels']): (typeof LIMITS)[LimitName] | undefined {
+  return Object.hasOwn(LIMITS, limit) ? LIMITS[limit as LimitName] : undefined
+}
+
+function aboutOf(labels: Sample['labels']): string {
+  return limitOf(labels)?.[0] ?? labels.limit ?? ''
 }
 
 function timesText(count: number): string {

@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { checksOf, overall } from '../../../src/web/lib/health.js'
+import { LIMITS } from '../../../src/web/lib/health-limits.js'
 import { parseMetrics } from '../../../src/web/lib/prometheus.js'
 import type { Reading } from '../../../src/web/lib/readings.js'
 
@@ -79,6 +81,12 @@ t.test('a limit that was met names the project, its kind of key, and what to do'
     part('Limits', shortened).verdict,
     'Of project shop with a page key, repeated events are known for 1 h only. 40% of the journal is of project shop.',
   )
+})
+
+t.test('the manual says of every limit what to do', async (t) => {
+  const [, section = ''] = (await readFile('docs/operations.md', 'utf8')).split('## When a limit is met')
+  const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name)
+  t.strictSame(rows.filter((name) => name !== 'limit').sort(), Object.keys(LIMITS).sort())
 })
 
 t.test('each problem has its level and says what to do', async (t) => {
