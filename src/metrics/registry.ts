@@ -169,6 +169,11 @@ function eventMetrics(lanes: readonly MeteredLane[]): Metric[] {
       numbered('lane', lanes, ({ commits }) => byLabel('code', commits.metrics.refused)),
     ),
     counter(
+      'tallyhouse_events_over_share_total',
+      'Those of the refused events with code overloaded whose project had filled its share of the journal; others had room.',
+      numbered('lane', lanes, ({ commits }) => commits.metrics.overShare),
+    ),
+    counter(
       'tallyhouse_rows_stored_total',
       'Rows that this process stored in ClickHouse.',
       numbered('lane', lanes, ({ writer }) => byLabel('table', writer.metrics.stored)),

@@ -23,6 +23,8 @@ export interface CommitMetrics {
   repeated: number
   /** refused events by error code; after `internal` they may be in the journal nevertheless */
   refused: Record<'overloaded' | 'unavailable' | 'internal', number>
+  /** those of the overloaded whose sender had filled its own share, while there was room for others */
+  overShare: number
   /** duration of the writes that succeeded */
   writeSeconds: Histogram
 }

@@ -83,6 +83,7 @@ export class GroupCommit {
     accepted: 0,
     repeated: 0,
     refused: { overloaded: 0, unavailable: 0, internal: 0 },
+    overShare: 0,
     writeSeconds: new Histogram(SECONDS),
   }
   readonly #journal: Journal
@@ -230,6 +231,7 @@ export class GroupCommit {
     if (this.#closed || fullness) {
       const code = this.#closed ? 'unavailable' : 'overloaded'
       this.metrics.refused[code] += events
+      if (fullness === 'own') this.metrics.overShare += events
       if (body) this.#pool.release(body)
       if (fullness === 'own') throw asRefusedWrite(shareFull(sender.keyClass))
       throw asRefusedWrite(new ApiError(code, `${this.#others?.prefix ?? ''}${REFUSALS[code]}`))
@@ -338,6 +340,7 @@ export class GroupCommit {
     const { events, writes, batch } = group
     const write = batch[i]
     if (write && outcome?.status === 'full') {
+      if (outcome.fullness === 'own') this.metrics.overShare += eventsOf(write)
       const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
       // Each lane has a share for it, so another one may have room.
       const isMoved = this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))

@@ -69,8 +69,8 @@ export const eventJson = (properties: string) => `concat(
 const COLUMNS = 'toString(event_id) AS eventId, event, distinct_id, properties, timestamp, insert_id'
 
 /**
- * Bytes of rows that are compressed together. ClickHouse holds some four times as much, and its default is 512 MiB; of ordinary
- * events this is a quarter of a million.
+ * Bytes of rows that are compressed together; of ordinary events, a quarter of a million. For 900 events of 1 MB that do not
+ * compress, ClickHouse held 1.1 GB, and 2.3 GB with its default of 512 MiB.
  */
 const ROW_GROUP = String(64 * 1024 * 1024)
 

@@ -238,6 +238,18 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
   t.equal(moved.length, 1)
 })
 
+t.test('what its sender’s share refuses is counted apart from what a full journal refuses', async (t) => {
+  const fullness = ['own', 'all', 'own'] as const
+  let writes = 0
+  const write: Journal['write'] = async () => [{ status: 'full', fullness: fullness[writes++] ?? 'all' }]
+  const journal = { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
+  const commits = new GroupCommit(journal, new BufferPool())
+  for (const count of [5, 3, 2]) {
+    await t.rejects(commits.appendBatch(fromServer('p'), Buffer.from('{}'), count), { code: 'overloaded' })
+  }
+  t.match(commits.metrics, { refused: { overloaded: 10 }, overShare: 7 })
+})
+
 /** A group commit whose journal does not respond before `respond`. */
 function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
   let respond = () => {}

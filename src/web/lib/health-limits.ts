@@ -13,9 +13,9 @@ const WINDOW_S = 7 * 24 * 3600
 const JOURNAL_SHARE = 0.25
 
 /** What each limit is about, and what to do when it is met, by the label `limit`; settings.md has the settings. */
-const LIMITS: Record<LimitName, [about: string, advice: string]> = {
+export const LIMITS: Readonly<Record<LimitName, [about: string, advice: string]>> = {
   requests: ['requests in a window', 'Raise RATE_LIMIT or ADDRESS_LIMIT if they are wanted.'],
-  wrong_keys: ['requests with wrong keys', 'Raise WRONG_KEY_LIMIT if clients of yours have old keys.'],
+  wrong_keys: ['requests with unknown keys', 'Correct the key of the client, or raise WRONG_KEY_LIMIT.'],
   work: ['bytes of profiles and bodies that a page’s key causes', 'Use a secret key on a server for work like that.'],
   new_users: ['new users by a page’s key', 'Use a secret key on a server to import users.'],
   live_streams: ['open live streams', 'Raise MAX_PROJECT_LIVE_STREAMS or MAX_LIVE_STREAMS, or close some.'],
@@ -46,7 +46,7 @@ export function limits(times: Times): Check {
   const advice = [
     ...met.map(({ labels }) => limitOf(labels)?.[1]),
     short.length > 0 && 'Send fewer different insert_ids, or raise MAX_INSERT_IDS.',
-    large.length > 0 && LIMITS.journal?.[1],
+    large.length > 0 && LIMITS.journal[1],
     OF_KEY,
   ].filter((text) => typeof text === 'string')
   const isCalm = found.length === 0
@@ -121,9 +121,9 @@ function whoText({ project = '', kind = '' }: Sample['labels']): string {
   return kind === '' ? `project ${project}` : `project ${project} with a ${kind} key`
 }
 
-/** None for a limit that a newer version of the service has. */
+/** Undefined for a limit of another version of the service. */
 function limitOf({ limit = '' }: Sample['labels']): (typeof LIMITS)[LimitName] | undefined {
-  return Object.entries(LIMITS).find(([name]) => name === limit)?.[1]
+  return Object.hasOwn(LIMITS, limit) ? LIMITS[limit as LimitName] : undefined
 }
 
 function aboutOf(labels: Sample['labels']): string {

@@ -30,9 +30,12 @@ const RETRY_REASONS: Record<string, string> = {
   internal: 'of a fault in the service',
 }
 
-/** Why events were refused, by the label `code`. */
+const REFUSED = 'tallyhouse_events_refused_total'
+
+/** Why events were refused: by the label `code`, and `share` for those of the overloaded that only their project's share refused. */
 const REFUSALS: Record<string, string> = {
   overloaded: 'the journal is full',
+  share: 'a project has filled its share of the journal',
   unavailable: 'the journal does not answer',
   internal: 'of a fault in the service',
 }
@@ -81,7 +84,7 @@ function intake(times: Times): Check {
   const { samples } = now
   const accepted = sumOf(samples, 'tallyhouse_events_accepted_total')
   const rate = before && (1000 * risen(now, before, 'tallyhouse_events_accepted_total')) / (now.at - before.at)
-  const refused = sumOf(samples, 'tallyhouse_events_refused_total')
+  const refused = sumOf(samples, REFUSED)
   const check = {
     title: 'Intake',
     facts: [
@@ -96,18 +99,29 @@ function intake(times: Times): Check {
     const advice = 'Start the journal (Redis, or the folder DATA_DIR), or free memory and disk for it.'
     return { ...check, level: 'bad', verdict: 'The journal does not answer, so events are refused.', advice }
   }
-  const reasons = before ? risenLabels(now, before, 'tallyhouse_events_refused_total', 'code') : []
+  const reasons = before ? refusalReasons(now, before) : []
   if (reasons.length > 0) {
     const verdict = `Events are being refused, as ${listOf(reasons, REFUSALS)}.`
-    return { ...check, level: 'bad', verdict, advice: 'See the backlog and the store: they say what holds events up.' }
+    const who = reasons.includes('share') ? ' Limits names the project; other projects have room.' : ''
+    const advice = `See the backlog and the store: they say what holds events up.${reasons.length === 1 ? who : ''}`
+    return { ...check, level: 'bad', verdict, advice }
   }
-  const lately = first ? risen(now, first, 'tallyhouse_events_refused_total') : 0
+  const lately = first ? risen(now, first, REFUSED) : 0
   if (lately > 0) {
-    const why = first ? risenLabels(now, first, 'tallyhouse_events_refused_total', 'code') : []
+    const why = first ? refusalReasons(now, first) : []
     const verdict = `Events are accepted again. ${numberText(lately)} were refused ${latelyText(times)}, as ${listOf(why, REFUSALS)}.`
     return { ...check, level: 'watch', verdict, advice: 'Nothing, if clients retry: those that do lost nothing.' }
   }
   return { ...check, level: 'good', verdict: intakeSentence(rate), advice: null }
+}
+
+/** Why events were refused since an earlier reading, as keys of `REFUSALS`. */
+function refusalReasons(now: Reading, before: Reading): string[] {
+  const codes = risenLabels(now, before, REFUSED, 'code')
+  const overShare = risen(now, before, 'tallyhouse_events_over_share_total')
+  if (overShare === 0) return codes
+  const isFull = risen(now, before, REFUSED, { code: 'overloaded' }) > overShare
+  return [...codes.filter((code) => code !== 'overloaded' || isFull), 'share']
 }
 
 function intakeSentence(rate: number | null): string {

@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { checksOf, overall } from '../../../src/web/lib/health.js'
+import { LIMITS } from '../../../src/web/lib/health-limits.js'
 import { parseMetrics } from '../../../src/web/lib/prometheus.js'
 import type { Reading } from '../../../src/web/lib/readings.js'
 
@@ -81,8 +83,15 @@ t.test('a limit that was met names the project, its kind of key, and what to do'
   )
 })
 
+t.test('the manual says of every limit what to do', async (t) => {
+  const [, section = ''] = (await readFile('docs/operations.md', 'utf8')).split('## When a limit is met')
+  const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name)
+  t.strictSame(rows.filter((name) => name !== 'limit').sort(), Object.keys(LIMITS).sort())
+})
+
 t.test('each problem has its level and says what to do', async (t) => {
   const refused = 'tallyhouse_events_refused_total{code="overloaded"}'
+  const overShare = 'tallyhouse_events_over_share_total'
   const later = { at: 2_005_000 }
   const cases: [string, Reading, Reading | null, string, RegExp][] = [
     ['Service', reading({}, { notReady: 'Not ready: store.' }), null, 'bad', /^Not ready: store\.$/],
@@ -108,6 +117,20 @@ t.test('each problem has its level and says what to do', async (t) => {
     ],
     ['Intake', reading({ tallyhouse_journal_up: 0 }), null, 'bad', /journal does not answer/],
     ['Intake', reading({ [refused]: 5 }, later), reading(), 'bad', /the journal is full/],
+    [
+      'Intake',
+      reading({ [refused]: 5, [overShare]: 5 }, later),
+      reading(),
+      'bad',
+      /^Events are being refused, as a project has filled its share of the journal\.$/,
+    ],
+    [
+      'Intake',
+      reading({ [refused]: 5, [overShare]: 3 }, later),
+      reading(),
+      'bad',
+      /as the journal is full, and a project has filled its share of the journal\.$/,
+    ],
     [
       'Backlog',
       reading({ tallyhouse_journal_entries: 12_000, tallyhouse_journal_oldest_seconds: 4 }),
