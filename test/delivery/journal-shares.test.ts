@@ -56,7 +56,7 @@ async function whileOthersSend(t: Test, client: Client, otherKey: string, attack
   return { statuses, messages: [...messages] }
 }
 
-const settings = { SESSION_ADDRESS_LIMIT: '0', SESSION_KEY_LIMIT: '0', JOURNAL_MAX_BYTES: String(4 * MIB) }
+const settings = { WORK_ADDRESS_LIMIT: '0', WORK_KEY_LIMIT: '0', JOURNAL_MAX_BYTES: String(4 * MIB) }
 const large = 'x'.repeat(200_000)
 const attacks = (writeKey: string): Record<string, Attack> => ({
   'large profiles with a write key': ({ app }, n) => {
