@@ -28,9 +28,9 @@ t.test('a refusal by a limit is counted for its project and kind of key, whoever
   }
   t.equal((await client.call('GET', '/public/nothing')).statusCode, 404)
   t.strictSame((await counted(client)).sort(), [
-    '{limit="requests",project="",kind=""} 1',
     '{limit="requests",project="sdk",kind="read"} 1',
     '{limit="requests",project="sdk",kind="write"} 2',
+    '{limit="wrong_keys",project="",kind=""} 1',
   ])
 })
 
