@@ -57,16 +57,16 @@ t.test('events per second are those between two readings of the same processes',
 
 t.test('a limit that was met names the project, its kind of key, and what to do', async (t) => {
   const reads = 'tallyhouse_limit_refusals_total{limit="reads",project="shop",kind="read"}'
-  const wrong = 'tallyhouse_limit_refusals_total{limit="requests",project="",kind=""}'
+  const wrong = 'tallyhouse_limit_refusals_total{limit="wrong_keys",project="",kind=""}'
   const before = reading({ [reads]: 3 })
   const now = reading({ [reads]: 15, [wrong]: 1 }, { at: 2_005_000 })
   const { level, verdict, advice, facts } = part('Limits', before, now)
   t.equal(level, 'watch')
   t.equal(
     verdict,
-    'Refused in the last 5 s: project shop with a read key 12 times (reads at once); a client without a known key once (requests in a window).',
+    'Refused in the last 5 s: project shop with a read key 12 times (reads at once); a client without a known key once (requests with unknown keys).',
   )
-  t.match(advice, /Let clients read less at a time; retries help\. .*RATE_LIMIT.* revoke it/)
+  t.match(advice, /Let clients read less at a time; retries help\. .*WRONG_KEY_LIMIT.* revoke it/)
   t.strictSame(facts[0], ['Refused since the start', '16'])
   t.strictSame(facts[1], ['reads, project shop with a read key', '12'])
   t.equal(part('Limits', now, reading({ [reads]: 15, [wrong]: 1 }, { at: 2_006_000 })).level, 'good')
