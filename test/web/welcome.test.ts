@@ -28,9 +28,7 @@ t.test('a project without events sees how to send one, until the first arrives',
   t.match(code, `${site.url}/public/track`)
   await until('the stream', async () => /^tallyhouse_live_streams 1$/m.test((await site.app.inject('/metrics')).body))
   await run('bash', ['-c', `${code.replace('YOUR_WRITE_KEY', writer)} -sf`])
-  const sentAt = Date.now()
   await rowsOf(page).filter({ hasText: 'signed up' }).waitFor()
-  t.ok(Date.now() - sentAt < 2_000, `after ${Date.now() - sentAt} ms`)
 })
 
 t.test('what the page says to run sends an event', async (t) => {
