@@ -112,7 +112,12 @@ const rooms = Object.entries(ROOMS).map(([room, others]) => ({
 /** Where a package may be imported; a type is an import, too. */
 const HOMES = {
   fastify: ['src/http/', 'src/routes/', 'src/app.ts', 'src/metrics/'],
-  ioredis: ['src/journal/redis/', 'src/lib/open-redis.ts', 'src/lib/redis-cluster.ts', 'src/http/rate-limits.ts'],
+  ioredis: [
+    'src/journal/redis/',
+    'src/journal/redis/open.ts',
+    'src/journal/redis/cluster.ts',
+    'src/http/admission/rate-limits.ts',
+  ],
   lmdb: ['src/journal/lmdb'],
   '@modelcontextprotocol/server': ['src/mcp/'],
   '@clickhouse/client': ['src/clickhouse/', 'src/store/', 'src/questions/'],

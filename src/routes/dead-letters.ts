@@ -4,10 +4,10 @@ import { DeadLettersQuery, ReplayBody } from '../contract/dead-letter-schemas.js
 import { ApiError } from '../contract/errors.js'
 import type { ReplayedLetters } from '../contract/responses.js'
 import { hangUpSignal } from '../http/hang-up.js'
+import { replayDeadLetter } from '../ingest/replay.js'
 import type { Journal } from '../journal/journal.js'
+import type { Barrier } from '../lanes/level-barrier.js'
 import { formatPosition, isPositionText, parsePosition } from '../model/position.js'
-import type { Barrier } from '../pipeline/level-barrier.js'
-import { replayDeadLetter } from '../pipeline/replay.js'
 import { listDeadLetters, readDeadLetters } from '../store/dead-letters.js'
 import { offsetOf } from '../store/page.js'
 

@@ -4,11 +4,11 @@ import { MEDIA_TYPES, type RowFormat } from '../contract/formats.js'
 import { ExportQuery } from '../contract/query-schemas.js'
 import { acceptedFormat } from '../http/accept.js'
 import { sendHeadOnly } from '../http/head-only.js'
+import type { Lanes } from '../lanes/lanes.js'
 import { given } from '../lib/given.js'
 import { formatCursor } from '../model/cursor.js'
 import { firstIdAfter, lastIdAt } from '../model/event-id.js'
-import { readCursor } from '../pipeline/event-reads.js'
-import type { Lanes } from '../pipeline/lanes.js'
+import { readCursor } from '../reads/event-reads.js'
 import { findRunEnd, readEventRun } from '../store/event-export.js'
 
 export interface ExportOptions {

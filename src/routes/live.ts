@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LiveHeaders, LiveQuery } from '../contract/query-schemas.js'
-import type { Admission } from '../http/admission.js'
+import type { Admission } from '../http/admission/admission.js'
 import { sendHeadOnly } from '../http/head-only.js'
 import { given } from '../lib/given.js'
 import type { LiveHub } from '../live/hub.js'

@@ -6,12 +6,12 @@ import { hangUpSignal } from '../http/hang-up.js'
 import { countLimit } from '../http/limit-counts.js'
 import { given } from '../lib/given.js'
 import type { ProjectData } from '../mcp/project-data.js'
-import type { EventReads } from '../pipeline/event-reads.js'
-import { readUser, type UserReadParts } from '../pipeline/user-read.js'
 import { answerText } from '../questions/answer-text.js'
 import type { Catalog } from '../questions/catalog.js'
 import { parseFieldText } from '../questions/field-name.js'
 import type { Questions } from '../questions/run.js'
+import type { EventReads } from '../reads/event-reads.js'
+import { readUser, type UserReadParts } from '../users/user-read.js'
 
 export interface McpOptions extends UserReadParts {
   questions: Questions

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ClickHouse } from '../../src/clickhouse/client.js'
 import { literal } from '../../src/clickhouse/parameters.js'
-import { laneOf } from '../../src/model/lane-of.js'
+import { laneOf } from '../../src/lanes/lane-of.js'
 import { type StateKind, stateKeyOf } from '../../src/model/state-key.js'
 import { shardOfState } from '../../src/store/state-shard.js'
 import { NAME_COLUMN } from '../../src/store/versioned.js'

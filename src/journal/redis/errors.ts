@@ -1,8 +1,8 @@
 import { ReplyError } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { isDatabaseRefused } from '../../lib/open-redis.js'
 import { LayoutError, parseGuard } from '../layout.js'
 import { journalFull } from '../shares.js'
+import { isDatabaseRefused } from './open.js'
 
 /** Error replies after which Redis certainly wrote nothing, and the error that the caller gets. */
 const REFUSALS: [pattern: RegExp, code: 'overloaded' | 'unavailable', message: string][] = [

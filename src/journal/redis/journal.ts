@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { ApiError } from '../../contract/errors.js'
-import { openRedis } from '../../lib/open-redis.js'
 import { formatPosition, type Position, parsePosition } from '../../model/position.js'
 import {
   type Block,
@@ -46,6 +45,7 @@ import { RedisInsertIds } from './insert-ids.js'
 import { LateCheck, type LateStart, wrongRedis } from './late-start.js'
 import { WriterLease } from './lease.js'
 import { MemoryLimit } from './memory-limit.js'
+import { openRedis } from './open.js'
 import type { RedisJournalOptions } from './options.js'
 import { Producer } from './producer.js'
 import { ACKNOWLEDGE, CLAIM, SHRINK } from './scripts/block.js'

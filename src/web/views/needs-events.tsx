@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import { readEventNames } from '../api/schema.js'
-import type { Session } from '../api/session.js'
+import type { Session } from '../api/sign-in.js'
 import { useLoaded } from '../lib/use-loaded.js'
 
 /** Projects that are known to have events, so that each is asked about once. */

@@ -1,4 +1,4 @@
-import type { Session } from '../api/session.js'
+import type { Session } from '../api/sign-in.js'
 import type { Route } from '../lib/route.js'
 
 /** What every view is given. */

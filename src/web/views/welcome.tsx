@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { followEvents } from '../api/live-events.js'
-import type { Session } from '../api/session.js'
+import type { Session } from '../api/sign-in.js'
 import { BASE } from '../lib/base.js'
 import { snippetsFor } from '../lib/snippets.js'
 import { Code } from '../ui/code.js'

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { DeadLetter, ReplayedLetters } from '../../../contract/responses.js'
 import { readDeadLetters, replayDeadLetters } from '../../api/dead-letters.js'
-import type { Session } from '../../api/session.js'
+import type { Session } from '../../api/sign-in.js'
 import { allPages } from '../../lib/all-pages.js'
 import type { CsvRow } from '../../lib/csv.js'
 import { numberText, timeText } from '../../lib/format.js'

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { deleteEvent, type ExactEvent, readEvent } from '../../api/events.js'
-import type { Session } from '../../api/session.js'
+import type { Session } from '../../api/sign-in.js'
 import { useLoaded } from '../../lib/use-loaded.js'
 import { visible } from '../../lib/visible.js'
 import { Confirm, Dialog } from '../../ui/dialog.js'

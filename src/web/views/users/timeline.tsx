@@ -1,6 +1,6 @@
 import type { Session as StoredSession } from '../../../contract/responses.js'
 import type { ExactEvent } from '../../api/events.js'
-import type { Session } from '../../api/session.js'
+import type { Session } from '../../api/sign-in.js'
 import { clockText, dayText, durationText, numberText } from '../../lib/format.js'
 import { go, linkTo } from '../../lib/route.js'
 import { timelineOf, type Visit } from '../../lib/timeline.js'

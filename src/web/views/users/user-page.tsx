@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { ErasedUsers } from '../../../contract/responses.js'
-import type { Session } from '../../api/session.js'
+import type { Session } from '../../api/sign-in.js'
 import { type FoundUser, readUser } from '../../api/users.js'
 import { timeText } from '../../lib/format.js'
 import { emailOf, nameOf } from '../../lib/person.js'
