@@ -1,9 +1,7 @@
-import type { Appends } from '../lanes/lane-router.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { namedEventsOf, withoutEvents } from '../model/identified-events.js'
 import type { Sender } from '../model/sender.js'
-import type { Appended } from './commit-parts.js'
-import type { AppendOptions } from './group-commit.js'
+import type { Appended, AppendOptions, Appends } from './group-commit.js'
 import type { KnownEvents } from './known-events.js'
 
 export interface AppendNewParts {

@@ -1,4 +1,5 @@
-import { ApiError } from '../contract/errors.js'
+import { ApiError, idempotencyConflict, tooManyRequestKeys } from '../contract/errors.js'
+import { msUntilNextBucket } from '../journal/idempotency-memory.js'
 import type { Append, Commit, IdempotencyKey, Journal, Outcome, Write } from '../journal/journal.js'
 import { journalFull, shareFull } from '../journal/shares.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
@@ -6,29 +7,11 @@ import { given } from '../lib/given.js'
 import { Histogram, SECONDS } from '../lib/histogram.js'
 import type { InsertIds } from '../model/identified-events.js'
 import type { SentIds } from '../model/insert-id.js'
-import type { Position } from '../model/position.js'
-import type { Sender } from '../model/sender.js'
-import {
-  type Appended,
-  asRefusedWrite,
-  type CommitMetrics,
-  eventsOf,
-  type Group,
-  groupBySender,
-  isMovable,
-  lastOf,
-  placeOf,
-  positionOf,
-  refusalOf,
-  senderOfWrite,
-  settleEvents,
-  type WaitingEvent,
-  type WaitingWrite,
-  type Written,
-} from './commit-parts.js'
-import { entryOfEvents, joinEvents } from './event-entries.js'
+import { laterOf, type Position, START } from '../model/position.js'
+import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
 import { QueueBudget } from './queue-budget.js'
+import { asRefusedWrite, type RefusalCode, refusalOf } from './refused-writes.js'
 
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
 const MAX_WRITE_BYTES = 16 * 1024 * 1024
@@ -55,6 +38,28 @@ export interface AppendOptions {
 /** What became of a commit: done, the state is not the expected one, or the ids at these indexes are known. */
 export type Committed = { status: 'done' | 'conflict' } | { status: 'known'; known: number[] }
 
+/** Where the events of an appended request are: the entry, and the index of the first event in it. */
+export interface Appended {
+  position: Position
+  index: number
+  /** id of the journal that has the entry */
+  journalId: number
+}
+
+/** Counts since the start. */
+export interface CommitMetrics {
+  /** events that are durable in the journal; a repeated request counts once */
+  accepted: number
+  /** events that were not appended, as their `insert_id` was known */
+  repeated: number
+  /** refused events by error code; after `internal` they may be in the journal nevertheless */
+  refused: Record<RefusalCode, number>
+  /** those of the overloaded whose sender had filled its own share, while there was room for others */
+  overShare: number
+  /** duration of the writes that succeeded */
+  writeSeconds: Histogram
+}
+
 /** What a group commit that is one of several owes to the others. */
 export interface OtherLanes {
   /** begins the message of a refusal, as `In lane 1 (host:6379): ` */
@@ -68,6 +73,43 @@ export interface OtherLanes {
   append(refused: Append): Promise<Appended | null> | null
   /** whether `append` has a lane to try */
   hasOpen(): boolean
+}
+
+/** The methods by which routes append events: those of one GroupCommit, or of a LaneRouter over several. */
+export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendKeyedEvent' | 'appendRejected'>
+
+interface Waiting<Result> {
+  bytes: number
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
+export interface WaitingEvent extends Waiting<Appended | null> {
+  sender: Sender
+  body: Buffer
+  /** its id; null if the event has none */
+  insertId: SentIds | null
+  /** of its request; null if that has none, or the event has an insert_id */
+  key: IdempotencyKey | null
+}
+
+/** An outcome, and the id of the journal that executed the write, which may be that of another lane. */
+export interface Written {
+  outcome: Outcome
+  journalId: number
+}
+
+export interface WaitingWrite extends Waiting<Written> {
+  write: Write
+}
+
+/** What one journal write commits. `batch` is one append for each of `events`, then `writes`; outcomes have its order. */
+export interface Group {
+  /** by sender: the events of each become one entry */
+  events: WaitingEvent[][]
+  writes: WaitingWrite[]
+  batch: Write[]
+  written: Promise<Outcome[] | { error: unknown }>
 }
 
 /**
@@ -388,4 +430,116 @@ export class GroupCommit {
     )
     return true
   }
+}
+
+/** Who sends a write. */
+function senderOfWrite(write: Write): Sender {
+  return write.type === 'reserve' ? write.idempotencyKey.sender : write
+}
+
+function eventsOf(write: Write): number {
+  return write.type === 'append' && write.kind !== 'rejected' ? write.count : 0
+}
+
+/** Whether any lane may take a write. Idempotency keys and insert_ids each belong to the lane that remembers them. */
+function isMovable(write: Write): write is Append {
+  return write.type === 'append' && !write.idempotencyKey && !write.insertIds && !write.eventKeys
+}
+
+/**
+ * The greatest position among the outcomes; START if there is none. Repeated requests count: another process may have
+ * executed them, and the client's next request may go to a lane that has not been told their position.
+ */
+function lastOf(outcomes: Outcome[]): Position {
+  let last = START
+  for (const outcome of outcomes) {
+    if ('position' in outcome) last = laterOf(last, outcome.position)
+    if ('refused' in outcome && outcome.refused) last = laterOf(last, lastOf(outcome.refused))
+  }
+  return last
+}
+
+/** Events with insert_ids, and those with keys, form groups of their own, because other lanes cannot take those (see `isMovable`). */
+function groupBySender(events: WaitingEvent[]): WaitingEvent[][] {
+  const plain = new Map<string, WaitingEvent[]>()
+  const identified = new Map<string, WaitingEvent[]>()
+  const keyed = new Map<string, WaitingEvent[]>()
+  for (const event of events) {
+    const { sender, insertId, key } = event
+    const groups = insertId ? identified : key ? keyed : plain
+    const name = senderName(sender)
+    const group = groups.get(name)
+    if (group) group.push(event)
+    else groups.set(name, [event])
+  }
+  return [...plain.values(), ...identified.values(), ...keyed.values()]
+}
+
+/** Tells the events of an entry what became of them. @param journalId of the journal that wrote the entry */
+function settleEvents(events: WaitingEvent[], outcome: Outcome | undefined, journalId: number): void {
+  const { known, refused } = outcome && 'known' in outcome ? outcome : {}
+  const skipped = new Map(known?.map((index, i) => [index, refused?.[i] ?? null]))
+  for (const [index, { resolve, reject }] of events.entries()) {
+    const refusal = skipped.get(index)
+    try {
+      if (refusal) resolve(placeOf(refusal, journalId))
+      else resolve(refusal === null ? null : { position: positionOf(outcome), index, journalId })
+    } catch (error) {
+      reject(error)
+    }
+  }
+}
+
+/**
+ * Where the first event of an append with this outcome is; for a repeated request, the event of its first execution.
+ * @param journalId of the journal that returned the outcome
+ * @throws as `positionOf`
+ */
+function placeOf(outcome: Outcome, journalId: number): Appended {
+  const position = positionOf(outcome)
+  if (outcome.status !== 'repeated') return { position, index: 0, journalId }
+  // A request from before a change of the layout may be remembered in another lane than it was written in.
+  return { position, index: outcome.index ?? 0, journalId: outcome.journalId ?? journalId }
+}
+
+/** @throws ApiError `idempotency_conflict` or `rate_limited` if the idempotency key says so */
+function positionOf(outcome: Outcome | undefined): Position {
+  if (outcome?.status === 'done' || outcome?.status === 'repeated') return outcome.position
+  if (outcome?.status === 'mismatch') throw idempotencyConflict()
+  if (outcome?.status === 'limited') throw tooManyRequestKeys(msUntilNextBucket(Date.now()))
+  throw new Error(`the journal returned ${outcome?.status ?? 'nothing'} for an append`)
+}
+
+const OPEN = Buffer.from('{"events":[')
+const COMMA = Buffer.from(',')
+const CLOSE = Buffer.from(']}')
+
+/** The entry that events of one sender share. */
+function entryOfEvents(events: WaitingEvent[], pool: BufferPool): Append {
+  const { sender } = events[0] ?? {}
+  if (!sender) throw new RangeError('an entry has at least one event')
+  const body = joinEvents(
+    events.map(({ body }) => body),
+    pool,
+  )
+  const append: Append = { type: 'append', ...sender, count: events.length, body }
+  const keys = events.map(({ key }) => key).filter((key) => key !== null)
+  if (keys.length > 0) return { ...append, eventKeys: keys }
+  const ids = events.map(({ insertId }) => insertId).filter((id) => id !== null)
+  if (ids.length === 0) return append
+  return { ...append, insertIds: { sender, digests: Buffer.concat(ids.map(({ digests }) => digests)) } }
+}
+
+/** Copies events into the body of one entry and releases them. */
+function joinEvents(events: Buffer[], pool: BufferPool): Buffer {
+  const parts: Buffer[] = [OPEN]
+  let length = OPEN.length + CLOSE.length - COMMA.length
+  for (const event of events) {
+    parts.push(event, COMMA)
+    length += event.length + COMMA.length
+  }
+  parts[parts.length - 1] = CLOSE
+  const body = pool.concat(parts, length)
+  for (const event of events) pool.release(event)
+  return body
 }

@@ -1,8 +1,8 @@
 import type { Shards } from '../clickhouse/shards.js'
-import type { Barrier } from '../lanes/level-barrier.js'
 import { batchLoader } from '../lib/batch-loader.js'
 import type { NamedEvent } from '../model/identified-events.js'
 import { type Position, positionAt } from '../model/position.js'
+import type { Barrier } from '../reads/read-barrier.js'
 import { findStoredDays, findStoredIds, pairOf, type StoredDays } from '../store/stored-ids.js'
 
 export interface KnownEventsParts {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { ApiError } from '../contract/errors.js'
-import { type Appended, NOTHING_STORED, refusalOf } from '../ingest/commit-parts.js'
-import type { AppendOptions, GroupCommit, OtherLanes } from '../ingest/group-commit.js'
+import type { Appended, AppendOptions, Appends, OtherLanes } from '../ingest/group-commit.js'
+import { NOTHING_STORED, refusalOf } from '../ingest/refused-writes.js'
 import type { Append, IdempotencyKey } from '../journal/journal.js'
 import type { BufferPool } from '../lib/buffer-pool.js'
 import { given } from '../lib/given.js'
@@ -11,9 +11,6 @@ import type { Position } from '../model/position.js'
 import type { Sender } from '../model/sender.js'
 import type { Lane } from './lane.js'
 import { laneOf } from './lane-of.js'
-
-/** The methods by which routes append events: those of one GroupCommit, or of a LaneRouter over several. */
-export type Appends = Pick<GroupCommit, 'appendEvent' | 'appendBatch' | 'appendKeyedEvent' | 'appendRejected'>
 
 /**
  * Queued bytes up to which the home lane takes everything. Its writer is usually in this process and has the bodies in

@@ -2,12 +2,9 @@ import { idempotencyConflict } from '../contract/errors.js'
 import type { IdempotencyKey } from '../journal/journal.js'
 import { changeId } from '../model/insert-id.js'
 import { type StateKind, stateKeyOf } from '../model/state-key.js'
-import type { Change, Repetition, StateStore } from '../states/state-store.js'
+import type { Change, Repetition, StateStore, States } from '../states/state-store.js'
 import type { Lane } from './lane.js'
 import { laneOf } from './lane-of.js'
-
-/** Profiles or sessions, in whichever lane they are. */
-export type States<Value> = Pick<StateStore<Value>, 'get' | 'change'>
 
 /** The profiles or sessions of several lanes: each is changed in the lane of its key, so by one compare-and-set. */
 export class LaneStates<Value> implements States<Value> {

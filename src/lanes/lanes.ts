@@ -1,6 +1,8 @@
 import { randomInt } from 'node:crypto'
 import type { Shards } from '../clickhouse/shards.js'
 import type { Config } from '../config.js'
+import { ApiError } from '../contract/errors.js'
+import type { Appends } from '../ingest/group-commit.js'
 import { QueueBudget } from '../ingest/queue-budget.js'
 import type { Journal } from '../journal/journal.js'
 import { type Backoff, retry } from '../lib/backoff.js'
@@ -11,15 +13,18 @@ import { type Layout, layoutNumber } from '../model/layout.js'
 import { laterOf, START } from '../model/position.js'
 import type { Profile } from '../model/profile.js'
 import type { Session } from '../model/session.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import type { States } from '../states/state-store.js'
+import { takeOver } from '../store/journals.js'
 import { AliasLinks } from '../users/aliases/alias-links.js'
 import { AliasProjects } from '../users/aliases/alias-projects.js'
 import { AliasSettling } from '../users/aliases/alias-settling.js'
 import { Aliases } from '../users/aliases/aliases.js'
 import { type Lane, laneOn } from './lane.js'
 import { LaneIds } from './lane-ids.js'
-import { type Appends, LaneRouter } from './lane-router.js'
-import { LaneStates, type States } from './lane-states.js'
-import { type Barrier, LevelBarrier } from './level-barrier.js'
+import { LaneRouter } from './lane-router.js'
+import { LaneStates } from './lane-states.js'
+import { LevelBarrier } from './level-barrier.js'
 import { withNamedFailures } from './named-failures.js'
 import { laneName, openJournal } from './open-journal.js'
 
@@ -142,7 +147,7 @@ export async function openLanes(config: Config, shards: Shards, options: LanesOp
 }
 
 /** Whether a lane has been down since the start, so that the id of its journal is not known yet. */
-export function isUnknown({ journal }: Pick<Lane, 'journal'>): boolean {
+function isUnknown({ journal }: Pick<Lane, 'journal'>): boolean {
   return journal.id === 0 && !journal.isUp
 }
 
@@ -216,4 +221,29 @@ async function closeAll(parts: readonly { close(): Promise<void> }[]): Promise<v
   const results = await Promise.allSettled(parts.map((part) => part.close()))
   const failed = results.find((result) => result.status === 'rejected')
   if (failed) throw failed.reason
+}
+
+export interface LaneStart {
+  /** those whose shards are ready */
+  lanes: readonly Lane[]
+  /** whether this process stores events */
+  isWriter: boolean
+}
+
+/**
+ * Registers the journals in the store, and starts their writers. A failure in one lane does not stop the others. Call it
+ * again until it returns null.
+ * @returns the error of a lane that has been down since the start, if there is one; else null
+ * @throws StoreError, StoreUnreachableError; ApiError `unavailable` if a journal went down meanwhile
+ */
+export async function startLanes(shards: Shards, { lanes, isWriter }: LaneStart): Promise<ApiError | null> {
+  const start = async (lane: Lane) => {
+    await takeOver(shards, lane, Date.now())
+    if (isWriter) lane.writer.start()
+  }
+  const results = await Promise.allSettled(lanes.filter((lane) => !isUnknown(lane)).map(start))
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed) throw failed.reason
+  const late = lanes.find(isUnknown)
+  return late ? new ApiError('unavailable', `${late.name} has been down since the start.`) : null
 }

@@ -2,17 +2,14 @@ import type { Progress } from '../journal/journal.js'
 import type { Log } from '../lib/log.js'
 import { formatPosition, laterOf, type Position, START } from '../model/position.js'
 import {
+  type Barrier,
   notCaughtUp,
   POLL_MS,
   READ_BARRIER_MS,
   type Reach,
-  type ReadBarrier,
   type ReadPoint,
 } from '../reads/read-barrier.js'
 import type { Lane } from './lane.js'
-
-/** The barrier that reads wait at: a ReadBarrier, or a LevelBarrier over several lanes. */
-export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll' | 'reach'>
 
 export interface LevelBarrierOptions {
   log: Pick<Log, 'warn'>

@@ -2,13 +2,13 @@ import type { Readable } from 'node:stream'
 import type { Shards } from '../clickhouse/shards.js'
 import { ApiError } from '../contract/errors.js'
 import type { RowFormat } from '../contract/formats.js'
-import type { Barrier } from '../lanes/level-barrier.js'
 import { formatCursor, type Order, parseCursor } from '../model/cursor.js'
 import { lastIdAt } from '../model/event-id.js'
 import type { EventFilter } from '../store/event-pages.js'
 import type { SearchLimits } from '../store/event-search.js'
 import { EventWalks, type WantedPage } from '../store/event-walks.js'
 import { wrapRows } from '../store/page.js'
+import type { Barrier } from './read-barrier.js'
 
 /** The page of a project's events that a client requested. */
 export interface AskedPage {

@@ -108,3 +108,6 @@ export class ReadBarrier {
     })
   }
 }
+
+/** The barrier that reads wait at: a ReadBarrier, or a LevelBarrier over several lanes. */
+export type Barrier = Pick<ReadBarrier, 'waitForProject' | 'waitForAll' | 'reach'>

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isName, isTimestamp } from '../contract/limits.js'
 import { Changed, ChangesBody, messages } from '../contract/schemas.js'
-import { senderOf } from '../http/admission/sender.js'
+import { senderOf } from '../http/admission/authenticate.js'
 import { MAX_BATCH_WEIGHT } from '../json/complexity.js'
 import { elementTexts, isArray, memberText } from '../json/spans.js'
 import { canLink, isGroupName, isReserved } from '../model/user-names.js'

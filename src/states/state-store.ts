@@ -296,3 +296,6 @@ function batchLength(queue: Pick<Waiting<unknown>, 'keyClass' | 'idempotencyKey'
   })
   return end === -1 ? queue.length : end
 }
+
+/** Profiles or sessions, in whichever lane they are. */
+export type States<Value> = Pick<StateStore<Value>, 'get' | 'change'>

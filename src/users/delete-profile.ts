@@ -1,7 +1,7 @@
-import type { States } from '../lanes/lane-states.js'
-import type { Barrier } from '../lanes/level-barrier.js'
 import { inTurns } from '../lib/in-turns.js'
 import type { Profile } from '../model/profile.js'
+import type { Barrier } from '../reads/read-barrier.js'
+import type { States } from '../states/state-store.js'
 import type { Aliases } from './aliases/aliases.js'
 
 export interface DeleteParts {

@@ -1,6 +1,6 @@
-import type { States } from '../lanes/lane-states.js'
 import type { Profile } from '../model/profile.js'
 import { formatProperties } from '../model/properties.js'
+import type { States } from '../states/state-store.js'
 import type { Aliases } from './aliases/aliases.js'
 
 export interface UserReadParts {

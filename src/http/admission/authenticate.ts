@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
-import { type Access, ALLOWED, type KeyKind, type StoredKey } from '../../keys/keys.js'
-import type { BrowserLimits } from './browser-limits.js'
-import { clientAddress } from './client-address.js'
+import { type Access, ALLOWED, type KeyKind, keyClassOf, type StoredKey } from '../../keys/keys.js'
+import type { Sender } from '../../model/sender.js'
+import { type BrowserLimits, clientAddress } from './browser-limits.js'
 import type { PageSessions } from './sign-in.js'
 import type { WrongKeys } from './wrong-keys.js'
 
@@ -276,4 +276,10 @@ function bodyKey(body: unknown): unknown {
 
 function differing(): ApiError {
   return new ApiError('unauthorized', 'The keys in the header x-api-key and in the field apiKey differ.')
+}
+
+/** Who sends a request that was admitted by a key. */
+export function senderOf({ projectId, keyKind }: Pick<FastifyRequest, 'projectId' | 'keyKind'>): Sender {
+  if (keyKind === null) throw new Error('the request has no known key')
+  return { projectId, keyClass: keyClassOf(keyKind) }
 }

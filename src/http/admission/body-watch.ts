@@ -5,8 +5,7 @@ import { type ClientLimits, timeOut } from '../socket/connection-limits.js'
 import type { Authentication } from './authenticate.js'
 import type { BodyAccount, BodyBudget } from './body-budget.js'
 import { API_KEY, findBodyKey, type KeyPath } from './body-key.js'
-import type { BrowserLimits } from './browser-limits.js'
-import { clientAddress } from './client-address.js'
+import { type BrowserLimits, clientAddress } from './browser-limits.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -11,7 +11,7 @@ import { type Authentication, UnreadBody } from './authenticate.js'
 import { SMALL_BODY } from './body-budget.js'
 import { findBodyKey } from './body-key.js'
 import { type BodyBounds, BodyWatch } from './body-watch.js'
-import { clientAddress } from './client-address.js'
+import { clientAddress } from './browser-limits.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { type LimitName, rateLimited } from '../../contract/errors.js'
@@ -5,7 +6,6 @@ import { isBrowserKey, type StoredKey } from '../../keys/keys.js'
 import { oncePerMinute } from '../../lib/once-per-minute.js'
 import { TokenBuckets } from '../../lib/token-buckets.js'
 import { SMALL_BODY } from './body-budget.js'
-import { clientAddress } from './client-address.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -224,4 +224,12 @@ export class Toll {
     if (this.#charged > 0) this.#limits.refund(this, this.#charged)
     this.#charged = 0
   }
+}
+
+/**
+ * The address of the client, as trusted proxies report it; that of the socket if what they report
+ * is no address.
+ */
+export function clientAddress({ ip, socket }: FastifyRequest): string {
+  return isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip
 }

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { ApiError } from '../../contract/errors.js'
 import type { IdempotencyKey } from '../../journal/journal.js'
 import { senderName } from '../../model/sender.js'
-import { senderOf } from './sender.js'
+import { senderOf } from './authenticate.js'
 
 const MAX_LENGTH = 255
 

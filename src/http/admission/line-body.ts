@@ -5,7 +5,7 @@ import { MAX_BATCH } from '../../contract/limits.js'
 import { MAX_DETAILS, tooManyEvents } from '../../contract/validation.js'
 import { COMMA, LINE_FEED } from '../../json/bytes.js'
 import { space } from '../../json/tokens.js'
-import { BATCH_HEAD, BATCH_TAIL } from '../../model/batch-frame.js'
+import { BATCH_HEAD, BATCH_TAIL } from '../../model/scanned-body.js'
 import type { Authentication } from './authenticate.js'
 import { acceptBodies, type BodyForm, type Intake, weighBody } from './body.js'
 

@@ -4,10 +4,12 @@ import { ApiError } from '../../contract/errors.js'
 import { formatPosition, type Position, parsePosition } from '../../model/position.js'
 import {
   type Block,
+  bodiesToRelease,
   type Depth,
   type IdempotencyKey,
   type Journal,
   type JournalListener,
+  JournalListeners,
   LARGE_PART,
   type Outcome,
   type Progress,
@@ -18,7 +20,6 @@ import {
   type WaitingEntry,
   type Write,
 } from '../journal.js'
-import { bodiesToRelease, JournalListeners } from '../journal-listeners.js'
 import { FIRST_LAYOUT } from '../layout.js'
 import { ANY_NUMBER } from '../sender-limits.js'
 import { type Run, UnstoredEntries } from '../unstored-entries.js'

@@ -4,7 +4,7 @@ import { ApiError } from '../../contract/errors.js'
 import { deepProperties } from '../../contract/nesting.js'
 import type { VendorPrefix } from '../../contract/vendor-prefixes.js'
 import type { Admission } from '../../http/admission/admission.js'
-import { senderOf } from '../../http/admission/sender.js'
+import { senderOf } from '../../http/admission/authenticate.js'
 import { allowAnyPage } from '../../http/cross-origin.js'
 import { asApiError, noteFailure, retryHeaders } from '../../http/error-handler.js'
 import { type JsonValue, readJson } from '../../json/value.js'
@@ -278,4 +278,10 @@ function asText(value: string | string[] | undefined): string | undefined {
 /** Some SDKs end their paths with a slash; for the path of a prefix itself Fastify adds both spellings. */
 function spellings(path: string): string[] {
   return path === '/' ? [path] : [path, `${path}/`]
+}
+
+/** A transparent GIF of one pixel, for calls that a mail or a page makes by showing an image. */
+export const PIXEL: Answer = {
+  type: 'image/gif',
+  body: Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64'),
 }

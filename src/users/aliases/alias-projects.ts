@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Shards } from '../../clickhouse/shards.js'
-import type { Lane } from '../../lanes/lane.js'
+import type { Journal } from '../../journal/journal.js'
 import type { Position } from '../../model/position.js'
 import { hasAliases } from '../../store/aliases.js'
 
@@ -29,7 +29,7 @@ interface Seen {
   isAnnounced: boolean
 }
 
-type MarkedLane = { journal: Pick<Lane['journal'], 'progress' | 'noteDeletion'> }
+type MarkedLane = { journal: Pick<Journal, 'progress' | 'noteDeletion'> }
 
 export interface AliasProjectsOptions {
   lanes: readonly MarkedLane[]

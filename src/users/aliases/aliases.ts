@@ -1,9 +1,9 @@
 import type { Shards } from '../../clickhouse/shards.js'
-import type { States } from '../../lanes/lane-states.js'
-import type { Barrier } from '../../lanes/level-barrier.js'
 import { inTurns } from '../../lib/in-turns.js'
 import { type Alias, isLink } from '../../model/alias.js'
 import { isReserved } from '../../model/user-names.js'
+import type { Barrier } from '../../reads/read-barrier.js'
+import type { States } from '../../states/state-store.js'
 import { aliasesOf, type NamedAlias, type Step, stepsOf } from '../../store/aliases.js'
 import type { AliasProjects } from './alias-projects.js'
 

@@ -1,7 +1,7 @@
 import { ApiError } from '../../contract/errors.js'
 import type { KeyClass } from '../../contract/key-class.js'
-import type { States } from '../../lanes/lane-states.js'
 import { type Given, give, type Profile } from '../../model/profile.js'
+import type { States } from '../../states/state-store.js'
 import { type Toll, tolled } from '../../states/toll.js'
 
 /** What a user is given: the properties of another name, and whose share of the journal that takes. */

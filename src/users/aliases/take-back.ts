@@ -1,10 +1,10 @@
 import { ApiError } from '../../contract/errors.js'
-import type { States } from '../../lanes/lane-states.js'
-import type { Barrier } from '../../lanes/level-barrier.js'
 import { inTurns } from '../../lib/in-turns.js'
 import { type Alias, HAS_NAMES, isLink, ledTo } from '../../model/alias.js'
 import { type Profile, takeAway } from '../../model/profile.js'
 import type { Properties } from '../../model/properties.js'
+import type { Barrier } from '../../reads/read-barrier.js'
+import type { States } from '../../states/state-store.js'
 import { type Aliases, endFinder, isSame } from './aliases.js'
 import { giveTo } from './give-properties.js'
 

@@ -1,4 +1,3 @@
-import type { LaneIds } from '../../lanes/lane-ids.js'
 import { inTurns } from '../../lib/in-turns.js'
 import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/erased-letters.js'
@@ -31,10 +30,10 @@ const PAGE = 10_000
  * contains what was accepted before it. The ids of its events are forgotten as well: one that is sent once more is new.
  */
 export class ProjectErasure {
-  readonly #parts: ErasureOptions & { ids: Pick<LaneIds, 'forget'> }
+  readonly #parts: ErasureOptions & { ids: { forget(projectId: string): Promise<void> } }
   readonly #callMs: number
 
-  constructor(parts: ErasureOptions & { ids: Pick<LaneIds, 'forget'> }, callMs = CALL_MS) {
+  constructor(parts: ErasureOptions & { ids: { forget(projectId: string): Promise<void> } }, callMs = CALL_MS) {
     this.#parts = parts
     this.#callMs = callMs
   }

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 
 /**
@@ -11,4 +12,12 @@ export function hangUpSignal({ raw }: FastifyReply): AbortSignal {
   })
   if (raw.closed && !raw.writableFinished) controller.abort()
   return controller.signal
+}
+
+/**
+ * Responds to a HEAD whose GET is a stream of unknown length. Without a payload, Fastify would say that the length is 0; it
+ * may only be left out (RFC 9110, 8.6).
+ */
+export function sendHeadOnly(reply: FastifyReply): FastifyReply {
+  return reply.send(Readable.from([]))
 }
