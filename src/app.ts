@@ -44,7 +44,7 @@ import { questions } from './routes/questions.js'
 import { saved } from './routes/saved.js'
 import { schema } from './routes/schema.js'
 import { sessionCalls, sessionReads } from './routes/sessions.js'
-import { session } from './routes/sign-in.js'
+import { signIn } from './routes/sign-in.js'
 import { track } from './routes/track.js'
 import { users } from './routes/users.js'
 import { usersBatch } from './routes/users-batch.js'
@@ -81,7 +81,7 @@ export interface AppOptions {
   clientLimits?: ClientLimits
   /** default: `SEARCH_LIMITS` */
   searchLimits?: SearchLimits
-  /** epoch ms, by which questions reckon and sessions of the page end; default: the clock */
+  /** epoch ms, by which questions reckon and sign-ins to the page end; default: the clock */
   now?: () => number
   /** after which questions pace themselves; default: that of this thread */
   load?: Pick<ThreadLoad, 'isShort'>
@@ -234,7 +234,7 @@ function registerApi(server: App, config: Config, { searchLimits, now, load }: A
   const { clickhouse, shards } = store
   const data = { ...lanes, lanes, journal: lanes, clickhouse, shards }
   server.register(docs)
-  server.register(session, { admission })
+  server.register(signIn, { admission })
   const vendor = {
     ...data,
     admission,

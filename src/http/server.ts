@@ -92,7 +92,7 @@ export function openServer(
   server.decorateRequest('rawBody')
   server.decorateRequest('key')
   server.decorateRequest('grant', null)
-  server.decorateRequest('session', null)
+  server.decorateRequest('signIn', null)
   requestLog.watch(server)
   const requests = countRequests(server)
   const limitCounts = countLimits(server)

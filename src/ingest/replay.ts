@@ -10,8 +10,8 @@ import { EntryError, erasedIndexes, rewriteEntry } from '../model/verbatim.js'
 import { type DeadLetter, insertReplay, readDeadLetterBody } from '../store/dead-letters.js'
 import { deleteEventsOfEntry, type EntryPlace, hasEventsOfEntry } from '../store/events.js'
 import { latestJournal } from '../store/journals.js'
+import { VERSIONED_TABLES } from '../store/newest-rows.js'
 import { openTables } from '../store/tables.js'
-import { NAME_COLUMN } from '../store/versioned.js'
 
 /** The result of a replay. The reason is ClickHouse's, or says why the entry cannot be parsed. */
 export type Replay = { isStored: true } | { isStored: false; reason: string }
@@ -88,7 +88,7 @@ async function deleteErasedStates(letter: DeadLetter, kind: StateKind, body: Buf
   const { clickhouse } = letter.shard
   const tables = openTables(clickhouse, { id: letter.journalId })
   const rows = erased.map((text) => {
-    const { project_id = '', [NAME_COLUMN[kind]]: name = '' } = JSON.parse(text) as Record<string, string>
+    const { project_id = '', [VERSIONED_TABLES[kind].key]: name = '' } = JSON.parse(text) as Record<string, string>
     return tables[kind].row(project_id, name, null)
   })
   const { position, projectId, receivedAt } = letter

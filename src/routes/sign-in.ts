@@ -2,19 +2,19 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Admission } from '../http/admission/admission.js'
 import type { StoredKey } from '../keys/keys.js'
 
-export interface SessionOptions {
-  admission: Pick<Admission, 'sessions' | 'guard'>
+export interface SignInOptions {
+  admission: Pick<Admission, 'signIns' | 'guard'>
 }
 
 /** Signing in to the page with a read or secret key, and out. */
-export const session: FastifyPluginAsync<SessionOptions> = async (app, { admission }) => {
-  const { sessions } = admission
+export const signIn: FastifyPluginAsync<SignInOptions> = async (app, { admission }) => {
+  const { signIns } = admission
   app.addHook('onSend', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
 
   const begin = (request: FastifyRequest, reply: FastifyReply, grant: StoredKey) => {
-    const { cookie, csrfToken, expiresAt } = sessions.begin(grant, request)
+    const { cookie, csrfToken, expiresAt } = signIns.begin(grant, request)
     reply.header('set-cookie', cookie)
     const { projectId: project, kind: key_kind } = grant
     return { status: 1, error: null, session: { project, key_kind, csrf_token: csrfToken, expires_at: expiresAt } }
@@ -22,7 +22,7 @@ export const session: FastifyPluginAsync<SessionOptions> = async (app, { admissi
 
   // Nobody being signed in is no error. Whoever is begins anew, so that a page in use stays signed in.
   app.get('/session', async (request, reply) => {
-    const grant = sessions.find(request)
+    const grant = signIns.find(request)
     return grant ? begin(request, reply, grant) : { status: 1, error: null, session: null }
   })
 
@@ -35,7 +35,7 @@ export const session: FastifyPluginAsync<SessionOptions> = async (app, { admissi
     })
 
     scope.delete('/session', { config: { access: 'read' } }, async (request, reply) => {
-      reply.header('set-cookie', sessions.end(request))
+      reply.header('set-cookie', signIns.end(request))
       return { status: 1, error: null }
     })
   })

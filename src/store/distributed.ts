@@ -1,6 +1,7 @@
 import type { ClickHouse } from '../clickhouse/client.js'
 import { isStoreError, ShardsError, StoreError, StoreUnreachableError } from '../clickhouse/errors.js'
-import { type Shard, type Shards, VERSIONED, type VersionedName } from '../clickhouse/shards.js'
+import type { Shard, Shards } from '../clickhouse/shards.js'
+import { newestRows, VERSIONED_TABLES, type VersionedName } from './newest-rows.js'
 
 /** Tables for which a table over all shards is created. */
 const TABLES = ['events', 'dead_letters', 'dead_letter_replays', 'deletions', 'shard_identity']
@@ -25,9 +26,9 @@ export async function createAllTables(shards: Shards): Promise<void> {
 
 async function createOn(server: ClickHouse, shards: Shards, from: Definition): Promise<void> {
   for (const table of TABLES) await server.command(from(`${table}_all`, table))
-  for (const [name, { key, columns }] of Object.entries(VERSIONED)) {
+  for (const [name, { key, columns }] of Object.entries(VERSIONED_TABLES)) {
     await server.command(from(`${name}_rows`, name))
-    const newest = shards.newest(name as VersionedName)
+    const newest = newestRows(shards, name as VersionedName)
     await server.command(
       `CREATE OR REPLACE VIEW ${name}_all AS SELECT project_id, ${key}, ${columns.join(', ')}, version FROM ${newest}`,
     )

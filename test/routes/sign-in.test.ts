@@ -22,13 +22,13 @@ const withCookie = (cookie: string, method: InjectOptions['method'], url: string
   })
 
 /** A session of HTTPS has the prefix by which browsers take it from this host only. */
-const nameOf = (cookie: string) => `${cookie.includes('.secure.') ? '__Host-' : ''}tallyhouse_session`
+const nameOf = (cookie: string) => `${cookie.includes('.secure.') ? '__Host-' : ''}tallyhouse_sign_in`
 
 t.test('a key begins a session that no script can read and no other site can use', async (t) => {
   const { response, cookie } = await signIn(service)
   t.equal(response.statusCode, 200)
   t.match(response.json(), { status: 1, error: null, session: { project: 'default', key_kind: 'secret' } })
-  t.match(cookie, { name: 'tallyhouse_session', httpOnly: true, sameSite: 'Strict', path: '/' })
+  t.match(cookie, { name: 'tallyhouse_sign_in', httpOnly: true, sameSite: 'Strict', path: '/' })
   t.notMatch(JSON.stringify(cookie), SECRET_KEY)
   t.notMatch(JSON.stringify(cookie), hashKey(SECRET_KEY))
   t.equal(response.headers['cache-control'], 'no-store')
@@ -138,9 +138,9 @@ t.test('the cookie is for HTTPS only where the browser has the page by HTTPS, wh
   const renewed = async (value = '', headers = {}) =>
     (await withCookie(value, 'GET', '/session', { headers })).cookies[0]
   const secure = await begin({ origin: 'https://events.example' })
-  t.match(secure, { secure: true, path: '/', name: '__Host-tallyhouse_session' })
+  t.match(secure, { secure: true, path: '/', name: '__Host-tallyhouse_sign_in' })
   t.notOk(secure?.domain)
-  const planted = { headers: { cookie: `tallyhouse_session=${encodeURIComponent(secure?.value ?? '')}` } }
+  const planted = { headers: { cookie: `tallyhouse_sign_in=${encodeURIComponent(secure?.value ?? '')}` } }
   t.equal((await withCookie('', 'GET', '/public/events', planted)).statusCode, 401, 'of HTTPS, not without the prefix')
   const again = await renewed(secure?.value)
   t.equal(again?.secure, true, 'a GET does not say where it comes from')
@@ -164,7 +164,7 @@ t.test('signing out makes the browser forget the session', async (t) => {
   const out = await withCookie(cookie?.value ?? '', 'DELETE', '/session', { headers: { 'x-csrf-token': csrf } })
   t.equal(out.statusCode, 200)
   t.match(out.cookies, [
-    { name: '__Host-tallyhouse_session', value: '', maxAge: 0, secure: true },
-    { name: 'tallyhouse_session', value: '', maxAge: 0 },
+    { name: '__Host-tallyhouse_sign_in', value: '', maxAge: 0, secure: true },
+    { name: 'tallyhouse_sign_in', value: '', maxAge: 0 },
   ])
 })

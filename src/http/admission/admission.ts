@@ -11,7 +11,7 @@ import { type BrowserLimitSettings, BrowserLimits } from './browser-limits.js'
 import { acceptLines } from './line-body.js'
 import { type Counters, limitRate, openCounters, registerRateLimit } from './rate-limits.js'
 import { acceptSdkRequests, type SdkFormat } from './sdk-requests.js'
-import { PageSessions } from './sign-in.js'
+import { SignIns } from './sign-in.js'
 import { WrongKeys } from './wrong-keys.js'
 
 /** Settings of the service, by their names. */
@@ -20,7 +20,7 @@ export interface AdmissionSettings extends BrowserLimitSettings {
   /** s */
   RATE_LIMIT_WINDOW: number
   WRONG_KEY_LIMIT: number
-  /** signs the sessions of the page, together with the hash of the key */
+  /** signs the sign-ins to the page, together with the hash of the key */
   SESSION_SECRET?: string | undefined
   /** bytes of the bodies in memory */
   BODY_MEMORY: number
@@ -40,7 +40,7 @@ export interface AdmissionOptions {
 /** Decides which requests are admitted: by their keys, rate limits and the memory of bodies. */
 export class Admission {
   /** of the page */
-  readonly sessions: PageSessions
+  readonly signIns: SignIns
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
   readonly #browserLimits: BrowserLimits
@@ -53,12 +53,12 @@ export class Admission {
   constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
     const { keys, buffers, clientLimits, log } = options
     this.#keys = keys
-    this.sessions = new PageSessions(keys, settings.SESSION_SECRET, options.now)
+    this.signIns = new SignIns(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
     this.#browserLimits = new BrowserLimits(settings, log, options.now)
     const budget = new BodyBudget(settings.BODY_MEMORY)
     this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits, turns: new Turns() }
-    this.#authentication = new Authentication(keys, this.#wrongKeys, this.#browserLimits, this.sessions)
+    this.#authentication = new Authentication(keys, this.#wrongKeys, this.#browserLimits, this.signIns)
     this.#isRateLimited = settings.RATE_LIMIT > 0
     this.#counters = counters
     this.#log = log
@@ -71,7 +71,7 @@ export class Admission {
 
   /**
    * Lets only requests with a key that may make the call, and with a body of one of these types,
-   * reach the routes of a scope. A session of the page stands for its key.
+   * reach the routes of a scope. A sign-in to the page stands for its key.
    */
   guard(scope: FastifyInstance, contentTypes: string[]): void {
     const authentication = this.#authentication

@@ -4,7 +4,7 @@ import type { KeyRing } from '../../keys/key-ring.js'
 import { type Access, ALLOWED, type KeyKind, keyClassOf, type StoredKey } from '../../keys/keys.js'
 import type { Sender } from '../../model/sender.js'
 import { type BrowserLimits, clientAddress } from './browser-limits.js'
-import type { PageSessions } from './sign-in.js'
+import type { SignIns } from './sign-in.js'
 import type { WrongKeys } from './wrong-keys.js'
 
 declare module 'fastify' {
@@ -23,11 +23,11 @@ declare module 'fastify' {
     keyKind: KeyKind | null
     /** why the key in the header may not make the call; null if it may, or if there is no known key in it */
     keyRefusal: ApiError | null
-    /** what the request was admitted by: a key, or a session that was begun with it; null until it has been verified */
+    /** what the request was admitted by: a key, or a sign-in with it; null until it has been verified */
     grant: StoredKey | null
-    /** the key of the page's session that came with the request, in case that it has no other key */
-    session: StoredKey | null
-    /** the text of the request's key; absent until it has been verified, and if a session stands for it */
+    /** the key of the sign-in to the page that came with the request, in case that it has no other key */
+    signIn: StoredKey | null
+    /** the text of the request's key; absent until it has been verified, and if a sign-in stands for it */
     key: string | undefined
   }
 }
@@ -67,14 +67,14 @@ export class Authentication {
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
   readonly #limits: BrowserLimits
-  readonly #sessions: PageSessions | null
+  readonly #signIns: SignIns | null
 
-  /** @param sessions of the page, if they admit requests, too */
-  constructor(keys: KeyRing, wrongKeys: WrongKeys, limits: BrowserLimits, sessions: PageSessions | null) {
+  /** @param signIns to the page, if they admit requests, too */
+  constructor(keys: KeyRing, wrongKeys: WrongKeys, limits: BrowserLimits, signIns: SignIns | null) {
     this.#keys = keys
     this.#wrongKeys = wrongKeys
     this.#limits = limits
-    this.#sessions = sessions
+    this.#signIns = signIns
   }
 
   /**
@@ -96,7 +96,7 @@ export class Authentication {
       done(null, payload)
     }
     // A beacon of another page brings the cookie too, and its key in the body, so nothing is refused before that is read.
-    if (header === undefined) request.session = this.#sessions?.findOfPage(request) ?? null
+    if (header === undefined) request.signIn = this.#signIns?.findOfPage(request) ?? null
     if (typeof header !== 'string' || grant) proceed(grant)
     else this.#find(header, request).then(proceed, done)
   }
@@ -110,8 +110,8 @@ export class Authentication {
     }
     const header = request.headers['x-api-key']
     if (header === undefined && inBody === undefined) {
-      const session = this.#sessions?.find(request)
-      if (session) return this.#admitSession(request, reply, session)
+      const signIn = this.#signIns?.find(request)
+      if (signIn) return this.#admitSignIn(request, reply, signIn)
       const message = 'A key is missing: send it as the field apiKey or as the header x-api-key.'
       throw new ApiError('unauthorized', message)
     }
@@ -127,13 +127,13 @@ export class Authentication {
     this.#admitBy(request, grant, key)
   }
 
-  /** @throws ApiError `wrong_key_kind`, for a session that was begun with a read key */
-  #admitSession(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
+  /** @throws ApiError `wrong_key_kind`, for a sign-in with a read key */
+  #admitSignIn(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
     identify(request, reply, grant)
     const refusal = this.#refusalOf(request, grant)
     if (refusal) throw refusal
     request.grant = grant
-    // Proxies may keep what has no key in its request for anybody; browsers, for after the session.
+    // Proxies may keep what has no key in its request for anybody; browsers, for after the sign-out.
     reply.header('cache-control', 'private, no-store')
   }
 
@@ -176,8 +176,8 @@ export class Authentication {
 
   /** What the key in a body gives; null unless that key is known and will admit the request. */
   grantOf(request: FastifyRequest, keyInBody: unknown): StoredKey | null {
-    const { session } = request
-    if (keyInBody === undefined && session) return this.#refusalOf(request, session) ? null : session
+    const { signIn } = request
+    if (keyInBody === undefined && signIn) return this.#refusalOf(request, signIn) ? null : signIn
     // A header key of the right kind would have settled it: this one is of the wrong kind.
     if (request.headers['x-api-key'] !== undefined || typeof keyInBody !== 'string') return null
     const grant = this.#keys.find(keyInBody)

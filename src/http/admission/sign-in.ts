@@ -5,45 +5,45 @@ import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
 import type { StoredKey } from '../../keys/keys.js'
 
-const COOKIE = 'tallyhouse_session'
+const COOKIE = 'tallyhouse_sign_in'
 /** Over HTTPS. With this prefix, a browser takes it from nobody but this very host: not from another one of its domain. */
 const SECURE_COOKIE = `__Host-${COOKIE}`
-/** How long a session lasts, ms. Each visit renews it, so a page that is opened once a week stays signed in. */
-const SESSION_MS = 7 * 86_400_000
+/** How long a sign-in lasts, ms. Each visit renews it, so a page that is opened once a week stays signed in. */
+const SIGN_IN_MS = 7 * 86_400_000
 /** The header by which the page shows that a change comes from itself. */
 const CSRF_HEADER = 'x-csrf-token'
 
-/** Appended to the signed text if the cookie is for HTTPS only, so that a renewed session stays so. */
+/** Appended to the signed text if the cookie is for HTTPS only, so that a renewed sign-in stays so. */
 const SECURE = '.secure'
 
-/** A session that a request came with. */
-interface FoundSession {
+/** A sign-in that a request came with. */
+interface FoundSignIn {
   grant: StoredKey
   isSecure: boolean
 }
 
-/** A session that has begun. */
-export interface PageSession {
+/** A sign-in that has begun. */
+export interface SignIn {
   /** for the header Set-Cookie */
   cookie: string
-  /** for the header `CSRF_HEADER` of every call that changes something; the same in all sessions of a key, as in two tabs */
+  /** for the header `CSRF_HEADER` of every call that changes something; the same in all sign-ins with a key, as in two tabs */
   csrfToken: string
   /** epoch ms */
   expiresAt: number
 }
 
 /**
- * Sessions of people who signed in to the page with a key. A session is a signed cookie and nothing else, so every process
+ * The sign-ins to the page with a key. A sign-in is a signed cookie and nothing else, so every process
  * knows those of all others: it names a key and a time, and is signed with the hash of that key, and with
  * `SESSION_SECRET`, if there is one. It ends with the key, or at its time; signing out makes the browser forget it.
  */
-export class PageSessions {
+export class SignIns {
   readonly #keys: KeyRing
   readonly #secret: string
   readonly #now: () => number
 
   /**
-   * @param secret the same for all processes; without one, whoever can read the stored hashes of keys can sign sessions
+   * @param secret the same for all processes; without one, whoever can read the stored hashes of keys can forge sign-ins
    * @param now epoch ms
    */
   constructor(keys: KeyRing, secret = '', now: () => number = Date.now) {
@@ -52,31 +52,31 @@ export class PageSessions {
     this.#now = now
   }
 
-  begin(grant: StoredKey, request: FastifyRequest): PageSession {
-    const expiresAt = this.#now() + SESSION_MS
+  begin(grant: StoredKey, request: FastifyRequest): SignIn {
+    const expiresAt = this.#now() + SIGN_IN_MS
     const isSecure = cameByHttps(request) || this.#findAny(request)?.isSecure === true
     const content = `${grant.id}.${expiresAt}${isSecure ? SECURE : ''}`
-    const value = `${content}.${this.#sign(grant, 'session', content)}`
+    const value = `${content}.${this.#sign(grant, 'sign-in', content)}`
     return {
-      cookie: setCookie(value, SESSION_MS / 1000, isSecure),
+      cookie: setCookie(value, SIGN_IN_MS / 1000, isSecure),
       csrfToken: this.#sign(grant, 'csrf', grant.id),
       expiresAt,
     }
   }
 
-  /** The headers Set-Cookie by which the browser forgets its session, under either name. */
+  /** The headers Set-Cookie by which the browser forgets its sign-in, under either name. */
   end(request: FastifyRequest): string[] {
     return [setCookie('', 0, true), nameCookie(COOKIE, '', 0, cameByHttps(request))]
   }
 
   /**
-   * The key of the request's session; null if it has none that is still good.
+   * The key of the request's sign-in; null if it has none that is still good.
    * @throws ApiError `invalid_csrf_token` if the request could change something and was not made by the page
    */
   find(request: FastifyRequest): StoredKey | null {
     const grant = this.#findAny(request)?.grant ?? null
     if (!grant || this.#isOfPage(request, grant)) return grant
-    const message = `A call with a session that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
+    const message = `A call of the page that is not a GET needs the header ${CSRF_HEADER}; GET /session has its value.`
     throw new ApiError('invalid_csrf_token', message)
   }
 
@@ -86,7 +86,7 @@ export class PageSessions {
     return grant && this.#isOfPage(request, grant) ? grant : null
   }
 
-  #findAny({ headers: { cookie } }: FastifyRequest): FoundSession | null {
+  #findAny({ headers: { cookie } }: FastifyRequest): FoundSignIn | null {
     if (cookie === undefined) return null
     const cookies = parseCookie(cookie)
     const secure = this.#read(cookies[SECURE_COOKIE])
@@ -96,13 +96,13 @@ export class PageSessions {
     return found?.isSecure ? null : found
   }
 
-  #read(value: string | undefined): FoundSession | null {
+  #read(value: string | undefined): FoundSignIn | null {
     if (!value) return null
     const content = value.slice(0, Math.max(0, value.lastIndexOf('.')))
     const [id = '', expiresAt = ''] = content.split('.')
     if (!(Number(expiresAt) > this.#now())) return null
     const signed = value.slice(content.length + 1)
-    const grant = this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'session', content)))
+    const grant = this.#keys.withId(id).find((key) => isSame(signed, this.#sign(key, 'sign-in', content)))
     return grant ? { grant, isSecure: content.endsWith(SECURE) } : null
   }
 
@@ -111,7 +111,7 @@ export class PageSessions {
     return isSame(String(headers[CSRF_HEADER]), this.#sign(grant, 'csrf', grant.id))
   }
 
-  #sign({ hash }: StoredKey, purpose: 'session' | 'csrf', content: string): string {
+  #sign({ hash }: StoredKey, purpose: 'sign-in' | 'csrf', content: string): string {
     return createHmac('sha256', hash + this.#secret)
       .update(`tallyhouse ${purpose} ${content}`)
       .digest('base64url')

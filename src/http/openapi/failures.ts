@@ -36,7 +36,7 @@ export const FAILURES: Record<ErrorCode, { when: string; message: string; path?:
     when: 'The project has nothing with this id.',
     message: 'There is no event with this id.',
   },
-  session_ended: { when: 'The session is completed.', message: 'The session has ended. Start a new one.' },
+  session_ended: { when: 'The session is completed.', message: 'You have been signed out. Start a new one.' },
   session_owner_mismatch: {
     when: 'The session is another user’s.',
     message: 'The session belongs to another distinct_id.',

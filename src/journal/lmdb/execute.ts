@@ -1,15 +1,15 @@
 import { type Position, START } from '../../model/position.js'
 import type { StateKind } from '../../model/state-key.js'
-import {
-  type Append,
-  type Commit,
-  type Fullness,
-  type IdempotencyKey,
-  type Outcome,
-  type Refused,
-  type Share,
-  type WaitingEntry,
-  type Write,
+import type {
+  Append,
+  Commit,
+  Fullness,
+  IdempotencyKey,
+  Outcome,
+  Refused,
+  Share,
+  WaitingEntry,
+  Write,
 } from '../journal.js'
 import { addShare, fullnessFor, Shares, shareOf } from '../shares.js'
 import type { Draft } from './draft.js'

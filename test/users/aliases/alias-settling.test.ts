@@ -1,4 +1,5 @@
 import t from 'tap'
+import { newestRows } from '../../../src/store/newest-rows.js'
 import { openStore } from '../../../src/store/open.js'
 import { callsOf } from '../../alias-calls.js'
 import { type Client, LAYOUTS, settingsFor, startApp, until } from '../../helper.js'
@@ -9,7 +10,7 @@ const NAMES = 40
 async function storedLinks({ config }: Client): Promise<Map<string, { to: string; isStep: boolean }>> {
   const { shards, close } = await openStore(config)
   const rows = await shards.rows<{ alias: string; distinct_id: string; step_at: string }>(
-    `SELECT alias, distinct_id, step_at FROM ${shards.newest('aliases')} WHERE distinct_id != ''`,
+    `SELECT alias, distinct_id, step_at FROM ${newestRows(shards, 'aliases')} WHERE distinct_id != ''`,
   )
   await close()
   return new Map(rows.map(({ alias, distinct_id, step_at }) => [alias, { to: distinct_id, isStep: step_at !== '0' }]))

@@ -43,7 +43,7 @@ t.test('a session that ends', async (t) => {
       expire()
       // Not by a click: what the view before still reads may have brought the form already.
       await page.goto(`${url}/${link}`)
-      await page.getByRole('dialog', { name: 'Sign in again' }).getByText('The session has ended').waitFor()
+      await page.getByRole('dialog', { name: 'Sign in again' }).getByText('You have been signed out').waitFor()
       if (link === '#/users') await isUsable(t, page, 'the form over a view')
       await signInAgain(page)
       await content.first().waitFor()
