@@ -1,7 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { CallError, noteSignedIn, noteSignedOut, whenSignedOut } from './api/call.js'
-import { currentSignIn, signOut, whenOtherTab } from './api/sign-in.js'
+import { currentSignIn, type SignIn, signOut, whenOtherTab } from './api/sign-in.js'
 import { BASE } from './lib/base.js'
 import { parseRoute } from './lib/link.js'
 import { isGuarded, type Route, useRoute } from './lib/route.js'
