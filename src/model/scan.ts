@@ -107,8 +107,8 @@ const places = new Uint32Array(MAX_BATCH * PLACE_FIELDS)
 /** The line ends of the last scan; shared, too. */
 const lineEnds = new Uint32Array(MAX_BATCH)
 
-/** One pass over a buffer; only for this file, edit-scan.ts and event-scan.ts. */
-export class Scan {
+/** One pass over a buffer; only for this file. */
+class Scan {
   /** a bit for each field of the last event */
   fields = 0
   readonly #raw: Buffer
