@@ -12,6 +12,7 @@ import { handleErrors, refuseMalformedRequest, sendError } from './error-handler
 import { HeadWatch, limitHeads, MAX_PARSED_HEAD, routedUrl } from './head-limits.js'
 import { countLimits, type LimitCounts } from './limit-counts.js'
 import { documentation } from './openapi/document.js'
+import { paceRefusals } from './refusal-pace.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
 import { validatorCompiler } from './validator.js'
@@ -96,6 +97,7 @@ export function openServer(
   requestLog.watch(server)
   const requests = countRequests(server)
   const limitCounts = countLimits(server)
+  paceRefusals(server)
   const connections = new Connections(server.server, log, { maxOpen: maxConnections(settings, log) })
   new HeadWatch(server.server, connections, log)
   limitHeads(server)
