@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { openOwnStore } from './clickhouse/own-store.js'
-import type { SlotLimits } from './clickhouse/read-slots.js'
+import { BACKGROUND, type SlotLimits } from './clickhouse/read-slots.js'
 import { warnOfMissingRights } from './clickhouse/rights.js'
 import { whenAvailable } from './clickhouse/when-available.js'
 import { type Config, splitList, usesDataDir, vendorHosts } from './config.js'
@@ -20,6 +20,7 @@ import { readGuard } from './lanes/open-journal.js'
 import { redisOf } from './lanes/redis-urls.js'
 import { CloseStack } from './lib/close-stack.js'
 import { openLog } from './lib/log.js'
+import { RecentOwners } from './lib/recent-owners.js'
 import type { ThreadLoad } from './lib/thread-load.js'
 import { LIVE_LIMITS, LiveHub, type LiveLimits } from './live/hub.js'
 import type { Metric } from './metrics/metric.js'
@@ -126,20 +127,22 @@ async function open(
   opened: CloseStack,
 ) {
   const { slotLimits, keysRefreshMs: everyMs, clientLimits = CLIENT_LIMITS } = options
+  const owners = new RecentOwners()
   const keys = new KeyRing(environmentKeys(config))
-  const store = opened.add(await openOwnStore(config, { log, slotLimits }))
+  const store = opened.add(await openOwnStore(config, { log, slotLimits, owners }))
   const { clickhouse, shards } = store
   onClickHouse?.(config.CLICKHOUSE_URL ?? store.url)
   const isWriter = config.ROLE !== 'api'
   // Before the lanes, so that it notes what they store at the end.
-  const parts = opened.add(new PartsWatch({ shards, log, isNoting: isWriter }))
+  const inBackground = shards.for(BACKGROUND)
+  const parts = opened.add(new PartsWatch({ shards: inBackground, log, isNoting: isWriter }))
   server.addHook('onError', async (_request, _reply, error) => parts.noteError(error))
   server.decorate('damagedPart', () => parts.unreadable)
   const layout = await findLayout(shards, config.LANES, () => readGuard(config, log))
   const lanes = opened.add(await openLanes(config, shards, { layout, log, closing, onFatal }))
   const { buffers, barrier } = lanes
   const journals = lanes.all.map(({ journal }) => journal)
-  const ledger = opened.add(new LedgerWatch({ shards, journals, layout: layout.version, log }))
+  const ledger = opened.add(new LedgerWatch({ shards: inBackground, journals, layout: layout.version, log }))
   const keyRefresh = new KeyRefresh({ ring: keys, table: keyTable(clickhouse), log, closing, everyMs })
   const purge = opened.add(
     new Purge({ shards: store.shards, barrier, log, intervalMs: HOUR_MS * config.PURGE_INTERVAL }),
@@ -176,7 +179,7 @@ async function open(
   // Requests are counted in one place, whichever lane they write to.
   const limits = { ...config, REDIS_URL: config.REDIS_URL && (await redisOf(config, 0)) }
   const admission = opened.add(
-    await openAdmission(server, limits, { keys, buffers, clientLimits, log, now: options.now }),
+    await openAdmission(server, limits, { keys, buffers, owners, clientLimits, log, now: options.now }),
   )
   const live = new LiveHub({
     shards,

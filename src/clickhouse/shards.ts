@@ -80,6 +80,12 @@ export class Shards implements Pick<ClickHouse, 'rows' | 'bytes'> {
     return this.areSeveral ? new Shards([this.at(number)], { isNamed: true }) : this
   }
 
+  /** The same store, each of whose queries and statements here belongs to a project: `Reading.project`. */
+  for(project: string): Shards {
+    const all = this.all.map((shard) => ({ ...shard, clickhouse: shard.clickhouse.for(project) }))
+    return new Shards(all, { isNamed: this.#isNamed, cluster: this.cluster })
+  }
+
   /** Operand of FROM: the rows of all shards. */
   table(name: string): string {
     return this.areSeveral ? `${name}_all` : name

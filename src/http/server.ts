@@ -10,6 +10,7 @@ import { acceptZstd } from './admission/zstd.js'
 import { handleErrors, refuseMalformedRequest, sendError } from './error-handler.js'
 import { countLimits, type LimitCounts } from './limit-counts.js'
 import { documentation } from './openapi/document.js'
+import { paceRefusals } from './refusal-pace.js'
 import { RequestLog } from './request-log.js'
 import { countRequests, type RequestMetrics } from './request-metrics.js'
 import { type ClientLimits, endUnreadResponse, resetBrokenResponse, serverLimits } from './socket/connection-limits.js'
@@ -96,6 +97,7 @@ export function openServer(
   requestLog.watch(server)
   const requests = countRequests(server)
   const limitCounts = countLimits(server)
+  paceRefusals(server)
   const connections = new Connections(server.server, log, { maxOpen: maxConnections(settings, log) })
   new HeadWatch(server.server, connections, log)
   limitHeads(server)

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger, FastifyInstance, preValidationHookHandler } fro
 import type { KeyRing } from '../../keys/key-ring.js'
 import type { StoredKey } from '../../keys/keys.js'
 import type { BufferPool } from '../../lib/buffer-pool.js'
+import type { RecentOwners } from '../../lib/recent-owners.js'
 import { Turns } from '../../lib/turns.js'
 import type { ClientLimits } from '../socket/connection-limits.js'
 import { Authentication } from './authenticate.js'
@@ -31,6 +32,8 @@ export interface AdmissionSettings extends BrowserLimitSettings {
 export interface AdmissionOptions {
   keys: KeyRing
   buffers: BufferPool
+  /** is told whose requests come */
+  owners: RecentOwners
   clientLimits: ClientLimits
   log: FastifyBaseLogger
   /** epoch ms; default: the clock */
@@ -42,6 +45,7 @@ export class Admission {
   /** of the page */
   readonly signIns: SignIns
   readonly #keys: KeyRing
+  readonly #owners: RecentOwners
   readonly #wrongKeys: WrongKeys
   readonly #browserLimits: BrowserLimits
   readonly #authentication: Authentication
@@ -51,14 +55,15 @@ export class Admission {
   readonly #log: FastifyBaseLogger
 
   constructor(settings: AdmissionSettings, options: AdmissionOptions, counters: Counters | null) {
-    const { keys, buffers, clientLimits, log } = options
+    const { keys, buffers, clientLimits, log, owners } = options
+    this.#owners = owners
     this.#keys = keys
     this.signIns = new SignIns(keys, settings.SESSION_SECRET, options.now)
     this.#wrongKeys = new WrongKeys(settings.WRONG_KEY_LIMIT, log)
     this.#browserLimits = new BrowserLimits(settings, log, options.now)
     const budget = new BodyBudget(settings.BODY_MEMORY)
     this.#intake = { pool: buffers, budget, clientLimits, browserLimits: this.#browserLimits, turns: new Turns() }
-    this.#authentication = new Authentication(keys, this.#wrongKeys, this.#browserLimits, this.signIns)
+    this.#authentication = this.#authenticate(this.signIns)
     this.#isRateLimited = settings.RATE_LIMIT > 0
     this.#counters = counters
     this.#log = log
@@ -89,9 +94,14 @@ export class Admission {
 
   /** As `guard`, for the requests of another vendor's SDKs. */
   guardSdk(scope: FastifyInstance, format: SdkFormat): void {
-    const authentication = new Authentication(this.#keys, this.#wrongKeys, this.#browserLimits, null)
+    const authentication = this.#authenticate(null)
     acceptSdkRequests(scope, this.#intake, authentication, format)
     if (this.#isRateLimited) scope.addHook('preValidation', limitRate(scope, this.#log))
+  }
+
+  #authenticate(signIns: SignIns | null): Authentication {
+    const [keys, wrongKeys, limits, owners] = [this.#keys, this.#wrongKeys, this.#browserLimits, this.#owners]
+    return new Authentication({ keys, wrongKeys, limits, signIns, owners })
   }
 
   /** Whether a key that has admitted a request is still good. */

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest, preParsingHookHandler, preValidation
 import { ApiError } from '../../contract/errors.js'
 import type { KeyRing } from '../../keys/key-ring.js'
 import { type Access, ALLOWED, type KeyKind, keyClassOf, type StoredKey } from '../../keys/keys.js'
+import type { RecentOwners } from '../../lib/recent-owners.js'
 import type { Sender } from '../../model/sender.js'
 import { type BrowserLimits, clientAddress } from './browser-limits.js'
 import type { SignIns } from './sign-in.js'
@@ -62,15 +63,26 @@ function originOf({ headers: { origin, referer } }: FastifyRequest): string | un
 const ALLOWED_ORIGIN = 'access-control-allow-origin'
 const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
 
+export interface AuthenticationOptions {
+  keys: KeyRing
+  wrongKeys: WrongKeys
+  limits: BrowserLimits
+  /** to the page, if they admit requests, too */
+  signIns: SignIns | null
+  /** is told whose requests these are */
+  owners: RecentOwners
+}
+
 /** Admits requests that have a key which may make the call. */
 export class Authentication {
   readonly #keys: KeyRing
   readonly #wrongKeys: WrongKeys
   readonly #limits: BrowserLimits
   readonly #signIns: SignIns | null
+  readonly #owners: RecentOwners
 
-  /** @param signIns to the page, if they admit requests, too */
-  constructor(keys: KeyRing, wrongKeys: WrongKeys, limits: BrowserLimits, signIns: SignIns | null) {
+  constructor({ keys, wrongKeys, limits, signIns, owners }: AuthenticationOptions) {
+    this.#owners = owners
     this.#keys = keys
     this.#wrongKeys = wrongKeys
     this.#limits = limits
@@ -119,7 +131,7 @@ export class Authentication {
     const key = inBody ?? header
     if (typeof key !== 'string') throw new ApiError('unauthorized', 'The key must be a string.')
     const grant = this.#keys.find(key) ?? (await this.#find(key, request))
-    identify(request, reply, grant)
+    this.#identify(request, reply, grant)
     const refusal = this.#refusalOf(request, grant)
     if (refusal) throw refusal
     // The key became known only after the body was discarded, so the client has to retry.
@@ -129,7 +141,7 @@ export class Authentication {
 
   /** @throws ApiError `wrong_key_kind`, for a sign-in with a read key */
   #admitSignIn(request: FastifyRequest, reply: FastifyReply, grant: StoredKey): void {
-    identify(request, reply, grant)
+    this.#identify(request, reply, grant)
     const refusal = this.#refusalOf(request, grant)
     if (refusal) throw refusal
     request.grant = grant
@@ -168,7 +180,7 @@ export class Authentication {
     }
     if (!found && unknown.length === 0) throw new ApiError('unauthorized', 'A key is missing: configure it in the SDK.')
     const { key, grant } = found ?? (await this.#findAny(unknown, request))
-    identify(request, reply, grant)
+    this.#identify(request, reply, grant)
     const refusal = this.#refusalOf(request, grant)
     if (refusal) throw refusal
     this.#admitBy(request, grant, key)
@@ -191,9 +203,19 @@ export class Authentication {
     return this.grantOf(request, keyInBody)
   }
 
+  /** Notes whose request it is, for the log even if the key is of the wrong kind. */
+  #identify(request: FastifyRequest, reply: FastifyReply, { id, projectId, kind }: StoredKey): void {
+    this.#owners.note(projectId)
+    request.keyId = id
+    request.projectId = projectId
+    request.keyKind = kind
+    // Where pages may send with a write key, none may read what a secret key gets.
+    if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
+  }
+
   /** Notes a key that is known before the body is read. @throws ApiError `rate_limited` */
   #recognize(request: FastifyRequest, reply: FastifyReply, grant: StoredKey, key: string): void {
-    identify(request, reply, grant)
+    this.#identify(request, reply, grant)
     request.keyRefusal = this.#refusalOf(request, grant)
     if (!request.keyRefusal) this.#admitBy(request, grant, key)
   }
@@ -258,15 +280,6 @@ function unreadable(): ApiError {
  */
 export function continueBody({ headers: { expect } }: FastifyRequest, { raw }: FastifyReply): void {
   if (expect !== undefined && CONTINUE.test(expect)) raw.writeContinue()
-}
-
-/** Notes whose request it is, for the log even if the key is of the wrong kind. */
-function identify(request: FastifyRequest, reply: FastifyReply, { id, projectId, kind }: StoredKey): void {
-  request.keyId = id
-  request.projectId = projectId
-  request.keyKind = kind
-  // Where pages may send with a write key, none may read what a secret key gets.
-  if (kind === 'secret' && request.routeOptions.config.access === 'send') reply.removeHeader(ALLOWED_ORIGIN)
 }
 
 function bodyKey(body: unknown): unknown {

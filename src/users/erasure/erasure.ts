@@ -57,7 +57,8 @@ export class Erasure {
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
    */
   async erase(projectId: string, distinctIds: string[]): Promise<ErasedUsers> {
-    const { shards, barrier, aliases } = this.#parts
+    const { barrier, aliases } = this.#parts
+    const shards = shardsOfErasure(this.#parts.shards, projectId)
     // From here on no journal holds anything of them that is older than the call: it is in the store, or a dead letter.
     await barrier.waitForAll()
     const namesOf = await this.#namesOf(projectId, distinctIds)
@@ -71,7 +72,7 @@ export class Erasure {
     })
     const stored = await sessionsOfUsers(shards, projectId, names)
     await inTurns(stored, (session) => this.#deleteSession(projectId, session, sessions))
-    const events = await this.#deleteEvents(projectId, names)
+    const events = await this.#deleteEvents(shards, projectId, names)
     const profiles = await this.#deleteProfiles(projectId, names)
     // Last, as they lead a retry to the other names.
     for (const levels of new Set(namesOf.values())) await aliases.remove(projectId, levels)
@@ -118,8 +119,8 @@ export class Erasure {
   }
 
   /** Counts on every shard before it deletes on any, so that one that is down is found first. */
-  async #deleteEvents(projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
-    const { shards, journal } = this.#parts
+  async #deleteEvents(shards: Shards, projectId: string, distinctIds: string[]): Promise<Map<string, number>> {
+    const { journal } = this.#parts
     const counts = await shards.each(({ number }) => countEventsOfUsers(shards.only(number), projectId, distinctIds))
     const total = sumOf(counts)
     if (total.size === 0) return total
@@ -147,6 +148,11 @@ export class Erasure {
     })
     return deleted
   }
+}
+
+/** An erasure searches much, and yields to everybody. It has slots of its own: exports of its project do not stop it. */
+export function shardsOfErasure(shards: Shards, projectId: string): Shards {
+  return shards.for(`erase ${projectId}`)
 }
 
 function sumOf(counts: Map<string, number>[]): Map<string, number> {

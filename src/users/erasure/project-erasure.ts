@@ -1,10 +1,11 @@
+import type { Shards } from '../../clickhouse/shards.js'
 import { inTurns } from '../../lib/in-turns.js'
 import type { StateKind } from '../../model/state-key.js'
 import { eraseProjectFromDeadLetters } from '../../store/erased-letters.js'
 import { deleteEventsOfProject } from '../../store/events.js'
 import { eraseSaved } from '../../store/saved.js'
 import { namesOfProject } from '../../store/versioned.js'
-import type { ErasureOptions } from './erasure.js'
+import { type ErasureOptions, shardsOfErasure } from './erasure.js'
 
 /** What one call has removed of a project. */
 export interface ErasedProject {
@@ -44,20 +45,21 @@ export class ProjectErasure {
    * @throws ShardUnreachableError if a shard is down; a retry completes what was done then
    */
   async erase(projectId: string): Promise<ErasedProject> {
-    const { shards, barrier } = this.#parts
+    const { barrier } = this.#parts
+    const shards = shardsOfErasure(this.#parts.shards, projectId)
     // From here on no journal holds anything of it that is older than the call, but states that the store has, too.
     await barrier.waitForAll()
     // Before the events: a letter that is replayed meanwhile stores some.
     const letters = await eraseProjectFromDeadLetters(shards, projectId, async (states) => {
       for (const { kind, name } of states) await this.#deleteStates(kind, projectId, [name])
     })
-    const events = await this.#deleteEvents(projectId)
+    const events = await this.#deleteEvents(shards, projectId)
     await eraseSaved(shards, projectId)
     const removed = { sessions: 0, profiles: 0, aliases: 0 }
     // Whatever the rest took, each call removes some states.
     const deadline = performance.now() + this.#callMs
     for (const kind of ['sessions', 'profiles', 'aliases'] as const) {
-      for await (const names of this.#pages(kind, projectId)) {
+      for await (const names of this.#pages(shards, kind, projectId)) {
         if (performance.now() > deadline) return { ...removed, ...summary(events, letters), isComplete: false }
         removed[kind] += await this.#deleteStates(kind, projectId, names)
       }
@@ -66,8 +68,8 @@ export class ProjectErasure {
     return { ...removed, ...summary(events, letters), isComplete: true }
   }
 
-  async #deleteEvents(projectId: string): Promise<number> {
-    const { shards, journal } = this.#parts
+  async #deleteEvents(shards: Shards, projectId: string): Promise<number> {
+    const { journal } = this.#parts
     try {
       const counts = await shards.each(({ clickhouse }) => deleteEventsOfProject(clickhouse, projectId))
       return counts.reduce((sum, count) => sum + count, 0)
@@ -77,9 +79,9 @@ export class ProjectErasure {
     }
   }
 
-  async *#pages(kind: StateKind, projectId: string): AsyncGenerator<string[], void, undefined> {
+  async *#pages(shards: Shards, kind: StateKind, projectId: string): AsyncGenerator<string[], void, undefined> {
     for (let after = ''; ; ) {
-      const names = await namesOfProject(this.#parts.shards, kind, { projectId, after, limit: PAGE })
+      const names = await namesOfProject(shards, kind, { projectId, after, limit: PAGE })
       const last = names.at(-1)
       if (last === undefined) return
       yield names
