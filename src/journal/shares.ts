@@ -108,7 +108,7 @@ function areRows(kind: EntryKind): boolean {
 
 /** The error of a write for which there is no room in the journal. Nobody has met a limit of their own. */
 export function journalFull(cause?: unknown): ApiError {
-  const message = 'The journal is full of what all projects sent until the store has caught up. Try again later.'
+  const message = 'The journal is full: what all projects have sent waits for the store. Try again later.'
   return new ApiError('overloaded', message, cause === undefined ? {} : { cause })
 }
 
