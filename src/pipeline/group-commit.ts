@@ -329,7 +329,8 @@ export class GroupCommit {
     const write = batch[i]
     if (write && outcome?.status === 'full') {
       const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
-      return this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
+      this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
+      return
     }
     const journalId = this.#journal.id
     const count = write ? eventsOf(write) : 0

@@ -246,7 +246,8 @@ function fullJournal(...fullness: Fullness[]): Journal {
 
 t.test('GroupCommit tells a sender’s full share from a full journal, which is nobody’s limit', async (t) => {
   const commits = new GroupCommit(fullJournal('own', 'all', 'own'), new BufferPool())
-  const refuse = (count: number) => commits.appendBatch(fromServer('p'), Buffer.from('{}'), count).catch((error) => error)
+  const refuse = (count: number) =>
+    commits.appendBatch(fromServer('p'), Buffer.from('{}'), count).catch((error) => error)
   t.match(await refuse(5), { code: 'overloaded', limit: 'journal' })
   t.match(await refuse(3), { code: 'overloaded', limit: undefined })
   t.match(await refuse(2), { code: 'overloaded', limit: 'journal' })
