@@ -66,7 +66,10 @@ export class TokenBuckets {
 
   /** The bucket of a name, or the one that it shares; null if it can have one of its own, which is full. */
   #bucketFor(name: string, now: number): Bucket | null {
-    return this.#buckets.get(name) ?? (this.#isCrowded(now) ? (this.#shared ??= this.#full(now)) : null)
+    const own = this.#buckets.get(name)
+    if (own || !this.#isCrowded(now)) return own ?? null
+    this.#shared ??= this.#full(now)
+    return this.#shared
   }
 
   #begin(name: string, now: number): Bucket {
