@@ -10,7 +10,7 @@ import type { SentIds } from '../model/insert-id.js'
 import { laterOf, type Position, START } from '../model/position.js'
 import { type Sender, senderName } from '../model/sender.js'
 import { Gathering } from './gathering.js'
-import { QueueBudget } from './queue-budget.js'
+import { LaneBudget, QueueBudget } from './queue-budget.js'
 import { asRefusedWrite, type RefusalCode, refusalOf } from './refused-writes.js'
 
 /** Bytes of one write, so that a slow journal completes it within its time limit. */
@@ -131,11 +131,10 @@ export class GroupCommit {
   readonly #journal: Journal
   readonly #pool: BufferPool
   readonly #others: OtherLanes | null
-  readonly #budget: QueueBudget
+  readonly #budget: QueueBudget | LaneBudget
   #events: WaitingEvent[] = []
   #writes: WaitingWrite[] = []
   readonly #gathering = new Gathering(() => this.#events.length + this.#writes.length)
-  #queuedBytes = 0
   #refusedAt = Number.NEGATIVE_INFINITY
   /** when the write in flight was sent (`performance.now()`); null if there is none */
   #sentAt: number | null = null
@@ -152,14 +151,14 @@ export class GroupCommit {
     this.#journal = journal
     this.#pool = pool
     this.#others = others
-    this.#budget = budget
+    this.#budget = others ? new LaneBudget(budget) : budget
     journal.listen({ onReleased: (body) => pool.release(body) })
     if (others) this.#watch = setInterval(() => this.#handOver(others), WATCH_MS).unref()
   }
 
   /** Bytes that wait for the journal, those of the write in flight included. */
   get queuedBytes(): number {
-    return this.#queuedBytes
+    return this.#budget.bytes
   }
 
   /** When the journal last failed or delayed a write (`performance.now()`); negative infinity if it never did. */
@@ -269,22 +268,16 @@ export class GroupCommit {
    * @throws ApiError `unavailable` or `overloaded`
    */
   #admit(sender: Sender, bytes: number, events: number, body: Buffer | null): void {
-    const fullness = this.#closed ? null : this.#hasRoom(bytes) ? this.#budget.tryTake(sender, bytes) : 'all'
+    const fullness = this.#closed ? null : this.#budget.tryTake(sender, bytes)
     if (this.#closed || fullness) {
       const code = this.#closed ? 'unavailable' : 'overloaded'
-      this.metrics.refused[code] += events
-      if (fullness === 'own') this.metrics.overShare += events
+      const reason = fullness === 'own' ? shareFull(sender.keyClass) : new ApiError(code, REFUSALS[code])
+      const refusal = asRefusedWrite(reason, this.#others?.prefix)
+      this.#countRefused(refusal, events)
       if (body) this.#pool.release(body)
-      if (fullness === 'own') throw asRefusedWrite(shareFull(sender.keyClass))
-      throw asRefusedWrite(new ApiError(code, `${this.#others?.prefix ?? ''}${REFUSALS[code]}`))
+      throw refusal
     }
-    this.#queuedBytes += bytes
     this.#running ??= this.#run()
-  }
-
-  /** One of several lanes leaves as much to the others as it has queued: if it hangs, it does not stop them. */
-  #hasRoom(bytes: number): boolean {
-    return !this.#others || this.#queuedBytes === 0 || this.#queuedBytes + bytes <= this.#budget.left - bytes
   }
 
   async #run(): Promise<void> {
@@ -361,8 +354,8 @@ export class GroupCommit {
   }
 
   #resolve(group: Omit<Group, 'written'>, written: Outcome[] | { error: unknown }): void {
-    for (const { sender, bytes } of group.events.flat()) this.#give(sender, bytes)
-    for (const { write, bytes } of group.writes) this.#give(senderOfWrite(write), bytes)
+    for (const { sender, bytes } of group.events.flat()) this.#budget.give(sender, bytes)
+    for (const { write, bytes } of group.writes) this.#budget.give(senderOfWrite(write), bytes)
     if ('error' in written) {
       this.#refusedAt = performance.now()
       const refusal = asRefusedWrite(written.error)
@@ -372,21 +365,13 @@ export class GroupCommit {
     }
   }
 
-  #give(sender: Sender, bytes: number): void {
-    this.#queuedBytes -= bytes
-    this.#budget.give(sender, bytes)
-  }
-
   /** Tells those who wait for one write of a group what became of it. */
   #settle(group: Omit<Group, 'written'>, i: number, outcome: Outcome | undefined): void {
     const { events, writes, batch } = group
     const write = batch[i]
     if (write && outcome?.status === 'full') {
-      if (outcome.fullness === 'own') this.metrics.overShare += eventsOf(write)
       const error = outcome.fullness === 'own' ? shareFull(senderOfWrite(write).keyClass) : journalFull()
-      // Each lane has a share for it, so another one may have room.
-      const isMoved = this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
-      if (!isMoved && write.type === 'append') this.#pool.release(write.body)
+      this.#refuse(group, i, asRefusedWrite(error, this.#others?.prefix))
       return
     }
     const journalId = this.#journal.id
@@ -401,19 +386,23 @@ export class GroupCommit {
     else waiting?.reject(new Error('the journal returned no outcome for a write'))
   }
 
-  /** Rejects one write of a group, unless it is an entry that another lane takes. @returns whether one does */
-  #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): boolean {
+  /**
+   * Rejects one write of a group, unless it is an entry that another lane takes: each has a share for its sender, so another
+   * one may have room. The body is the other lane's then; of one that is in doubt, the journal may still read it.
+   */
+  #refuse({ events, writes, batch }: Omit<Group, 'written'>, i: number, refusal: unknown): void {
     const write = batch[i]
-    if (!write) return false
+    if (!write) return
     const code = refusalOf(refusal)
     const sharers = events[i]
     const own = writes[i - events.length]
     const waiting = sharers ?? (own ? [own] : [])
     const moved = code !== 'internal' && isMovable(write) ? this.#others?.append(write) : null
     if (!moved) {
-      this.metrics.refused[code] += eventsOf(write)
+      this.#countRefused(refusal, eventsOf(write))
       for (const { reject } of waiting) reject(refusal)
-      return false
+      if (code !== 'internal' && write.type === 'append') this.#pool.release(write.body)
+      return
     }
     moved.then(
       (appended) => {
@@ -428,7 +417,11 @@ export class GroupCommit {
         for (const { reject } of waiting) reject(refusal)
       },
     )
-    return true
+  }
+
+  #countRefused(refusal: unknown, events: number): void {
+    this.metrics.refused[refusalOf(refusal)] += events
+    if (refusal instanceof ApiError && refusal.limit === 'journal') this.metrics.overShare += events
   }
 }
 

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { ApiError } from '../../src/contract/errors.js'
 import { GroupCommit } from '../../src/ingest/group-commit.js'
 import { QueueBudget } from '../../src/ingest/queue-budget.js'
-import type { Append, Journal, Outcome } from '../../src/journal/journal.js'
+import type { Append, Fullness, Journal, Outcome } from '../../src/journal/journal.js'
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.js'
 import { BufferPool } from '../../src/lib/buffer-pool.js'
 import { fromServer, temporaryFolder, until } from '../helper.js'
@@ -238,16 +238,46 @@ t.test('events with keys stay in the lane of their keys, though it refuses them 
   t.equal(moved.length, 1)
 })
 
-t.test('what its sender’s share refuses is counted apart from what a full journal refuses', async (t) => {
-  const fullness = ['own', 'all', 'own'] as const
-  let writes = 0
-  const write: Journal['write'] = async () => [{ status: 'full', fullness: fullness[writes++] ?? 'all' }]
-  const journal = { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
-  const commits = new GroupCommit(journal, new BufferPool())
-  for (const count of [5, 3, 2]) {
-    await t.rejects(commits.appendBatch(fromServer('p'), Buffer.from('{}'), count), { code: 'overloaded' })
-  }
+/** A journal that is full, for these reasons one after another. */
+function fullJournal(...fullness: Fullness[]): Journal {
+  const write: Journal['write'] = async () => [{ status: 'full', fullness: fullness.shift() ?? 'all' }]
+  return { id: 1, isUp: true, write, listen: () => () => undefined } as unknown as Journal
+}
+
+t.test('GroupCommit tells a sender’s full share from a full journal, which is nobody’s limit', async (t) => {
+  const commits = new GroupCommit(fullJournal('own', 'all', 'own'), new BufferPool())
+  const refuse = (count: number) =>
+    commits.appendBatch(fromServer('p'), Buffer.from('{}'), count).catch((error) => error)
+  t.match(await refuse(5), { code: 'overloaded', limit: 'journal' })
+  t.match(await refuse(3), { code: 'overloaded', limit: undefined })
+  t.match(await refuse(2), { code: 'overloaded', limit: 'journal' })
   t.match(commits.metrics, { refused: { overloaded: 10 }, overShare: 7 })
+})
+
+t.test('GroupCommit does not count what another lane takes as refused', async (t) => {
+  const others = {
+    prefix: 'In lane 1: ',
+    onWritten: () => {},
+    append: async () => ({ position: 5n, index: 0, journalId: 2 }),
+    hasOpen: () => true,
+  }
+  const commits = new GroupCommit(fullJournal('own'), new BufferPool(), others)
+  t.teardown(() => commits.close())
+  t.match(await commits.appendBatch(fromServer('p'), Buffer.from('{}'), 5), [{ position: 5n, journalId: 2 }])
+  t.match(commits.metrics, { refused: { overloaded: 0 }, overShare: 0 })
+})
+
+t.test('GroupCommit releases the body of what is refused, once, unless that is in doubt', async (t) => {
+  const pool = new BufferPool()
+  const released: Buffer[] = []
+  pool.release = (body) => void released.push(body)
+  const refusals = (['overloaded', 'unavailable', 'internal'] as const).map((code) => new ApiError(code, 'It is down.'))
+  let writes = 0
+  const write: Journal['write'] = async () => Promise.reject(refusals[writes++])
+  const commits = new GroupCommit({ ...fullJournal(), write }, pool)
+  const bodies = ['1', '2', '3'].map((text) => Buffer.from(text))
+  for (const body of bodies) await t.rejects(commits.appendBatch(fromServer('p'), body, 1))
+  t.strictSame(released.map(String), ['1', '2'])
 })
 
 /** A group commit whose journal does not respond before `respond`. */
@@ -265,8 +295,8 @@ function hanging(budget: QueueBudget, isOneOfSeveral: boolean) {
   const commits = new GroupCommit(journal, new BufferPool(), isOneOfSeveral ? others : null, budget)
   const sent: Promise<unknown>[] = []
   /** @returns whether it was taken */
-  const send = async (bytes: number) => {
-    const appended = commits.appendBatch(fromServer('p'), Buffer.alloc(bytes), 1)
+  const send = async (bytes: number, projectId = 'p') => {
+    const appended = commits.appendBatch(fromServer(projectId), Buffer.alloc(bytes), 1)
     const refusal = await Promise.race([appended.then(null, (error) => error), nextTurn(null)])
     if (refusal === null) sent.push(appended)
     else if (refusal.code !== 'overloaded') throw refusal
@@ -284,13 +314,15 @@ t.test(
   async (t) => {
     const budget = new QueueBudget(8_000)
     const [first, second, third] = [hanging(budget, true), hanging(budget, true), hanging(budget, true)]
-    t.strictSame([await first.fill(), await second.fill(), await third.fill()], [4_000, 2_000, 1_000])
-    t.notOk(await third.send(1_500), 'there is no room for more')
+    t.equal(await first.fill(), 3_500)
+    t.ok(await first.send(300, 'q'), 'nobody fills a lane for the others')
+    t.strictSame([await second.fill(), await third.fill()], [1_800, 1_000])
+    t.notOk(await third.send(1_500, 'q'), 'there is no room for more')
     first.respond()
     await first.settled()
     t.equal(first.commits.queuedBytes, 0)
-    t.equal(budget.left, 5_000)
-    t.ok(await third.send(1_500), 'what one lane has written is room for the others')
+    t.equal(budget.left, 5_200)
+    t.ok(await third.send(1_500, 'q'), 'what one lane has written is room for the others')
     for (const lane of [second, third]) {
       lane.respond()
       await lane.settled()
