@@ -133,8 +133,10 @@ export class RedisConnection {
     { rest = [], replicas = 0 }: { rest?: readonly Argument[] | undefined; replicas?: number } = {},
   ): Promise<unknown> {
     const { text, digest } = this.#isCluster ? script.cluster : script.single
-    const named = [...script.keys.map((name) => keys[name]), ...script.args.map((name) => args[name])]
-    const sent = [digest, String(script.keys.length), ...named, ...rest]
+    const sent: Argument[] = [digest, String(script.keys.length)]
+    for (const name of script.keys) sent.push(keys[name])
+    for (const name of script.args) sent.push(args[name])
+    for (const argument of rest) sent.push(argument)
     try {
       return await this.#send('EVALSHA', sent, replicas)
     } catch (error) {

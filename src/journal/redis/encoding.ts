@@ -27,31 +27,48 @@ import { APPEND, BODY, COMMIT, COUNT, REQUEST, RESERVE, SHARD_BYTES, STORED_STAT
  * @param at name of the key that holds the body of an append; null if its entry does
  */
 export function writeArguments(write: Write, at: string | null): Argument[] {
-  const request = requestFields(write.idempotencyKey)
-  if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', ...request })
-  const fields = {
-    type: write.type,
-    holder: senderName(write),
-    ...request,
-    idsSender: write.insertIds ? senderName(write.insertIds.sender) : '',
-    ids: write.insertIds?.digests ?? '',
-  }
+  // No object is spread into another one here, which takes 2 µs.
+  const { shard, digest, sender } = requestFields(write.idempotencyKey)
+  if (write.type === 'reserve') return recordArguments(RESERVE, { type: 'reserve', shard, digest, sender })
+  const holder = senderName(write)
+  const idsSender = write.insertIds ? senderName(write.insertIds.sender) : ''
+  const ids = write.insertIds?.digests ?? ''
   if (write.type === 'append') {
     const { kind = 'events', count, body, eventKeys = [] } = write
     const entry = recordArguments(APPEND, {
-      ...fields,
+      type: 'append',
       kind,
+      holder,
       count: String(count),
       size: String(body.length),
       field: at === null ? 'body' : 'at',
       body: at ?? body,
+      shard,
+      digest,
+      sender,
+      idsSender,
+      ids,
       requests: String(eventKeys.length),
     })
-    return [...entry, ...eventKeys.flatMap((key) => recordArguments(REQUEST, requestFields(key)))]
+    for (const key of eventKeys) entry.push(...recordArguments(REQUEST, requestFields(key)))
+    return entry
   }
   const { kind, stateKey, readAt, state, row } = write
-  const expected = write.expected === START ? '' : formatPosition(write.expected)
-  return recordArguments(COMMIT, { ...fields, kind, stateKey, expected, readAt: String(readAt), state, row })
+  return recordArguments(COMMIT, {
+    type: 'commit',
+    kind,
+    holder,
+    stateKey,
+    expected: write.expected === START ? '' : formatPosition(write.expected),
+    readAt: String(readAt),
+    state,
+    row,
+    shard,
+    digest,
+    sender,
+    idsSender,
+    ids,
+  })
 }
 
 /** A position as scripts get it: they compare its parts as numbers. */
@@ -60,9 +77,11 @@ export function positionFields(position: Position): { ms: string; seq: string } 
   return { ms, seq }
 }
 
+const NO_REQUEST = { shard: '', digest: '', sender: '' }
+
 /** The fields of REQUEST. */
 export function requestFields(request: IdempotencyKey | undefined): Record<(typeof REQUEST)[number], Argument> {
-  if (!request) return { shard: '', digest: '', sender: '' }
+  if (!request) return NO_REQUEST
   const key = keyBytes(request)
   return {
     shard: key.toString('hex', 0, SHARD_BYTES),

@@ -53,11 +53,11 @@ export class RedisHistory {
   /** incremented each time that the past may have changed */
   era = 0
   /** replication id of Redis: changes when a replica becomes the master, and after a restart */
-  #name = ''
+  name = ''
   /** the greatest position of this journal that this process has seen */
-  #floor = START
+  floor = START
   /** the greatest position of other journals; applied up to MAX_LIFT_MS ahead of this one's clock */
-  #foreignFloor = START
+  foreignFloor = START
   readonly #options: RedisHistoryOptions
 
   constructor(options: RedisHistoryOptions) {
@@ -65,24 +65,17 @@ export class RedisHistory {
   }
 
   note(position: Position): void {
-    this.#floor = laterOf(this.#floor, position)
+    this.floor = laterOf(this.floor, position)
   }
 
   /** See `Journal.raiseFloor`. */
   raiseFloor(position: Position): void {
-    this.#foreignFloor = laterOf(this.#foreignFloor, position)
-  }
-
-  /** The arguments of WRITE that tell whether this Redis may write, and after which positions. */
-  get arguments() {
-    const { ms: floorMs, seq: floorSeq } = positionFields(this.#floor)
-    const { ms: foreignMs, seq: foreignSeq } = positionFields(this.#foreignFloor)
-    return { journalId: String(this.id), history: this.#name, floorMs, floorSeq, foreignMs, foreignSeq }
+    this.foreignFloor = laterOf(this.foreignFloor, position)
   }
 
   /** @param name master_replid of INFO */
   isAnother(name: string | undefined): boolean {
-    return this.#name !== '' && name !== undefined && name !== this.#name
+    return this.name !== '' && name !== undefined && name !== this.name
   }
 
   /**
@@ -94,7 +87,7 @@ export class RedisHistory {
     const { keys, others, layout, connection } = this.#options
     // In a new era, the writer does not rely on what it knew of the journal.
     this.era++
-    const seen = this.#floor
+    const seen = this.floor
     const reply = (await connection.run(LOOK, keys, {})) as Buffer[]
     const [known = '', written, name = '', stored = '', keptBefore = ''] = reply.map(String)
     // The event ids assigned so far contain the number of the journal that this process started with.
@@ -107,7 +100,7 @@ export class RedisHistory {
     if (known === '' || (name !== '' && name !== written)) {
       if (!isFirst) await this.#askStore(stored === '' ? START : parsePosition(stored))
       const toleranceMs = isFirst ? 0 : CLOCK_TOLERANCE_MS
-      const { ms: floorMs, seq: floorSeq } = positionFields(this.#floor)
+      const { ms: floorMs, seq: floorSeq } = positionFields(this.floor)
       const initialised = (await connection.run(INITIALISE, keys, {
         journalId: String(this.id || randomInt(1, 2 ** 32)),
         layout,
@@ -120,9 +113,9 @@ export class RedisHistory {
       kept = String(initialised[1])
       if (this.id !== 0 && id !== this.id) throw anotherJournal()
     }
-    if (this.id !== 0 && (known === '' || name !== this.#name)) this.#reportLoss(kept, seen)
+    if (this.id !== 0 && (known === '' || name !== this.name)) this.#reportLoss(kept, seen)
     this.id = id
-    this.#name = name
+    this.name = name
   }
 
   /**

@@ -5,7 +5,7 @@ import type { Outcome, Write } from '../journal.js'
 import type { PerClass } from '../sender-limits.js'
 import { BinaryCommand } from './binary-command.js'
 import { CONNECTION_WAIT_MS, type RedisConnection } from './connection.js'
-import { parseOutcome, writeArguments } from './encoding.js'
+import { parseOutcome, positionFields, writeArguments } from './encoding.js'
 import { asRefusal, isFromScript, isGone, isLost, isReply } from './errors.js'
 import type { RedisHistory } from './history.js'
 import { bodyKey } from './keys.js'
@@ -77,16 +77,6 @@ export class Producer {
   async write(writes: Write[], { bytes, ids, keys }: WriteLimits): Promise<Written> {
     const { prefix, name, history, connection, layout, maxBodyInEntry } = this.#options
     const sequence = String(++this.#sequence)
-    const fixed = {
-      prefix,
-      sequence,
-      layout,
-      maxBytes: String(bytes),
-      maxPageRequests: String(keys.page),
-      maxSecretRequests: String(keys.secret),
-      maxPageIds: String(ids.page),
-      maxSecretIds: String(ids.secret),
-    }
     const encoded: Argument[] = []
     const bodies: { key: string; body: Buffer }[] = []
     const names = writes.map((write, i) => {
@@ -103,7 +93,25 @@ export class Producer {
       try {
         await connection.connected(CONNECTION_WAIT_MS)
         const { era } = history
-        const reply = await this.#send(bodies, { ...fixed, ...history.arguments }, encoded, (error) => {
+        const { ms: floorMs, seq: floorSeq } = positionFields(history.floor)
+        const { ms: foreignMs, seq: foreignSeq } = positionFields(history.foreignFloor)
+        const args = {
+          prefix,
+          sequence,
+          journalId: String(history.id),
+          history: history.name,
+          layout,
+          maxBytes: String(bytes),
+          floorMs,
+          floorSeq,
+          foreignMs,
+          foreignSeq,
+          maxPageRequests: String(keys.page),
+          maxSecretRequests: String(keys.secret),
+          maxPageIds: String(ids.page),
+          maxSecretIds: String(ids.secret),
+        }
+        const reply = await this.#send(bodies, args, encoded, (error) => {
           bodyError = error
         })
         const [before, outcomes = '', receivedAt, shortened = ''] = String(reply).split(' ')

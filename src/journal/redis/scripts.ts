@@ -95,6 +95,8 @@ const NAMES = {
     INSERT_ID_BUCKET_MS,
     INSERT_ID_MEMORY_MS,
     OLD_ID_BUCKETS,
+    // Of an id, these choose its hash, at most.
+    MAX_ID_BITS: 24,
   },
 }
 

@@ -44,14 +44,13 @@ local journal_id = tonumber(id)
 
 --- include shared/now
 local ms, seq = tonumber(last_ms), tonumber(last_seq)
-local function raise(to_ms, to_seq)
-  if to_ms > ms or (to_ms == ms and to_seq > seq) then ms, seq = to_ms, to_seq end
-end
 -- A replica that became the master may lack the last positions of its master, and its clock may be behind.
-raise(tonumber(ARGV.floorMs), tonumber(ARGV.floorSeq))
+local floor_ms, floor_seq = tonumber(ARGV.floorMs), tonumber(ARGV.floorSeq)
+if floor_ms > ms or (floor_ms == ms and floor_seq > seq) then ms, seq = floor_ms, floor_seq end
 -- The clocks of other journals may be wrong.
-if tonumber(ARGV.foreignMs) > now + MAX_LIFT_MS then raise(now + MAX_LIFT_MS, 0)
-else raise(tonumber(ARGV.foreignMs), tonumber(ARGV.foreignSeq)) end
+floor_ms, floor_seq = tonumber(ARGV.foreignMs), tonumber(ARGV.foreignSeq)
+if floor_ms > now + MAX_LIFT_MS then floor_ms, floor_seq = now + MAX_LIFT_MS, 0 end
+if floor_ms > ms or (floor_ms == ms and floor_seq > seq) then ms, seq = floor_ms, floor_seq end
 local function advance()
   if now > ms then ms, seq = now, 0
   elseif seq < 65535 then seq = seq + 1

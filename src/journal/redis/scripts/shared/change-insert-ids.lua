@@ -1,19 +1,5 @@
 -- Remembers insert_ids. Needs insert-ids.lua, and `max_ids`, by class of key, if ids are taken.
 
--- Ids of a hash, on average, from which on the tier takes no more. Redis keeps a hash of up to 512 fields as a
--- listpack.
-local FULL = 128
--- More bits of an id choose its hash in each next tier of the same segment.
-local MORE_BITS = 4
--- A write removes this many hashes of a sender that are not needed any more, and more if it brings over eight ids for
--- each.
-local REMOVED = 64
-local IDS_PER_REMOVED = 8
--- New ids for which a hash of a tier that is full is moved to the next one: some two ids for each that comes.
-local IDS_PER_MOVE = 64
--- Arguments of one UNLINK: Lua has room for some thousands.
-local UNLINKED = 1000
-
 -- Removes hashes that are not needed any more, up to a limit. Returns what is left of the limit.
 local function remove_ids(space, limit)
   local i = 1
@@ -23,7 +9,8 @@ local function remove_ids(space, limit)
       local last = math.min(2 ^ tier.bits, tier.removed + limit)
       limit = limit - (last - tier.removed)
       while tier.removed < last do
-        local hashes, to = {}, math.min(last, tier.removed + UNLINKED)
+        -- Lua has room for some thousands of arguments.
+        local hashes, to = {}, math.min(last, tier.removed + 1000)
         for number = tier.removed, to - 1 do hashes[#hashes + 1] = tier.hashes .. number end
         redis.call('UNLINK', unpack(hashes))
         tier.removed = to
@@ -35,12 +22,7 @@ local function remove_ids(space, limit)
   return limit
 end
 
-local function drop_segment(space, segment)
-  for _, tier in ipairs(space.tiers) do
-    if tier.segment == segment and not tier.dead then tier.dead, space.is_changed = true, true end
-  end
-end
--- Drops the oldest segment but one. Returns false where there is no other.
+-- Drops the oldest segment but one. Returns false if there is no other.
 local function drop_oldest(space, except)
   local oldest, after = nil, nil
   for _, tier in ipairs(space.tiers) do
@@ -50,13 +32,17 @@ local function drop_oldest(space, except)
     end
   end
   if not oldest then return false end
-  drop_segment(space, oldest)
+  for _, tier in ipairs(space.tiers) do
+    if tier.segment == oldest and not tier.dead then tier.dead, space.is_changed = true, true end
+  end
   if space.since == 0 or now - space.since >= INSERT_ID_MEMORY_MS then shortened[#shortened + 1] = space.name end
   space.since = after or now
   return true
 end
 -- The tier that takes the ids of a bucket.
 local function tier_of(space, bucket, max)
+  -- Ids of a hash, on average, from which on the tier takes no more: Redis keeps a hash of up to 512 as a listpack.
+  local full = 128
   local newest, counts, before = nil, {}, 0
   for _, tier in ipairs(space.tiers) do
     if not tier.dead then
@@ -66,11 +52,11 @@ local function tier_of(space, bucket, max)
     end
   end
   if newest and counts[newest.segment] >= max / 2 then newest = nil end
-  if newest and (newest.count < FULL * 2 ^ newest.bits or newest.bits == MAX_BITS) then return newest end
+  if newest and (newest.count < full * 2 ^ newest.bits or newest.bits == MAX_ID_BITS) then return newest end
   if newest then
     local tier = add_tier(space, {
       segment = newest.segment, step = newest.step + 1, bucket = bucket, start = newest.start,
-      bits = math.min(MAX_BITS, newest.bits + MORE_BITS), count = 0, removed = 0
+      bits = math.min(MAX_ID_BITS, newest.bits + 4), count = 0, removed = 0
     })
     table.sort(space.tiers, function(a, b)
       return a.segment < b.segment or (a.segment == b.segment and a.step < b.step)
@@ -78,14 +64,15 @@ local function tier_of(space, bucket, max)
     return tier
   end
   local bits = 0
-  while bits < MAX_BITS and before > FULL * 2 ^ bits do bits = bits + 1 end
+  while bits < MAX_ID_BITS and before > full * 2 ^ bits do bits = bits + 1 end
   space.next = space.next + 1
   return add_tier(space, {
     segment = space.next, step = 1, bucket = bucket, start = now, bits = bits, count = 0, removed = 0
   })
 end
 
--- Moves some ids of the first tier that has a next one in its segment.
+-- Moves some ids of the first tier that has a next one in its segment: a hash for 64 new ids, which is some two ids
+-- for each.
 local function move_ids(space, count)
   for i, tier in ipairs(space.tiers) do
     local target = nil
@@ -93,7 +80,7 @@ local function move_ids(space, count)
       if space.tiers[j].segment == tier.segment then target = space.tiers[j] end
     end
     if target and not tier.dead then
-      local last = math.min(2 ^ tier.bits, tier.removed + math.ceil(count / IDS_PER_MOVE))
+      local last = math.min(2 ^ tier.bits, tier.removed + math.ceil(count / 64))
       for number = tier.removed, last - 1 do
         for _, id in ipairs(redis.call('HKEYS', tier.hashes .. number)) do
           redis.call('HSET', target.hashes .. math.floor(number_of(id) / target.size), id, '')
@@ -136,7 +123,7 @@ end
 -- Records what has changed, once some of what is not needed any more is removed.
 local function record_ids()
   for name, space in pairs(id_spaces) do
-    if space.added > 0 then remove_ids(space, REMOVED + math.ceil(space.added / IDS_PER_REMOVED)) end
+    if space.added > 0 then remove_ids(space, 64 + math.ceil(space.added / 8)) end
     if space.is_changed then
       local texts = { string.format('%.0f:%.0f', space.since, space.next) }
       for i, tier in ipairs(space.tiers) do

@@ -14,9 +14,6 @@
 -- if it is to be removed>`. Before `since`, ms, ids were forgotten early; 0 if never. A hash of a tier is
 -- `<prefix>:ids:<sender>:<segment>.<step>:<number>`.
 
--- Bits of an id that choose its hash, at most.
-local MAX_BITS = 24
-
 local no_id = string.rep('\0', INSERT_ID_BYTES)
 local id_index, id_spaces, shortened = prefix .. ':ids', {}, {}
 local id_bucket = math.floor(now / INSERT_ID_BUCKET_MS)
@@ -24,7 +21,7 @@ local id_oldest = math.floor(remembered / INSERT_ID_BUCKET_MS) - OLD_ID_BUCKETS
 
 local function add_tier(space, tier)
   tier.hashes = space.hashes .. string.format('%.0f.%.0f:', tier.segment, tier.step)
-  tier.size = 2 ^ (MAX_BITS - tier.bits)
+  tier.size = 2 ^ (MAX_ID_BITS - tier.bits)
   space.tiers[#space.tiers + 1] = tier
   return tier
 end

@@ -1,7 +1,13 @@
 -- Remembers requests, up to `max_requests` of a sender, by class of key. Needs requests.lua and `journal_id`.
-local request_expiry = string.format('%.0f', (request_bucket + 1) * IDEMPOTENCY_BUCKET_MS + IDEMPOTENCY_MEMORY_MS)
 local request_counts = {}
 local function request_counts_at(bucket) return prefix .. ':request-counts:' .. string.format('%.0f', bucket) end
+
+local request_expiry
+local function expire_requests(key)
+  request_expiry = request_expiry
+    or string.format('%.0f', (request_bucket + 1) * IDEMPOTENCY_BUCKET_MS + IDEMPOTENCY_MEMORY_MS)
+  redis.call('PEXPIREAT', key, request_expiry)
+end
 
 local function is_limited(sender)
   local count = request_counts[sender]
@@ -30,14 +36,14 @@ local function remember(shard, digest, sender, position, index)
   if index and index > 0 then origin = struct.pack('>I4I3', journal_id, index) end
   local added = redis.call('HSET', requests, string.sub(digest, 1, FIELD_BYTES),
     struct.pack('>I6I2', tonumber(ms), tonumber(seq)) .. string.sub(digest, FIELD_BYTES + 1) .. origin)
-  redis.call('PEXPIREAT', requests, request_expiry)
+  expire_requests(requests)
   request_counts[sender].added = request_counts[sender].added + added
 end
 local function record_requests()
   for sender, count in pairs(request_counts) do
     if count.added > 0 then
       redis.call('HINCRBY', request_counts_at(request_bucket), sender, count.added)
-      redis.call('PEXPIREAT', request_counts_at(request_bucket), request_expiry)
+      expire_requests(request_counts_at(request_bucket))
     end
   end
 end
